@@ -1,0 +1,39 @@
+# make setup | demo | test | lint | bench. Needs python3 (3.11 or later) and make; nothing else first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: setup demo test lint bench clean
+.DEFAULT_GOAL := help
+
+help:  ## what can be made
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+setup: $(READY)  ## create .venv with everything that demo, test and bench use
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Penstock needs Python 3.11 or later, this is " + sys.version.split()[0] + ": make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary=:all: --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $(READY)
+
+demo: $(READY)  ## publish a simulated city and write out/demo.html
+	$(BIN)/penstock lab demo --out out/demo.html
+
+lint: $(READY)  ## ruff, mypy --strict, the layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint  ## lint, doctests, tests
+	$(BIN)/pytest -n auto
+
+bench: $(READY)  ## speed, as ratios measured in one run
+	$(BIN)/python benchmarks/noise.py
+	$(BIN)/python benchmarks/steps.py
+
+clean:  ## remove what was made
+	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

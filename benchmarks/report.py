@@ -1,0 +1,70 @@
+"""What every benchmark shares: a figure with its bar, a CPU clock, a table or one JSON list."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from statistics import fmean, median
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured value; `limit` is the bar that an issue names, with the side on which it must lie."""
+
+    name: str
+    value: float
+    unit: str
+    limit: float | None = None
+    at_least: bool = False
+
+    @property
+    def ok(self) -> bool | None:
+        if self.limit is None:
+            return None
+        return self.value >= self.limit if self.at_least else self.value <= self.limit
+
+    def row(self) -> dict[str, object]:
+        row: dict[str, object] = {"name": self.name, "value": float(f"{self.value:.4g}"), "unit": self.unit}
+        if self.limit is not None:
+            row |= {"limit": self.limit, "ok": self.ok}
+        return row
+
+
+def cpu(work: Callable[[], object]) -> float:
+    """The CPU seconds of one call, of this process with all its threads."""
+    start = time.process_time_ns()
+    work()
+    return (time.process_time_ns() - start) / 1e9
+
+
+def ratios(work: Callable[[], object], yardstick: Callable[[], object], *, rounds: int) -> tuple[float, float]:
+    """Median and mean cost of `work` in multiples of `yardstick`, the two taken in turn."""
+    pairs = [(cpu(work), cpu(yardstick)) for _ in range(rounds)]
+    unit = median(y for _, y in pairs)
+    return median(x for x, _ in pairs) / unit, fmean(x for x, _ in pairs) / unit
+
+
+def main(description: str, measure: Callable[[], Iterable[Figure]]) -> None:
+    """Run `measure`; print a table as figures come, or with --json one list at the end. Exit 1 if a bar is missed."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON list of name, value, unit and, with a bar, limit and ok"
+    )
+    as_json = parser.parse_args().json
+    figures: list[Figure] = []
+    for figure in measure():
+        figures.append(figure)
+        bar = (
+            ""
+            if figure.limit is None
+            else f"   {'≥' if figure.at_least else '≤'} {figure.limit:g}  {'ok' if figure.ok else 'MISSED'}"
+        )
+        line = f"{figure.name:<58} {figure.value:>10.4g} {figure.unit:<14}{bar}"
+        print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
+    if as_json:
+        print(json.dumps([figure.row() for figure in figures], indent=1))
+    sys.exit(any(figure.ok is False for figure in figures))

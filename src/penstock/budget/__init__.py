@@ -1,0 +1,1 @@
+"""What was promised, what was spent, what is left: public arithmetic without data."""

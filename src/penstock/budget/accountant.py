@@ -1,0 +1,149 @@
+"""The accountant: what every window cost, recomputed from recorded lines alone.
+
+It shares no code with the filter: the filter decides what may be drawn, the accountant says afterwards what was.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from penstock.budget.grid import Grid
+from penstock.budget.ledger import Line
+from penstock.core.arrays import IntArray
+from penstock.core.errors import LedgerError
+from penstock.core.guarantee import Guarantee
+
+
+@dataclass
+class _Run:
+    threshold: int
+    question: int
+    asked: list[int] = field(default_factory=list)
+    positive: list[int] = field(default_factory=list)
+    closed: bool = False
+
+
+@dataclass(frozen=True)
+class Account:
+    """What was spent. `windows[t - 1]` is the cost, in quanta, of the window that ends with unit t."""
+
+    guarantee: Guarantee
+    numbers: IntArray
+    exposures: IntArray
+    windows: IntArray
+
+    @property
+    def worst(self) -> Fraction:
+        """The cost of the dearest window, as ε."""
+        return int(self.windows.max(initial=0)) * Grid.of(self.guarantee).quantum
+
+    @property
+    def kept(self) -> bool:
+        """Whether no window cost more than was promised."""
+        return self.worst <= self.guarantee.epsilon
+
+    def window(self, unit: int) -> Fraction:
+        """The cost of the window that ends with this unit, as ε."""
+        return int(self.windows[unit - 1]) * Grid.of(self.guarantee).quantum
+
+
+def account(lines: Iterable[Line], guarantee: Guarantee, *, units: int | None = None) -> Account:
+    """Read all lines of a stream, in order, and recompute the cost of every window.
+
+    Lines that cannot be true (a unit out of order, a number that falls, an answer without a question) are a
+    `LedgerError`.
+    """
+    numbers: dict[int, int] = {}
+    exposures: dict[int, int] = {}
+    runs: dict[int, _Run] = {}
+    unit = 0
+    for line in lines:
+        if line.unit < unit or line.unit < 1:
+            raise LedgerError(f"a line of unit {line.unit} stands after one of unit {unit}.")
+        unit = line.unit
+        _read(line, numbers, exposures, runs)
+    length = max(unit, units or 0)
+    spent = _per_unit(numbers, length)
+    exposed = _per_unit(exposures, length)
+    costs = _window_sums(spent, guarantee.window) + _window_maxima(exposed, guarantee.window)
+    for run in runs.values():
+        costs += _run_costs(run, length, guarantee.window)
+    return Account(guarantee, spent, exposed, costs)
+
+
+def _read(line: Line, numbers: dict[int, int], exposures: dict[int, int], runs: dict[int, _Run]) -> None:
+    unit, where = line.unit, f"unit {line.unit}, {line.kind} {line.label!r}"
+    if line.amount < 0 or line.number < 0:
+        raise LedgerError(f"{where}: an amount is negative.")
+    if line.kind in ("spend", "settle"):
+        before = numbers.get(unit, 0)
+        if not max(before, line.amount) <= line.number <= before + line.amount:
+            raise LedgerError(f"{where}: the unit's number cannot go from {before} to {line.number} by {line.amount}.")
+        numbers[unit] = line.number
+    if line.kind in ("expose", "settle"):
+        exposures[unit] = exposures.get(unit, 0) + (line.amount if line.kind == "expose" else -line.amount)
+        if exposures[unit] < 0 or (line.kind == "expose" and exposures[unit] != line.number):
+            raise LedgerError(f"{where}: the unit's exposure does not add up.")
+    if line.kind in ("spend", "settle", "expose"):
+        return
+    if line.kind == "open":
+        if line.run in runs:
+            raise LedgerError(f"{where}: run {line.run} was opened before.")
+        runs[line.run] = _Run(line.amount, line.number)
+        return
+    run = runs.get(line.run)
+    if run is None or run.closed:
+        raise LedgerError(f"{where}: run {line.run} is not open.")
+    if line.kind == "ask":
+        if run.asked[-1:] == [unit]:
+            raise LedgerError(f"{where}: run {line.run} asked twice about one unit.")
+        run.asked.append(unit)
+    elif line.kind == "yes":
+        if run.asked[-1:] != [unit] or run.positive[-1:] == [unit]:
+            raise LedgerError(f"{where}: an answer without a question.")
+        run.positive.append(unit)
+    else:
+        run.closed = True
+
+
+def _per_unit(values: dict[int, int], length: int) -> IntArray:
+    result = np.zeros(length, np.int64)
+    for unit, value in values.items():
+        result[unit - 1] = value
+    return result
+
+
+def _window_sums(values: IntArray, window: int) -> IntArray:
+    sums = np.concatenate([[0], np.cumsum(values)])
+    ends = np.arange(1, len(values) + 1)
+    return np.asarray(sums[ends] - sums[np.maximum(ends - window, 0)], np.int64)
+
+
+def _window_maxima(values: IntArray, window: int) -> IntArray:
+    result = np.zeros(len(values), np.int64)
+    if not values.any():
+        return result
+    largest: deque[int] = deque()
+    for end in range(len(values)):
+        while largest and values[largest[-1]] <= values[end]:
+            largest.pop()
+        largest.append(end)
+        if largest[0] <= end - window:
+            largest.popleft()
+        result[end] = values[largest[0]]
+    return result
+
+
+def _run_costs(run: _Run, length: int, window: int) -> IntArray:
+    """min(n·Q, T + (p + p_W)·Q) for the window ending with each unit."""
+    asked, positive = np.zeros(length, np.int64), np.zeros(length, np.int64)
+    asked[np.array(run.asked, np.int64) - 1] = 1
+    positive[np.array(run.positive, np.int64) - 1] = 1
+    alone = _window_sums(asked, window) * run.question
+    together = run.threshold + (len(run.positive) + _window_sums(positive, window)) * run.question
+    return np.minimum(alone, together)

@@ -1,0 +1,113 @@
+"""Amounts of ε as integers on a grid, so that sums are exact and fast and a share is the same number everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import total_ordering
+from typing import Self
+
+import numpy as np
+
+from penstock.core.arrays import IntArray
+from penstock.core.errors import ConfigurationError
+from penstock.core.guarantee import Guarantee
+
+FINENESS = 2**24
+"""How many quanta the share ε/2w of one unit has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Multiples of one quantum that divides ε/2w.
+
+    >>> grid = Grid.of(Guarantee("1", 3))
+    >>> grid.floor(Fraction(1, 6)).epsilon
+    Fraction(1, 6)
+    >>> grid.floor(Fraction(1, 7)).epsilon < Fraction(1, 7)
+    True
+    """
+
+    quantum: Fraction
+
+    @classmethod
+    def of(cls, guarantee: Guarantee) -> Grid:
+        return cls(guarantee.epsilon / (2 * guarantee.window * FINENESS))
+
+    def floor(self, epsilon: Fraction) -> Budget:
+        """The largest amount on the grid that is not above `epsilon`."""
+        return Budget(epsilon // self.quantum, self)
+
+
+@total_ordering
+class Budget:
+    """An amount of ε on a grid; noise, thresholds and the ledger all use this same number.
+
+    >>> whole = Grid.of(Guarantee("1", 3)).floor(Fraction(1))
+    >>> half = whole // 2
+    >>> (whole - half * 2).epsilon, bool(whole - half * 2)
+    (Fraction(0, 1), False)
+    """
+
+    __slots__ = ("grid", "quanta")
+
+    def __init__(self, quanta: int, grid: Grid) -> None:
+        self.quanta = quanta
+        self.grid = grid
+
+    @property
+    def epsilon(self) -> Fraction:
+        return self.quanta * self.grid.quantum
+
+    def rounded(self, bits: int) -> Budget:
+        """The largest amount of `bits` significant binary digits that is not above this one.
+
+        >>> Grid.of(Guarantee("1", 1)).floor(Fraction(1, 3)).rounded(2).epsilon
+        Fraction(1, 4)
+        """
+        extra = max(self.quanta.bit_length() - bits, 0)
+        return Budget(self.quanta >> extra << extra, self.grid)
+
+    def _same(self, other: Budget) -> int:
+        if other.grid is not self.grid and other.grid != self.grid:
+            raise ConfigurationError("these two budgets lie on different grids: they belong to different promises.")
+        return other.quanta
+
+    def __add__(self, other: Budget) -> Budget:
+        return Budget(self.quanta + self._same(other), self.grid)
+
+    def __sub__(self, other: Budget) -> Budget:
+        return Budget(self.quanta - self._same(other), self.grid)
+
+    def __mul__(self, times: int) -> Budget:
+        return Budget(self.quanta * times, self.grid)
+
+    def __floordiv__(self, parts: int) -> Budget:
+        return Budget(self.quanta // parts, self.grid)
+
+    def __bool__(self) -> bool:
+        return self.quanta > 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Budget) and self.quanta == self._same(other)
+
+    def __lt__(self, other: Self) -> bool:
+        return self.quanta < self._same(other)
+
+    def __hash__(self) -> int:
+        return hash((self.quanta, self.grid))
+
+    def __repr__(self) -> str:
+        return f"Budget({self.epsilon})"
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """One amount per number of a statistic, where they are not all the same."""
+
+    quanta: IntArray
+    grid: Grid
+
+    @property
+    def most(self) -> Budget:
+        return Budget(int(np.max(self.quanta, initial=0)), self.grid)

@@ -1,0 +1,1 @@
+"""Values, errors and exact numbers: what every layer speaks in. Imports nothing of ours."""

@@ -1,0 +1,77 @@
+"""Which base keys a statistic reads, and how keys are grouped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.core.arrays import BoolArray, IntArray
+from penstock.core.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """Which base keys each number of a statistic reads: what a charge for it must be entered under.
+
+    `EACH`: number i reads key i. `ALL`: one number reads every key. `Cover(of)`: number `of[k]` reads key k.
+    In every case a key is read by at most one number, so one person changes the numbers by at most their own
+    events in all, wherever these lie.
+    """
+
+    of: IntArray | None = None
+    every: bool = False
+
+    def keys(self, chosen: BoolArray) -> BoolArray:
+        """The base keys that the chosen numbers read."""
+        if self.every:
+            raise ConfigurationError("one number that reads every key cannot be chosen in part.")
+        return chosen if self.of is None else chosen[self.of]
+
+    def spread(self, amounts: IntArray) -> IntArray:
+        """What each base key is charged if number i is charged `amounts[i]`."""
+        return amounts if self.of is None else amounts[self.of]
+
+
+EACH = Cover()
+ALL = Cover(every=True)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """A public partition of the keys, laid out so that exact integer sums per group are one pass.
+
+    >>> Groups.from_labels(np.array([1, 0, 1])).sums(np.array([5, 7, 9])).tolist()
+    [7, 14]
+    """
+
+    of: IntArray
+    order: IntArray
+    starts: IntArray
+
+    @classmethod
+    def from_ranks(cls, ranks: IntArray, number: int) -> Groups:
+        """`number` groups of nearly equal size: the keys of lowest rank first."""
+        return cls.from_labels(ranks * number // len(ranks))
+
+    @classmethod
+    def from_labels(cls, group: IntArray) -> Groups:
+        """From each key's group; every group from 0 to the largest must have a key."""
+        order = np.argsort(group, kind="stable")
+        starts = np.searchsorted(group[order], np.arange(int(group.max()) + 1))
+        return cls(group.astype(np.int64), order.astype(np.int64), starts.astype(np.int64))
+
+    @property
+    def number(self) -> int:
+        return len(self.starts)
+
+    @property
+    def sizes(self) -> IntArray:
+        return np.diff(self.starts, append=len(self.of))
+
+    @property
+    def cover(self) -> Cover:
+        return Cover(self.of)
+
+    def sums(self, values: IntArray) -> IntArray:
+        return np.add.reduceat(values[self.order], self.starts)

@@ -1,0 +1,78 @@
+"""Every error that Penstock raises on purpose.
+
+::
+
+    PenstockError
+    ├── ConfigurationError (ValueError)   a parameter that cannot be used
+    │   └── InexactError   (TypeError)    a float where an exact number is needed
+    ├── InputError         (ValueError)   counts or units that cannot be taken; the run is as before
+    ├── BudgetError                       a charge above the promise; nothing was drawn or recorded
+    ├── SealedError        (TypeError)    an attempt to look at private data
+    ├── NoiseError                        noise that cannot be drawn safely
+    ├── StateError                        a snapshot that does not belong here or is damaged
+    ├── LedgerError                       recorded lines that cannot be true
+    └── MissingExtraError  (ImportError)  an optional dependency is not installed
+
+Messages on the private side name configuration, types and unit numbers, never data.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+
+class PenstockError(Exception):
+    """The root of all errors of this package."""
+
+
+class ConfigurationError(PenstockError, ValueError):
+    """A parameter that cannot be used, and what would be accepted."""
+
+
+class InexactError(ConfigurationError, TypeError):
+    """A float (or something else inexact) where privacy needs an exact number."""
+
+
+class InputError(PenstockError, ValueError):
+    """Counts or a unit that cannot be taken. The run is as it was before the call."""
+
+
+class BudgetError(PenstockError):
+    """A charge that would bring a window above its promise. Nothing was drawn or recorded."""
+
+    def __init__(self, *, unit: int, label: str, amount: Fraction, first: int, total: Fraction, promised: Fraction) -> None:
+        self.unit = unit
+        self.label = label
+        self.amount = amount
+        self.first = first
+        self.total = total
+        self.promised = promised
+        super().__init__(
+            f"unit {unit}: spending epsilon={amount} for {label!r} would bring units {first}..{unit} to {total}, "
+            f"above the promised {promised}. Nothing was drawn or recorded."
+        )
+
+
+class SealedError(PenstockError, TypeError):
+    """An attempt to look at a `Private` value outside the gate."""
+
+
+class NoiseError(PenstockError):
+    """Noise that cannot be drawn safely: a copied or forked source, a scale out of range."""
+
+
+class StateError(PenstockError):
+    """A snapshot of something else, of another configuration or version, or a damaged one."""
+
+
+class LedgerError(PenstockError):
+    """Recorded ledger lines that contradict each other or the promise."""
+
+
+class MissingExtraError(PenstockError, ImportError):
+    """An optional dependency is missing; the message says how to install it."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        self.package = package
+        self.extra = extra
+        super().__init__(f"{purpose} needs {package}, which is not installed: pip install 'penstock[{extra}]'")

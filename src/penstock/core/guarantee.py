@@ -1,0 +1,66 @@
+"""The promise that every mechanism states, every release carries and every page shows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from penstock.core.errors import ConfigurationError
+from penstock.core.exact import Exact, positive, whole
+
+LONGEST_WINDOW = 2**32
+"""The most units a window may have: the ledger's integers stay far from the end of int64."""
+
+
+@dataclass(frozen=True, repr=False)
+class Guarantee:
+    """What nobody can tell, however long they watch.
+
+    Two streams are neighbours if they differ in at most `window` consecutive units, and there by the presence of
+    one person, who has at most `contribution` events in a unit, in a different key in every unit if they like. The
+    probability of anything that is ever published differs by at most a factor :math:`e^\\varepsilon` between them.
+
+    `window` = 1 is event level, the stream's length is user level. `intrusion` names what else the promise
+    survives: somebody who looks into the mechanism's memory.
+
+    >>> Guarantee("0.5", 24)
+    Guarantee(epsilon=1/2, window=24)
+    >>> print(Guarantee("1", 24).in_words())
+    Whoever sees everything that is ever published, and knows everybody else, can hardly tell whether any one person \
+was there at all in any 24 consecutive units: no observation is more than 2.72 times as likely with the person as \
+without (epsilon = 1), so a suspicion of 50 % can rise to 73.1 % at most. A person counts with at most one event a unit.
+    """
+
+    epsilon: Fraction
+    window: int
+    contribution: int = 1
+    intrusion: str = ""
+
+    def __init__(self, epsilon: Exact, window: int, contribution: int = 1, intrusion: str = "") -> None:
+        object.__setattr__(self, "epsilon", positive(epsilon, name="epsilon"))
+        object.__setattr__(self, "window", whole(window, name="window", least=1))
+        object.__setattr__(self, "contribution", whole(contribution, name="contribution", least=1))
+        object.__setattr__(self, "intrusion", intrusion)
+        if self.window > LONGEST_WINDOW:
+            raise ConfigurationError(f"window must be at most {LONGEST_WINDOW} units, not {self.window}.")
+
+    def __repr__(self) -> str:
+        more = f", contribution={self.contribution}" if self.contribution != 1 else ""
+        more += f", intrusion={self.intrusion!r}" if self.intrusion else ""
+        return f"Guarantee(epsilon={self.epsilon}, window={self.window}{more})"
+
+    def in_words(self) -> str:
+        """The promise for somebody who has never heard of epsilon."""
+        epsilon = float(self.epsilon)
+        factor = f"{math.exp(epsilon):.3g}" if epsilon < 700 else f"e^{epsilon:.3g}"
+        belief = 100 / (1 + math.exp(-epsilon))
+        span = "one unit" if self.window == 1 else f"{self.window} consecutive units"
+        bound = "one event" if self.contribution == 1 else f"{self.contribution} events"
+        text = (
+            "Whoever sees everything that is ever published, and knows everybody else, can hardly tell whether any one "
+            f"person was there at all in any {span}: no observation is more than {factor} times as likely with the "
+            f"person as without (epsilon = {self.epsilon}), so a suspicion of 50 % can rise to {belief:.3g} % at most. "
+            f"A person counts with at most {bound} a unit."
+        )
+        return f"{text} The same holds for {self.intrusion}." if self.intrusion else text

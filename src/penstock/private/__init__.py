@@ -1,0 +1,1 @@
+"""Raw data live only here. Nothing leaves but through the gate."""
