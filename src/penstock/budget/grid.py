@@ -59,14 +59,23 @@ class Budget:
     def epsilon(self) -> Fraction:
         return self.quanta * self.grid.quantum
 
-    def rounded(self, bits: int) -> Budget:
-        """The largest amount of `bits` significant binary digits that is not above this one.
+    def rounded(self, bits: int, *, of: Budget) -> Budget:
+        """The largest share m/2ᵏ of `of`, with m of at most `bits` binary digits, that is not above this amount.
 
-        >>> Grid.of(Guarantee("1", 1)).floor(Fraction(1, 3)).rounded(2).epsilon
+        Few such shares exist, so their noise scales repeat and the noise tables with them.
+
+        >>> whole = Grid.of(Guarantee("1", 3)).floor(Fraction(1))
+        >>> (whole // 3).rounded(2, of=whole).epsilon
         Fraction(1, 4)
         """
-        extra = max(self.quanta.bit_length() - bits, 0)
-        return Budget(self.quanta >> extra << extra, self.grid)
+        if self.quanta <= 0:
+            return Budget(0, self.grid)
+        whole = self._same(of)
+        shift = bits + whole.bit_length() - self.quanta.bit_length()
+        shares = (self.quanta << shift) // whole
+        while shares >> bits:
+            shares, shift = shares >> 1, shift - 1
+        return Budget(shares * whole >> shift, self.grid)
 
     def _same(self, other: Budget) -> int:
         if other.grid is not self.grid and other.grid != self.grid:

@@ -67,6 +67,13 @@ class Released:
         """The same release standing for a later unit."""
         return replace(self, unit=unit, repeated=True)
 
+    def over(self, last: Released, where: BoolArray) -> Released:
+        """This release where it is fresh, the last one elsewhere, each key with its own noise scale."""
+        value = np.where(where, self.value, last.value)
+        value.flags.writeable = False
+        parts = np.where(where, self.scale.parts, last.scale.parts)
+        return replace(self, value=value, scale=Scale(self.scale.base, parts), repeated=~where)
+
     @property
     def number(self) -> int:
         """The value of a release of one number."""

@@ -1,0 +1,1 @@
+"""The lab: checks, audits and benches, on synthetic or public data only."""

@@ -1,0 +1,384 @@
+"""The gate: the only door between raw data and what anyone may see.
+
+Every method charges the ledger first, which refuses before anything is drawn, then draws the noise, then hands out a
+`Released`. What must stay secret between units (group sums, threshold noise, folded statistics) is kept here and saved
+by `penstock.private.state` alone; a mechanism's own state holds released values only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from penstock.budget.grid import Budget, Budgets
+from penstock.budget.ledger import Ledger
+from penstock.core.arrays import BoolArray, IntArray
+from penstock.core.cover import EACH, Cover
+from penstock.core.errors import ConfigurationError, NoiseError
+from penstock.core.guarantee import Guarantee
+from penstock.core.private import Private, unseal
+from penstock.core.released import Released, Scale
+from penstock.private.noise import Noise
+
+MOST_COUNT = 2**50
+"""No count may be larger, whatever the number of keys."""
+
+ROOM = 64
+"""A noise scale must fit this often between a count's limit and the end of the range: passing it has chance e^-64 a draw."""
+
+
+def limit(keys: int) -> int:
+    """The largest count and released value for this many keys: their sums then stay far inside int64."""
+    return min(MOST_COUNT, 2**60 // keys)
+
+
+@dataclass
+class Pot:
+    """Sums that were paid for when they were read and will be released, with noise, later or never."""
+
+    total: IntArray
+    quanta: int
+    sensitivity: int
+
+
+@dataclass
+class Counter:
+    """Counts that never stand in memory without noise: the noise was there first."""
+
+    total: IntArray
+    epsilon: Budget
+    sensitivity: int
+    exposed: bool
+    layers: int = 1
+    disturbed: bool = False
+
+
+@dataclass
+class Thresholds:
+    """The noisy thresholds of sparse-vector runs: one a key, or one in all."""
+
+    noise: IntArray
+    open: BoolArray
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a sparse-vector run pays for its threshold and for a question: its noise has scale sensitivity / price."""
+
+    threshold: Budget
+    question: Budget
+
+
+@dataclass
+class Secrets:
+    """All that the gate keeps between units."""
+
+    pots: dict[str, Pot] = field(default_factory=dict)
+    folds: dict[str, Any] = field(default_factory=dict)
+    runs: dict[str, Thresholds] = field(default_factory=dict)
+
+
+class Gate:
+    """Charge, draw, hand out; over all keys at once."""
+
+    def __init__(self, *, ledger: Ledger, noise: Noise, keys: int) -> None:
+        self._ledger = ledger
+        self._noise = noise
+        self.private = noise.private
+        self._limit = limit(keys)
+        self._bases: dict[int, Fraction] = {}
+        self._drawn: dict[str, int] = {}
+        self._counters: dict[str, Counter] = {}
+        self._secrets = Secrets()
+
+    def __repr__(self) -> str:
+        return f"<Gate at unit {self.unit}>"
+
+    # -- units ---------------------------------------------------------------------------------------------------
+
+    @property
+    def unit(self) -> int:
+        """The unit whose data are being read."""
+        return self._ledger.unit
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self._ledger.guarantee
+
+    def begin(self, unit: int) -> None:
+        """Go on to the next unit."""
+        self._ledger.begin(unit)
+        self._drawn.clear()
+
+    def end(self) -> None:
+        """The unit is over: no counter may be left standing, nor one that was looked into and not published."""
+        for name, counter in self._counters.items():
+            fate = "was looked into and must be read" if counter.disturbed else "must be read or forgotten"
+            raise ConfigurationError(f"unit {self.unit}: counter {name!r} {fate} before the unit ends.")
+
+    def spent(self, label: str) -> Budget:
+        """What was charged under this label in the window that ends with this unit."""
+        return self._ledger.spent(label)
+
+    # -- noise now -----------------------------------------------------------------------------------------------
+
+    def laplace(self, x: Private, *, epsilon: Budget | Budgets, label: str, where: BoolArray | None = None) -> Released:
+        """`x` with discrete Laplace noise of scale sensitivity/ε; with `where` only there, zeros elsewhere.
+
+        With `Budgets`, each number has its own scale, and those with a budget of 0 are left out.
+        """
+        if isinstance(epsilon, Budgets):
+            chosen = epsilon.quanta > 0
+            where = chosen if where is None else chosen & where
+        keys = None if where is None else x.cover.keys(where)
+        scale = self._scale(x.sensitivity, epsilon)
+        charge = epsilon if isinstance(epsilon, Budget) else replace(epsilon, quanta=x.cover.spread(epsilon.quanta))
+        self._ledger.spend(charge, label, where=keys)
+        return self._noisy(unseal(x), scale, label, where)
+
+    def repeat(self, last: Released) -> Released:
+        """The last release, standing for this unit too. Reads nothing, costs nothing."""
+        return last.again(self.unit)
+
+    def _scale(self, sensitivity: int, epsilon: Budget | Budgets) -> Scale:
+        base = self._bases.get(sensitivity)
+        if base is None:
+            base = self._bases[sensitivity] = sensitivity / self._ledger.grid.quantum
+        quanta = epsilon.quanta
+        least = quanta if isinstance(quanta, int) else int(np.min(quanta[quanta > 0], initial=np.iinfo(np.int64).max))
+        if least <= 0:
+            raise ConfigurationError(f"unit {self.unit}: a budget of 0 draws no noise and may read nothing.")
+        if base * ROOM > self._limit * least:
+            raise NoiseError(
+                f"unit {self.unit}: a noise scale of {float(base / least):.3g} could overflow; give it more budget."
+            )
+        return Scale(base, quanta)
+
+    def _noisy(self, raw: IntArray, scale: Scale, label: str, where: BoolArray | None, *, fresh: bool = False) -> Released:
+        if where is None:
+            value = self._draw(scale, len(raw), label, fresh=fresh)
+            value += raw
+        else:
+            value = np.zeros(len(raw), np.int64)
+            parts = scale.parts
+            chosen = scale if isinstance(parts, int) else Scale(scale.base, parts[where])
+            value[where] = raw[where] + self._draw(chosen, int(np.count_nonzero(where)), label, fresh=fresh)
+        np.clip(value, -self._limit, self._limit, out=value)
+        value.flags.writeable = False
+        return Released(
+            unit=self.unit,
+            value=value,
+            scale=scale,
+            guarantee=self.guarantee,
+            private=self.private,
+            repeated=False if where is None else ~where,
+        )
+
+    def _draw(self, scale: Scale, size: int, label: str, *, fresh: bool = False) -> IntArray:
+        """Noise under a label that is used once in a unit, so that test noise repeats itself after a restart."""
+        times = self._drawn[label] = self._drawn.get(label, 0) + 1
+        if times > 1:
+            label = f"{label}#{times}"
+        if isinstance(scale.parts, int):
+            return self._noise.laplace(scale.base / scale.parts, size, unit=self.unit, label=label, fresh=fresh)
+        quanta, which = np.unique(scale.parts, return_inverse=True)
+        scales = [scale.base / int(each) for each in quanta]
+        return self._noise.laplace_each(scales, which.astype(np.int64), unit=self.unit, label=label, fresh=fresh)
+
+    # -- read and pay now, release later -------------------------------------------------------------------------
+
+    def hold(self, pot: str, x: Private, *, epsilon: Budget, where: BoolArray | None = None) -> None:
+        """Add `x` to a pot and pay for it now; `pour` draws noise of scale sensitivity/ε once, over all that it holds."""
+        self._scale(x.sensitivity, epsilon)
+        raw = unseal(x)
+        held = self._secrets.pots.get(pot)
+        if held is None:
+            held = Pot(np.zeros(len(raw), np.int64), epsilon.quanta, x.sensitivity)
+        elif (held.quanta, held.sensitivity) != (epsilon.quanta, x.sensitivity):
+            raise ConfigurationError(
+                f"unit {self.unit}: pot {pot!r} is held with one budget and one sensitivity; use another pot."
+            )
+        self._ledger.spend(epsilon, pot, where=None if where is None else x.cover.keys(where))
+        self._secrets.pots[pot] = held
+        if where is None:
+            held.total += raw
+        else:
+            held.total[where] += raw[where]
+        np.minimum(held.total, self._limit, out=held.total)
+
+    def pour(self, pot: str, *, where: BoolArray) -> Released:
+        """Release what the pot holds there, and empty it there. It was paid for when it was held."""
+        held = self._pot(pot)
+        scale = Scale(self._bases[held.sensitivity], held.quanta)
+        released = self._noisy(held.total, scale, pot, where)
+        held.total[where] = 0
+        return released
+
+    def drop(self, pot: str, *, where: BoolArray) -> None:
+        """Empty the pot there without a release."""
+        if pot in self._secrets.pots:
+            self._pot(pot).total[where] = 0
+
+    def _pot(self, pot: str) -> Pot:
+        held = self._secrets.pots.get(pot)
+        if held is None:
+            raise ConfigurationError(f"unit {self.unit}: there is no pot {pot!r}.")
+        self._bases.setdefault(held.sensitivity, held.sensitivity / self._ledger.grid.quantum)
+        return held
+
+    def keep(
+        self,
+        name: str,
+        fold: Callable[[Any, IntArray], tuple[Any, IntArray]],
+        x: Private,
+        *,
+        stability: int,
+        cover: Cover = EACH,
+    ) -> Private:
+        """Fold the counts into a secret of plain data: `fold(secret or None, counts)` gives the new secret and a statistic.
+
+        Nothing is charged: only what is released of the statistic is. One person's change of 1 in one unit may change
+        the statistic, now or in any later unit, by at most `stability` in all; the mechanism's proof says why.
+        """
+        secret, statistic = fold(self._secrets.folds.get(name), unseal(x))
+        self._secrets.folds[name] = secret
+        return Private(np.asarray(statistic, np.int64), sensitivity=x.sensitivity * stability, cover=cover)
+
+    # -- sparse vector -------------------------------------------------------------------------------------------
+
+    def ask(
+        self, run: str, statistic: Private, *, threshold: int | IntArray, price: Price, where: BoolArray | None = None
+    ) -> BoolArray:
+        """Whether the statistic reaches the threshold, both with noise; only the answer leaves.
+
+        A statistic per key has a run per key: it ends with its first positive answer, the next question begins another,
+        and every unit that is read is charged threshold + 2 questions. One number over all keys has one priced run
+        until `close`, charged as the ledger's price says: each of its questions must read this unit alone.
+        """
+        numbers = unseal(statistic)
+        size = len(numbers)
+        rho_scale = self._scale(statistic.sensitivity, price.threshold)
+        nu_scale = self._scale(statistic.sensitivity, price.question)
+        runs = self._secrets.runs.get(run)
+        if runs is None:
+            runs = Thresholds(np.zeros(size, np.int64), np.zeros(size, np.bool_))
+        if statistic.cover.every:
+            if where is not None:
+                raise ConfigurationError("one number over all keys cannot be asked in part.")
+            if not runs.open[0]:
+                runs.number = self._ledger.open(run, threshold=price.threshold, question=price.question)
+            self._ledger.ask(runs.number)
+        else:
+            keys = None if where is None else statistic.cover.keys(where)
+            self._ledger.spend(price.threshold + price.question * 2, run, where=keys)
+        self._secrets.runs[run] = runs
+        asked = np.ones(size, np.bool_) if where is None else where
+        starting = asked & ~runs.open
+        runs.noise[starting] = self._draw(rho_scale, int(np.count_nonzero(starting)), f"{run}.threshold")
+        runs.open |= starting
+        question = np.zeros(size, np.int64)
+        question[asked] = self._draw(nu_scale, int(np.count_nonzero(asked)), f"{run}.question")
+        answer: BoolArray = asked & (numbers + question >= threshold + runs.noise)
+        if not statistic.cover.every:
+            runs.open &= ~answer
+        elif answer[0]:
+            self._ledger.yes(runs.number)
+        return answer
+
+    def close(self, run: str, *, where: BoolArray | None = None) -> None:
+        """End runs without a further question; their threshold noise is forgotten."""
+        runs = self._secrets.runs.get(run)
+        if runs is None or not runs.open.any():
+            return
+        if runs.number:
+            self._ledger.close(runs.number)
+            runs.number = 0
+        runs.open[slice(None) if where is None else where] = False
+
+    # -- noise before data ---------------------------------------------------------------------------------------
+
+    def prime(self, counter: str, *, epsilon: Budget, sensitivity: int, size: int, exposed: bool | None) -> None:
+        """Start a counter with fresh noise of scale sensitivity/ε, before any of the unit's data are read.
+
+        `exposed` None: pay now, because it will be read in any case. True: it may be looked into once, unannounced, and
+        the ledger keeps room for that. False: a look into it is announced, and then it must be read (and paid for).
+        """
+        if counter in self._counters:
+            raise ConfigurationError(f"unit {self.unit}: counter {counter!r} is primed already.")
+        scale = self._scale(sensitivity, epsilon)
+        if exposed is None:
+            self._ledger.spend(epsilon, counter)
+        elif exposed:
+            self._ledger.expose(epsilon, counter)
+        noise = self._draw(scale, size, f"{counter}.state", fresh=True)
+        self._counters[counter] = Counter(noise, epsilon, sensitivity, exposed is True)
+
+    def primed(self, counter: str) -> bool:
+        return counter in self._counters
+
+    def count(self, counter: str, x: Private) -> None:
+        """Add to a counter, in place: no sum without noise ever stands in memory."""
+        held = self._counters[counter]
+        if x.sensitivity != held.sensitivity:
+            raise ConfigurationError(f"unit {self.unit}: counter {counter!r} was primed for another sensitivity.")
+        held.total += unseal(x)
+
+    def read(self, counter: str, *, again: bool, paid: bool = False) -> Released:
+        """Release a counter and forget it; `again` adds fresh noise, so that output minus memory is not exact.
+
+        `paid`: it was paid for when it was primed.
+        """
+        held = self._counters[counter]
+        scale = self._scale(held.sensitivity, held.epsilon)
+        if not paid:
+            self._ledger.spend(held.epsilon, counter, settle=held.exposed)
+        del self._counters[counter]
+        if again:
+            released = self._noisy(held.total, scale, f"{counter}.output", None, fresh=True)
+        else:
+            value = np.clip(held.total, -self._limit, self._limit)
+            value.flags.writeable = False
+            released = Released(self.unit, value, scale, self.guarantee, self.private)
+        held.total.fill(0)
+        return replace(released, layers=held.layers + again)
+
+    def forget(self, counter: str) -> None:
+        """Wipe a counter that was not looked into."""
+        held = self._counters[counter]
+        if held.disturbed:
+            raise ConfigurationError(f"unit {self.unit}: counter {counter!r} was looked into and must be read, not forgotten.")
+        held.total.fill(0)
+        del self._counters[counter]
+
+    def disturb(self) -> None:
+        """Somebody looked into the memory: add fresh noise to every counter, and see that each is read."""
+        for name, held in self._counters.items():
+            held.total += self._draw(self._scale(held.sensitivity, held.epsilon), len(held.total), f"{name}.again", fresh=True)
+            held.layers += 1
+            held.disturbed = True
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether a counter of this unit was looked into."""
+        return any(counter.disturbed for counter in self._counters.values())
+
+    # -- saving --------------------------------------------------------------------------------------------------
+
+    def save(self) -> Secrets:
+        return self._secrets
+
+    def load(self, secrets: Secrets, *, private: bool) -> None:
+        """Go on with saved secrets; what test noise once touched is not private for ever."""
+        self._secrets = secrets
+        self.private = self.private and private
+
+    def memory(self) -> dict[str, IntArray]:
+        """What somebody who looks into this memory sees, copied: for the lab, where the data are synthetic."""
+        seen = {f"counter {name}": counter.total.copy() for name, counter in self._counters.items()}
+        seen |= {f"pot {name}": pot.total.copy() for name, pot in self._secrets.pots.items()}
+        return seen

@@ -1,0 +1,135 @@
+"""What a mechanism is: a frozen configuration, a state of released values, one step."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from penstock.budget.grid import Budget, Grid
+from penstock.core.domain import AnyDomain, Domain
+from penstock.core.errors import ConfigurationError
+from penstock.core.exact import Exact, exact
+from penstock.core.guarantee import Guarantee
+from penstock.core.private import Private
+from penstock.core.released import Released
+from penstock.private.gate import Gate
+
+if TYPE_CHECKING:
+    from penstock.private.noise import Noise
+    from penstock.private.run import Run
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mechanism(ABC, Generic[S]):
+    """How counts become releases under one promise.
+
+    A subclass is a frozen dataclass with keyword-only parameters that all have defaults but `epsilon` and `window`. It
+    names its `State` (a dataclass of plain data: released values and public numbers only) and says how to `start` and
+    how to `step`. Raw counts come as a `Private`; whatever is to be known of them is asked of the gate.
+
+    `epsilon` is an int, a `Fraction` or a decimal string; `contribution` the most events that a person has in a unit.
+    """
+
+    name: ClassVar[str]
+    """The registry's name, an acronym."""
+    paper: ClassVar[str]
+    """Where it was published."""
+    proof: ClassVar[str]
+    """The page under docs/proofs/ that its promise rests on."""
+    State: ClassVar[type]
+
+    epsilon: Exact
+    window: int
+    contribution: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", exact(self.epsilon, name="epsilon"))
+        _ = self.guarantee  # checks epsilon, window and contribution
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """The promise, in the form that every release carries."""
+        return Guarantee(self.epsilon, self.window, self.contribution, self.intrusions())
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The grid of exact amounts on which this promise is spent."""
+        return Grid.of(self.guarantee)
+
+    @cached_property
+    def total(self) -> Budget:
+        """The whole ε of a window."""
+        return self.grid.floor(self.guarantee.epsilon)
+
+    def intrusions(self) -> str:
+        """What else the promise survives, in words: for pan-private mechanisms."""
+        return ""
+
+    @abstractmethod
+    def start(self, domain: Domain) -> S:
+        """The state before the first unit."""
+
+    @abstractmethod
+    def step(self, state: S, unit: Private, gate: Gate) -> tuple[S, Released]:
+        """Read one unit through the gate; the state after it, and what anyone may see of it."""
+
+    def run(
+        self,
+        domain: AnyDomain,
+        *,
+        noise: Noise | None = None,
+        record: bool = False,
+        keep: str | os.PathLike[str] | None = None,
+    ) -> Run:
+        """Publish a stream over this domain, array in, `Released` out.
+
+        `record` keeps all ledger lines instead of the last window's. `keep` names a file in which every release is
+        saved before it is handed out; if the file exists, the run goes on from there. `noise` is the system's unless
+        a test says otherwise.
+        """
+        from penstock.private.run import Run
+
+        return Run(self, Domain.of(domain), noise=noise, record=record, keep=keep)
+
+    def restore(self, snapshot: bytes, domain: AnyDomain, *, noise: Noise | None = None, record: bool = False) -> Run:
+        """Go on from `run.snapshot()`. What was released after it would be drawn again: `run(keep=...)` prevents that."""
+        run = self.run(domain, noise=noise, record=record)
+        run.load(snapshot)
+        return run
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first line of the docstring."""
+        return (cls.__doc__ or "").strip().partition("\n")[0]
+
+    def configuration(self) -> dict[str, Any]:
+        """The parameters by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+class Incremental(Mechanism[S]):
+    """A mechanism that takes a unit's counts in parts, as they arrive, into counters that hold noise first."""
+
+    @abstractmethod
+    def begin(self, state: S, gate: Gate) -> None:
+        """Before any of the unit's data: prime the counters."""
+
+    @abstractmethod
+    def feed(self, state: S, part: Private, gate: Gate) -> None:
+        """Count one part of the unit."""
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether this configuration takes parts, or whole units only."""
+        return True
+
+
+def at_least(value: int, least: int, *, name: str) -> None:
+    """A parameter check with a clear error."""
+    if value < least:
+        raise ConfigurationError(f"{name} must be at least {least}, not {value}.")

@@ -1,0 +1,44 @@
+"""What `bd` and `ba` share: measure how far the stream has moved, publish if that is more than the noise would be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.budget.grid import Budget
+from penstock.core.domain import Domain
+from penstock.core.private import Private
+from penstock.core.released import Released
+from penstock.private.gate import Gate
+from penstock.private.mechanisms.shares import DISTANCE, PUBLISH, Shifting
+
+
+@dataclass(frozen=True)
+class Position:
+    """The last release, and where the sharing of the budget stands."""
+
+    last: Released
+    position: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByDistance(Shifting[Position]):
+    """Publish when the counts have moved further from the last release than a publication's noise would."""
+
+    State = Position
+
+    def start(self, domain: Domain) -> Position:
+        self.plan(domain.size)  # refuses a domain that the budget cannot serve
+        return Position(Released.nothing(domain.size, self.guarantee), 1)
+
+    def step(self, state: Position, unit: Private, gate: Gate) -> tuple[Position, Released]:
+        plan = self.plan(len(state.last.value))
+        offer = plan.shares.offer(state.position, gate)
+        if not offer or not self._moved(unit, state.last, offer, plan.watch, gate):
+            return state, gate.repeat(state.last)
+        fresh = gate.laplace(unit, epsilon=offer, label=PUBLISH)
+        return Position(fresh, plan.shares.after(state.position, gate, offer)), fresh
+
+    def _moved(self, unit: Private, last: Released, offer: Budget, watch: Budget, gate: Gate) -> bool:
+        """Whether the noisy distance is above what the noise of a publication is expected to add."""
+        distance = gate.laplace(unit.distance(last.value), epsilon=watch, label=DISTANCE).number
+        return distance * offer.epsilon > len(last.value) * self.contribution

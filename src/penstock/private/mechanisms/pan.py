@@ -1,0 +1,173 @@
+"""`bd_pan` and `ba_pan`: the promise holds even for somebody who looks into the mechanism's memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from penstock.budget.grid import Budget
+from penstock.core.cover import Groups
+from penstock.core.domain import Domain
+from penstock.core.errors import ConfigurationError
+from penstock.core.exact import whole
+from penstock.core.private import Private
+from penstock.core.released import Released
+from penstock.private.gate import Gate
+from penstock.private.mechanisms.base import Incremental
+from penstock.private.mechanisms.shares import DISTANCE, PUBLISH, Absorbing, Halving, Sharing
+
+Intrusion: TypeAlias = Literal["between", "within", "announced"]
+
+_WORDS = {
+    "between": "one unannounced look into the mechanism's memory between units",
+    "within": "one unannounced look into the mechanism's memory at any moment",
+    "announced": "any number of announced looks into the mechanism's memory",
+}
+
+
+@dataclass(frozen=True)
+class PanState:
+    """The last release, where the sharing of the budget stands, and the buckets of the distance."""
+
+    last: Released
+    position: int
+    buckets: Groups
+
+
+@dataclass(frozen=True, kw_only=True)
+class PanPrivate(Sharing[PanState], Incremental[PanState]):
+    """Counts stand in memory only on top of noise that was there first.
+
+    `intrusion` says whom to survive: "between" units, once and unannounced; "within" a unit, once and unannounced;
+    "announced", any number of times (tell the run with `run.intruded()`). Within a unit absolute differences cannot be
+    added up without raw counts, so the distance is then the sum of |Σ(c − o)| over `buckets` of keys.
+    """
+
+    reserve: ClassVar[int]
+    """An unannounced look must be survived: publications then have only this part of ε."""
+    State = PanState
+
+    intrusion: Intrusion = "within"
+    buckets: int = 32
+
+    def __post_init__(self) -> None:
+        if self.intrusion not in get_args(Intrusion):
+            raise ConfigurationError(f"intrusion must be 'between', 'within' or 'announced', not {self.intrusion!r}.")
+        whole(self.buckets, name="buckets", least=1)
+        super().__post_init__()
+
+    def intrusions(self) -> str:
+        return _WORDS[self.intrusion]
+
+    @property
+    def in_parts(self) -> bool:
+        return self.intrusion != "between"
+
+    def budgets(self, size: int) -> tuple[Budget, Budget]:
+        watch, pool = super().budgets(size)
+        return watch, pool if self.intrusion == "announced" else self.total // self.reserve
+
+    def start(self, domain: Domain) -> PanState:
+        self.plan(domain.size)  # refuses a domain that the budget cannot serve
+        buckets = Groups.from_labels(domain.ranks % min(self.buckets, domain.size))
+        return PanState(Released.nothing(domain.size, self.guarantee), 1, buckets)
+
+    def begin(self, state: PanState, gate: Gate) -> None:
+        offer = self._offer(state, gate)
+        if not offer:
+            return  # whatever arrives in this unit is not counted anywhere
+        if self.in_parts:
+            watch = self.plan(len(state.last.value)).watch
+            gate.prime(DISTANCE, epsilon=watch, sensitivity=self.contribution, size=state.buckets.number, exposed=None)
+        unannounced = self.intrusion != "announced"
+        gate.prime(PUBLISH, epsilon=offer, sensitivity=self.contribution, size=len(state.last.value), exposed=unannounced)
+
+    def feed(self, state: PanState, part: Private, gate: Gate) -> None:
+        if gate.primed(PUBLISH):
+            gate.count(PUBLISH, part)
+            if self.in_parts:
+                gate.count(DISTANCE, part.sums(state.buckets))
+
+    def step(self, state: PanState, unit: Private, gate: Gate) -> tuple[PanState, Released]:
+        offer = self._offer(state, gate)
+        if not offer:
+            return state, gate.repeat(state.last)
+        self.feed(state, unit, gate)
+        forced = gate.disturbed
+        if self._distance(state, unit, gate) * offer.epsilon > len(state.last.value) * self.contribution or forced:
+            fresh = gate.read(PUBLISH, again=self.in_parts)
+            shares = self.plan(len(fresh.value)).shares
+            return PanState(fresh, shares.after(state.position, gate, offer), state.buckets), fresh
+        gate.forget(PUBLISH)
+        return state, gate.repeat(state.last)
+
+    def _offer(self, state: PanState, gate: Gate) -> Budget:
+        return self.plan(len(state.last.value)).shares.offer(state.position, gate)
+
+    def _distance(self, state: PanState, unit: Private, gate: Gate) -> int:
+        watch = self.plan(len(state.last.value)).watch
+        if not self.in_parts:
+            return gate.laplace(unit.distance(state.last.value), epsilon=watch, label=DISTANCE).number
+        noisy = gate.read(DISTANCE, again=True, paid=True).value - state.buckets.sums(state.last.value)
+        # |X + Y| of two Laplace variables of scale s has mean 3s/2: what the noise alone adds to the distance.
+        from_noise = state.buckets.number * Fraction(3, 2) * self.contribution / watch.epsilon
+        return int(np.abs(noisy).sum()) - int(from_noise)
+
+
+_PAPER = "Kellaris et al., PVLDB 7(12), 2014, section 4.5"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PanDistribution(PanPrivate):
+    """Budget distribution that survives somebody who looks into its memory.
+
+    Publications have a pool of ε/3 (ε/2 if looks are announced) and spend half of what the window has left of it, so
+    that one unpaid look, worth at most ε/6, still fits into ε.
+
+    Guarantee: w-event and pan-private, pure. Proof: docs/proofs/pan.md.
+    Kept between units: the last release. Within a unit: counts on top of noise.
+
+    >>> PanDistribution(epsilon="1", window=20).guarantee.intrusion
+    "one unannounced look into the mechanism's memory at any moment"
+
+    References
+    ----------
+    Kellaris et al., PVLDB 7(12), 2014, section 4.5.
+    Departures: the paper spends a third of what is left of ε/2, which reaches 7/6 ε; within a unit it uses the same
+    noise in memory and in the output, so that their difference is exact.
+    """
+
+    name = "bd_pan"
+    paper = _PAPER
+    proof = "pan.md"
+    sharing = Halving
+    reserve = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class PanAbsorption(PanPrivate):
+    """Budget absorption that survives somebody who looks into its memory.
+
+    Shares are ε/4w (ε/2w if looks are announced), so that one unpaid look, worth at most ε/4, still fits into ε. Data
+    of nullified units are not counted anywhere.
+
+    Guarantee: w-event and pan-private, pure. Proof: docs/proofs/pan.md.
+    Kept between units: the last release. Within a unit: counts on top of noise.
+
+    >>> PanAbsorption(epsilon="1", window=20, intrusion="between").guarantee.intrusion
+    "one unannounced look into the mechanism's memory between units"
+
+    References
+    ----------
+    Kellaris et al., PVLDB 7(12), 2014, section 4.5.
+    Departures: within a unit, fresh noise is added to the output (see `bd_pan`).
+    """
+
+    name = "ba_pan"
+    paper = _PAPER
+    proof = "pan.md"
+    sharing = Absorbing
+    reserve = 4

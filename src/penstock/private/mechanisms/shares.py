@@ -1,0 +1,128 @@
+"""How the w-event family shares out ε: so much for a unit's distance, the rest by halving or by absorbing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Protocol, TypeVar
+
+from penstock.budget.grid import Budget
+from penstock.core.errors import ConfigurationError
+from penstock.private.gate import Gate
+from penstock.private.mechanisms.base import Mechanism
+
+S = TypeVar("S")
+
+DISTANCE = "distance"
+"""The label of every measured distance in the ledger."""
+
+PUBLISH = "publish"
+"""The label of every publication in the ledger."""
+
+SIGNIFICANT_BITS = 5
+"""Halved budgets keep this many binary digits: at most 1/17 is given up, and noise tables are used again."""
+
+SMALLEST_SHARE = 10**6
+"""A halved budget below ε divided by this is not worth a publication."""
+
+
+class Shares(Protocol):
+    """A rule for the next publication's budget. Its `position` is public and part of the mechanism's state."""
+
+    def offer(self, position: int, gate: Gate) -> Budget:
+        """What a publication of this unit may spend; nothing if it may not publish."""
+        ...
+
+    def after(self, position: int, gate: Gate, spent: Budget) -> int:
+        """The position once this unit has published with `spent`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Halving:
+    """Half of what the window has left of the pool (budget distribution)."""
+
+    pool: Budget
+    total: Budget
+
+    @classmethod
+    def of(cls, pool: Budget, total: Budget, window: int) -> Halving:
+        return cls(pool, total)
+
+    def offer(self, position: int, gate: Gate) -> Budget:
+        half = ((self.pool - gate.spent(PUBLISH)) // 2).rounded(SIGNIFICANT_BITS, of=self.total)
+        return half * 0 if half * SMALLEST_SHARE < self.total else half
+
+    def after(self, position: int, gate: Gate, spent: Budget) -> int:
+        return position
+
+
+@dataclass(frozen=True)
+class Absorbing:
+    """One share a unit, and those of the skipped units before it (budget absorption).
+
+    `position` is the first unit whose share is still there; units before it are nullified.
+    """
+
+    share: Budget
+    window: int
+
+    @classmethod
+    def of(cls, pool: Budget, total: Budget, window: int) -> Absorbing:
+        if not pool // window:
+            raise ConfigurationError("the budget of one unit rounds to nothing: raise epsilon or shorten the window.")
+        return cls(pool // window, window)
+
+    def offer(self, position: int, gate: Gate) -> Budget:
+        return self.share * max(min(gate.unit - position + 1, self.window), 0)
+
+    def after(self, position: int, gate: Gate, spent: Budget) -> int:
+        return gate.unit + spent.quanta // self.share.quanta
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a unit's distance costs, and how publications are paid: public, the same for the whole stream."""
+
+    watch: Budget
+    shares: Shares
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sharing(Mechanism[S]):
+    """A mechanism that measures every unit with a fixed budget and publishes some of them with what is left."""
+
+    sharing: ClassVar[type[Halving] | type[Absorbing]]
+
+    def budgets(self, size: int) -> tuple[Budget, Budget]:
+        """For this many keys: what one unit's distance costs, and the pool of a window's publications."""
+        watch = self.total // (2 * self.window)
+        return watch, self.total - watch * self.window
+
+    def plan(self, size: int) -> Plan:
+        plan = self._plans.get(size)
+        if plan is None:
+            watch, pool = self.budgets(size)
+            plan = self._plans[size] = Plan(watch, self.sharing.of(pool, self.total, self.window))
+        return plan
+
+    @cached_property
+    def _plans(self) -> dict[int, Plan]:
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shifting(Sharing[S]):
+    """`shift` spends only ε/d on a unit's distance and leaves the rest to publications; it needs at least 2w keys."""
+
+    shift: bool = False
+
+    def budgets(self, size: int) -> tuple[Budget, Budget]:
+        if not self.shift:
+            return super().budgets(size)
+        if size < 2 * self.window:
+            raise ConfigurationError(f"shift needs at least 2·window = {2 * self.window} keys, not {size}.")
+        watch = self.total // size
+        if not watch:
+            raise ConfigurationError(f"with shift, the distance's share of epsilon rounds to nothing for {size} keys.")
+        return watch, self.total - watch * self.window

@@ -1,0 +1,52 @@
+"""`uniform`: every unit, with an equal share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from penstock.budget.grid import Budget
+from penstock.core.domain import Domain
+from penstock.core.private import Private
+from penstock.core.released import Released
+from penstock.private.gate import Gate
+from penstock.private.mechanisms.base import Mechanism
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """No state at all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uniform(Mechanism[Nothing]):
+    r"""Publish every unit with an equal share of the budget.
+
+    Counts get discrete Laplace noise of scale :math:`w/\varepsilon` in every unit.
+
+    Guarantee: w-event, pure. Proof: docs/proofs/uniform.md.
+    Kept between units: nothing.
+
+    >>> Uniform(epsilon="1", window=20).share.epsilon
+    Fraction(1, 20)
+
+    References
+    ----------
+    Kellaris et al., PVLDB 7(12), 2014, section 3.
+    """
+
+    name = "uniform"
+    paper = "Kellaris et al., PVLDB 7(12), 2014, section 3"
+    proof = "uniform.md"
+    State = Nothing
+
+    @cached_property
+    def share(self) -> Budget:
+        """What every unit spends."""
+        return self.total // self.window
+
+    def start(self, domain: Domain) -> Nothing:
+        return Nothing()
+
+    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+        return state, gate.laplace(unit, epsilon=self.share, label="publish")

@@ -1,0 +1,224 @@
+"""A run: one mechanism on one stream, array in, `Released` out."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Self
+
+from penstock.budget.accountant import Account, account
+from penstock.budget.grid import Budget
+from penstock.budget.ledger import Ledger, LedgerState, Line
+from penstock.core.arrays import IntArray
+from penstock.core.domain import Domain
+from penstock.core.errors import ConfigurationError, InputError, StateError
+from penstock.core.guarantee import Guarantee
+from penstock.core.private import Private
+from penstock.core.released import Released
+from penstock.private import state as saved
+from penstock.private.columns import Column, counts_of
+from penstock.private.gate import Gate, Secrets, limit
+from penstock.private.mechanisms.base import Incremental, Mechanism
+from penstock.private.noise import Noise, SystemNoise
+
+
+class Run:
+    """The units of one stream, one after the other, under one promise.
+
+    >>> from penstock.private.mechanisms.uniform import Uniform
+    >>> run = Uniform(epsilon="1", window=3).run(["north", "south"])
+    >>> released = run.step([7, 0])
+    >>> released.unit, released.guarantee, run.cost.epsilon
+    (1, Guarantee(epsilon=1, window=3), Fraction(1, 3))
+    >>> run.step([7, 0], unit=1)
+    Traceback (most recent call last):
+    penstock.core.errors.InputError: unit 1 was released before: run.last has it, and it is never drawn again.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism[Any],
+        domain: Domain,
+        *,
+        noise: Noise | None = None,
+        record: bool = False,
+        keep: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.mechanism = mechanism
+        self.domain = domain
+        self.last: Released | None = None
+        self._lines: deque[Line] = deque()
+        self._record = record
+        self._ledger = Ledger(mechanism.guarantee, keys=domain.size, sink=self._lines.append)
+        self._gate = Gate(ledger=self._ledger, noise=SystemNoise() if noise is None else noise, keys=domain.size)
+        self._most = limit(domain.size)
+        self._state = mechanism.start(domain)
+        self._begun = False
+        self._broken = ""
+        self._file: saved.StateFile | None = None
+        if keep is not None:
+            self._file = saved.StateFile(keep)
+            snapshot = self._file.read()
+            if snapshot is not None:
+                self.load(snapshot)
+
+    def __repr__(self) -> str:
+        return f"<Run of {self.mechanism.name} over {self.domain.size} keys, {self.guarantee}, at unit {self.unit}>"
+
+    # -- what anyone may know ------------------------------------------------------------------------------------
+
+    @property
+    def unit(self) -> int:
+        """The last unit that was released; 0 before the first."""
+        return 0 if self.last is None else self.last.unit
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self._ledger.guarantee
+
+    @property
+    def ledger(self) -> tuple[Line, ...]:
+        """The lines of the last window, or all of them if the run records."""
+        return tuple(self._lines)
+
+    @property
+    def cost(self) -> Budget:
+        """What the window that ends now has cost."""
+        return self._ledger.cost
+
+    def account(self) -> Account:
+        """Every window's cost, recomputed from the recorded lines alone; needs `record=True`."""
+        if not self._record:
+            raise ConfigurationError("the accountant needs all lines: start the run with record=True.")
+        return account(self._lines, self.guarantee, units=self.unit)
+
+    # -- one unit ------------------------------------------------------------------------------------------------
+
+    def step(self, counts: Column, *, unit: int | None = None) -> Released:
+        """Take the next unit's counts and release it. Bad counts are refused and change nothing.
+
+        `unit`, if given, must be the next one: a second release of a unit would let anyone average the noise away.
+        After `feed`, `counts` is the unit's last part.
+        """
+        part = self._take(counts, unit)
+        try:
+            self._begin()
+            self._state, released = self.mechanism.step(self._state, part, self._gate)
+            self._gate.end()
+            self._begun = False
+            if not self._record:
+                self._forget()
+            if self._file is not None:
+                self._file.write(self._snapshot(released))
+        except BaseException:
+            self._broken = f"unit {self._ledger.unit} failed midway and nothing of it was released"
+            raise
+        self.last = released
+        return released
+
+    def feed(self, part: Column) -> None:
+        """Count one part of the next unit, for a mechanism that holds noise before data."""
+        mechanism = self.mechanism
+        if not isinstance(mechanism, Incremental) or not mechanism.in_parts:
+            raise ConfigurationError(f"{mechanism.name} takes whole units: count first, then step.")
+        raw = self._take(part, None)
+        try:
+            self._begin()
+            mechanism.feed(self._state, raw, self._gate)
+        except BaseException:
+            self._broken = f"unit {self._ledger.unit} failed midway and nothing of it was released"
+            raise
+
+    def intruded(self) -> None:
+        """Somebody has looked into the memory: fresh noise at once, and what stands there is published with this unit."""
+        if "announced" not in self.guarantee.intrusion:
+            raise ConfigurationError(f"{self.mechanism.name} in this configuration makes no promise for announced intrusions.")
+        self._gate.disturb()
+
+    def _take(self, counts: Column, unit: int | None) -> Private:
+        if self._broken:
+            raise StateError(f"{self._broken}: restore the last snapshot and give the unit again.")
+        due = self.unit + 1
+        if unit is not None and unit != due:
+            if unit < due:
+                raise InputError(f"unit {unit} was released before: run.last has it, and it is never drawn again.")
+            raise InputError(f"unit {unit} is out of order: unit {due} is due. A unit without events is a unit of zeros.")
+        array: IntArray = counts_of(counts, size=self.domain.size, most=self._most, unit=due)
+        return Private(array, sensitivity=self.mechanism.contribution)
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._gate.begin(self.unit + 1)
+            self._begun = True
+            if isinstance(self.mechanism, Incremental):
+                self.mechanism.begin(self._state, self._gate)
+
+    def _forget(self) -> None:
+        oldest = self._ledger.unit - self.guarantee.window
+        while self._lines and self._lines[0].unit <= oldest:
+            self._lines.popleft()
+
+    # -- saving --------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """Everything needed to go on, as bytes to keep secret. What is released later and lost is drawn again from here."""
+        if self._broken or self._begun:
+            raise StateError("a snapshot is taken between units: finish the unit first.")
+        return self._snapshot(self.last)
+
+    def _snapshot(self, last: Released | None) -> bytes:
+        return saved.encode(
+            {
+                "mechanism": self.mechanism.name,
+                "configuration": self.mechanism.configuration(),
+                "domain": _fingerprint(self.domain.keys),
+                "private": self._gate.private,
+                "ledger": self._ledger.save(),
+                "lines": list(self._lines),
+                "secrets": self._gate.save(),
+                "state": self._state,
+                "last": last,
+            }
+        )
+
+    def load(self, snapshot: bytes) -> None:
+        """Go on from a snapshot of the same mechanism, configuration and domain; anything else is refused."""
+        if self.last is not None or self._begun:
+            raise StateError("a snapshot is loaded into a new run only.")
+        content = saved.decode(snapshot, (LedgerState, Line, Secrets, Released, self.mechanism.State))
+        if content["mechanism"] != self.mechanism.name:
+            raise StateError(f"this snapshot is of mechanism {content['mechanism']!r}, not {self.mechanism.name!r}.")
+        here, there = self.mechanism.configuration(), content["configuration"]
+        if here != there:
+            names = sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
+            differences = ", ".join(f"{name}={there.get(name)} there, {here.get(name)} here" for name in names)
+            raise StateError(f"this snapshot is of another configuration: {differences}.")
+        if content["domain"] != _fingerprint(self.domain.keys):
+            raise StateError("this snapshot is of another domain: the keys or their order differ.")
+        self._ledger.load(content["ledger"])
+        self._gate.load(content["secrets"], private=content["private"])
+        self._lines.clear()
+        self._lines.extend(content["lines"])
+        self._state = content["state"]
+        self.last = content["last"]
+
+    def close(self) -> None:
+        """Let another run have the `keep` file."""
+        if self._file is not None:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _fingerprint(keys: Iterable[str]) -> bytes:
+    digest = hashlib.sha256()
+    for key in keys:
+        name = key.encode()
+        digest.update(len(name).to_bytes(8, "big") + name)
+    return digest.digest()
