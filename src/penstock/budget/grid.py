@@ -59,6 +59,15 @@ class Budget:
     def epsilon(self) -> Fraction:
         return self.quanta * self.grid.quantum
 
+    def into(self, number: int) -> int:
+        """`number` divided by ε, rounded down: a whole number exceeds number/ε if and only if it exceeds this.
+
+        >>> Grid.of(Guarantee("1", 3)).floor(Fraction(1, 3)).into(7)
+        21
+        """
+        quantum = self.grid.quantum
+        return number * quantum.denominator // (self.quanta * quantum.numerator)
+
     def rounded(self, bits: int, *, of: Budget) -> Budget:
         """The largest share m/2ᵏ of `of`, with m of at most `bits` binary digits, that is not above this amount.
 

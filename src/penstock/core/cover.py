@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -65,11 +66,11 @@ class Groups:
     def number(self) -> int:
         return len(self.starts)
 
-    @property
+    @cached_property
     def sizes(self) -> IntArray:
         return np.diff(self.starts, append=len(self.of))
 
-    @property
+    @cached_property
     def cover(self) -> Cover:
         return Cover(self.of)
 

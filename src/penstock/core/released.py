@@ -65,7 +65,9 @@ class Released:
 
     def again(self, unit: int) -> Released:
         """The same release standing for a later unit."""
-        return replace(self, unit=unit, repeated=True)
+        return Released(
+            unit, self.value, self.scale, self.guarantee, self.private, True, self.divisor, self.layers, self.public
+        )
 
     def over(self, last: Released, where: BoolArray) -> Released:
         """This release where it is fresh, the last one elsewhere, each key with its own noise scale."""

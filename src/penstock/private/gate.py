@@ -146,29 +146,38 @@ class Gate:
         return last.again(self.unit)
 
     def _scale(self, sensitivity: int, epsilon: Budget | Budgets) -> Scale:
-        base = self._bases.get(sensitivity)
-        if base is None:
-            base = self._bases[sensitivity] = sensitivity / self._ledger.grid.quantum
+        base = self._base(sensitivity)
         quanta = epsilon.quanta
         least = quanta if isinstance(quanta, int) else int(np.min(quanta[quanta > 0], initial=np.iinfo(np.int64).max))
         if least <= 0:
             raise ConfigurationError(f"unit {self.unit}: a budget of 0 draws no noise and may read nothing.")
-        if base * ROOM > self._limit * least:
-            raise NoiseError(
-                f"unit {self.unit}: a noise scale of {float(base / least):.3g} could overflow; give it more budget."
-            )
+        if base.numerator * ROOM > self._limit * least * base.denominator:
+            shown = f"{float(base / least):.3g}"
+            raise NoiseError(f"unit {self.unit}: a noise scale of {shown} could overflow; give it more budget.")
         return Scale(base, quanta)
 
-    def _noisy(self, raw: IntArray, scale: Scale, label: str, where: BoolArray | None, *, fresh: bool = False) -> Released:
+    def _base(self, sensitivity: int) -> Fraction:
+        """The noise scale of one quantum."""
+        base = self._bases.get(sensitivity)
+        if base is None:
+            base = self._bases[sensitivity] = sensitivity / self._ledger.grid.quantum
+        return base
+
+    def _noisy(self, raw: IntArray, scale: Scale, label: str, where: BoolArray | None) -> Released:
         if where is None:
-            value = self._draw(scale, len(raw), label, fresh=fresh)
+            value = self._draw(scale, len(raw), label)
             value += raw
         else:
             value = np.zeros(len(raw), np.int64)
             parts = scale.parts
             chosen = scale if isinstance(parts, int) else Scale(scale.base, parts[where])
-            value[where] = raw[where] + self._draw(chosen, int(np.count_nonzero(where)), label, fresh=fresh)
-        np.clip(value, -self._limit, self._limit, out=value)
+            value[where] = raw[where] + self._draw(chosen, int(np.count_nonzero(where)), label)
+        return self._made(value, scale, repeated=False if where is None else ~where)
+
+    def _made(self, value: IntArray, scale: Scale, *, repeated: bool | BoolArray = False, layers: int = 1) -> Released:
+        """A release of this value, cut to the range that no sum of it can overflow (this almost never does anything)."""
+        np.minimum(value, self._limit, out=value)
+        np.maximum(value, -self._limit, out=value)
         value.flags.writeable = False
         return Released(
             unit=self.unit,
@@ -176,7 +185,8 @@ class Gate:
             scale=scale,
             guarantee=self.guarantee,
             private=self.private,
-            repeated=False if where is None else ~where,
+            repeated=repeated,
+            layers=layers,
         )
 
     def _draw(self, scale: Scale, size: int, label: str, *, fresh: bool = False) -> IntArray:
@@ -214,7 +224,7 @@ class Gate:
     def pour(self, pot: str, *, where: BoolArray) -> Released:
         """Release what the pot holds there, and empty it there. It was paid for when it was held."""
         held = self._pot(pot)
-        scale = Scale(self._bases[held.sensitivity], held.quanta)
+        scale = Scale(self._base(held.sensitivity), held.quanta)
         released = self._noisy(held.total, scale, pot, where)
         held.total[where] = 0
         return released
@@ -228,7 +238,6 @@ class Gate:
         held = self._secrets.pots.get(pot)
         if held is None:
             raise ConfigurationError(f"unit {self.unit}: there is no pot {pot!r}.")
-        self._bases.setdefault(held.sensitivity, held.sensitivity / self._ledger.grid.quantum)
         return held
 
     def keep(
@@ -338,14 +347,10 @@ class Gate:
         if not paid:
             self._ledger.spend(held.epsilon, counter, settle=held.exposed)
         del self._counters[counter]
+        value = held.total
         if again:
-            released = self._noisy(held.total, scale, f"{counter}.output", None, fresh=True)
-        else:
-            value = np.clip(held.total, -self._limit, self._limit)
-            value.flags.writeable = False
-            released = Released(self.unit, value, scale, self.guarantee, self.private)
-        held.total.fill(0)
-        return replace(released, layers=held.layers + again)
+            value += self._draw(scale, len(value), f"{counter}.output", fresh=True)
+        return self._made(value, scale, layers=held.layers + again)
 
     def forget(self, counter: str) -> None:
         """Wipe a counter that was not looked into."""

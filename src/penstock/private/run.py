@@ -133,8 +133,8 @@ class Run:
 
     def intruded(self) -> None:
         """Somebody has looked into the memory: fresh noise at once, and what stands there is published with this unit."""
-        if "announced" not in self.guarantee.intrusion:
-            raise ConfigurationError(f"{self.mechanism.name} in this configuration makes no promise for announced intrusions.")
+        if not (isinstance(self.mechanism, Incremental) and self.mechanism.announced):
+            raise ConfigurationError(f"{self.mechanism.name} as configured makes no promise for announced intrusions.")
         self._gate.disturb()
 
     def _take(self, counts: Column, unit: int | None) -> Private:

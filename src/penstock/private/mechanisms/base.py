@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from penstock.budget.grid import Budget, Grid
 from penstock.core.domain import AnyDomain, Domain
-from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact
 from penstock.core.guarantee import Guarantee
 from penstock.core.private import Private
@@ -128,8 +127,7 @@ class Incremental(Mechanism[S]):
         """Whether this configuration takes parts, or whole units only."""
         return True
 
-
-def at_least(value: int, least: int, *, name: str) -> None:
-    """A parameter check with a clear error."""
-    if value < least:
-        raise ConfigurationError(f"{name} must be at least {least}, not {value}.")
+    @property
+    def announced(self) -> bool:
+        """Whether this configuration wants to be told of a look into its memory."""
+        return False

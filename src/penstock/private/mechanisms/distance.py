@@ -41,4 +41,4 @@ class ByDistance(Shifting[Position]):
     def _moved(self, unit: Private, last: Released, offer: Budget, watch: Budget, gate: Gate) -> bool:
         """Whether the noisy distance is above what the noise of a publication is expected to add."""
         distance = gate.laplace(unit.distance(last.value), epsilon=watch, label=DISTANCE).number
-        return distance * offer.epsilon > len(last.value) * self.contribution
+        return distance > offer.into(len(last.value) * self.contribution)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 
 from penstock.budget.grid import Budget
-from penstock.core.arrays import FloatArray, IntArray
+from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.cover import Groups
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
@@ -67,13 +66,13 @@ class GroupedByDistance(Shifting[Grouping]):
         if offer:
             distances = gate.laplace(unit.distances(last.value, groups), epsilon=plan.watch, label=DISTANCE).value
             moved = self._moved(distances, groups, offer)
-            if moved.all():
-                last = out = gate.laplace(unit, epsilon=offer, label=PUBLISH)
-            elif moved.any():
-                where = moved[groups.of]
-                last = out = gate.laplace(unit, epsilon=offer, label=PUBLISH, where=where).over(last, where)
             if moved.any():
-                position = plan.shares.after(position, gate, offer)
+                if moved.all():
+                    last = gate.laplace(unit, epsilon=offer, label=PUBLISH)
+                else:
+                    where = moved[groups.of]
+                    last = gate.laplace(unit, epsilon=offer, label=PUBLISH, where=where).over(last, where)
+                out, position = last, plan.shares.after(position, gate, offer)
         squares = state.squares + np.square(last.value, dtype=np.float64)
         if gate.unit % (self.regroup or max(self.window, 20)) == 0:
             ranks = np.empty_like(state.ranks)
@@ -81,13 +80,15 @@ class GroupedByDistance(Shifting[Grouping]):
             groups, squares = Groups.from_ranks(ranks, groups.number), np.zeros(len(ranks))
         return replace(state, last=last, position=position, groups=groups, squares=squares), out
 
-    def _moved(self, distances: IntArray, groups: Groups, offer: Budget) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _moved(self, distances: IntArray, groups: Groups, offer: Budget) -> BoolArray:
         """The groups that publish: those above their noise, if their excess is worth it."""
-        noise = Fraction(self.contribution) / offer.epsilon  # what a publication is expected to add to each key
-        expected = np.array([int(size * noise) for size in groups.sizes.tolist()])
-        moved = distances > expected
-        excess = int((distances - expected)[moved].sum())
-        return moved if excess > exact(self.caution) * len(groups.of) * noise else np.zeros_like(moved)
+        # What the noise of a publication is expected to add, to each group and to the fraction `caution` of all keys.
+        expected = np.array([offer.into(size * self.contribution) for size in groups.sizes.tolist()])
+        share = exact(self.caution)
+        worth = Budget(offer.quanta * share.denominator, offer.grid).into(len(groups.of) * self.contribution * share.numerator)
+        excess = distances - expected
+        moved: BoolArray = excess > 0
+        return moved if excess.sum(where=moved) > worth else np.zeros_like(moved)
 
 
 _PAPER = "Kellaris et al., PVLDB 7(12), 2014, section 4.5"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -66,9 +65,13 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
     def in_parts(self) -> bool:
         return self.intrusion != "between"
 
+    @property
+    def announced(self) -> bool:
+        return self.intrusion == "announced"
+
     def budgets(self, size: int) -> tuple[Budget, Budget]:
         watch, pool = super().budgets(size)
-        return watch, pool if self.intrusion == "announced" else self.total // self.reserve
+        return watch, pool if self.announced else self.total // self.reserve
 
     def start(self, domain: Domain) -> PanState:
         self.plan(domain.size)  # refuses a domain that the budget cannot serve
@@ -82,8 +85,8 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
         if self.in_parts:
             watch = self.plan(len(state.last.value)).watch
             gate.prime(DISTANCE, epsilon=watch, sensitivity=self.contribution, size=state.buckets.number, exposed=None)
-        unannounced = self.intrusion != "announced"
-        gate.prime(PUBLISH, epsilon=offer, sensitivity=self.contribution, size=len(state.last.value), exposed=unannounced)
+        size = len(state.last.value)
+        gate.prime(PUBLISH, epsilon=offer, sensitivity=self.contribution, size=size, exposed=not self.announced)
 
     def feed(self, state: PanState, part: Private, gate: Gate) -> None:
         if gate.primed(PUBLISH):
@@ -97,7 +100,7 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
             return state, gate.repeat(state.last)
         self.feed(state, unit, gate)
         forced = gate.disturbed
-        if self._distance(state, unit, gate) * offer.epsilon > len(state.last.value) * self.contribution or forced:
+        if self._distance(state, unit, gate) > offer.into(len(state.last.value) * self.contribution) or forced:
             fresh = gate.read(PUBLISH, again=self.in_parts)
             shares = self.plan(len(fresh.value)).shares
             return PanState(fresh, shares.after(state.position, gate, offer), state.buckets), fresh
@@ -113,8 +116,8 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
             return gate.laplace(unit.distance(state.last.value), epsilon=watch, label=DISTANCE).number
         noisy = gate.read(DISTANCE, again=True, paid=True).value - state.buckets.sums(state.last.value)
         # |X + Y| of two Laplace variables of scale s has mean 3s/2: what the noise alone adds to the distance.
-        from_noise = state.buckets.number * Fraction(3, 2) * self.contribution / watch.epsilon
-        return int(np.abs(noisy).sum()) - int(from_noise)
+        from_noise = (watch * 2).into(3 * state.buckets.number * self.contribution)
+        return int(np.abs(noisy).sum()) - from_noise
 
 
 _PAPER = "Kellaris et al., PVLDB 7(12), 2014, section 4.5"
