@@ -1,0 +1,95 @@
+"""The noise against NumPy's float Laplace, which is not private, and OpenDP's exact one. CPU time, all in one run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from statistics import median
+
+import numpy as np
+
+from penstock.private.noise import SystemNoise
+from penstock.private.noise.laplace import parts
+from penstock.private.noise.tables import Table
+
+from report import Figure, cpu, main, ratios
+
+SCALES = {1: 0.5, 10: 0.5, 1000: 1.0, 100_000: 1.0}
+"""The scales, and how much of NumPy's time each may take."""
+
+
+def opendp_laplace(scale: int) -> Callable[[list[int]], object] | None:
+    """OpenDP's discrete Laplace on a row of ints; None, and a word why, if it is not installed."""
+    try:
+        import opendp.prelude as dp
+    except ImportError:
+        print("OpenDP is not installed, so it is left out: pip install 'penstock[bench]'", file=sys.stderr)
+        return None
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
+    measurement: Callable[[list[int]], object] = space >> dp.m.then_laplace(scale=float(scale))
+    return measurement
+
+
+def measure() -> Iterator[Figure]:
+    noise, numpy_noise = SystemNoise(), np.random.default_rng()
+    for size in (100_000, 1_000_000):
+        judged = size == 100_000
+        for scale, limit in SCALES.items():
+
+            def ours(scale: int = scale, size: int = size) -> object:
+                return noise.laplace(Fraction(scale), size, unit=0, label="benchmark")
+
+            def numpys(scale: int = scale, size: int = size) -> object:
+                return numpy_noise.laplace(0, scale, size)
+
+            ours()
+            ratio, _ = ratios(ours, numpys, rounds=61 if judged else 11)
+            yield Figure(f"laplace, scale {scale}, n {size}", ratio, "x numpy", limit if judged else None)
+            if not judged:
+                continue
+            peer = opendp_laplace(scale)
+            if peer is not None:
+                zeros = [0] * size
+                theirs = median(cpu(lambda: peer(zeros)) for _ in range(3))  # noqa: B023
+                yield Figure(
+                    f"OpenDP ÷ ours, scale {scale}, n {size}",
+                    theirs / median(cpu(ours) for _ in range(21)),
+                    "x",
+                    300,
+                    at_least=True,
+                )
+    for scale in (*SCALES, 128, 129, 1 << 50):
+
+        def cold(scale: int = scale) -> object:
+            return [Table(law).guide for law, _ in parts(scale, 1)]
+
+        def cold_and_small(scale: int = scale) -> object:
+            return [Table(law) for law, _ in parts(scale, 1)]
+
+        yield Figure(f"cold set-up of scale {scale}", 1000 * median(cpu(cold) for _ in range(9)), "ms", 30)
+        yield Figure(
+            f"cold set-up of scale {scale}, small draws only", 1000 * median(cpu(cold_and_small) for _ in range(9)), "ms"
+        )
+    for size in (1, 10, 100):
+        for scale in (10, 1000):
+
+            def small(scale: int = scale, size: int = size) -> None:
+                for _ in range(1000):
+                    noise.laplace(Fraction(scale), size, unit=0, label="benchmark")
+
+            small()
+            yield Figure(f"one draw of {size}, scale {scale}", 1000 * median(cpu(small) for _ in range(5)), "µs")
+    counts = np.arange(100_000) % 4096
+    noise.thin(counts, Fraction(1, 3), unit=0, label="benchmark")
+    thinning, _ = ratios(
+        lambda: noise.thin(counts, Fraction(1, 3), unit=0, label="benchmark"),
+        lambda: numpy_noise.binomial(counts, 1 / 3),
+        rounds=5,
+    )
+    yield Figure("thinning of counts below 4096 by a third, n 100000", thinning, "x numpy")
+
+
+if __name__ == "__main__":
+    main(__doc__ or "", measure)
