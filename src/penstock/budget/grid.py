@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import total_ordering
+from functools import lru_cache, total_ordering
 from typing import Self
 
 import numpy as np
@@ -30,13 +30,19 @@ class Grid:
 
     quantum: Fraction
 
-    @classmethod
-    def of(cls, guarantee: Guarantee) -> Grid:
-        return cls(guarantee.epsilon / (2 * guarantee.window * FINENESS))
+    @staticmethod
+    def of(guarantee: Guarantee) -> Grid:
+        """The grid of a promise: the same object for the same ε and window, so that comparing two is fast."""
+        return _grid(guarantee.epsilon, guarantee.window)
 
     def floor(self, epsilon: Fraction) -> Budget:
         """The largest amount on the grid that is not above `epsilon`."""
         return Budget(epsilon // self.quantum, self)
+
+
+@lru_cache(maxsize=256)
+def _grid(epsilon: Fraction, window: int) -> Grid:
+    return Grid(epsilon / (2 * window * FINENESS))
 
 
 @total_ordering

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,12 @@ ROOM = 64
 def limit(keys: int) -> int:
     """The largest count and released value for this many keys: their sums then stay far inside int64."""
     return min(MOST_COUNT, 2**60 // keys)
+
+
+@lru_cache(maxsize=4096)
+def _ratio(base: Fraction, parts: int) -> Fraction:
+    """base / parts; the same few scales come again and again."""
+    return base / parts
 
 
 @dataclass
@@ -195,7 +202,7 @@ class Gate:
         if times > 1:
             label = f"{label}#{times}"
         if isinstance(scale.parts, int):
-            return self._noise.laplace(scale.base / scale.parts, size, unit=self.unit, label=label, fresh=fresh)
+            return self._noise.laplace(_ratio(scale.base, scale.parts), size, unit=self.unit, label=label, fresh=fresh)
         quanta, which = np.unique(scale.parts, return_inverse=True)
         scales = [scale.base / int(each) for each in quanta]
         return self._noise.laplace_each(scales, which.astype(np.int64), unit=self.unit, label=label, fresh=fresh)

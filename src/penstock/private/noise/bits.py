@@ -76,9 +76,9 @@ class FreshBits:
         self._stream: KeyedBits | None = None
 
     def bytes(self, count: int) -> NDArray[np.uint8]:
-        if count <= _FEW:
-            return np.frombuffer(bytearray(os.urandom(count)), np.uint8)
         if self._stream is None:
+            if count <= _FEW:
+                return np.frombuffer(bytearray(os.urandom(count)), np.uint8)
             self._stream = system_key_stream()
         return self._stream.bytes(count)
 

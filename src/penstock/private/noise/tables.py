@@ -76,7 +76,7 @@ class Table:
         return self._before.nbytes + self._outcomes.nbytes + guide
 
     def invert(self, words: NDArray[np.uint64], bits: Bits, *, shift: int = 0) -> IntArray:
-        """The outcomes that 64 bits pick, with more read from `bits` where they tie; `shift` is what they will be shifted by."""
+        """The outcomes that 64 bits pick, with more read from `bits` where they tie; they will be shifted by `shift`."""
         places = self._thresholds.searchsorted(words, side="right")
         values = self._outcomes.take(places)
         tied = self._before.take(places) == words
