@@ -49,6 +49,8 @@ class Account:
 
     def window(self, unit: int) -> Fraction:
         """The cost of the window that ends with this unit, as ε."""
+        if not 1 <= unit <= len(self.windows):
+            raise IndexError(f"unit {unit} is not in 1..{len(self.windows)}.")
         return int(self.windows[unit - 1]) * Grid.of(self.guarantee).quantum
 
 
@@ -94,6 +96,8 @@ def _read(line: Line, numbers: dict[int, int], exposures: dict[int, int], runs: 
     if line.kind == "open":
         if line.run in runs:
             raise LedgerError(f"{where}: run {line.run} was opened before.")
+        if not line.amount or not line.number:
+            raise LedgerError(f"{where}: a run without a price.")
         runs[line.run] = _Run(line.amount, line.number)
         return
     run = runs.get(line.run)
@@ -107,8 +111,10 @@ def _read(line: Line, numbers: dict[int, int], exposures: dict[int, int], runs: 
         if run.asked[-1:] != [unit] or run.positive[-1:] == [unit]:
             raise LedgerError(f"{where}: an answer without a question.")
         run.positive.append(unit)
-    else:
+    elif line.kind == "close":
         run.closed = True
+    else:
+        raise LedgerError(f"{where}: there is no such line.")
 
 
 def _per_unit(values: dict[int, int], length: int) -> IntArray:

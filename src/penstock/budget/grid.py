@@ -86,10 +86,11 @@ class Budget:
         if self.quanta <= 0:
             return Budget(0, self.grid)
         whole = self._same(of)
-        shift = bits + whole.bit_length() - self.quanta.bit_length()
+        shift = max(bits + whole.bit_length() - self.quanta.bit_length(), 0)
         shares = (self.quanta << shift) // whole
-        while shares >> bits:
+        while shares >> bits and shift:
             shares, shift = shares >> 1, shift - 1
+        shares = min(shares, (1 << bits) - 1)
         return Budget(shares * whole >> shift, self.grid)
 
     def _same(self, other: Budget) -> int:

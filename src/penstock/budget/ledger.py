@@ -70,6 +70,10 @@ class PricedRun:
     def end(self) -> int:
         return self.asked[-1] if self.asked else self.start
 
+    @property
+    def opening(self) -> Line:
+        return Line(self.start, "open", self.label, self.threshold, self.question, self.number)
+
     def copy(self) -> PricedRun:
         return replace(self, asked=list(self.asked), positive=list(self.positive))
 
@@ -128,6 +132,7 @@ above the promised 1. Nothing was drawn or recorded.
         self._label_sums: dict[str, int] = {}
         self._runs: list[PricedRun] = []
         self._opened = 0
+        self._question = 0  # the run whose question was the last thing that happened
 
     # -- units ---------------------------------------------------------------------------------------------------
 
@@ -153,6 +158,8 @@ above the promised 1. Nothing was drawn or recorded.
         for label, entries in self._labels.items():
             while entries and entries[0][0] <= gone:
                 self._label_sums[label] -= entries.popleft()[1]
+        for label in [label for label, entries in self._labels.items() if not entries]:
+            del self._labels[label], self._label_sums[label]
         if self._runs:
             self._runs = [run for run in self._runs if not run.closed or run.end > unit - 2 * self._window]
 
@@ -195,7 +202,9 @@ above the promised 1. Nothing was drawn or recorded.
 
         `settle`: the amount was exposed in this unit and is now paid for.
         """
-        charge = self._amount(amount)
+        charge = self._amount(amount, where)
+        if charge > self.promised:  # also keeps the sums below from passing int64
+            raise self._refusal(label, charge, charge)
         common, by_key, number = self._after(amount, where)
         old = self._numbers[self._slot(self.unit)]
         left_exposed = self._exposed - charge if settle else self._exposed
@@ -239,7 +248,8 @@ above the promised 1. Nothing was drawn or recorded.
             by_key[where] += extra[where]
         return self._common, by_key, self._common + int(by_key.max())
 
-    def _amount(self, amount: Budget | Budgets) -> int:
+    def _amount(self, amount: Budget | Budgets, where: BoolArray | None = None) -> int:
+        """The most that any key is charged, once the amount was found fit."""
         if amount.grid is not self.grid and amount.grid != self.grid:
             raise ConfigurationError("this budget lies on another grid: it belongs to another promise.")
         if self.unit == 0:
@@ -248,7 +258,11 @@ above the promised 1. Nothing was drawn or recorded.
         least = most.quanta if isinstance(amount, Budget) else int(np.min(amount.quanta, initial=0))
         if least < 0:
             raise ConfigurationError("a charge cannot be negative.")
-        return most.quanta
+        if where is None:
+            return most.quanta
+        if isinstance(amount, Budget):
+            return most.quanta if where.any() else 0
+        return int(np.max(amount.quanta[where], initial=0))
 
     def _enter(self, label: str, charge: int) -> None:
         entries = self._labels.setdefault(label, deque())
@@ -264,6 +278,7 @@ above the promised 1. Nothing was drawn or recorded.
             label=label,
             amount=charge * self.grid.quantum,
             first=max(1, self.unit - self._window + 1) if first is None else first,
+            last=self.unit if first is None else min(first + self._window - 1, self.unit),
             total=total * self.grid.quantum,
             promised=self.guarantee.epsilon,
         )
@@ -271,24 +286,44 @@ above the promised 1. Nothing was drawn or recorded.
     def _hand_over(self, line: Line) -> None:
         if self._sink is not None:
             self._sink(line)
+        self._question = line.run if line.kind == "ask" else 0
 
     # -- priced runs ---------------------------------------------------------------------------------------------
 
     def open(self, label: str, *, threshold: Budget, question: Budget) -> int:
         """Begin a priced run and return its number. Only its questions cost anything."""
+        run = self._new_run(label, threshold, question)
+        self._hand_over(run.opening)
+        self._opened = run.number
+        self._runs.append(run)
+        return run.number
+
+    def open_and_ask(self, label: str, *, threshold: Budget, question: Budget) -> int:
+        """`open` and the first `ask`, or neither: a run whose first question is refused never was."""
+        run = self._new_run(label, threshold, question)
+        self._runs.append(run)
+        try:
+            self._admit(run, run.opening)
+        except BaseException:
+            self._runs.pop()
+            raise
+        self._opened = run.number
+        return run.number
+
+    def ask(self, number: int) -> None:
+        """Pay for one question about this unit, as if its answer will be positive: `yes` says that it was."""
+        self._admit(self._run(number))
+
+    def _new_run(self, label: str, threshold: Budget, question: Budget) -> PricedRun:
         self._only_one_kind(bool(self._exposed or self._exposures))
         price, each = self._amount(threshold), self._amount(question)
         if not price or not each:
             raise ConfigurationError(f"unit {self.unit}: run {label!r} needs a budget for its threshold and its questions.")
-        self._hand_over(Line(self.unit, "open", label, price, each, self._opened + 1))
-        self._opened += 1
-        self._runs.append(PricedRun(label, self._opened, price, each, self.unit))
-        return self._opened
+        return PricedRun(label, self._opened + 1, price, each, self.unit)
 
-    def ask(self, number: int) -> None:
-        """Pay for one question about this unit, as if its answer will be positive: `yes` says that it was."""
-        run = self._run(number)
-        if run.end == self.unit and run.asked:
+    def _admit(self, run: PricedRun, *before: Line) -> None:
+        """Enter a question about this unit, if every window that meets the run can bear a positive answer."""
+        if run.asked and run.end == self.unit:
             raise ConfigurationError(f"unit {self.unit}: run {run.label!r} has asked about this unit already.")
         if self.unit - run.start >= self._window:
             raise ConfigurationError(
@@ -301,7 +336,8 @@ above the promised 1. Nothing was drawn or recorded.
             first, total = self._dearest_window(run)
             if total > self.promised:
                 raise self._refusal(run.label, run.question, total, first)
-            self._hand_over(Line(self.unit, "ask", run.label, run=number))
+            for line in (*before, Line(self.unit, "ask", run.label, run=run.number)):
+                self._hand_over(line)
         except BaseException:
             run.asked.pop()
             raise
@@ -311,7 +347,7 @@ above the promised 1. Nothing was drawn or recorded.
     def yes(self, number: int) -> None:
         """The answer to this unit's question was positive."""
         run = self._run(number)
-        if run.end != self.unit or not run.asked or self.unit in run.positive[-1:]:
+        if self._question != number or run.end != self.unit:
             raise ConfigurationError(f"unit {self.unit}: run {run.label!r} has no open question.")
         self._hand_over(Line(self.unit, "yes", run.label, run=number))
         run.positive.append(self.unit)

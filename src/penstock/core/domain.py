@@ -35,6 +35,8 @@ class Domain:
             return cls(tuple(map(str, range(whole(what, name="domain", least=1)))))
         if isinstance(what, str):
             raise ConfigurationError("domain must be a number of keys or several names, not one string.")
+        if not isinstance(what, Iterable):
+            raise ConfigurationError(f"domain must be a number of keys or several names, not {type(what).__name__}.")
         return cls(tuple(map(str, what)))
 
     def __post_init__(self) -> None:
@@ -55,7 +57,7 @@ class Domain:
     def ranks(self) -> IntArray:
         """Each key's place in the alphabet of keys: an order that does not depend on how the keys were listed."""
         ranks = np.empty(self.size, np.int64)
-        ranks[np.argsort(np.array(self.keys))] = np.arange(self.size)
+        ranks[sorted(range(self.size), key=self.keys.__getitem__)] = np.arange(self.size)
         return ranks
 
 

@@ -40,15 +40,18 @@ class InputError(PenstockError, ValueError):
 class BudgetError(PenstockError):
     """A charge that would bring a window above its promise. Nothing was drawn or recorded."""
 
-    def __init__(self, *, unit: int, label: str, amount: Fraction, first: int, total: Fraction, promised: Fraction) -> None:
+    def __init__(
+        self, *, unit: int, label: str, amount: Fraction, first: int, last: int, total: Fraction, promised: Fraction
+    ) -> None:
         self.unit = unit
         self.label = label
         self.amount = amount
         self.first = first
+        self.last = last
         self.total = total
         self.promised = promised
         super().__init__(
-            f"unit {unit}: spending epsilon={amount} for {label!r} would bring units {first}..{unit} to {total}, "
+            f"unit {unit}: spending epsilon={amount} for {label!r} would bring units {first}..{last} to {total}, "
             f"above the promised {promised}. Nothing was drawn or recorded."
         )
 

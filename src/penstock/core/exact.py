@@ -33,7 +33,12 @@ Write epsilon="0.1" or Fraction(1, 10).
         value = str(value)
     if isinstance(value, str):
         try:
-            return Fraction(value) if "/" in value else Fraction(Decimal(value))
+            if "/" in value:
+                return Fraction(value)
+            decimal = Decimal(value)
+            if abs(decimal.adjusted()) > 1000:
+                raise OverflowError
+            return Fraction(decimal)
         except (ValueError, InvalidOperation, OverflowError, ZeroDivisionError):
             raise ConfigurationError(
                 f"{name}={value!r} is not a number: write an int, a Fraction, a decimal such as '0.1' or a ratio such as '1/3'."

@@ -29,7 +29,7 @@ class Guarantee:
     >>> print(Guarantee("1", 24).in_words())
     Whoever sees everything that is ever published, and knows everybody else, can hardly tell whether any one person \
 was there at all in any 24 consecutive units: no observation is more than 2.72 times as likely with the person as \
-without (epsilon = 1), so a suspicion of 50 % can rise to 73.1 % at most. A person counts with at most one event a unit.
+without (epsilon = 1), so a suspicion of 50 % can rise to 73.2 % at most. A person counts with at most one event a unit.
     """
 
     epsilon: Fraction
@@ -52,15 +52,26 @@ without (epsilon = 1), so a suspicion of 50 % can rise to 73.1 % at most. A pers
 
     def in_words(self) -> str:
         """The promise for somebody who has never heard of epsilon."""
-        epsilon = float(self.epsilon)
-        factor = f"{math.exp(epsilon):.3g}" if epsilon < 700 else f"e^{epsilon:.3g}"
+        epsilon = float(min(self.epsilon, Fraction(10**300)))
+        factor = _up(math.exp(epsilon)) if epsilon < 700 else f"e^{epsilon:.3g}"
         belief = 100 / (1 + math.exp(-epsilon))
         span = "one unit" if self.window == 1 else f"{self.window} consecutive units"
         bound = "one event" if self.contribution == 1 else f"{self.contribution} events"
         text = (
             "Whoever sees everything that is ever published, and knows everybody else, can hardly tell whether any one "
             f"person was there at all in any {span}: no observation is more than {factor} times as likely with the "
-            f"person as without (epsilon = {self.epsilon}), so a suspicion of 50 % can rise to {belief:.3g} % at most. "
+            f"person as without (epsilon = {self.epsilon}), so a suspicion of 50 % can rise to {_up(belief)} % at most. "
             f"A person counts with at most {bound} a unit."
         )
         return f"{text} The same holds for {self.intrusion}." if self.intrusion else text
+
+
+def _up(number: float) -> str:
+    """At least three digits, rounded up: a promise is never shown as more than it is."""
+    for digits in range(3, 18):
+        shown = f"{number:.{digits}g}"
+        step = 10.0 ** (math.floor(math.log10(number)) - digits + 1)
+        up = f"{number + step / 2:.{digits}g}" if float(shown) < number else shown
+        if float(up) <= number * 1.01:
+            return up
+    return repr(number)

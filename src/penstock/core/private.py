@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.core.arrays import IntArray
 from penstock.core.cover import ALL, EACH, Cover, Groups
-from penstock.core.errors import SealedError
+from penstock.core.errors import ConfigurationError, SealedError
 
 
 def _sealed(*_: object, **__: object) -> NoReturn:
@@ -34,17 +34,19 @@ class Private:
     penstock.core.errors.SealedError: a Private value cannot be looked at: ...
     """
 
-    __slots__ = ("__value", "cover", "sensitivity")
+    __slots__ = ("__value", "cover", "fold", "sensitivity")
 
-    def __init__(self, value: IntArray, *, sensitivity: int, cover: Cover = EACH) -> None:
+    def __init__(self, value: IntArray, *, sensitivity: int, cover: Cover = EACH, fold: str = "") -> None:
         self.__value = value
         self.sensitivity = sensitivity
         self.cover = cover
+        self.fold = fold
+        """The run that this was folded for: it reads earlier units too, and only that run may ask about it."""
 
     def map(self, function: Callable[[IntArray], IntArray], *, stability: int, cover: Cover) -> Private:
         """`function` of the numbers. One person's change of 1 may change its result by at most `stability` in all."""
-        result = np.atleast_1d(np.asarray(function(self.__value), np.int64))
-        return Private(result, sensitivity=self.sensitivity * stability, cover=cover)
+        result = whole_numbers(function(self.__value))
+        return Private(result, sensitivity=self.sensitivity * stability, cover=cover, fold=self.fold)
 
     def distance(self, other: IntArray) -> Private:
         """The sum of absolute differences to something public: one number, as sensitive as the counts."""
@@ -92,6 +94,14 @@ class Private:
     @property
     def __array_struct__(self) -> NoReturn:
         _sealed()
+
+
+def whole_numbers(statistic: object) -> IntArray:
+    """What a function made of private numbers, if it is whole: cut fractions would move by more than their stability."""
+    result = np.atleast_1d(np.asarray(statistic))
+    if result.dtype.kind not in "iub":
+        raise ConfigurationError(f"a statistic must be whole numbers, not {result.dtype.name}.")
+    return result.astype(np.int64)
 
 
 def unseal(private: Private) -> IntArray:

@@ -63,6 +63,11 @@ class Released:
         zeros.flags.writeable = False
         return cls(unit=0, value=zeros, scale=Scale(Fraction(1), 0), guarantee=guarantee, private=True, repeated=True)
 
+    def __post_init__(self) -> None:
+        for array in (self.value, self.repeated, self.divisor, self.scale.parts):
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False
+
     def again(self, unit: int) -> Released:
         """The same release standing for a later unit."""
         return Released(
@@ -71,10 +76,16 @@ class Released:
 
     def over(self, last: Released, where: BoolArray) -> Released:
         """This release where it is fresh, the last one elsewhere, each key with its own noise scale."""
+        if np.any(last.scale.parts) and (self.scale.base, self.layers) != (last.scale.base, last.layers):
+            raise ConfigurationError("a release stands over another only if both carry noise of one kind.")
+        if np.ndim(self.divisor) or np.ndim(last.divisor) or self.divisor != last.divisor:
+            raise ConfigurationError("a release stands over another only if both have one divisor.")
         value = np.where(where, self.value, last.value)
         value.flags.writeable = False
         parts = np.where(where, self.scale.parts, last.scale.parts)
-        return replace(self, value=value, scale=Scale(self.scale.base, parts), repeated=~where)
+        return replace(
+            self, value=value, scale=Scale(self.scale.base, parts), repeated=~where, private=self.private and last.private
+        )
 
     @property
     def number(self) -> int:

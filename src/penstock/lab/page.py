@@ -54,6 +54,7 @@ class Demo:
     notes: tuple[tuple[int, str], ...]
     baselines: tuple[tuple[str, float, float], ...]  # name, mae, mre of trivial lines outside the promise
     command: str
+    floor: int = 10  # relative errors divide by no less than this
 
     def __post_init__(self) -> None:
         try:
@@ -105,6 +106,7 @@ def render(demo: Demo) -> str:
         verdict=escape(_verdict(demo)),
         errors=_errors(demo),
         command=escape(demo.command),
+        floor=f"{demo.floor:,}",
     )
 
 

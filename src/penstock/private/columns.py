@@ -27,12 +27,13 @@ def counts_of(column: Column, *, size: int, most: int, unit: int) -> IntArray:
         shape = "×".join(map(str, array.shape)) or "a single number"
         raise _refused(unit, f"counts must be one column of {size} numbers, one per key, not {shape}")
     if array.dtype.kind == "f":
+        array = array.astype(np.float64)
         if not np.isfinite(array).all():
             raise _refused(unit, "counts must not be missing, NaN or infinite")
         if (array != np.floor(array)).any():
             raise _refused(unit, "counts must be whole numbers")
     elif array.dtype.kind not in "iu":
-        raise _refused(unit, f"counts must be whole numbers, not {array.dtype}")
+        raise _refused(unit, f"counts must be whole numbers, not {array.dtype.type.__name__}")
     if array.min() < 0:
         raise _refused(unit, "counts must not be negative")
     if array.max() > most:
@@ -41,16 +42,16 @@ def counts_of(column: Column, *, size: int, most: int, unit: int) -> IntArray:
 
 
 def _array(column: Column, unit: int) -> np.ndarray[Any, np.dtype[Any]]:
+    if isinstance(column, np.ma.MaskedArray):
+        raise _refused(unit, "counts must not be masked")
     try:
-        if isinstance(column, np.ma.MaskedArray):
-            raise _refused(unit, "counts must not be masked")
         if isinstance(column, (np.ndarray, list, tuple, range)):
             return np.asarray(column)
         if type(column).__module__.partition(".")[0] == "pyarrow":
             return np.asarray(column.to_numpy(zero_copy_only=False))
         if hasattr(column, "to_numpy"):
             return np.asarray(column.to_numpy())
-    except (ValueError, TypeError, OverflowError):
+    except Exception:  # whatever another library raises: its message may show the data
         raise _refused(unit, f"counts of type {type(column).__name__} are not one column of whole numbers") from None
     raise _refused(unit, f"counts must be a NumPy, Polars or Arrow column or a list of ints, not {type(column).__name__}")
 

@@ -18,10 +18,9 @@ import numpy as np
 from penstock.budget.grid import Budget, Budgets
 from penstock.budget.ledger import Ledger
 from penstock.core.arrays import BoolArray, IntArray
-from penstock.core.cover import EACH, Cover
 from penstock.core.errors import ConfigurationError, NoiseError
 from penstock.core.guarantee import Guarantee
-from penstock.core.private import Private, unseal
+from penstock.core.private import Private, unseal, whole_numbers
 from penstock.core.released import Released, Scale
 from penstock.private.noise import Noise
 
@@ -60,6 +59,7 @@ class Counter:
     epsilon: Budget
     sensitivity: int
     exposed: bool
+    paid: bool = False
     layers: int = 1
     disturbed: bool = False
 
@@ -70,6 +70,7 @@ class Thresholds:
 
     noise: IntArray
     open: BoolArray
+    terms: tuple[int, int, int]
     number: int = 0
 
 
@@ -82,11 +83,24 @@ class Price:
 
 
 @dataclass
+class Fold:
+    """A secret that a run's statistic is folded into, and the terms on which every unit in it was paid for."""
+
+    secret: Any
+    terms: tuple[int, int, int]
+    asked: int = 0
+
+
+def _terms(price: Price, sensitivity: int) -> tuple[int, int, int]:
+    return price.threshold.quanta, price.question.quanta, sensitivity
+
+
+@dataclass
 class Secrets:
     """All that the gate keeps between units."""
 
     pots: dict[str, Pot] = field(default_factory=dict)
-    folds: dict[str, Any] = field(default_factory=dict)
+    folds: dict[str, Fold] = field(default_factory=dict)
     runs: dict[str, Thresholds] = field(default_factory=dict)
 
 
@@ -139,9 +153,11 @@ class Gate:
 
         With `Budgets`, each number has its own scale, and those with a budget of 0 are left out.
         """
+        self._fresh(x)
         if isinstance(epsilon, Budgets):
             chosen = epsilon.quanta > 0
             where = chosen if where is None else chosen & where
+        where = self._mask(where, x)
         keys = None if where is None else x.cover.keys(where)
         scale = self._scale(x.sensitivity, epsilon)
         charge = epsilon if isinstance(epsilon, Budget) else replace(epsilon, quanta=x.cover.spread(epsilon.quanta))
@@ -150,7 +166,16 @@ class Gate:
 
     def repeat(self, last: Released) -> Released:
         """The last release, standing for this unit too. Reads nothing, costs nothing."""
-        return last.again(self.unit)
+        return replace(last.again(self.unit), private=last.private and self.private)
+
+    def _mask(self, where: Any, x: Private) -> BoolArray | None:
+        """A mask of the numbers of `x`, and nothing that NumPy would take for their places."""
+        size = len(unseal(x))
+        if where is None:
+            return None
+        if isinstance(where, np.ndarray) and where.dtype == np.bool_ and where.shape == (size,):
+            return where
+        raise ConfigurationError(f"unit {self.unit}: `where` must be an array of {size} bools, one per number.")
 
     def _scale(self, sensitivity: int, epsilon: Budget | Budgets) -> Scale:
         base = self._base(sensitivity)
@@ -211,7 +236,9 @@ class Gate:
 
     def hold(self, pot: str, x: Private, *, epsilon: Budget, where: BoolArray | None = None) -> None:
         """Add `x` to a pot and pay for it now; `pour` draws noise of scale sensitivity/ε once, over all that it holds."""
+        self._fresh(x)
         self._scale(x.sensitivity, epsilon)
+        where = self._mask(where, x)
         raw = unseal(x)
         held = self._secrets.pots.get(pot)
         if held is None:
@@ -249,21 +276,40 @@ class Gate:
 
     def keep(
         self,
-        name: str,
+        run: str,
         fold: Callable[[Any, IntArray], tuple[Any, IntArray]],
         x: Private,
         *,
+        price: Price,
         stability: int,
-        cover: Cover = EACH,
+        where: BoolArray | None = None,
     ) -> Private:
-        """Fold the counts into a secret of plain data: `fold(secret or None, counts)` gives the new secret and a statistic.
+        """Fold the counts into the secret of a sparse-vector run per key, pay for that now, and give what to `ask` about.
 
-        Nothing is charged: only what is released of the statistic is. One person's change of 1 in one unit may change
-        the statistic, now or in any later unit, by at most `stability` in all; the mechanism's proof says why.
+        `fold(secret or None, counts)` gives the new secret, plain data, and a statistic of one whole number a key. Counts
+        outside of `where` are given as 0 and not charged. One person's change of 1 in one unit may change the statistic of
+        their key, now and until the fold starts over, by at most `stability`; it must start over when `ask` has answered
+        yes. The mechanism's proof says why both hold. Nothing but that run may ask about the statistic, or release it.
         """
-        secret, statistic = fold(self._secrets.folds.get(name), unseal(x))
-        self._secrets.folds[name] = secret
-        return Private(np.asarray(statistic, np.int64), sensitivity=x.sensitivity * stability, cover=cover)
+        self._fresh(x)
+        where = self._mask(where, x)
+        terms = _terms(price, x.sensitivity * stability)
+        kept = self._secrets.folds.get(run)
+        if kept is not None and kept.terms != terms:
+            raise ConfigurationError(f"unit {self.unit}: fold {run!r} keeps its price and its sensitivity.")
+        self._ledger.spend(price.threshold + price.question * 2, run, where=where)
+        raw = unseal(x).copy()
+        if where is not None:
+            raw[~where] = 0
+        secret, statistic = fold(None if kept is None else kept.secret, raw)
+        self._secrets.folds[run] = Fold(secret, terms, 0 if kept is None else kept.asked)
+        return Private(whole_numbers(statistic), sensitivity=x.sensitivity * stability, fold=run)
+
+    def _fresh(self, x: Private) -> None:
+        if x.fold:
+            raise ConfigurationError(
+                f"unit {self.unit}: this statistic was folded from earlier units too; only its run {x.fold!r} may ask about it."
+            )
 
     # -- sparse vector -------------------------------------------------------------------------------------------
 
@@ -273,23 +319,33 @@ class Gate:
         """Whether the statistic reaches the threshold, both with noise; only the answer leaves.
 
         A statistic per key has a run per key: it ends with its first positive answer, the next question begins another,
-        and every unit that is read is charged threshold + 2 questions. One number over all keys has one priced run
-        until `close`, charged as the ledger's price says: each of its questions must read this unit alone.
+        and every unit that is read is charged threshold + 2 questions (by `keep`, if it was folded). One number over all
+        keys has one priced run until `close`, charged as the ledger's price says: each question reads this unit alone.
         """
         numbers = unseal(statistic)
         size = len(numbers)
         rho_scale = self._scale(statistic.sensitivity, price.threshold)
         nu_scale = self._scale(statistic.sensitivity, price.question)
         runs = self._secrets.runs.get(run)
+        terms = _terms(price, statistic.sensitivity)
+        where = self._mask(where, statistic)
+        self._check_fold(run, statistic, terms)
         if runs is None:
-            runs = Thresholds(np.zeros(size, np.int64), np.zeros(size, np.bool_))
+            runs = Thresholds(np.zeros(size, np.int64), np.zeros(size, np.bool_), terms)
+        elif runs.terms != terms:
+            if runs.open.any():
+                raise ConfigurationError(
+                    f"unit {self.unit}: run {run!r} keeps its price and its sensitivity until it is closed."
+                )
+            runs.terms = terms
         if statistic.cover.every:
             if where is not None:
                 raise ConfigurationError("one number over all keys cannot be asked in part.")
             if not runs.open[0]:
-                runs.number = self._ledger.open(run, threshold=price.threshold, question=price.question)
-            self._ledger.ask(runs.number)
-        else:
+                runs.number = self._ledger.open_and_ask(run, threshold=price.threshold, question=price.question)
+            else:
+                self._ledger.ask(runs.number)
+        elif not statistic.fold:
             keys = None if where is None else statistic.cover.keys(where)
             self._ledger.spend(price.threshold + price.question * 2, run, where=keys)
         self._secrets.runs[run] = runs
@@ -302,19 +358,40 @@ class Gate:
         answer: BoolArray = asked & (numbers + question >= threshold + runs.noise)
         if not statistic.cover.every:
             runs.open &= ~answer
+            runs.noise[answer] = 0
         elif answer[0]:
             self._ledger.yes(runs.number)
         return answer
 
+    def _check_fold(self, run: str, statistic: Private, terms: tuple[int, int, int]) -> None:
+        """A folded statistic was paid for by `keep`: for its own run, on those terms, for one question a unit."""
+        kept = self._secrets.folds.get(run)
+        if statistic.fold != (run if kept else ""):
+            raise ConfigurationError(f"unit {self.unit}: run {run!r} asks about what was folded for it, or about no fold.")
+        if kept is None:
+            return
+        if statistic.cover.every or kept.terms != terms or kept.asked == self.unit:
+            raise ConfigurationError(
+                f"unit {self.unit}: fold {run!r} pays for one question a unit about each key, at its own price and sensitivity."
+            )
+        kept.asked = self.unit
+
     def close(self, run: str, *, where: BoolArray | None = None) -> None:
-        """End runs without a further question; their threshold noise is forgotten."""
+        """End runs without a further question; their threshold noise is forgotten, and the fold if all of them end.
+
+        A fold that goes on for other keys must start over for those in `where`.
+        """
+        if where is None:
+            self._secrets.folds.pop(run, None)
         runs = self._secrets.runs.get(run)
         if runs is None or not runs.open.any():
             return
         if runs.number:
             self._ledger.close(runs.number)
             runs.number = 0
-        runs.open[slice(None) if where is None else where] = False
+        ended = slice(None) if where is None else where
+        runs.open[ended] = False
+        runs.noise[ended] = 0
 
     # -- noise before data ---------------------------------------------------------------------------------------
 
@@ -332,26 +409,27 @@ class Gate:
         elif exposed:
             self._ledger.expose(epsilon, counter)
         noise = self._draw(scale, size, f"{counter}.state", fresh=True)
-        self._counters[counter] = Counter(noise, epsilon, sensitivity, exposed is True)
+        self._counters[counter] = Counter(noise, epsilon, sensitivity, exposed is True, exposed is None)
 
     def primed(self, counter: str) -> bool:
         return counter in self._counters
 
     def count(self, counter: str, x: Private) -> None:
         """Add to a counter, in place: no sum without noise ever stands in memory."""
+        self._fresh(x)
         held = self._counters[counter]
         if x.sensitivity != held.sensitivity:
             raise ConfigurationError(f"unit {self.unit}: counter {counter!r} was primed for another sensitivity.")
         held.total += unseal(x)
 
-    def read(self, counter: str, *, again: bool, paid: bool = False) -> Released:
-        """Release a counter and forget it; `again` adds fresh noise, so that output minus memory is not exact.
+    def read(self, counter: str, *, again: bool) -> Released:
+        """Release a counter, pay for it if `prime` did not, and forget it.
 
-        `paid`: it was paid for when it was primed.
+        `again` adds fresh noise, so that output minus memory is not exact.
         """
         held = self._counters[counter]
         scale = self._scale(held.sensitivity, held.epsilon)
-        if not paid:
+        if not held.paid:
             self._ledger.spend(held.epsilon, counter, settle=held.exposed)
         del self._counters[counter]
         value = held.total

@@ -23,6 +23,8 @@ from penstock.private.gate import Gate, Secrets, limit
 from penstock.private.mechanisms.base import Incremental, Mechanism
 from penstock.private.noise import Noise, SystemNoise
 
+_CONTENT = {"mechanism", "configuration", "complete", "domain", "private", "ledger", "lines", "secrets", "state", "last"}
+
 
 class Run:
     """The units of one stream, one after the other, under one promise.
@@ -55,6 +57,7 @@ class Run:
         self._gate = Gate(ledger=self._ledger, noise=SystemNoise() if noise is None else noise, keys=domain.size)
         self._most = limit(domain.size)
         self._state = mechanism.start(domain)
+        self._complete = record
         self._begun = False
         self._broken = ""
         self._file: saved.StateFile | None = None
@@ -62,7 +65,11 @@ class Run:
             self._file = saved.StateFile(keep)
             snapshot = self._file.read()
             if snapshot is not None:
-                self.load(snapshot)
+                try:
+                    self.load(snapshot)
+                except BaseException:
+                    self._file.close()
+                    raise
 
     def __repr__(self) -> str:
         return f"<Run of {self.mechanism.name} over {self.domain.size} keys, {self.guarantee}, at unit {self.unit}>"
@@ -90,7 +97,7 @@ class Run:
 
     def account(self) -> Account:
         """Every window's cost, recomputed from the recorded lines alone; needs `record=True`."""
-        if not self._record:
+        if not self._record or not self._complete:
             raise ConfigurationError("the accountant needs all lines: start the run with record=True.")
         return account(self._lines, self.guarantee, units=self.unit)
 
@@ -106,6 +113,8 @@ class Run:
         try:
             self._begin()
             self._state, released = self.mechanism.step(self._state, part, self._gate)
+            if not isinstance(released, Released):
+                raise TypeError(f"{self.mechanism.name}.step gave no Released.")
             self._gate.end()
             self._begun = False
             if not self._record:
@@ -146,7 +155,9 @@ class Run:
                 raise InputError(f"unit {unit} was released before: run.last has it, and it is never drawn again.")
             raise InputError(f"unit {unit} is out of order: unit {due} is due. A unit without events is a unit of zeros.")
         array: IntArray = counts_of(counts, size=self.domain.size, most=self._most, unit=due)
-        return Private(array, sensitivity=self.mechanism.contribution)
+        sealed = array.view()
+        sealed.flags.writeable = False  # the caller's own array, and nobody writes into it
+        return Private(sealed, sensitivity=self.mechanism.contribution)
 
     def _begin(self) -> None:
         if not self._begun:
@@ -173,6 +184,7 @@ class Run:
             {
                 "mechanism": self.mechanism.name,
                 "configuration": self.mechanism.configuration(),
+                "complete": self._complete,
                 "domain": _fingerprint(self.domain.keys),
                 "private": self._gate.private,
                 "ledger": self._ledger.save(),
@@ -180,14 +192,22 @@ class Run:
                 "secrets": self._gate.save(),
                 "state": self._state,
                 "last": last,
-            }
+            },
+            self._classes,
         )
+
+    @property
+    def _classes(self) -> tuple[type, ...]:
+        """Whose instances a snapshot may hold, with whatever their fields name."""
+        return LedgerState, Line, Secrets, Released, self.mechanism.State
 
     def load(self, snapshot: bytes) -> None:
         """Go on from a snapshot of the same mechanism, configuration and domain; anything else is refused."""
         if self.last is not None or self._begun:
             raise StateError("a snapshot is loaded into a new run only.")
-        content = saved.decode(snapshot, (LedgerState, Line, Secrets, Released, self.mechanism.State))
+        content = saved.decode(snapshot, self._classes)
+        if content.keys() != _CONTENT:
+            raise StateError("this snapshot cannot be read here: its content is of another kind.")
         if content["mechanism"] != self.mechanism.name:
             raise StateError(f"this snapshot is of mechanism {content['mechanism']!r}, not {self.mechanism.name!r}.")
         here, there = self.mechanism.configuration(), content["configuration"]
@@ -199,6 +219,7 @@ class Run:
             raise StateError("this snapshot is of another domain: the keys or their order differ.")
         self._ledger.load(content["ledger"])
         self._gate.load(content["secrets"], private=content["private"])
+        self._complete = self._complete and content["complete"]
         self._lines.clear()
         self._lines.extend(content["lines"])
         self._state = content["state"]

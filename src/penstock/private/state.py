@@ -30,9 +30,9 @@ _ARRAY = 1
 _INT64 = range(-(2**63), 2**64)
 
 
-def encode(content: Mapping[str, Any]) -> bytes:
-    """A snapshot: header, digest, content."""
-    body = msgspec.msgpack.encode(_plain(dict(content)))
+def encode(content: Mapping[str, Any], classes: Iterable[type]) -> bytes:
+    """A snapshot: header, digest, content. What `decode` could not read back with the same classes is refused."""
+    body = msgspec.msgpack.encode(_plain(dict(content), _known(classes)))
     return MAGIC + VERSION.to_bytes(2, "big") + hashlib.sha256(body).digest() + body
 
 
@@ -47,27 +47,37 @@ def decode(snapshot: bytes, classes: Iterable[type]) -> dict[str, Any]:
     body = snapshot[head + _DIGEST :]
     if hashlib.sha256(body).digest() != snapshot[head : head + _DIGEST]:
         raise StateError("this snapshot is damaged: its digest does not match its content.")
+    try:
+        content = _rich(msgspec.msgpack.decode(body, ext_hook=_array_of), _known(classes))
+    except (msgspec.DecodeError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise StateError(f"this snapshot cannot be read here: {type(error).__name__}.") from None
+    if not isinstance(content, dict):
+        raise StateError("this snapshot cannot be read here: it has no content.")
+    return typing.cast("dict[str, Any]", content)
+
+
+def _known(classes: Iterable[type]) -> dict[str, type]:
     known: dict[str, type] = {}
     for cls in classes:
         _collect(cls, known)
-    try:
-        content = _rich(msgspec.msgpack.decode(body, ext_hook=_array_of), known)
-    except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
-        raise StateError(f"this snapshot cannot be read here: {type(error).__name__}.") from None
-    return typing.cast("dict[str, Any]", content)
+    return known
 
 
 def _collect(cls: Any, known: dict[str, type]) -> None:
     """`cls` and every dataclass that its fields mention."""
     for part in typing.get_args(cls):
         _collect(part, known)
-    if isinstance(cls, type) and dataclasses.is_dataclass(cls) and cls.__qualname__ not in known:
-        known[cls.__qualname__] = cls
+    if isinstance(cls, type) and dataclasses.is_dataclass(cls) and _name(cls) not in known:
+        known[_name(cls)] = cls
         for hint in typing.get_type_hints(cls).values():
             _collect(hint, known)
 
 
-def _plain(value: Any) -> Any:
+def _name(cls: type) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _plain(value: Any, known: Mapping[str, type]) -> Any:
     if value is None or isinstance(value, (bool, str, bytes)):
         return value
     if isinstance(value, (int, np.integer)):
@@ -79,17 +89,19 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Fraction):
         return {"ratio": str(value)}
     if isinstance(value, np.ndarray):
+        if value.dtype.hasobject or value.dtype.names:
+            raise StateError(f"state must be plain data; an array of {value.dtype.type.__name__} cannot be saved.")
         head = msgspec.msgpack.encode((value.dtype.str, value.shape))
         return msgspec.msgpack.Ext(_ARRAY, len(head).to_bytes(2, "big") + head + np.ascontiguousarray(value).tobytes())
     if isinstance(value, tuple):
-        return {"tuple": [_plain(each) for each in value]}
+        return {"tuple": [_plain(each, known) for each in value]}
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(each, known) for each in value]
     if isinstance(value, Mapping):
-        return {"map": [[_plain(key), _plain(each)] for key, each in value.items()]}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {"class": type(value).__qualname__, "fields": fields}
+        return {"map": [[_plain(key, known), _plain(each, known)] for key, each in value.items()]}
+    if _name(type(value)) in known:
+        fields = {field.name: _plain(getattr(value, field.name), known) for field in dataclasses.fields(value)}
+        return {"class": _name(type(value)), "fields": fields}
     raise StateError(f"state must be plain data; {type(value).__name__} cannot be saved.")
 
 
@@ -122,7 +134,7 @@ class StateFile:
     """A file that holds the newest snapshot, replaced whole, readable by its owner only, and used by one run at a time."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = Path(path).resolve()
         lock = os.open(self.path.with_name(self.path.name + ".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -144,6 +156,7 @@ class StateFile:
             raise StateError(f"{self.path.name} was closed.")
         fresh = self.path.with_name(self.path.name + ".new")
         handle = os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        os.fchmod(handle, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(snapshot)
             file.flush()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from penstock.budget.grid import Budget, Grid
 from penstock.core.domain import AnyDomain, Domain
-from penstock.core.exact import Exact, exact
+from penstock.core.exact import Exact
 from penstock.core.guarantee import Guarantee
 from penstock.core.private import Private
 from penstock.core.released import Released
@@ -47,8 +47,10 @@ class Mechanism(ABC, Generic[S]):
     contribution: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", exact(self.epsilon, name="epsilon"))
-        _ = self.guarantee  # checks epsilon, window and contribution
+        promise = Guarantee(self.epsilon, self.window, self.contribution)  # checks them, and makes NumPy's numbers plain
+        object.__setattr__(self, "epsilon", promise.epsilon)
+        object.__setattr__(self, "window", promise.window)
+        object.__setattr__(self, "contribution", promise.contribution)
 
     @cached_property
     def guarantee(self) -> Guarantee:

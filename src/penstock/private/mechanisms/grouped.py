@@ -46,8 +46,8 @@ class GroupedByDistance(Shifting[Grouping]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole(self.groups, name="groups", least=1)
-        whole(self.regroup, name="regroup", least=0)
+        object.__setattr__(self, "groups", whole(self.groups, name="groups", least=1))
+        object.__setattr__(self, "regroup", whole(self.regroup, name="regroup", least=0))
         object.__setattr__(self, "caution", exact(self.caution, name="caution"))
         if exact(self.caution) < 0:
             raise ConfigurationError(f"caution must not be negative, not {self.caution}.")

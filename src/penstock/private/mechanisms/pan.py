@@ -55,7 +55,7 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
     def __post_init__(self) -> None:
         if self.intrusion not in get_args(Intrusion):
             raise ConfigurationError(f"intrusion must be 'between', 'within' or 'announced', not {self.intrusion!r}.")
-        whole(self.buckets, name="buckets", least=1)
+        object.__setattr__(self, "buckets", whole(self.buckets, name="buckets", least=1))
         super().__post_init__()
 
     def intrusions(self) -> str:
@@ -114,7 +114,7 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
         watch = self.plan(len(state.last.value)).watch
         if not self.in_parts:
             return gate.laplace(unit.distance(state.last.value), epsilon=watch, label=DISTANCE).number
-        noisy = gate.read(DISTANCE, again=True, paid=True).value - state.buckets.sums(state.last.value)
+        noisy = gate.read(DISTANCE, again=True).value - state.buckets.sums(state.last.value)
         # |X + Y| of two Laplace variables of scale s has mean 3s/2: what the noise alone adds to the distance.
         from_noise = (watch * 2).into(3 * state.buckets.number * self.contribution)
         return int(np.abs(noisy).sum()) - from_noise

@@ -1,0 +1,107 @@
+"""`penstock lab check`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from penstock.core.errors import ConfigurationError, PenstockError
+from penstock.lab.checks import CHECKS, Result, run_checks, title
+from penstock.private.mechanisms.registry import find
+
+
+def check(
+    name: str,
+    /,
+    *,
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    quick: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Try everything that a mechanism must pass on one of them. Exit code 1 if something fails.
+
+    For example:
+
+    * penstock lab check ba
+
+    * penstock lab check my_module:MyMechanism --quick
+
+    Parameters
+    ----------
+    name
+        A registered mechanism, or the import path module:Class of your own, also from the current directory.
+    as_json
+        The results as JSON: a list of name, ok, seconds, message.
+    quick
+        Fewer and shorter streams.
+    """
+    here = str(Path.cwd())
+    if ":" in name and here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        cls = find(name)
+    except PenstockError:
+        raise
+    except Exception as error:  # whatever a user's own module does when it is imported
+        raise ConfigurationError(f"{name!r} cannot be imported: {type(error).__name__}: {error}.") from error
+    titles = {each.__name__: title(each) for each in CHECKS}
+    screen = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        task = bar.add_task("", total=len(CHECKS))
+
+        def progress(each: str, result: Result | None) -> None:
+            bar.update(task, description=titles[each], advance=0 if result is None else 1)
+
+        with _no_traces():
+            results = run_checks(cls, quick=quick, progress=progress)
+    if as_json:
+        print(json.dumps([dataclasses.asdict(result) for result in results], indent=2, ensure_ascii=False))
+    else:
+        _show(name, results, titles)
+    if not all(result.ok for result in results):
+        sys.exit(1)
+
+
+@contextmanager
+def _no_traces() -> Iterator[None]:
+    """Hypothesis would leave a folder of its own in the current directory."""
+    name = "HYPOTHESIS_STORAGE_DIRECTORY"
+    if name in os.environ:
+        yield
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ[name] = folder
+        try:
+            yield
+        finally:
+            del os.environ[name]
+
+
+def _show(name: str, results: list[Result], titles: dict[str, str]) -> None:
+    console = Console()
+    table = Table(title=f"{name}: {sum(result.ok for result in results)} of {len(results)} checks passed")
+    table.title_justify, table.title_style = "left", "bold"
+    table.add_column("")
+    table.add_column("check", overflow="fold")
+    table.add_column("seconds", justify="right")
+    for result in results:
+        mark = Text("ok", "green") if result.ok else Text("FAILS", "bold red")
+        table.add_row(mark, Text(titles[result.name]), f"{result.seconds:.2f}")
+    console.print(table)
+    for result in results:
+        if not result.ok:
+            console.print(Text(f"\n{result.name}", "bold red"))
+            console.print(Text(result.message), soft_wrap=True)

@@ -1,0 +1,86 @@
+"""For your own tests: noise that repeats itself or is off, noise that remembers its draws, and a look into the memory.
+
+Nothing here is private: what is made with these sources is marked `private=False` for ever.
+
+>>> from penstock import Uniform
+>>> run = Uniform(epsilon="1", window=3).run(["north", "south"], noise=NoNoise())
+>>> released = run.step([7, 0])
+>>> released.value, released.private
+(array([7, 0]), False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from penstock.core.arrays import IntArray
+from penstock.private.noise import Noise, NoNoise, TestNoise
+from penstock.private.run import Run
+
+__all__ = ["Draw", "NoNoise", "RecordingNoise", "TestNoise", "intrude"]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One call for noise: what it was for, and the smallest scale in it."""
+
+    unit: int
+    label: str
+    scale: Fraction
+    size: int
+
+
+class RecordingNoise:
+    """Another source of noise, and a list of what was drawn from it.
+
+    >>> noise = RecordingNoise(TestNoise(1))
+    >>> _ = noise.laplace(Fraction(3), 2, unit=1, label="publish")
+    >>> noise.draws
+    [Draw(unit=1, label='publish', scale=Fraction(3, 1), size=2)]
+    """
+
+    private = False
+
+    def __init__(self, source: Noise) -> None:
+        self.source = source
+        self.draws: list[Draw] = []
+
+    def laplace(self, scale: Fraction, size: int, *, unit: int, label: str, fresh: bool = False) -> IntArray:
+        if size:
+            self.draws.append(Draw(unit, label, Fraction(scale), size))
+        return self.source.laplace(scale, size, unit=unit, label=label, fresh=fresh)
+
+    def laplace_each(
+        self, scales: Sequence[Fraction], which: IntArray, *, unit: int, label: str, fresh: bool = False
+    ) -> IntArray:
+        if len(which):
+            smallest = min(Fraction(scales[index]) for index in np.unique(which).tolist())
+            self.draws.append(Draw(unit, label, smallest, len(which)))
+        return self.source.laplace_each(scales, which, unit=unit, label=label, fresh=fresh)
+
+    def thin(self, counts: IntArray, keep: Fraction, *, unit: int, label: str) -> IntArray:
+        return self.source.thin(counts, keep, unit=unit, label=label)
+
+
+def intrude(run: Run) -> dict[str, Any]:
+    """What somebody who looks into the run's memory sees right now, for tests of pan-privacy.
+
+    The mechanism's state under "state", and all that the gate holds: "counter …", "pot …", "fold …", "threshold …".
+
+    >>> from penstock import PanAbsorption
+    >>> run = PanAbsorption(epsilon="1", window=3).run(["north", "south"], noise=TestNoise(1))
+    >>> run.feed([2, 0])
+    >>> sorted(intrude(run))
+    ['counter distance', 'counter publish', 'state']
+    """
+    seen: dict[str, Any] = dict(run._gate.memory())
+    secrets = run._gate.save()
+    seen |= {f"fold {name}": fold.secret for name, fold in secrets.folds.items()}
+    seen |= {f"threshold {name}": runs.noise.copy() for name, runs in secrets.runs.items()}
+    seen["state"] = run._state
+    return seen

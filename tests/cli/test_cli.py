@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.cli import main
+from penstock.lab.checks import CHECKS
+from penstock.private.mechanisms.registry import MECHANISMS, describe
+
+
+class Outcome:
+    """What a command printed and how it ended."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], *tokens: str) -> None:
+        capsys.readouterr()
+        self.code = 0
+        try:
+            main(tokens)
+        except SystemExit as end:
+            self.code = int(end.code or 0)
+        self.out, self.err = capsys.readouterr()
+
+
+@pytest.fixture(autouse=True)
+def _wide_and_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_version_is_the_package_version(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Outcome(capsys, "--version")
+    assert (done.code, done.out.strip()) == (0, penstock.__version__)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "example"),
+    [
+        (["--help"], "penstock lab demo"),
+        (["lab", "--help"], "check"),
+        (["mechanisms", "--help"], "penstock mechanisms --json"),
+        (["lab", "check", "--help"], "penstock lab check my_module:MyMechanism --quick"),
+        (["lab", "demo", "--help"], "--epsilon 0.5 --window 168"),
+    ],
+)
+def test_help_shows_an_example(tokens: list[str], example: str, capsys: pytest.CaptureFixture[str]) -> None:
+    done = Outcome(capsys, *tokens)
+    assert done.code == 0
+    assert example in done.out
+
+
+def test_mechanisms_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Outcome(capsys, "mechanisms")
+    assert done.code == 0
+    for name in MECHANISMS:
+        assert name in done.out
+    assert "pan-private" in done.out
+    assert "Kellaris" in done.out
+
+
+def test_mechanisms_as_json_are_what_the_registry_says(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Outcome(capsys, "mechanisms", "--json")
+    assert json.loads(done.out) == [describe(cls) for cls in MECHANISMS.values()]
+
+
+def test_a_mechanism_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Outcome(capsys, "lab", "check", "uniform", "--quick")
+    assert done.code == 0
+    assert f"{len(CHECKS)} of {len(CHECKS)} checks passed" in done.out
+    assert "FAILS" not in done.out
+
+
+def test_a_check_leaves_nothing_behind(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "penstock", "lab", "check", "sample", "--quick"], capture_output=True, check=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_check_results_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Outcome(capsys, "lab", "check", "sample", "--json", "--quick")
+    results = json.loads(done.out)
+    assert done.code == 0
+    assert [result["name"] for result in results] == [check.__name__ for check in CHECKS]
+    assert all(set(result) == {"name", "ok", "seconds", "message"} and result["ok"] is True for result in results)
+
+
+MINE = '''
+from dataclasses import replace
+from penstock import Uniform
+
+class Mine(Uniform):
+    """Releases one more than it drew."""
+
+    def step(self, state, unit, gate):
+        state, released = super().step(state, unit, gate)
+        return state, replace(released, value=released.value + 1)
+
+not_a_mechanism = 3
+'''
+
+
+def test_a_failing_mechanism_of_ones_own_is_named_with_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("cli_own_mechanism.py").write_text(MINE)
+    done = Outcome(capsys, "lab", "check", "cli_own_mechanism:Mine", "--quick")
+    assert done.code == 1
+    assert "FAILS" in done.out
+    assert "does not have mean 0" in done.out
+    done = Outcome(capsys, "lab", "check", "cli_own_mechanism:Mine", "--quick", "--json")
+    assert done.code == 1
+    assert not all(result["ok"] for result in json.loads(done.out))
+
+
+def test_a_demo_is_written_and_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Outcome(capsys, "lab", "demo", "--out", "deep/er/page.html", "--hours", "30", "--people", "500", "--window", "5")
+    assert done.code == 0, done.err
+    page = Path("deep/er/page.html").read_text()
+    said = "penstock lab demo --out deep/er/page.html --hours 30 --people 500 --epsilon 1 --window 5 --seed 1"
+    assert said in page
+    for word in ("Budget absorption (ba)", "All zeros", "worst window", "Open deep/er/page.html"):
+        assert word in done.out
+
+
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        (["publish"], 'Unknown command "publish"'),
+        (["lab", "check", "bx"], "there is no mechanism 'bx': use uniform"),
+        (["lab", "check", "no_such_module:Class"], "cannot be imported"),
+        (["lab", "check", "json:dumps"], "not a subclass"),
+        (["lab", "check", ":Class"], "cannot be imported: ValueError"),
+        (["lab", "check", "cli_not_python:Class"], "cannot be imported: SyntaxError"),
+        (["lab", "check"], "NAME"),
+        (["lab", "demo", "--epsilon", "lots"], "epsilon='lots' is not a number"),
+        (["lab", "demo", "--epsilon", "nan"], "epsilon='nan' is not a number"),
+        (["lab", "demo", "--epsilon", "0"], "epsilon must be above 0"),
+        (["lab", "demo", "--epsilon=-1"], "epsilon must be above 0"),
+        (["lab", "demo", "--window", "0"], "window must be a whole number of at least 1"),
+        (["lab", "demo", "--hours", "0"], "hours must be a whole number of at least 1"),
+        (["lab", "demo", "--hours", "2.5"], "--hours: '2.5' is not a whole number"),
+        (["lab", "demo", "--people", "0"], "people=0"),
+        (["lab", "demo", "--seed=-1"], "seed=-1"),
+        (["lab", "demo", "--sed", "1"], "--sed"),
+        (["lab", "demo", "--out", "file.txt/page.html", "--hours", "2", "--people", "10"], "file.txt"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(tokens: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("file.txt").write_text("a file, not a folder")
+    Path("cli_not_python.py").write_text("this is, not Python(")
+    done = Outcome(capsys, *tokens)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert done.err.startswith("penstock: ")
+    assert done.err.count("\n") == 1
+
+
+def test_python_m_penstock_is_the_same_program() -> None:
+    ended = subprocess.run([sys.executable, "-m", "penstock", "--version"], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == penstock.__version__
+    ended = subprocess.run(
+        [sys.executable, "-m", "penstock", "lab", "check", "bx"], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 2
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_reader_who_has_seen_enough_is_no_error() -> None:
+    code = "from penstock.cli import main; main(['mechanisms', '--json'])"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()
+        assert "Traceback" not in running.stderr.read()

@@ -1,0 +1,88 @@
+"""The promise: what it takes, how it reads, and that its words never claim more than is true."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import FrozenInstanceError
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from penstock.core.errors import ConfigurationError, InexactError
+from penstock.core.guarantee import LONGEST_WINDOW, Guarantee
+
+
+@pytest.mark.parametrize("epsilon", [0, "0", -1, "-0.5", "nan", "inf", ""])
+def test_an_epsilon_that_promises_nothing_is_refused(epsilon):
+    with pytest.raises(ConfigurationError, match="epsilon"):
+        Guarantee(epsilon, 1)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, np.float64(0.5), True])
+def test_an_inexact_epsilon_is_refused(epsilon):
+    with pytest.raises(InexactError, match="epsilon"):
+        Guarantee(epsilon, 1)
+
+
+@pytest.mark.parametrize("window", [0, -1, 1.0, True, "3", None, LONGEST_WINDOW + 1, 2**64])
+def test_a_window_that_cannot_be_is_refused(window):
+    with pytest.raises(ConfigurationError, match="window"):
+        Guarantee(1, window)
+
+
+@pytest.mark.parametrize("contribution", [0, -1, 1.5, True])
+def test_a_contribution_that_cannot_be_is_refused(contribution):
+    with pytest.raises(ConfigurationError, match="contribution"):
+        Guarantee(1, 1, contribution)
+
+
+def test_the_longest_window_is_taken():
+    assert Guarantee(1, LONGEST_WINDOW).window == LONGEST_WINDOW
+
+
+def test_its_parts_are_plain_numbers_whatever_was_given():
+    promise = Guarantee(np.int64(1), np.int32(24), np.uint8(2))
+    assert type(promise.epsilon) is Fraction
+    assert type(promise.window) is int
+    assert type(promise.contribution) is int
+
+
+def test_a_promise_is_a_value():
+    assert Guarantee("0.5", 24) == Guarantee(Fraction(1, 2), 24)
+    assert hash(Guarantee("0.5", 24)) == hash(Guarantee("1/2", 24))
+    assert Guarantee("0.5", 24) != Guarantee("0.5", 25)
+    assert Guarantee("0.5", 24) != Guarantee("0.5", 24, 2)
+    with pytest.raises(FrozenInstanceError):
+        Guarantee("0.5", 24).epsilon = Fraction(1)
+
+
+def test_its_repr_shows_what_is_not_the_default():
+    assert repr(Guarantee("0.5", 24)) == "Guarantee(epsilon=1/2, window=24)"
+    assert repr(Guarantee(1, 1, 3, "a look")) == "Guarantee(epsilon=1, window=1, contribution=3, intrusion='a look')"
+
+
+def test_its_words_name_window_contribution_and_intrusion():
+    words = Guarantee(1, 24, 3, "one look").in_words()
+    assert "in any 24 consecutive units" in words
+    assert "at most 3 events a unit" in words
+    assert words.endswith("The same holds for one look.")
+    assert "in any one unit" in Guarantee(1, 1).in_words()
+    assert "at most one event a unit" in Guarantee(1, 1).in_words()
+
+
+@pytest.mark.parametrize("epsilon", ["0.0001", "0.001", "0.1", "0.2", "0.5", "1", "2", "3", "5", "10", "50"])
+def test_its_words_never_promise_more_than_is_true(epsilon):
+    words = Guarantee(epsilon, 1).in_words()
+    factor = float(re.search(r"more than (\S+) times", words)[1])
+    belief = float(re.search(r"rise to (\S+) %", words)[1])
+    true = float(Fraction(epsilon))
+    assert factor >= math.exp(true) * (1 - 1e-12)
+    assert belief >= 100 / (1 + math.exp(-true)) * (1 - 1e-12)
+    assert factor <= math.exp(true) * 1.02
+
+
+@pytest.mark.parametrize("epsilon", ["699", "701", "1e6", "1e400"])
+def test_a_huge_epsilon_still_has_words(epsilon):
+    assert "epsilon = " in Guarantee(epsilon, 1).in_words()
