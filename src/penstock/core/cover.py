@@ -71,6 +71,12 @@ class Groups:
         return np.diff(self.starts, append=len(self.of))
 
     @cached_property
+    def distinct_sizes(self) -> tuple[list[int], IntArray]:
+        """The sizes that occur, and which of them each group has."""
+        sizes, which = np.unique(self.sizes, return_inverse=True)
+        return sizes.tolist(), which
+
+    @cached_property
     def cover(self) -> Cover:
         return Cover(self.of)
 

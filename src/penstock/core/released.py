@@ -60,32 +60,31 @@ class Released:
     def nothing(cls, size: int, guarantee: Guarantee) -> Released:
         """What stands before the first release: zeros that say nothing."""
         zeros = np.zeros(size, np.int64)
-        zeros.flags.writeable = False
         return cls(unit=0, value=zeros, scale=Scale(Fraction(1), 0), guarantee=guarantee, private=True, repeated=True)
 
     def __post_init__(self) -> None:
-        for array in (self.value, self.repeated, self.divisor, self.scale.parts):
-            if isinstance(array, np.ndarray):
+        self.value.flags.writeable = False
+        for array in (self.repeated, self.divisor, self.scale.parts):
+            if not isinstance(array, int):
                 array.flags.writeable = False
 
-    def again(self, unit: int) -> Released:
-        """The same release standing for a later unit."""
-        return Released(
-            unit, self.value, self.scale, self.guarantee, self.private, True, self.divisor, self.layers, self.public
-        )
+    def again(self, unit: int, *, private: bool = True) -> Released:
+        """The same release standing for a later unit; `private` only if it was and still is."""
+        marked = self.private and private
+        return Released(unit, self.value, self.scale, self.guarantee, marked, True, self.divisor, self.layers, self.public)
 
     def over(self, last: Released, where: BoolArray) -> Released:
         """This release where it is fresh, the last one elsewhere, each key with its own noise scale."""
-        if np.any(last.scale.parts) and (self.scale.base, self.layers) != (last.scale.base, last.layers):
+        base = self.scale.base
+        same = (base is last.scale.base or base == last.scale.base) and self.layers == last.layers
+        if not same and np.any(last.scale.parts):
             raise ConfigurationError("a release stands over another only if both carry noise of one kind.")
-        if np.ndim(self.divisor) or np.ndim(last.divisor) or self.divisor != last.divisor:
+        if not (isinstance(self.divisor, int) and isinstance(last.divisor, int) and self.divisor == last.divisor):
             raise ConfigurationError("a release stands over another only if both have one divisor.")
         value = np.where(where, self.value, last.value)
-        value.flags.writeable = False
-        parts = np.where(where, self.scale.parts, last.scale.parts)
-        return replace(
-            self, value=value, scale=Scale(self.scale.base, parts), repeated=~where, private=self.private and last.private
-        )
+        scale = Scale(base, np.where(where, self.scale.parts, last.scale.parts))
+        marked = self.private and last.private
+        return Released(self.unit, value, scale, self.guarantee, marked, ~where, self.divisor, self.layers, self.public)
 
     @property
     def number(self) -> int:

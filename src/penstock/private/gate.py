@@ -37,9 +37,9 @@ def limit(keys: int) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _ratio(base: Fraction, parts: int) -> Fraction:
-    """base / parts; the same few scales come again and again."""
-    return base / parts
+def _ratio(numerator: int, denominator: int) -> Fraction:
+    """The same few scales come again and again."""
+    return Fraction(numerator, denominator)
 
 
 @dataclass
@@ -166,7 +166,7 @@ class Gate:
 
     def repeat(self, last: Released) -> Released:
         """The last release, standing for this unit too. Reads nothing, costs nothing."""
-        return replace(last.again(self.unit), private=last.private and self.private)
+        return last.again(self.unit, private=self.private)
 
     def _mask(self, where: Any, x: Private) -> BoolArray | None:
         """A mask of the numbers of `x`, and nothing that NumPy would take for their places."""
@@ -210,7 +210,6 @@ class Gate:
         """A release of this value, cut to the range that no sum of it can overflow (this almost never does anything)."""
         np.minimum(value, self._limit, out=value)
         np.maximum(value, -self._limit, out=value)
-        value.flags.writeable = False
         return Released(
             unit=self.unit,
             value=value,
@@ -227,7 +226,8 @@ class Gate:
         if times > 1:
             label = f"{label}#{times}"
         if isinstance(scale.parts, int):
-            return self._noise.laplace(_ratio(scale.base, scale.parts), size, unit=self.unit, label=label, fresh=fresh)
+            exactly = _ratio(scale.base.numerator, scale.base.denominator * scale.parts)
+            return self._noise.laplace(exactly, size, unit=self.unit, label=label, fresh=fresh)
         quanta, which = np.unique(scale.parts, return_inverse=True)
         scales = [scale.base / int(each) for each in quanta]
         return self._noise.laplace_each(scales, which.astype(np.int64), unit=self.unit, label=label, fresh=fresh)

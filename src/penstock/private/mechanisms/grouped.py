@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -61,34 +61,35 @@ class GroupedByDistance(Shifting[Grouping]):
     def step(self, state: Grouping, unit: Private, gate: Gate) -> tuple[Grouping, Released]:
         plan = self.plan(len(state.ranks))
         last, groups, position = state.last, state.groups, state.position
-        out = gate.repeat(last)
+        out = None
         offer = plan.shares.offer(position, gate)
         if offer:
             distances = gate.laplace(unit.distances(last.value, groups), epsilon=plan.watch, label=DISTANCE).value
             moved = self._moved(distances, groups, offer)
-            if moved.any():
-                if moved.all():
-                    last = gate.laplace(unit, epsilon=offer, label=PUBLISH)
-                else:
-                    where = moved[groups.of]
-                    last = gate.laplace(unit, epsilon=offer, label=PUBLISH, where=where).over(last, where)
+            publishing = np.count_nonzero(moved)
+            if publishing == groups.number:
+                last = gate.laplace(unit, epsilon=offer, label=PUBLISH)
+            elif publishing:
+                where = moved[groups.of]
+                last = gate.laplace(unit, epsilon=offer, label=PUBLISH, where=where).over(last, where)
+            if publishing:
                 out, position = last, plan.shares.after(position, gate, offer)
         squares = state.squares + np.square(last.value, dtype=np.float64)
         if gate.unit % (self.regroup or max(self.window, 20)) == 0:
             ranks = np.empty_like(state.ranks)
             ranks[np.lexsort((state.ranks, squares))] = np.arange(len(ranks))
             groups, squares = Groups.from_ranks(ranks, groups.number), np.zeros(len(ranks))
-        return replace(state, last=last, position=position, groups=groups, squares=squares), out
+        return Grouping(last, position, groups, state.ranks, squares), out or gate.repeat(last)
 
     def _moved(self, distances: IntArray, groups: Groups, offer: Budget) -> BoolArray:
         """The groups that publish: those above their noise, if their excess is worth it."""
         # What the noise of a publication is expected to add, to each group and to the fraction `caution` of all keys.
-        expected = np.array([offer.into(size * self.contribution) for size in groups.sizes.tolist()])
+        sizes, which = groups.distinct_sizes
+        expected = np.array([offer.into(size * self.contribution) for size in sizes])[which]
         share = exact(self.caution)
         worth = Budget(offer.quanta * share.denominator, offer.grid).into(len(groups.of) * self.contribution * share.numerator)
-        excess = distances - expected
-        moved: BoolArray = excess > 0
-        return moved if excess.sum(where=moved) > worth else np.zeros_like(moved)
+        excess = np.maximum(distances - expected, 0)
+        return excess > 0 if np.add.reduce(excess) > worth else np.zeros(len(excess), np.bool_)
 
 
 _PAPER = "Kellaris et al., PVLDB 7(12), 2014, section 4.5"
