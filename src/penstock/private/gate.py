@@ -411,8 +411,10 @@ class Gate:
         noise = self._draw(scale, size, f"{counter}.state", fresh=True)
         self._counters[counter] = Counter(noise, epsilon, sensitivity, exposed is True, exposed is None)
 
-    def primed(self, counter: str) -> bool:
-        return counter in self._counters
+    def primed(self, counter: str) -> Budget | None:
+        """The budget that a counter of this unit was primed with, if it was."""
+        held = self._counters.get(counter)
+        return None if held is None else held.epsilon
 
     def count(self, counter: str, x: Private) -> None:
         """Add to a counter, in place: no sum without noise ever stands in memory."""

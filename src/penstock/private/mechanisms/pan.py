@@ -79,7 +79,7 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
         return PanState(Released.nothing(domain.size, self.guarantee), 1, buckets)
 
     def begin(self, state: PanState, gate: Gate) -> None:
-        offer = self._offer(state, gate)
+        offer = self.plan(len(state.last.value)).shares.offer(state.position, gate)
         if not offer:
             return  # whatever arrives in this unit is not counted anywhere
         if self.in_parts:
@@ -89,14 +89,14 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
         gate.prime(PUBLISH, epsilon=offer, sensitivity=self.contribution, size=size, exposed=not self.announced)
 
     def feed(self, state: PanState, part: Private, gate: Gate) -> None:
-        if gate.primed(PUBLISH):
+        if gate.primed(PUBLISH) is not None:
             gate.count(PUBLISH, part)
             if self.in_parts:
                 gate.count(DISTANCE, part.sums(state.buckets))
 
     def step(self, state: PanState, unit: Private, gate: Gate) -> tuple[PanState, Released]:
-        offer = self._offer(state, gate)
-        if not offer:
+        offer = gate.primed(PUBLISH)
+        if offer is None:
             return state, gate.repeat(state.last)
         self.feed(state, unit, gate)
         forced = gate.disturbed
@@ -106,9 +106,6 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
             return PanState(fresh, shares.after(state.position, gate, offer), state.buckets), fresh
         gate.forget(PUBLISH)
         return state, gate.repeat(state.last)
-
-    def _offer(self, state: PanState, gate: Gate) -> Budget:
-        return self.plan(len(state.last.value)).shares.offer(state.position, gate)
 
     def _distance(self, state: PanState, unit: Private, gate: Gate) -> int:
         watch = self.plan(len(state.last.value)).watch
