@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 import penstock
+from penstock.cli.audit import audit
 from penstock.cli.check import check
 from penstock.cli.demo import demo
 from penstock.cli.mechanisms import mechanisms
@@ -22,6 +23,8 @@ For example:
 
 * penstock lab check ba: try everything on one of them
 
+* penstock audit ba: try to convict it of promising too much
+
 * penstock lab demo: a simulated city, published and shown beside the truth
 """
 
@@ -32,6 +35,7 @@ def build() -> App:
     """The application with all its verbs."""
     app = App(name="penstock", help=HELP, help_format="markdown", version=penstock.__version__)
     app.command(mechanisms)
+    app.command(audit)
     lab = App(name="lab", help=LAB_HELP)
     lab.command(check)
     lab.command(demo)

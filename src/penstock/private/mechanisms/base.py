@@ -41,6 +41,8 @@ class Mechanism(ABC, Generic[S]):
     proof: ClassVar[str]
     """The page under docs/proofs/ that its promise rests on."""
     State: ClassVar[type]
+    by_key: ClassVar[bool] = False
+    """Whether every key is treated by itself, so that an audit may take independent runs as keys."""
 
     epsilon: Exact
     window: int

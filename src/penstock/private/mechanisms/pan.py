@@ -101,11 +101,15 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
         self.feed(state, unit, gate)
         forced = gate.disturbed
         if self._distance(state, unit, gate) > offer.into(len(state.last.value) * self.contribution) or forced:
-            fresh = gate.read(PUBLISH, again=self.in_parts)
+            fresh = self._publish(gate)
             shares = self.plan(len(fresh.value)).shares
             return PanState(fresh, shares.after(state.position, gate, offer), state.buckets), fresh
         gate.forget(PUBLISH)
         return state, gate.repeat(state.last)
+
+    def _publish(self, gate: Gate) -> Released:
+        """What stands in the counter, with fresh noise if somebody may have looked into it before it was full."""
+        return gate.read(PUBLISH, again=self.in_parts)
 
     def _distance(self, state: PanState, unit: Private, gate: Gate) -> int:
         watch = self.plan(len(state.last.value)).watch

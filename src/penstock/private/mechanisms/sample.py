@@ -40,6 +40,7 @@ class Sample(Mechanism[Last]):
     paper = "Kellaris et al., PVLDB 7(12), 2014, section 3"
     proof = "sample.md"
     State = Last
+    by_key = True
 
     def start(self, domain: Domain) -> Last:
         return Last(Released.nothing(domain.size, self.guarantee))

@@ -39,6 +39,7 @@ class Uniform(Mechanism[Nothing]):
     paper = "Kellaris et al., PVLDB 7(12), 2014, section 3"
     proof = "uniform.md"
     State = Nothing
+    by_key = True
 
     @cached_property
     def share(self) -> Budget:

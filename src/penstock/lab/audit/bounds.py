@@ -1,0 +1,51 @@
+"""From how often an event was seen to a lower bound on ε."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from penstock.core.errors import ConfigurationError, MissingExtraError
+
+
+def lower(hits: int, runs: int, miss: float) -> float:
+    """The Clopper–Pearson lower bound on a probability: above the truth with probability at most `miss`.
+
+    >>> lower(0, 100, 0.01), round(lower(100, 100, 0.01), 3)
+    (0.0, 0.955)
+    """
+    return 0.0 if hits == 0 else float(_beta().ppf(miss, hits, runs - hits + 1))
+
+
+def upper(hits: int, runs: int, miss: float) -> float:
+    """The Clopper–Pearson upper bound on a probability: below the truth with probability at most `miss`.
+
+    >>> upper(100, 100, 0.01), round(upper(0, 100, 0.01), 3)
+    (1.0, 0.045)
+    """
+    return 1.0 if hits == runs else float(_beta().isf(miss, hits + 1, runs - hits))
+
+
+def epsilon_bound(left: int, left_runs: int, right: int, right_runs: int, *, confidence: float) -> float:
+    """A lower bound on ln P(event | left)/P(event | right), at least 0; wrong with probability at most 1 − confidence.
+
+    The event must have been chosen before these runs were looked at.
+
+    >>> epsilon_bound(0, 100, 50, 100, confidence=0.99)
+    0.0
+    >>> 0.8 < epsilon_bound(27_183, 100_000, 10_000, 100_000, confidence=0.999) < 1
+    True
+    """
+    if not 0 < confidence < 1:
+        raise ConfigurationError(f"confidence must lie between 0 and 1, not {confidence}.")
+    miss = (1 - confidence) / 2
+    low, high = lower(left, left_runs, miss), upper(right, right_runs, miss)
+    return max(0.0, math.log(low / high)) if low > 0 else 0.0
+
+
+def _beta() -> Any:
+    try:
+        from scipy.stats import beta
+    except ImportError:
+        raise MissingExtraError("scipy", "lab", "an audit's confidence bounds") from None
+    return beta

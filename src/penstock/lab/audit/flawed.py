@@ -1,0 +1,357 @@
+"""Mechanisms that are broken on purpose: what the auditor must convict.
+
+Some are the published forms that Penstock corrects, some are mutants of its own core. They live in the lab only: nothing
+registers them, and no name or path of the publisher's leads here. Each claims ε and has a ledger that promises more, so
+that it does not stop them; each comes with the two streams that show what it does.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from penstock.budget.grid import Budget, Budgets
+from penstock.core.arrays import IntArray
+from penstock.core.cover import Groups
+from penstock.core.domain import Domain
+from penstock.core.exact import exact
+from penstock.core.guarantee import Guarantee
+from penstock.core.private import Private, unseal
+from penstock.core.released import Released, Scale
+from penstock.lab.audit.model import Look, Pair
+from penstock.private.gate import Gate
+from penstock.private.mechanisms.ba import BudgetAbsorption
+from penstock.private.mechanisms.base import Mechanism
+from penstock.private.mechanisms.bd import BudgetDistribution
+from penstock.private.mechanisms.distance import Position
+from penstock.private.mechanisms.pan import PanDistribution
+from penstock.private.mechanisms.shares import DISTANCE, PUBLISH, Absorbing, Halving, Sharing
+from penstock.private.mechanisms.uniform import Nothing, Uniform
+
+FAR = 10**6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unchecked(Mechanism[Any]):
+    """Spends as if ε were promised, under a ledger that promises eight times as much."""
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(8 * exact(self.epsilon), self.window, self.contribution, self.intrusions())
+
+    @cached_property
+    def total(self) -> Budget:
+        return self.grid.floor(exact(self.epsilon))
+
+
+# -- independent instances per group of keys (Kellaris et al., section 4.5) -----------------------------------------------
+
+
+@dataclass(frozen=True)
+class Instances:
+    """The last release; for each group what it spent in the last units, and the first unit whose share it still has."""
+
+    last: Released
+    spent: IntArray
+    positions: IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Independent(Unchecked, Sharing[Instances]):
+    """Every `each` keys are a group with an instance of its own and a budget of its own, all of them in one sweep.
+
+    Groups know nothing of each other, so an audit may lay independent runs side by side as further groups.
+    """
+
+    State = Instances
+    by_key = True
+    each: int = 8
+
+    def start(self, domain: Domain) -> Instances:
+        groups = domain.size // self.each
+        nothing = Released.nothing(domain.size, self.guarantee)
+        return Instances(nothing, np.zeros((self.window, groups), np.int64), np.ones(groups, np.int64))
+
+    def step(self, state: Instances, unit: Private, gate: Gate) -> tuple[Instances, Released]:
+        watch, pool = self.budgets(0)
+        groups = _blocks(len(state.last.value), self.each)
+        spent = state.spent.copy()
+        spent[gate.unit % self.window] = 0
+        distances = gate.laplace(unit.distances(state.last.value, groups), epsilon=watch, label=DISTANCE).value
+        offers = self._offers(spent, state.positions, pool, gate)
+        quantum = self.grid.quantum
+        noise = self.each * self.contribution * quantum.denominator // (np.maximum(offers, 1) * quantum.numerator)
+        moved = (offers > 0) & (distances > noise)
+        where = np.repeat(moved, self.each)
+        budgets = Budgets(np.repeat(np.where(moved, offers, 0), self.each), self.grid)
+        fresh = gate.laplace(unit, epsilon=budgets, label=PUBLISH)
+        last = fresh.over(state.last, where)
+        spent[gate.unit % self.window] = np.where(moved, offers, 0)
+        positions = np.where(moved, self._after(offers, pool, gate), state.positions)
+        return Instances(last, spent, positions), last
+
+    @abstractmethod
+    def _offers(self, spent: IntArray, positions: IntArray, pool: Budget, gate: Gate) -> IntArray:
+        """What each group may spend, in quanta."""
+
+    def _after(self, offers: IntArray, pool: Budget, gate: Gate) -> IntArray:
+        return gate.unit + offers // (pool // self.window).quanta
+
+
+@lru_cache(maxsize=4)
+def _blocks(size: int, each: int) -> Groups:
+    return Groups.from_labels(np.arange(size) // each)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndependentAbsorption(Independent):
+    """`ba` with an independent instance per group."""
+
+    name = "ba_independent_groups"
+    sharing = Absorbing
+
+    def _offers(self, spent: IntArray, positions: IntArray, pool: Budget, gate: Gate) -> IntArray:
+        return (pool // self.window).quanta * np.clip(gate.unit - positions + 1, 0, self.window)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndependentDistribution(Independent):
+    """`bd` with an independent instance per group."""
+
+    name = "bd_independent_groups"
+    sharing = Halving
+
+    def _offers(self, spent: IntArray, positions: IntArray, pool: Budget, gate: Gate) -> IntArray:
+        return np.asarray((pool.quanta - spent.sum(axis=0)) // 2, np.int64)
+
+
+def _in_turn(window: int, each: int, rest: int) -> Pair:
+    """`window` groups of `each` keys; group g rests until unit `rest` + g and then leaps; the person is there just then."""
+    units, keys = rest + window, window * each
+    base, person = np.zeros((units, keys), np.int64), np.zeros((units, keys), np.int64)
+    for group in range(window):
+        base[rest + group :, group * each : (group + 1) * each] = FAR
+        person[rest + group, group * each] = 1
+    return Pair("every group leaps in its turn, and the person is there", base + person, base)
+
+
+# -- pan-privacy -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Thirds(Halving):
+    """A third of what the window has left of ε/2."""
+
+    @classmethod
+    def of(cls, pool: Budget, total: Budget, window: int) -> Thirds:
+        return cls(total // 2, total)
+
+    def offer(self, position: int, gate: Gate) -> Budget:
+        return (self.pool - gate.spent(PUBLISH)) // 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class PanThird(Unchecked, PanDistribution):
+    """Pan-private `bd` with a third of the remainder, as published: 7/6 ε."""
+
+    name = "bd_pan_third"
+    sharing = Thirds
+
+
+@dataclass(frozen=True, kw_only=True)
+class PanReusedNoise(PanDistribution):
+    """The noise in memory is the noise in the output, so their difference is exact."""
+
+    name = "bd_pan_reused_noise"
+
+    def _publish(self, gate: Gate) -> Released:
+        return gate.read(PUBLISH, again=False)
+
+
+def _looked_at_first(base: IntArray) -> Pair:
+    """The person is there in every unit; the first is looked into when it is complete."""
+    return Pair("a person in every unit, the first looked into", base + 1, base, Look(1, base[0] + 1, base[0]))
+
+
+def _looked_into() -> Pair:
+    base = np.full((2, 1), FAR)
+    left, right = base.copy(), base.copy()
+    left[0, 0] += 1  # comes after the look
+    return Pair("one event after the look", left, right, Look(1, base[0], base[0]))
+
+
+# -- noise -----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloatLaplace(Mechanism[Nothing]):
+    """NumPy's float Laplace on counts, as everybody writes it first."""
+
+    name = "float_laplace"
+    State = Nothing
+    by_key = True
+
+    def start(self, domain: Domain) -> Nothing:
+        return Nothing()
+
+    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+        counts = unseal(unit)
+        scale = Fraction(self.window * self.contribution) / exact(self.epsilon)
+        seed = np.abs(gate._noise.laplace(Fraction(2**40), 4, unit=gate.unit, label="seed"))  # so that an audit repeats itself
+        value: Any = counts + np.random.default_rng(seed.tolist()).laplace(0.0, float(scale), len(counts))
+        return state, Released(gate.unit, value, Scale(scale), self.guarantee, False)
+
+
+# -- mutants of the core ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class HalfSensitivity(Uniform):
+    """Noise for half of the events that a person may have."""
+
+    name = "half_sensitivity"
+
+    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+        return super().step(state, Private(unseal(unit), sensitivity=self.contribution // 2), gate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgetfulLedger(Unchecked, BudgetDistribution):
+    """`bd` over a ledger that forgets the line of every publication."""
+
+    name = "forgetful_ledger"
+
+    def step(self, state: Position, unit: Private, gate: Gate) -> tuple[Position, Released]:
+        after = super().step(state, unit, gate)
+        gate._ledger._label_sums.pop(PUBLISH, None)
+        gate._ledger._labels.pop(PUBLISH, None)
+        return after
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShortWindow(Uniform):
+    """A ledger that forgets a unit too early: shares for w − 1 units, claimed for w."""
+
+    name = "short_window"
+
+
+@dataclass(frozen=True)
+class Greedy(Absorbing):
+    """Absorbs, and nullifies nothing."""
+
+    def after(self, position: int, gate: Gate, spent: Budget) -> int:
+        return gate.unit + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoNullifying(Unchecked, BudgetAbsorption):
+    """`ba` that goes on publishing where it should be silent."""
+
+    name = "ba_no_nullifying"
+    sharing = Greedy
+
+
+# -- all of them -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A flawed mechanism, what it claims, and the streams that show it. `exact`: by enumeration, not by sampling."""
+
+    name: str
+    make: Callable[[], Mechanism[Any]]
+    claimed: Fraction
+    window: int
+    pairs: tuple[Pair, ...]
+    runs: int = 20_000
+    exact: bool = False
+
+
+def _stream(*rows: list[int]) -> IntArray:
+    return np.array(rows, np.int64)
+
+
+def _present(base: IntArray, times: int = 1) -> Pair:
+    person = np.zeros_like(base)
+    person[:, 0] = times
+    return Pair("a person in every unit", base + person, base)
+
+
+_ONE = Fraction(1)
+_LEAPS = _stream([FAR], [0], [FAR], [0], [FAR], [0])
+
+VARIANTS: dict[str, Variant] = {
+    variant.name: variant
+    for variant in (
+        Variant(
+            "ba_independent_groups",
+            lambda: IndependentAbsorption(epsilon=1, window=3, each=8),
+            _ONE,
+            3,
+            (_in_turn(3, 8, 2),),
+            runs=100_000,
+        ),
+        Variant(
+            "bd_independent_groups",
+            lambda: IndependentDistribution(epsilon=Fraction(3, 2), window=6, each=12),
+            Fraction(3, 2),
+            6,
+            (_in_turn(6, 12, 0),),
+            runs=160_000,
+        ),
+        Variant(
+            "bd_pan_third",
+            lambda: PanThird(epsilon=1, window=6, intrusion="between"),
+            _ONE,
+            6,
+            (_looked_at_first(_stream([60], [60], [56], [52], [48], [44])),),
+            exact=True,
+        ),
+        Variant(
+            "bd_pan_reused_noise",
+            lambda: PanReusedNoise(epsilon=1, window=2, intrusion="within"),
+            _ONE,
+            2,
+            (_looked_into(),),
+            runs=4_000,
+        ),
+        Variant(
+            "float_laplace",
+            lambda: FloatLaplace(epsilon=1, window=1),
+            _ONE,
+            1,
+            (Pair("one event", _stream([1]), _stream([0])),),
+            runs=400_000,
+        ),
+        Variant(
+            "half_sensitivity",
+            lambda: HalfSensitivity(epsilon=1, window=1, contribution=2),
+            _ONE,
+            1,
+            (_present(_stream([0]), 2),),
+        ),
+        Variant(
+            "forgetful_ledger",
+            lambda: ForgetfulLedger(epsilon=1, window=6),
+            _ONE,
+            6,
+            (_present(_LEAPS),),
+            exact=True,
+        ),
+        Variant("short_window", lambda: ShortWindow(epsilon=1, window=1), _ONE, 2, (_present(_stream([0], [0])),)),
+        Variant(
+            "ba_no_nullifying",
+            lambda: NoNullifying(epsilon=2, window=2),
+            Fraction(2),
+            2,
+            (Pair("a rest, then two units near the threshold", _stream([0], [3], [7]), _stream([0], [2], [6])),),
+            exact=True,
+        ),
+    )
+}

@@ -1,0 +1,48 @@
+"""Neighbouring streams that are hard on a mechanism, and random ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from penstock.core.arrays import IntArray
+from penstock.lab.audit.model import Pair
+
+FAR = 10**6
+"""Further than any noise: a stream that leaps this far is published."""
+
+
+def standard(*, window: int, keys: int, epsilon: float, contribution: int = 1, seed: int = 0) -> Iterator[Pair]:
+    """Worst cases, and a few random pairs. The person is there in every unit of a window, in another key in each."""
+    units = window + 2
+    for name, base in _bases(units, keys, window, epsilon):
+        for first in sorted({1, units - window + 1}):
+            yield _with_person(f"{name}, a person from unit {first}", base, first, window, contribution)
+    rng = np.random.default_rng(seed)
+    for number in range(3):
+        base = rng.integers(0, 2 + int(rng.integers(1, 12) / epsilon), (units, keys))
+        there = rng.integers(0, keys, units)
+        first = int(rng.integers(1, units - window + 2))
+        yield _with_person(f"random {number + 1}", base, first, window, contribution, there)
+
+
+def _bases(units: int, keys: int, window: int, epsilon: float) -> Iterator[tuple[str, IntArray]]:
+    unit = np.arange(units)[:, None]
+    flat = np.zeros((units, keys), np.int64)
+    yield "still", flat
+    yield "leaping in every unit", flat + FAR * (1 + unit % 2)
+    yield "leaping after a rest", np.where(unit >= window - 1, FAR * (1 + unit % 2), 0) + flat
+    # What a publication's noise would be expected to add: here a decision is a close one.
+    near = max(1, round(2 * window / epsilon))
+    yield "near the threshold", flat + near * (1 + unit) // keys
+    yield "keys that leap in turn", np.cumsum(FAR * (np.arange(keys) == (unit % keys)), axis=0)
+
+
+def _with_person(name: str, base: IntArray, first: int, window: int, contribution: int, there: IntArray | None = None) -> Pair:
+    units, keys = base.shape
+    person = np.zeros((units, keys), np.int64)
+    for unit in range(first - 1, min(first - 1 + window, units)):
+        person[unit, unit % keys if there is None else int(there[unit])] = contribution
+    base = np.asarray(base, np.int64)
+    return Pair(name, base + person, base)

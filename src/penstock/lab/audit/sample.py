@@ -1,0 +1,82 @@
+"""Many runs of one mechanism on one stream, through the shipped `step`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from penstock.core.arrays import IntArray
+from penstock.core.domain import Domain
+from penstock.lab.audit.model import Look, Traces
+from penstock.private.mechanisms.base import Mechanism
+from penstock.private.noise.bits import KeyedBits
+from penstock.private.noise.laplace import laplace
+from penstock.private.noise.thinning import thin
+from penstock.testing import intrude
+
+
+class LabNoise:
+    """The exact sampler on one stream of bits that follows from a seed: as fast as the system's, and repeatable.
+
+    Unlike `TestNoise`, every draw goes on where the last one ended, so no two runs share any.
+    """
+
+    private = False
+
+    def __init__(self, *seed: object) -> None:
+        self._bits = KeyedBits(hashlib.sha256(repr(("penstock audit", *seed)).encode()).digest())
+
+    def laplace(self, scale: Fraction, size: int, *, unit: int, label: str, fresh: bool = False) -> IntArray:
+        return laplace(scale, size, self._bits)
+
+    def laplace_each(
+        self, scales: Sequence[Fraction], which: IntArray, *, unit: int, label: str, fresh: bool = False
+    ) -> IntArray:
+        values = np.empty(len(which), np.int64)
+        for index, scale in enumerate(scales):
+            chosen = which == index
+            values[chosen] = laplace(scale, int(np.count_nonzero(chosen)), self._bits)
+        return values
+
+    def thin(self, counts: IntArray, keep: Fraction, *, unit: int, label: str) -> IntArray:
+        return thin(counts, keep, self._bits)
+
+
+def traces(mechanism: Mechanism[Any], stream: IntArray, runs: int, noise: LabNoise, *, look: Look | None = None) -> Traces:
+    """What is seen of `runs` independent runs over the stream, units × keys. `look.left` is taken as its part.
+
+    A mechanism that treats every key by itself takes the runs as keys, all in one run.
+    """
+    units, keys = stream.shape
+    if mechanism.by_key and look is None:
+        return _as_keys(mechanism, stream, runs, noise)
+    domain = Domain.of(keys)
+    values: Any = np.zeros((runs, units, keys), np.int64)
+    fresh = np.zeros((runs, units, keys), np.bool_)
+    seen = np.zeros((runs, keys), np.int64) if look else None
+    for number in range(runs):
+        run = mechanism.run(domain, noise=noise)
+        for unit, counts in enumerate(stream, start=1):
+            if look is not None and seen is not None and unit == look.unit:
+                run.feed(look.left)
+                seen[number] = intrude(run).get("counter publish", 0)
+                counts = counts - look.left
+            released = run.step(counts)
+            if number == 0 and unit == 1 and released.value.dtype != values.dtype:
+                values = values.astype(released.value.dtype)
+            values[number, unit - 1] = released.value
+            fresh[number, unit - 1] = np.logical_not(released.repeated)
+    return Traces(values, fresh, seen)
+
+
+def _as_keys(mechanism: Mechanism[Any], stream: IntArray, runs: int, noise: LabNoise) -> Traces:
+    keys = stream.shape[1]
+    run = mechanism.run(Domain.of(runs * keys), noise=noise)
+    released = [run.step(np.tile(counts, runs)) for counts in stream]
+    values = np.stack([each.value.reshape(runs, keys) for each in released], axis=1)
+    fresh = [np.broadcast_to(np.logical_not(each.repeated), runs * keys).reshape(runs, keys) for each in released]
+    return Traces(values, np.stack(fresh, axis=1))

@@ -1,0 +1,187 @@
+"""Everybody audited: every registered mechanism must be acquitted, every flawed variant convicted."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from penstock.core.arrays import IntArray
+from penstock.lab.audit.attack import Event
+from penstock.lab.audit.engine import Verdict, audit, kept_path, new_pool
+from penstock.lab.audit.exact import ExactLoss, Output, Worst, exact_loss, loss_at, worst_output
+from penstock.lab.audit.flawed import VARIANTS
+from penstock.lab.audit.model import Pair
+from penstock.lab.audit.subjects import Subject, resolve, subject
+from penstock.private.mechanisms.registry import MECHANISMS
+
+FALSE_ALARM = 1e-3
+"""The chance that a run over everybody convicts any mechanism that keeps its promise."""
+
+EXACT = ("uniform", "sample", "bd", "ba")
+"""Whose loss is also computed exactly, on a tiny stream: at an ε so large that few outputs matter."""
+
+EPSILON, EPSILON_EXACT = "2", "6"
+
+RUNS, RUNS_BY_KEY = 2_000, 400_000
+QUICK_RUNS, QUICK_RUNS_BY_KEY = 400, 100_000
+
+
+def everybody(*, quick: bool) -> list[Subject]:
+    """All registered mechanisms and all flawed variants, each with its number of runs."""
+    subjects = []
+    for name, cls in MECHANISMS.items():
+        many, few = (RUNS_BY_KEY, QUICK_RUNS_BY_KEY) if cls.by_key else (RUNS, QUICK_RUNS)
+        epsilon = EPSILON_EXACT if name in EXACT else EPSILON
+        subjects.append(subject(name, epsilon=epsilon, runs=few if quick else many))
+    for name, variant in VARIANTS.items():
+        subjects.append(resolve(f"flawed:{name} {variant.claimed} {variant.window} {variant.runs}"))
+    return subjects
+
+
+def audit_all(
+    *,
+    quick: bool,
+    seed: int | None = None,
+    workers: int | None = None,
+    folder: Path | None = None,
+    progress: Callable[[str, int, int], object] | None = None,
+) -> list[Verdict]:
+    """Audit everybody. The chance of a false conviction in the whole run is at most `FALSE_ALARM`.
+
+    `folder` keeps what is done until all of it is; started again, the run goes on from there.
+    """
+    subjects = everybody(quick=quick)
+    confidence = 1 - FALSE_ALARM / len(subjects)
+    verdicts: list[Verdict] = []
+    with new_pool(workers) as pool:
+        exactly = {each.name: pool.submit(_exact_once, each, folder) for each in subjects if each.name in EXACT and not quick}
+        for each in subjects:
+            name = each.name
+            tell = None if progress is None else (lambda done, of, name=name: progress(name, done, of))
+            verdicts.append(
+                audit_one(each, confidence=confidence, seed=seed, folder=folder, progress=tell, pool=pool, forget=False)
+            )
+        for number, verdict in enumerate(verdicts):
+            if verdict.name in exactly:
+                low, high, seconds = exactly[verdict.name].result()
+                verdicts[number] = replace(verdict, exact=(low, high), seconds=verdict.seconds + seconds)
+    if folder is not None:
+        for each in subjects:
+            kept_path(folder, each).unlink(missing_ok=True)
+            _exact_path(folder, each).unlink(missing_ok=True)
+    return verdicts
+
+
+def _exact_once(subject: Subject, folder: Path | None) -> tuple[float, float, float]:
+    """The exact loss and the seconds it took, from the folder if it was computed before the run was killed."""
+    path = None if folder is None else _exact_path(folder, subject)
+    if path is not None and path.exists():
+        low, high, seconds = json.loads(path.read_text(encoding="utf-8"))
+        return low, high, seconds
+    verdict = audit_exactly(subject)
+    assert verdict.exact is not None
+    found = (*verdict.exact, verdict.seconds)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps(found), encoding="utf-8")
+        fresh.replace(path)
+    return found
+
+
+def _exact_path(folder: Path, subject: Subject) -> Path:
+    return kept_path(folder, subject).with_suffix(".exact.json")
+
+
+def audit_one(
+    subject: Subject,
+    *,
+    confidence: float,
+    seed: int | None = None,
+    workers: int | None = None,
+    folder: Path | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    pool: ProcessPoolExecutor | None = None,
+    forget: bool = True,
+) -> Verdict:
+    """By sampling, or exactly where a subject's flaw is too small for that."""
+    if subject.exact:
+        return audit_exactly(subject, progress=progress)
+    return audit(
+        subject,
+        confidence=confidence,
+        seed=seed,
+        workers=workers,
+        folder=folder,
+        progress=progress,
+        pool=pool,
+        forget=forget,
+    )
+
+
+def audit_exactly(subject: Subject, *, progress: Callable[[int, int], object] | None = None) -> Verdict:
+    """The loss itself: over all outputs of a tiny stream, or at the worst output that a search finds on a larger one."""
+    start = time.monotonic()
+    pairs = subject.pairs if subject.exact else tiny_pairs(subject.window)
+    best: tuple[ExactLoss | Worst, Pair] | None = None
+    most = 0.0
+    for number, pair in enumerate(pairs, start=1):
+        found = worst_output(subject.mechanism, pair) if subject.exact else exact_loss(subject.mechanism, pair)
+        most = max(most, found.high)
+        if best is None or found.low > best[0].low:
+            best = (found, pair)
+        if progress is not None:
+            progress(number, len(pairs))
+    assert best is not None
+    loss, pair = best
+    if loss_at(subject.mechanism, pair, loss.output)[1] < 0:  # the output is likelier on the right
+        pair = pair.swapped()
+    return Verdict(
+        name=subject.name,
+        flawed=subject.flawed,
+        claimed=subject.claimed,
+        window=subject.window,
+        lower_bound=loss.low,
+        confidence=1.0,
+        runs=0,
+        pair=pair,
+        event=Event(frozenset([_spelt(loss.output)]), False),
+        left_hits=0,
+        right_hits=0,
+        half=0,
+        seconds=time.monotonic() - start,
+        seed=0,
+        exact=(loss.low, most),
+        method="exact",
+    )
+
+
+def tiny_pairs(window: int) -> list[Pair]:
+    """Streams small enough to enumerate: one key, and two between which the person moves."""
+    still = np.zeros((window, 1), np.int64)
+    moving = np.zeros((min(window, 2), 2), np.int64)
+    return [_present("still", still), _present("a step", _steps(window)), _present("moving between two keys", moving)]
+
+
+def _steps(units: int) -> IntArray:
+    return np.cumsum(np.full((units, 1), 2, np.int64), axis=0)
+
+
+def _present(name: str, base: IntArray) -> Pair:
+    person = np.zeros_like(base)
+    person[np.arange(len(base)), np.arange(len(base)) % base.shape[1]] = 1
+    return Pair(f"{name}, a person in every unit", base + person, base)
+
+
+def _spelt(shown: Output) -> str:
+    """An output for people: the values of each unit, fresh ones marked."""
+    return " | ".join(
+        " ".join(f"{value}{'*' if fresh else ''}" for value, fresh in zip(unit.values, unit.fresh, strict=True))
+        for unit in shown
+    )

@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.cli import main
+from penstock.lab.audit import engine, suite
+from penstock.lab.audit.engine import Verdict
+from penstock.lab.audit.flawed import VARIANTS
+from penstock.lab.audit.subjects import subject
+from penstock.private.mechanisms.registry import MECHANISMS
+
+
+class Outcome:
+    """What a command printed and how it ended."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], *tokens: str) -> None:
+        capsys.readouterr()
+        self.code = 0
+        try:
+            main(["audit", *tokens])
+        except SystemExit as end:
+            self.code = int(end.code or 0)
+        self.out, self.err = capsys.readouterr()
+
+
+@pytest.fixture(autouse=True)
+def _wide_and_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+
+
+FEW = ("--runs", "2000", "--seed", "1", "--workers", "1")
+
+
+def test_an_acquittal_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Outcome(capsys, "uniform", "--epsilon", "1.5", "--window", "1", *FEW)
+    assert (done.code, done.err) == (0, "")
+    first = done.out.splitlines()[0]
+    assert first.startswith("uniform: not convicted: the attack found ε ≥ 1.")
+    assert first.endswith(", promised were 1.5")
+    assert re.search(r"unit \d .* \d+\*", done.out)
+    for text in ("The two streams", "left", "right", "fresh and", "ends a unit", "of 1,000 runs on the left"):
+        assert text in done.out
+    assert "no proof" in done.out
+    assert "penstock audit uniform --epsilon 3/2 --window 1 --runs 2000 --confidence 0.999 --seed 1" in done.out
+
+
+def test_a_conviction_is_explained_with_exit_code_1_and_can_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Outcome(capsys, "flawed:short_window", "--workers", "1")
+    assert done.code == 1
+    first = done.out.splitlines()[0]
+    assert first.startswith("short_window: CONVICTED: ε ≥ 1.")
+    assert first.endswith(" > 1 with confidence 99.9 %")
+    again = done.out.splitlines()[-1].split()
+    assert again[:3] == ["penstock", "audit", "flawed:short_window"]
+    repeated = Outcome(capsys, *again[2:], "--workers", "1")
+    assert (repeated.code, repeated.out) == (1, done.out)
+
+
+def test_a_verdict_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Outcome(capsys, "sample", "--json", *FEW)
+    row = json.loads(done.out)
+    assert done.code == 0
+    assert (row["name"], row["claimed"], row["window"], row["flawed"], row["convicted"]) == ("sample", 2.0, 2, False, False)
+    assert 1 < row["lower_bound"] < 2
+    expected = suite.audit_one(subject("sample", runs=2_000), confidence=0.999, seed=1, workers=1).row()
+    assert {**row, "seconds": 0} == {**json.loads(json.dumps(expected)), "seconds": 0}
+
+
+def test_an_exact_audit(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Outcome(capsys, "sample", "--exact", "--json")
+    row = json.loads(done.out)
+    assert done.code == 0, done.err
+    assert row["method"] == "exact"
+    assert row["exact"][0] <= row["exact"][1] <= 6 + 1e-5
+    done = Outcome(capsys, "sample", "--exact")
+    assert "not convicted: the exact loss lies in [" in done.out
+    assert "penstock audit sample --epsilon 6 --window 2 --exact" in done.out
+
+
+def test_an_exact_audit_of_a_window_of_one_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Outcome(capsys, "uniform", "--exact", "--window", "1")
+    assert done.code == 0, done.out
+
+
+def test_a_report_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Outcome(capsys, "uniform", "--report", "deep/er/page.html", *FEW)
+    page = Path("deep/er/page.html").read_text(encoding="utf-8")
+    assert done.code == 0
+    assert "Open deep/er/page.html" in done.out
+    assert "penstock audit uniform --epsilon 2 --window 2 --runs 2000" in page
+
+
+def test_nothing_is_left_in_the_folder_when_all_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+    assert Outcome(capsys, "uniform", "--folder", "kept", *FEW).code == 0
+    assert list(Path("kept").iterdir()) == []
+
+
+@pytest.fixture
+def one_verdict() -> Verdict:
+    return suite.audit_one(subject("uniform", runs=200), confidence=0.999, seed=1, workers=1)
+
+
+@pytest.mark.parametrize(
+    ("acquitted", "convicted", "code", "said"),
+    [
+        (True, True, 0, "Every registered mechanism was acquitted (1 audits), and every flawed variant convicted (1)."),
+        (False, True, 1, "CONVICTED, though offered for use: uniform."),
+        (True, False, 1, "NOT convicted: mutant."),
+    ],
+)
+def test_all_of_them(
+    acquitted: bool,
+    convicted: bool,
+    code: int,
+    said: str,
+    one_verdict: Verdict,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    low, high = 1.5, 2.5
+    verdicts = [
+        replace(one_verdict, lower_bound=low if acquitted else high, exact=(1.99, 2.0)),
+        replace(one_verdict, name="mutant", flawed=True, lower_bound=high if convicted else low),
+    ]
+    asked: list[dict[str, object]] = []
+
+    def audit_all(**options: object) -> list[Verdict]:
+        asked.append(options)
+        return verdicts
+
+    monkeypatch.setattr(suite, "audit_all", audit_all)
+    done = Outcome(capsys, "--all", "--quick", "--seed", "4", "--report", "all.html")
+    assert done.code == code
+    for text in ("mutant", "claimed", "lower bound", "[1.990000, 2.000000]", "convicted", "seconds", said, "at most 1e-3"):
+        assert text in done.out
+    assert (asked[0]["quick"], asked[0]["seed"]) == (True, 4)
+    assert "penstock audit --all --quick --seed 4" in Path("all.html").read_text(encoding="utf-8")
+    done = Outcome(capsys, "--all", "--json")
+    rows = json.loads(done.out)
+    assert done.code == code
+    assert [row["name"] for row in rows] == ["uniform", "mutant"]
+    assert all({"name", "flawed", "claimed", "lower_bound", "convicted", "seconds"} <= row.keys() for row in rows)
+    assert asked[1]["quick"] is False
+
+
+def test_infinity_is_null_in_json(
+    one_verdict: Verdict, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    endless = replace(one_verdict, exact=(float("-inf"), float("inf")))
+    monkeypatch.setattr(suite, "audit_all", lambda **_: [endless])
+    assert json.loads(Outcome(capsys, "--all", "--json").out)[0]["exact"] == [None, None]
+
+
+MINE = '''
+from penstock import Uniform
+
+class Honest(Uniform):
+    """Plain Laplace noise."""
+
+class Leaky(Uniform):
+    """Publishes the counts as they are, and forgets the noise."""
+
+    def step(self, state, unit, gate):
+        from penstock.core.private import unseal
+        state, released = super().step(state, unit, gate)
+        return state, type(released)(released.unit, unseal(unit), released.scale, released.guarantee, False)
+'''
+
+
+@pytest.mark.parametrize(("name", "code"), [("Honest", 0), ("Leaky", 1)])
+def test_a_third_partys_mechanism_is_audited_by_import_path_without_registering_it(
+    name: str, code: int, tmp_path: Path
+) -> None:
+    (tmp_path / "their_own_mechanisms.py").write_text(MINE)
+    options = ["--window", "1", "--runs", "2000", "--seed", "1", "--workers", str(1 + code)]
+    command = [sys.executable, "-m", "penstock", "audit", f"their_own_mechanisms:{name}", "--json", *options]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert ended.stderr == ""
+    row = json.loads(ended.stdout)
+    assert ended.returncode == code
+    assert row["name"] == f"their_own_mechanisms:{name}"
+    assert row["convicted"] is bool(code)
+    assert name.lower() not in MECHANISMS
+
+
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        ([], "whom? Give the NAME of a mechanism, or --all"),
+        (["uniform", "--all"], "either 'uniform' or --all, not both"),
+        (["--all", "--runs", "5", "--exact"], "--runs, --exact cannot be used with --all"),
+        (["uniform", "--quick"], "--quick can only be used with --all"),
+        (["bx"], "there is no mechanism 'bx': use uniform"),
+        (["flawed:nothing"], "there is no flawed variant 'flawed:nothing': use"),
+        (["flawed:short_window", "--epsilon", "3"], "flawed:short_window claims epsilon 1 in 2 units"),
+        (["no_such_module:Class"], "cannot be imported"),
+        (["json:dumps"], "not a subclass"),
+        (["cli_audit_not_python:Class"], "cannot be audited: SyntaxError"),
+        (["two words"], "'two words' is no name"),
+        (["uniform", "--epsilon", "lots"], "epsilon='lots' is not a number"),
+        (["uniform", "--epsilon", "0"], "epsilon must be above 0"),
+        (["uniform", "--window", "0"], "window must be a whole number of at least 1"),
+        (["uniform", "--window", "1.5"], "--window: '1.5' is not a whole number"),
+        (["uniform", "--runs", "1"], "runs must be a whole number of at least 2"),
+        (["uniform", "--workers", "0"], "workers must be a whole number of at least 1"),
+        (["uniform", "--confidence", "1"], "confidence must lie between 0 and 1, not 1"),
+        (["uniform", "--confidence", "nan"], "confidence must lie between 0 and 1"),
+        (["uniform", "--report", "."], ". is a folder, not a file"),
+        (["uniform", "--report", "file.txt/page.html"], "file.txt"),
+        (["uniform", "--folder", "file.txt/kept", *FEW], "file.txt"),
+        (["uniform", "--rnus", "1"], "--rnus"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(tokens: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("file.txt").write_text("a file, not a folder")
+    Path("cli_audit_not_python.py").write_text("this is, not Python(")
+    done = Outcome(capsys, *tokens)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert done.err.startswith("penstock: ")
+    assert done.err.count("\n") == 1
+
+
+def test_an_interrupted_audit_says_how_it_goes_on_and_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ("uniform", "--window", "1", "--runs", "200", "--seed", "3", "--workers", "1", "--json")
+    undisturbed = json.loads(Outcome(capsys, *command).out)
+    done: list[str] = []
+    genuine = engine.work
+
+    def work(task: engine.Task) -> object:
+        if len(done) == 5:
+            raise KeyboardInterrupt
+        done.append(task.key)
+        return genuine(task)
+
+    monkeypatch.setattr(engine, "work", work)
+    stopped = Outcome(capsys, *command)
+    assert (stopped.code, stopped.out) == (130, "")
+    assert stopped.err == "penstock: interrupted; the same command goes on from what was done.\n"
+    monkeypatch.setattr(engine, "work", lambda task: genuine(task) if task.key not in done else pytest.fail("done twice"))
+    resumed = json.loads(Outcome(capsys, *command).out)
+    assert {**resumed, "seconds": 0} == {**undisturbed, "seconds": 0}
+
+
+def test_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Outcome(capsys, "--help")
+    assert done.code == 0
+    for text in ("penstock audit ba --epsilon 2 --window 3", "my_module:MyMechanism", "--exact", "--confidence", "out/audit"):
+        assert text in done.out
+
+
+def test_a_narrow_terminal_shows_the_streams_one_below_the_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    done = Outcome(capsys, "flawed:ba_independent_groups", "--runs", "20", "--seed", "1", "--workers", "1")
+    keys = VARIANTS["ba_independent_groups"].pairs[0].keys
+    assert done.out.count(f"–{keys} ") == 2  # the last column of each stream
+    assert "1,000,001*" in done.out
+    assert "…" not in done.out
+    assert max(len(line) for line in done.out.splitlines() if line.startswith("│")) <= 80
+
+
+def test_an_audit_needs_no_terminal_and_no_environment(tmp_path: Path) -> None:
+    bare = {"PATH": os.environ["PATH"]}
+    command = [sys.executable, "-m", "penstock", "audit", "sample", *FEW]
+    ended = subprocess.run(command, capture_output=True, check=False, cwd=tmp_path, env=bare, stdin=subprocess.DEVNULL)
+    assert ended.returncode == 0, ended.stderr
+    assert b"Traceback" not in ended.stderr
