@@ -34,6 +34,7 @@ test: lint  ## lint, doctests, tests
 bench: $(READY)  ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/steps.py
+	$(BIN)/python benchmarks/audit.py
 
 clean:  ## remove what was made
 	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
