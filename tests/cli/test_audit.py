@@ -10,39 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli import main
 from penstock.lab.audit import engine, suite
 from penstock.lab.audit.engine import Verdict
 from penstock.lab.audit.flawed import VARIANTS
 from penstock.lab.audit.subjects import subject
 from penstock.private.mechanisms.registry import MECHANISMS
 
-
-class Outcome:
-    """What a command printed and how it ended."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], *tokens: str) -> None:
-        capsys.readouterr()
-        self.code = 0
-        try:
-            main(["audit", *tokens])
-        except SystemExit as end:
-            self.code = int(end.code or 0)
-        self.out, self.err = capsys.readouterr()
-
-
-@pytest.fixture(autouse=True)
-def _wide_and_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.chdir(tmp_path)
-
+from tests.cli.outcome import Outcome
 
 FEW = ("--runs", "2000", "--seed", "1", "--workers", "1")
 
 
 def test_an_acquittal_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    done = Outcome(capsys, "uniform", "--epsilon", "1.5", "--window", "1", *FEW)
+    done = Outcome(capsys, "audit", "uniform", "--epsilon", "1.5", "--window", "1", *FEW)
     assert (done.code, done.err) == (0, "")
     first = done.out.splitlines()[0]
     assert first.startswith("uniform: not convicted: the attack found ε ≥ 1.")
@@ -55,19 +35,19 @@ def test_an_acquittal_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_conviction_is_explained_with_exit_code_1_and_can_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:
-    done = Outcome(capsys, "flawed:short_window", "--workers", "1")
+    done = Outcome(capsys, "audit", "flawed:short_window", "--workers", "1")
     assert done.code == 1
     first = done.out.splitlines()[0]
     assert first.startswith("short_window: CONVICTED: ε ≥ 1.")
     assert first.endswith(" > 1 with confidence 99.9 %")
     again = done.out.splitlines()[-1].split()
     assert again[:3] == ["penstock", "audit", "flawed:short_window"]
-    repeated = Outcome(capsys, *again[2:], "--workers", "1")
+    repeated = Outcome(capsys, "audit", *again[2:], "--workers", "1")
     assert (repeated.code, repeated.out) == (1, done.out)
 
 
 def test_a_verdict_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    done = Outcome(capsys, "sample", "--json", *FEW)
+    done = Outcome(capsys, "audit", "sample", "--json", *FEW)
     row = json.loads(done.out)
     assert done.code == 0
     assert (row["name"], row["claimed"], row["window"], row["flawed"], row["convicted"]) == ("sample", 2.0, 2, False, False)
@@ -77,23 +57,23 @@ def test_a_verdict_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_exact_audit(capsys: pytest.CaptureFixture[str]) -> None:
-    done = Outcome(capsys, "sample", "--exact", "--json")
+    done = Outcome(capsys, "audit", "sample", "--exact", "--json")
     row = json.loads(done.out)
     assert done.code == 0, done.err
     assert row["method"] == "exact"
     assert row["exact"][0] <= row["exact"][1] <= 6 + 1e-5
-    done = Outcome(capsys, "sample", "--exact")
+    done = Outcome(capsys, "audit", "sample", "--exact")
     assert "not convicted: the exact loss lies in [" in done.out
     assert "penstock audit sample --epsilon 6 --window 2 --exact" in done.out
 
 
 def test_an_exact_audit_of_a_window_of_one_unit(capsys: pytest.CaptureFixture[str]) -> None:
-    done = Outcome(capsys, "uniform", "--exact", "--window", "1")
+    done = Outcome(capsys, "audit", "uniform", "--exact", "--window", "1")
     assert done.code == 0, done.out
 
 
 def test_a_report_is_written(capsys: pytest.CaptureFixture[str]) -> None:
-    done = Outcome(capsys, "uniform", "--report", "deep/er/page.html", *FEW)
+    done = Outcome(capsys, "audit", "uniform", "--report", "deep/er/page.html", *FEW)
     page = Path("deep/er/page.html").read_text(encoding="utf-8")
     assert done.code == 0
     assert "Open deep/er/page.html" in done.out
@@ -101,7 +81,7 @@ def test_a_report_is_written(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_nothing_is_left_in_the_folder_when_all_is_done(capsys: pytest.CaptureFixture[str]) -> None:
-    assert Outcome(capsys, "uniform", "--folder", "kept", *FEW).code == 0
+    assert Outcome(capsys, "audit", "uniform", "--folder", "kept", *FEW).code == 0
     assert list(Path("kept").iterdir()) == []
 
 
@@ -139,13 +119,13 @@ def test_all_of_them(
         return verdicts
 
     monkeypatch.setattr(suite, "audit_all", audit_all)
-    done = Outcome(capsys, "--all", "--quick", "--seed", "4", "--report", "all.html")
+    done = Outcome(capsys, "audit", "--all", "--quick", "--seed", "4", "--report", "all.html")
     assert done.code == code
     for text in ("mutant", "claimed", "lower bound", "[1.990000, 2.000000]", "convicted", "seconds", said, "at most 1e-3"):
         assert text in done.out
     assert (asked[0]["quick"], asked[0]["seed"]) == (True, 4)
     assert "penstock audit --all --quick --seed 4" in Path("all.html").read_text(encoding="utf-8")
-    done = Outcome(capsys, "--all", "--json")
+    done = Outcome(capsys, "audit", "--all", "--json")
     rows = json.loads(done.out)
     assert done.code == code
     assert [row["name"] for row in rows] == ["uniform", "mutant"]
@@ -158,7 +138,7 @@ def test_infinity_is_null_in_json(
 ) -> None:
     endless = replace(one_verdict, exact=(float("-inf"), float("inf")))
     monkeypatch.setattr(suite, "audit_all", lambda **_: [endless])
-    assert json.loads(Outcome(capsys, "--all", "--json").out)[0]["exact"] == [None, None]
+    assert json.loads(Outcome(capsys, "audit", "--all", "--json").out)[0]["exact"] == [None, None]
 
 
 MINE = '''
@@ -205,7 +185,7 @@ def test_a_third_partys_mechanism_is_audited_by_import_path_without_registering_
         (["flawed:short_window", "--epsilon", "3"], "flawed:short_window claims epsilon 1 in 2 units"),
         (["no_such_module:Class"], "cannot be imported"),
         (["json:dumps"], "not a subclass"),
-        (["cli_audit_not_python:Class"], "cannot be audited: SyntaxError"),
+        (["cli_audit_not_python:Class"], "cannot be used: SyntaxError"),
         (["two words"], "'two words' is no name"),
         (["uniform", "--epsilon", "lots"], "epsilon='lots' is not a number"),
         (["uniform", "--epsilon", "0"], "epsilon must be above 0"),
@@ -224,7 +204,7 @@ def test_a_third_partys_mechanism_is_audited_by_import_path_without_registering_
 def test_a_mistake_is_one_line_and_exit_code_2(tokens: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("file.txt").write_text("a file, not a folder")
     Path("cli_audit_not_python.py").write_text("this is, not Python(")
-    done = Outcome(capsys, *tokens)
+    done = Outcome(capsys, "audit", *tokens)
     assert (done.code, done.out) == (2, "")
     assert said in done.err
     assert done.err.startswith("penstock: ")
@@ -235,7 +215,7 @@ def test_an_interrupted_audit_says_how_it_goes_on_and_does(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ("uniform", "--window", "1", "--runs", "200", "--seed", "3", "--workers", "1", "--json")
-    undisturbed = json.loads(Outcome(capsys, *command).out)
+    undisturbed = json.loads(Outcome(capsys, "audit", *command).out)
     done: list[str] = []
     genuine = engine.work
 
@@ -246,16 +226,16 @@ def test_an_interrupted_audit_says_how_it_goes_on_and_does(
         return genuine(task)
 
     monkeypatch.setattr(engine, "work", work)
-    stopped = Outcome(capsys, *command)
+    stopped = Outcome(capsys, "audit", *command)
     assert (stopped.code, stopped.out) == (130, "")
     assert stopped.err == "penstock: interrupted; the same command goes on from what was done.\n"
     monkeypatch.setattr(engine, "work", lambda task: genuine(task) if task.key not in done else pytest.fail("done twice"))
-    resumed = json.loads(Outcome(capsys, *command).out)
+    resumed = json.loads(Outcome(capsys, "audit", *command).out)
     assert {**resumed, "seconds": 0} == {**undisturbed, "seconds": 0}
 
 
 def test_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    done = Outcome(capsys, "--help")
+    done = Outcome(capsys, "audit", "--help")
     assert done.code == 0
     for text in ("penstock audit ba --epsilon 2 --window 3", "my_module:MyMechanism", "--exact", "--confidence", "out/audit"):
         assert text in done.out
@@ -265,7 +245,7 @@ def test_a_narrow_terminal_shows_the_streams_one_below_the_other(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    done = Outcome(capsys, "flawed:ba_independent_groups", "--runs", "20", "--seed", "1", "--workers", "1")
+    done = Outcome(capsys, "audit", "flawed:ba_independent_groups", "--runs", "20", "--seed", "1", "--workers", "1")
     keys = VARIANTS["ba_independent_groups"].pairs[0].keys
     assert done.out.count(f"–{keys} ") == 2  # the last column of each stream
     assert "1,000,001*" in done.out

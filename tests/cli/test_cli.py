@@ -8,29 +8,10 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.cli import main
 from penstock.lab.checks import CHECKS
 from penstock.private.mechanisms.registry import MECHANISMS, describe
 
-
-class Outcome:
-    """What a command printed and how it ended."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], *tokens: str) -> None:
-        capsys.readouterr()
-        self.code = 0
-        try:
-            main(tokens)
-        except SystemExit as end:
-            self.code = int(end.code or 0)
-        self.out, self.err = capsys.readouterr()
-
-
-@pytest.fixture(autouse=True)
-def _wide_and_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.chdir(tmp_path)
+from tests.cli.outcome import Outcome
 
 
 def test_the_version_is_the_package_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,8 +112,8 @@ def test_a_demo_is_written_and_summed_up(capsys: pytest.CaptureFixture[str]) -> 
         (["lab", "check", "bx"], "there is no mechanism 'bx': use uniform"),
         (["lab", "check", "no_such_module:Class"], "cannot be imported"),
         (["lab", "check", "json:dumps"], "not a subclass"),
-        (["lab", "check", ":Class"], "cannot be imported: ValueError"),
-        (["lab", "check", "cli_not_python:Class"], "cannot be imported: SyntaxError"),
+        (["lab", "check", ":Class"], "cannot be used: ValueError"),
+        (["lab", "check", "cli_not_python:Class"], "cannot be used: SyntaxError"),
         (["lab", "check"], "NAME"),
         (["lab", "demo", "--epsilon", "lots"], "epsilon='lots' is not a number"),
         (["lab", "demo", "--epsilon", "nan"], "epsilon='nan' is not a number"),

@@ -11,14 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter, Token
+from cyclopts import Parameter
 from rich.console import Console
 from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from penstock.core.errors import ConfigurationError, PenstockError
+from penstock.cli.options import Flag, Json, MaybeInt, with_own_modules
+from penstock.core.errors import ConfigurationError
 from penstock.core.exact import positive, whole
 from penstock.lab.audit import report, suite
 from penstock.lab.audit.engine import Verdict
@@ -34,33 +35,21 @@ FOLDER = Path("out/audit")
 INTERRUPTED = 130
 
 
-def _int(_: type, tokens: Sequence[Token]) -> int:
-    """A whole number as it stands: 2.5 is refused, not rounded."""
-    try:
-        return int(tokens[0].value.replace("_", "").replace(",", ""))
-    except ValueError:
-        raise ValueError(f"{tokens[0].value!r} is not a whole number.") from None
-
-
-Int = Annotated[int | None, Parameter(converter=_int)]
-Flag = Annotated[bool, Parameter(negative="")]
-
-
 def audit(
     name: str | None = None,
     /,
     *,
     everybody: Annotated[bool, Parameter(name="--all", negative="")] = False,
     epsilon: str | None = None,
-    window: Int = None,
-    runs: Int = None,
+    window: MaybeInt = None,
+    runs: MaybeInt = None,
     confidence: float | None = None,
-    seed: Int = None,
+    seed: MaybeInt = None,
     exact: Flag = False,
     quick: Flag = False,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    as_json: Json = False,
     page: Annotated[Path | None, Parameter(name="--report")] = None,
-    workers: Int = None,
+    workers: MaybeInt = None,
     folder: Path = FOLDER,
 ) -> None:
     """Try to convict a mechanism of promising too much, on made-up streams. Exit code 1 if it is convicted.
@@ -190,20 +179,15 @@ def _subject(name: str, *, epsilon: str | None, window: int | None, runs: int | 
                 "leave out --epsilon and --window."
             )
         return subject(name, epsilon=str(variant.claimed), window=variant.window, runs=variant.runs if runs is None else runs)
-    here = str(Path.cwd())
-    if ":" in name and here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        return subject(
+    return with_own_modules(
+        name,
+        lambda: subject(
             name,
             epsilon=EPSILON if epsilon is None else epsilon,
             window=WINDOW if window is None else window,
             runs=RUNS if runs is None else runs,
-        )
-    except PenstockError:
-        raise
-    except Exception as error:  # whatever a user's own module does when it is imported or made
-        raise ConfigurationError(f"{name!r} cannot be audited: {type(error).__name__}: {error}.") from error
+        ),
+    )
 
 
 def _command(name: str | None, options: dict[str, object]) -> str:

@@ -9,16 +9,13 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from penstock.core.errors import ConfigurationError, PenstockError
+from penstock.cli.options import Flag, Json, with_own_modules
 from penstock.lab.checks import CHECKS, Result, run_checks, title
 from penstock.private.mechanisms.registry import find
 
@@ -27,8 +24,8 @@ def check(
     name: str,
     /,
     *,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
-    quick: Annotated[bool, Parameter(negative="")] = False,
+    as_json: Json = False,
+    quick: Flag = False,
 ) -> None:
     """Try everything that a mechanism must pass on one of them. Exit code 1 if something fails.
 
@@ -47,15 +44,7 @@ def check(
     quick
         Fewer and shorter streams.
     """
-    here = str(Path.cwd())
-    if ":" in name and here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        cls = find(name)
-    except PenstockError:
-        raise
-    except Exception as error:  # whatever a user's own module does when it is imported
-        raise ConfigurationError(f"{name!r} cannot be imported: {type(error).__name__}: {error}.") from error
+    cls = with_own_modules(name, lambda: find(name))
     titles = {each.__name__: title(each) for each in CHECKS}
     screen = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter, Token
+from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.options import Int
 from penstock.core.exact import positive, whole
 from penstock.lab.city import City
 from penstock.lab.demo import FLOOR, build
 from penstock.lab.page import Demo, render
 
 OUT = Path("out/demo.html")
-
-
-def _int(_: type, tokens: Sequence[Token]) -> int:
-    """A whole number as it stands: 2.5 is refused, not rounded."""
-    try:
-        return int(tokens[0].value)
-    except ValueError:
-        raise ValueError(f"{tokens[0].value!r} is not a whole number.") from None
-
-
-Int = Annotated[int, Parameter(converter=_int)]
 
 
 def demo(

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.options import Json
 from penstock.private.mechanisms.registry import MECHANISMS, describe
 
 
-def mechanisms(*, as_json: Annotated[bool, Parameter(name="--json", negative="")] = False) -> None:
+def mechanisms(*, as_json: Json = False) -> None:
     """List the mechanisms, what they promise and what they take.
 
     For example:

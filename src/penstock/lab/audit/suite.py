@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -99,30 +99,9 @@ def _exact_path(folder: Path, subject: Subject) -> Path:
     return kept_path(folder, subject).with_suffix(".exact.json")
 
 
-def audit_one(
-    subject: Subject,
-    *,
-    confidence: float,
-    seed: int | None = None,
-    workers: int | None = None,
-    folder: Path | None = None,
-    progress: Callable[[int, int], object] | None = None,
-    pool: ProcessPoolExecutor | None = None,
-    forget: bool = True,
-) -> Verdict:
-    """By sampling, or exactly where a subject's flaw is too small for that."""
-    if subject.exact:
-        return audit_exactly(subject, progress=progress)
-    return audit(
-        subject,
-        confidence=confidence,
-        seed=seed,
-        workers=workers,
-        folder=folder,
-        progress=progress,
-        pool=pool,
-        forget=forget,
-    )
+def audit_one(subject: Subject, *, progress: Callable[[int, int], object] | None = None, **how: Any) -> Verdict:
+    """By sampling, as `engine.audit` does, or exactly where a subject's flaw is too small for that."""
+    return audit_exactly(subject, progress=progress) if subject.exact else audit(subject, progress=progress, **how)
 
 
 def audit_exactly(subject: Subject, *, progress: Callable[[int, int], object] | None = None) -> Verdict:

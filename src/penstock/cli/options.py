@@ -1,0 +1,44 @@
+"""What several verbs share: how numbers are read, flags, and whose mechanism a name means."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, TypeAlias, TypeVar
+
+from cyclopts import Parameter, Token
+
+from penstock.core.errors import ConfigurationError, PenstockError
+
+T = TypeVar("T")
+
+
+def _whole(_: type, tokens: Sequence[Token]) -> int:
+    """A whole number as it stands: 2.5 is refused, not rounded."""
+    try:
+        return int(tokens[0].value.replace("_", "").replace(",", ""))
+    except ValueError:
+        raise ValueError(f"{tokens[0].value!r} is not a whole number.") from None
+
+
+Int: TypeAlias = Annotated[int, Parameter(converter=_whole)]
+MaybeInt: TypeAlias = Annotated[int | None, Parameter(converter=_whole)]
+Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
+Json: TypeAlias = Annotated[bool, Parameter(name="--json", negative="")]
+
+
+def with_own_modules(name: str, make: Callable[[], T]) -> T:
+    """What `make` makes of a mechanism's name, with modules of the current directory within reach.
+
+    Whatever goes wrong in somebody's own module is one clear line.
+    """
+    here = str(Path.cwd())
+    if ":" in name and here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return make()
+    except PenstockError:
+        raise
+    except Exception as error:
+        raise ConfigurationError(f"{name!r} cannot be used: {type(error).__name__}: {error}.") from error
