@@ -113,3 +113,9 @@ def test_the_published_flaws_and_the_mutants_are_all_there() -> None:
         "short_window",
         "ba_no_nullifying",
     } <= VARIANTS.keys()
+
+
+@pytest.mark.parametrize("cls", ["PanThird", "FloatLaplace", "ForgetfulLedger", "IndependentAbsorption"])
+def test_no_import_path_leads_to_one(cls: str) -> None:
+    with pytest.raises(ConfigurationError, match="lives in the lab"):
+        find(f"penstock.lab.audit.flawed:{cls}")
