@@ -229,6 +229,18 @@ def test_a_mask_that_is_no_mask_is_refused(wrong):
     assert journal == []
 
 
+@pytest.mark.parametrize("wrong", [np.array([1, 0, 1]), np.array([1, 0]), np.array([True])])
+def test_a_pot_is_poured_and_dropped_by_masks_only(wrong):
+    door, journal, _ = gate()
+    door.hold("pot", private(1, 2, 3), epsilon=share(door, "1/8"))
+    before = list(journal)
+    for act in (lambda: door.pour("pot", where=wrong), lambda: door.drop("pot", where=wrong)):
+        with pytest.raises(ConfigurationError, match="bools"):
+            act()
+    assert journal == before
+    assert door.memory()["pot pot"].tolist() == [1, 2, 3]
+
+
 def test_two_keys_never_share_a_draw_of_noise():
     ledger = Ledger(Guarantee("1", 1), keys=2)
     door = Gate(ledger=ledger, noise=TestNoise(3), keys=2)

@@ -169,10 +169,10 @@ class Gate:
         return last.again(self.unit, private=self.private)
 
     def _mask(self, where: Any, x: Private) -> BoolArray | None:
-        """A mask of the numbers of `x`, and nothing that NumPy would take for their places."""
-        size = len(unseal(x))
-        if where is None:
-            return None
+        return None if where is None else self._mask_of(where, len(unseal(x)))
+
+    def _mask_of(self, where: Any, size: int) -> BoolArray:
+        """A mask of so many numbers, and nothing that NumPy would take for their places."""
         if isinstance(where, np.ndarray) and where.dtype == np.bool_ and where.shape == (size,):
             return where
         raise ConfigurationError(f"unit {self.unit}: `where` must be an array of {size} bools, one per number.")
@@ -258,6 +258,7 @@ class Gate:
     def pour(self, pot: str, *, where: BoolArray) -> Released:
         """Release what the pot holds there, and empty it there. It was paid for when it was held."""
         held = self._pot(pot)
+        where = self._mask_of(where, len(held.total))
         scale = Scale(self._base(held.sensitivity), held.quanta)
         released = self._noisy(held.total, scale, pot, where)
         held.total[where] = 0
@@ -266,7 +267,8 @@ class Gate:
     def drop(self, pot: str, *, where: BoolArray) -> None:
         """Empty the pot there without a release."""
         if pot in self._secrets.pots:
-            self._pot(pot).total[where] = 0
+            total = self._pot(pot).total
+            total[self._mask_of(where, len(total))] = 0
 
     def _pot(self, pot: str) -> Pot:
         held = self._secrets.pots.get(pot)
@@ -389,7 +391,7 @@ class Gate:
         if runs.number:
             self._ledger.close(runs.number)
             runs.number = 0
-        ended = slice(None) if where is None else where
+        ended = slice(None) if where is None else self._mask_of(where, len(runs.open))
         runs.open[ended] = False
         runs.noise[ended] = 0
 

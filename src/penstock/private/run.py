@@ -113,8 +113,7 @@ class Run:
         try:
             self._begin()
             self._state, released = self.mechanism.step(self._state, part, self._gate)
-            if not isinstance(released, Released):
-                raise TypeError(f"{self.mechanism.name}.step gave no Released.")
+            self._look_over(released)
             self._gate.end()
             self._begun = False
             if not self._record:
@@ -126,6 +125,14 @@ class Run:
             raise
         self.last = released
         return released
+
+    def _look_over(self, released: object) -> None:
+        """A step gives a release of this unit, of every key."""
+        fits = isinstance(released, Released) and released.unit == self._ledger.unit
+        if not (fits and len(released.value) == self.domain.size):  # type: ignore[attr-defined]
+            raise ConfigurationError(
+                f"unit {self._ledger.unit}: {self.mechanism.name}.step gave no release of this unit's keys."
+            )
 
     def feed(self, part: Column) -> None:
         """Count one part of the next unit, for a mechanism that holds noise before data."""
