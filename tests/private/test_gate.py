@@ -651,6 +651,14 @@ def test_a_counter_that_is_paid_for_when_primed_is_free_to_read():
     assert [line.kind for line in lines(journal)] == ["spend"]
 
 
+def test_a_counter_that_is_fed_too_much_stays_where_it_is_and_never_wraps():
+    door, _, _ = gate()
+    door.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=None)
+    for _ in range(20):
+        door.count("c", Private(np.full(3, 2**60), sensitivity=1))
+    assert door.memory()["counter c"].tolist() == [2**61] * 3
+
+
 @pytest.mark.parametrize("exposed", [True, False])
 def test_a_counter_that_was_not_paid_for_when_primed_is_paid_for_when_read(exposed):
     door, journal, ledger = gate()

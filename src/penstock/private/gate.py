@@ -27,6 +27,9 @@ from penstock.private.noise import Noise
 MOST_COUNT = 2**50
 """No count may be larger, whatever the number of keys."""
 
+MOST_HELD = 2**61
+"""A counter that is fed more than this in one unit stays there: one more part still fits into int64."""
+
 ROOM = 64
 """A noise scale must fit this often between a count's limit and the end of the range: passing it has chance e^-64 a draw."""
 
@@ -425,6 +428,7 @@ class Gate:
         if x.sensitivity != held.sensitivity:
             raise ConfigurationError(f"unit {self.unit}: counter {counter!r} was primed for another sensitivity.")
         held.total += unseal(x)
+        np.minimum(held.total, MOST_HELD, out=held.total)
 
     def read(self, counter: str, *, again: bool) -> Released:
         """Release a counter, pay for it if `prime` did not, and forget it.
