@@ -22,7 +22,13 @@ def test_standard_pairs_are_neighbouring(window: int, keys: int, contribution: i
         assert (pair.left != pair.right).any(), pair.name
         assert (pair.left >= 0).all(), pair.name
         assert (pair.right >= 0).all(), pair.name
-        assert (pair.units, pair.keys) == (window + 2, keys)
+        assert pair.keys == keys
+        assert pair.units == (window if pair.name.startswith("user level") else window + 2)
+
+
+def test_at_user_level_a_person_is_in_every_unit() -> None:
+    (pair,) = (pair for pair in standard(window=5, keys=2, epsilon=1.0) if pair.name.startswith("user level"))
+    assert (pair.left != pair.right).any(axis=1).all()
 
 
 @pytest.mark.parametrize("window", [2, 4])

@@ -19,6 +19,9 @@ def standard(*, window: int, keys: int, epsilon: float, contribution: int = 1, s
     for name, base in _bases(units, keys, window, epsilon):
         for first in sorted({1, units - window + 1}):
             yield _with_person(f"{name}, a person from unit {first}", base, first, window, contribution)
+    yield _with_person(
+        "user level: a person in every unit of the stream", np.zeros((window, keys), np.int64), 1, window, contribution
+    )
     rng = np.random.default_rng(seed)
     for number in range(3):
         base = rng.integers(0, 2 + int(rng.integers(1, 12) / epsilon), (units, keys))
