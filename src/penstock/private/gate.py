@@ -61,6 +61,7 @@ class Counter:
     total: IntArray
     epsilon: Budget
     sensitivity: int
+    scale: Scale
     exposed: bool
     paid: bool = False
     layers: int = 1
@@ -414,7 +415,7 @@ class Gate:
         elif exposed:
             self._ledger.expose(epsilon, counter)
         noise = self._draw(scale, size, f"{counter}.state", fresh=True)
-        self._counters[counter] = Counter(noise, epsilon, sensitivity, exposed is True, exposed is None)
+        self._counters[counter] = Counter(noise, epsilon, sensitivity, scale, exposed is True, exposed is None)
 
     def primed(self, counter: str) -> Budget | None:
         """The budget that a counter of this unit was primed with, if it was."""
@@ -436,14 +437,13 @@ class Gate:
         `again` adds fresh noise, so that output minus memory is not exact.
         """
         held = self._counters[counter]
-        scale = self._scale(held.sensitivity, held.epsilon)
         if not held.paid:
             self._ledger.spend(held.epsilon, counter, settle=held.exposed)
         del self._counters[counter]
         value = held.total
         if again:
-            value += self._draw(scale, len(value), f"{counter}.output", fresh=True)
-        return self._made(value, scale, layers=held.layers + again)
+            value += self._draw(held.scale, len(value), f"{counter}.output", fresh=True)
+        return self._made(value, held.scale, layers=held.layers + again)
 
     def forget(self, counter: str) -> None:
         """Wipe a counter that was not looked into."""
@@ -456,7 +456,7 @@ class Gate:
     def disturb(self) -> None:
         """Somebody looked into the memory: add fresh noise to every counter, and see that each is read."""
         for name, held in self._counters.items():
-            held.total += self._draw(self._scale(held.sensitivity, held.epsilon), len(held.total), f"{name}.again", fresh=True)
+            held.total += self._draw(held.scale, len(held.total), f"{name}.again", fresh=True)
             held.layers += 1
             held.disturbed = True
 
