@@ -80,8 +80,9 @@ def test_only_the_gate_opens_what_is_private() -> None:
         for path in SOURCE.rglob("*.py")
         if mentions(path) & {"unseal", "_Private__value", "__value"}
     }
-    # core/private.py defines it, lab/checks.py names it as a string to look for, lab/audit/flawed.py is broken on purpose
-    assert users == {"core/private.py", "private/gate.py", "lab/checks.py", "lab/audit/flawed.py"}
+    # core/private.py defines it, lab/checks.py names it as a string to look for, lab/audit/flawed is broken on purpose
+    broken = {user for user in users if user.startswith("lab/audit/flawed/")}
+    assert users - broken == {"core/private.py", "private/gate.py", "lab/checks.py"}
     tree = ast.parse((SOURCE / "lab/checks.py").read_text(encoding="utf-8"))
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     used |= {alias.name for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names}

@@ -26,11 +26,13 @@ from penstock.core.errors import (
 from penstock.core.guarantee import Guarantee
 from penstock.core.private import Private
 from penstock.core.released import Released
+from penstock.core.weights import Weights
 from penstock.private.gate import Gate, Price
 from penstock.private.mechanisms.ba import BudgetAbsorption
 from penstock.private.mechanisms.base import Incremental, Mechanism
 from penstock.private.mechanisms.bd import BudgetDistribution
 from penstock.private.mechanisms.grouped import GroupedAbsorption, GroupedDistribution
+from penstock.private.mechanisms.laplace import Laplace
 from penstock.private.mechanisms.pan import PanAbsorption, PanDistribution
 from penstock.private.mechanisms.sample import Sample
 from penstock.private.mechanisms.uniform import Uniform
@@ -53,6 +55,7 @@ __all__ = [
     "Incremental",
     "InexactError",
     "InputError",
+    "Laplace",
     "LedgerError",
     "Line",
     "Mechanism",
@@ -69,5 +72,6 @@ __all__ = [
     "SealedError",
     "StateError",
     "Uniform",
+    "Weights",
     "account",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,6 +13,8 @@ from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact
 from penstock.core.guarantee import Guarantee
+from penstock.core.spread import Kind, half_width, variance
+from penstock.core.weights import UNIT, Weights
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,11 @@ class Scale:
 class Released:
     """What anyone may see of one unit, with the noise in it known exactly.
 
-    `value` holds whole numbers in the domain's order, `scale` the noise in each, `layers` how many independent draws
-    of that scale were added, `divisor` what to divide by. `repeated` says that the last release stands again: its
-    noise is that of the unit it was made for, and how far the stream has moved since is not known.
+    `value` holds whole numbers in the domain's order, `divisor` what to divide them by. `scale` is the noise of one draw,
+    `layers` how many independent draws are in each number, and `kind` how they were combined (see `core.spread`).
+    `weights` says what each number is a sum of: one unit, unless it says otherwise. `repeated` says that the last release
+    stands again: its noise is that of the unit it was made for, and how far the stream has moved since is not known.
+    `public` holds what else may be seen, such as the counts before smoothing and where groups began.
     `private` is False for ever if the noise was a test's.
     """
 
@@ -53,8 +57,10 @@ class Released:
     private: bool
     repeated: bool | BoolArray = False
     divisor: int | IntArray = 1
-    layers: int = 1
+    layers: int | IntArray = 1
     public: Mapping[str, IntArray] = field(default_factory=dict)
+    kind: Kind = "sum"
+    weights: Weights = UNIT
 
     @classmethod
     def nothing(cls, size: int, guarantee: Guarantee) -> Released:
@@ -64,27 +70,31 @@ class Released:
 
     def __post_init__(self) -> None:
         self.value.flags.writeable = False
-        for array in (self.repeated, self.divisor, self.scale.parts):
+        for array in (self.repeated, self.divisor, self.layers, self.scale.parts):
             if not isinstance(array, int):
                 array.flags.writeable = False
+        for array in self.public.values():
+            array.flags.writeable = False
 
     def again(self, unit: int, *, private: bool = True) -> Released:
         """The same release standing for a later unit; `private` only if it was and still is."""
-        marked = self.private and private
-        return Released(unit, self.value, self.scale, self.guarantee, marked, True, self.divisor, self.layers, self.public)
+        return replace(self, unit=unit, private=self.private and private, repeated=True)
 
     def over(self, last: Released, where: BoolArray) -> Released:
-        """This release where it is fresh, the last one elsewhere, each key with its own noise scale."""
+        """This release where it is fresh, the last one elsewhere, each key with its own noise."""
         base = self.scale.base
-        same = (base is last.scale.base or base == last.scale.base) and self.layers == last.layers
+        same = (base is last.scale.base or base == last.scale.base) and self.kind == last.kind
         if not same and np.any(last.scale.parts):
             raise ConfigurationError("a release stands over another only if both carry noise of one kind.")
-        if not (isinstance(self.divisor, int) and isinstance(last.divisor, int) and self.divisor == last.divisor):
-            raise ConfigurationError("a release stands over another only if both have one divisor.")
-        value = np.where(where, self.value, last.value)
-        scale = Scale(base, np.where(where, self.scale.parts, last.scale.parts))
-        marked = self.private and last.private
-        return Released(self.unit, value, scale, self.guarantee, marked, ~where, self.divisor, self.layers, self.public)
+        return replace(
+            self,
+            value=np.where(where, self.value, last.value),
+            scale=Scale(base, np.where(where, self.scale.parts, last.scale.parts)),
+            private=self.private and last.private,
+            repeated=~where,
+            divisor=_either(where, self.divisor, last.divisor),
+            layers=_either(where, self.layers, last.layers),
+        )
 
     @property
     def number(self) -> int:
@@ -98,47 +108,26 @@ class Released:
 
     @property
     def variance(self) -> FloatArray:
-        """The variance of the noise in each estimate; infinite where nothing was released yet."""
-        one = _variance(self.scale.floats())
-        return np.broadcast_to(one * self.layers / np.float64(self.divisor) ** 2, self.value.shape)
+        """The variance of the noise in each estimate, of a median at most; infinite where nothing was released yet."""
+        one = variance(self.kind, self.scale.floats(), self.layers, self.weights)
+        return np.broadcast_to(one / np.float64(self._noise_divisor) ** 2, self.value.shape)
 
     def interval(self, confidence: Exact = "0.95") -> tuple[FloatArray, FloatArray]:
-        """Per key, the range that contains the true number *of the unit it was read in* with this probability."""
+        """Per key, the range that contains the true number *of the units it was read in* with at least this probability."""
         share = exact(confidence, name="confidence")
         if not 0 < share < 1:
             raise ConfigurationError(f"confidence must lie between 0 and 1, not {share}.")
-        half = _half_width(self.scale.floats(), self.layers, float(1 - share)) / np.float64(self.divisor)
+        one = half_width(self.kind, self.scale.floats(), self.layers, self.weights, float(1 - share))
+        half = one / np.float64(self._noise_divisor)
         return self.estimate - half, self.estimate + half
 
-
-def _variance(scale: FloatArray) -> FloatArray:
-    """2q/(1−q)² with q = exp(−1/scale), written so that it is accurate for large scales."""
-    with np.errstate(divide="ignore", over="ignore"):
-        return np.where(np.isinf(scale), np.inf, 0.5 / np.sinh(0.5 / scale) ** 2)
-
-
-def _half_width(scale: FloatArray, layers: int, miss: float) -> FloatArray:
-    """The least k with P(|noise| > k) ≤ `miss`; for more than two layers an upper bound, pair by pair."""
-    if layers > 2:
-        pairs = layers // 2
-        rest = _half_width(scale, 1, miss / (pairs + 1)) if layers % 2 else 0.0
-        share = miss / (pairs + layers % 2)
-        return pairs * _half_width(scale, 2, share) + rest
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        q = np.exp(-1 / scale)
-        half: FloatArray = np.ceil(scale * np.log(2 / (miss * (1 + q)))) - 1
-        if layers == 2:  # Newton's steps on the tail of the sum of two, from the single tail upwards
-            half = np.maximum(half, 0)
-            for _ in range(60):
-                half = half + np.maximum(np.ceil(scale * np.log(_tail_of_two(q, half) / miss)), 0)
-        half = np.maximum(half, 0)
-    return np.where(np.isinf(scale), np.inf, half)
+    @property
+    def _noise_divisor(self) -> int | IntArray:
+        """What the noise is divided by: in medians, shrunk and weighted values the divisor is only a finer grid."""
+        return self.divisor if self.kind in ("sum", "gaussian") else 1
 
 
-def _tail_of_two(q: FloatArray, k: FloatArray) -> FloatArray:
-    """P(|X + Y| > k) for independent discrete Laplace X, Y with ratio q."""
-    p = (1 - q) / (1 + q)
-    first = k + 1
-    # P(X+Y = n) = p² qⁿ (n + 1 + 2q²/(1−q²)) for n ≥ 0; summed over n ≥ k + 1 in closed form
-    weight = first + 1 + 2 * q**2 / (1 - q**2)
-    return 2 * p**2 * q**first * (weight / (1 - q) + q / (1 - q) ** 2)
+def _either(where: BoolArray, here: int | IntArray, there: int | IntArray) -> int | IntArray:
+    if isinstance(here, int) and isinstance(there, int) and here == there:
+        return here
+    return np.where(where, here, there)

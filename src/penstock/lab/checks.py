@@ -49,6 +49,7 @@ from penstock.core.errors import (
 )
 from penstock.core.private import Private
 from penstock.core.released import Released
+from penstock.core.weights import UNIT
 from penstock.private.gate import limit
 from penstock.private.mechanisms.base import Incremental, Mechanism
 from penstock.private.run import Run
@@ -454,46 +455,55 @@ def check_relabelling_keys_relabels_the_output(cls: AnyMechanism, *, quick: bool
 def check_noise_has_the_scale_it_claims(cls: AnyMechanism, *, quick: bool = False) -> None:
     """The noise has the scale that the release claims.
 
-    Of all freshly published keys (where the divisor is m: of the sum of the last m units), the mean of |noise| fits discrete
-    Laplace noise of the claimed scale and layers, and does not fit 0.7 and 1.3 times that scale; the noise has mean 0, and
-    neighbouring keys are not correlated. All by z-tests at 6 standard deviations, each over 5,000 draws or more: with another
-    seed, a false alarm has a chance below 1e-6.
+    Of all freshly published keys (where the divisor is m: of the sum of the last m units; where counts before smoothing are
+    shown: of those; where a release has weights: of the weighted sum), the mean of |noise| fits discrete Laplace noise of the
+    claimed scale and layers, or Gaussian noise where that is claimed, and does not fit 0.7 and 1.3 times that scale; the
+    noise has mean 0, and neighbouring keys are not correlated. All by z-tests at 6 standard deviations, each over 5,000 draws
+    or more: with another seed, a false alarm has a chance below 1e-6.
     """
     keys, seed = (5_000, 41) if quick else (20_000, 41)
     rng = np.random.default_rng(8)
     mechanism = cls(epsilon="1", window=2)
     run = mechanism.run(keys, noise=TestNoise(seed))
-    noise, scales, layers = list[IntArray](), list[FloatArray](), list[IntArray]()
+    size = run.released.size
+    noise, scales, layers = list[FloatArray](), list[FloatArray](), list[IntArray]()
     products, norm = 0.0, 0.0
-    sums = np.zeros((9, keys), np.int64)  # of the units before each
-    for unit in range(1, 9):
+    gaussian = False
+    truths: list[IntArray] = []
+    units = 8
+    last = np.zeros(keys, np.int64)
+    for unit in range(1, units + 1):
         counts = rng.integers(0, 10**7, keys)
         if unit % 4 == 1:  # nothing moves: what is saved up here forces repetitions later, while all moves
-            counts = np.zeros(keys, np.int64) if run.last is None else np.maximum(run.last.value, 0)
-        sums[unit] = sums[unit - 1] + counts
+            counts = last
+        truths.append(run.released.totals(counts))
         out = run.step(counts)
-        span = np.broadcast_to(out.divisor, keys)
-        fresh = ~np.broadcast_to(out.repeated, keys) & (span <= unit)
+        if size == keys:
+            last = np.maximum(out.value // out.divisor, 0)
+        residual, scale, of = _noise_in(out, truths)
+        if out.weights != UNIT and unit < units:
+            continue  # draws that stay in for several units are looked at once
+        fresh = scale > 0
         if not fresh.any():
             continue
-        truth = sums[unit] - sums[unit - np.minimum(span, unit), np.arange(keys)]
-        residual = (out.value - truth)[fresh]
-        noise.append(residual)
-        scales.append(np.broadcast_to(out.scale.floats(), keys)[fresh])
-        layers.append(np.full(len(residual), out.layers))
-        unit_free = residual / np.sqrt(out.variance[fresh])
+        noise.append(residual[fresh])
+        scales.append(scale[fresh])
+        layers.append(of[fresh])
+        gaussian = out.kind == "gaussian"
+        one = np.square(scale[fresh]) if gaussian else of[fresh] * 0.5 / np.sinh(0.5 / scale[fresh]) ** 2
+        unit_free = residual[fresh] / np.sqrt(one)
         products += float(unit_free[1:] @ unit_free[:-1])
-        norm += len(residual) - 1
+        norm += len(unit_free) - 1
     where = f"{mechanism} over {keys} keys with TestNoise({seed})"
     if sum(map(len, noise)) < 5_000:
         raise _failure(cls, f"{where}: in 8 units, 6 of them of great change, it published too little to measure the noise.")
     x, scale, of = np.concatenate(noise), np.concatenate(scales), np.concatenate(layers)
-    variance = of * 0.5 / np.sinh(0.5 / scale) ** 2
+    variance = np.square(scale) if gaussian else of * 0.5 / np.sinh(0.5 / scale) ** 2
     z = float(x.sum() / math.sqrt(float(variance.sum())))
     if not abs(z) < _ALARM:
         raise _failure(cls, f"{where}: the noise does not have mean 0 (z = {z:.1f}).")
     for factor in (1.0, 0.7, 1.3):
-        z = _z_of_size(x, scale * factor, of)
+        z = _z_of_gaussian(x, scale * factor) if gaussian else _z_of_size(x, scale * factor, of)
         if factor == 1 and not abs(z) < _ALARM:
             raise _failure(
                 cls, f"{where}: the noise is too {'large' if z > 0 else 'small'} for the claimed scale (z = {z:.1f})."
@@ -508,7 +518,35 @@ def check_noise_has_the_scale_it_claims(cls: AnyMechanism, *, quick: bool = Fals
 _ALARM = 6.0
 
 
-def _z_of_size(x: IntArray, scale: FloatArray, layers: IntArray) -> float:
+def _noise_in(out: Released, truths: list[IntArray]) -> tuple[FloatArray, FloatArray, IntArray]:
+    """The noise in each number, the scale that it claims (0 where it claims nothing) and how many draws it is the sum of.
+
+    Where a release shows its counts before smoothing, those; else its numbers, as sums of the units that they speak of.
+    """
+    size = len(out.value)
+    parts = np.broadcast_to(out.scale.parts, size)
+    scale = np.where(parts > 0, np.broadcast_to(out.scale.floats(), size), 0.0)
+    if "noisy" in out.public:
+        return (out.public["noisy"] - truths[-1]).astype(np.float64), scale, np.ones(size, np.int64)
+    scale = np.where(np.broadcast_to(out.repeated, size), 0.0, scale)
+    of = np.broadcast_to(out.layers, size)
+    history = np.array(truths[::-1])
+    if out.weights != UNIT:
+        truth = out.weights.sequence(len(history)) @ history
+        return out.estimate - truth, scale / np.float64(out.divisor), of
+    span = np.broadcast_to(out.divisor, size)
+    sums = np.concatenate([np.zeros((1, size), np.int64), np.cumsum(history, axis=0)])
+    truth = sums[np.minimum(span, len(history)), np.arange(size)]
+    return (out.value - truth).astype(np.float64), np.where(span <= len(history), scale, 0.0), of
+
+
+def _z_of_gaussian(x: FloatArray, scale: FloatArray) -> float:
+    """How many standard deviations the sum of |x| is off, if x_i is Gaussian with standard deviation scale_i."""
+    excess = float(np.abs(x).sum()) - math.sqrt(2 / math.pi) * float(scale.sum())
+    return excess / math.sqrt((1 - 2 / math.pi) * float(np.square(scale).sum()))
+
+
+def _z_of_size(x: FloatArray, scale: FloatArray, layers: IntArray) -> float:
     """How many standard deviations the sum of |x| is off, if x_i is the sum of `layers` discrete Laplace draws."""
     excess = spread = 0.0
     kinds, which = np.unique(np.stack([scale, layers]), axis=1, return_inverse=True)
@@ -870,7 +908,8 @@ def _facts(released: Released) -> tuple[object, ...]:
         (scale.base, plain(scale.parts)),
         plain(released.repeated),
         plain(released.divisor),
-        released.layers,
+        plain(released.layers),
+        (released.kind, released.weights),
         released.guarantee,
         released.private,
         {name: plain(array) for name, array in released.public.items()},

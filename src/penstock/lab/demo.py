@@ -39,7 +39,7 @@ def build(
     system's unless a test says otherwise; `progress` is told the mechanism, the hours done and the hours in all.
     """
     share = positive(epsilon, name="epsilon")
-    mechanisms = [cls(epsilon=share, window=window) for cls in MECHANISMS.values()]
+    mechanisms = [cls(epsilon=share, window=window) for cls in MECHANISMS.values() if cls.family == "w-event"]
     if hours < 1:
         raise ConfigurationError(f"hours={hours}: a demo has at least 1 hour")
     truth = city.counts(hours)

@@ -50,6 +50,7 @@ class Run:
     ) -> None:
         self.mechanism = mechanism
         self.domain = domain
+        self.released = mechanism.released(domain)
         self.last: Released | None = None
         self._lines: deque[Line] = deque()
         self._record = record
@@ -129,7 +130,7 @@ class Run:
     def _look_over(self, released: object) -> None:
         """A step gives a release of this unit, of every key."""
         fits = isinstance(released, Released) and released.unit == self._ledger.unit
-        if not (fits and len(released.value) == self.domain.size):  # type: ignore[attr-defined]
+        if not (fits and len(released.value) == self.released.size):  # type: ignore[attr-defined]
             raise ConfigurationError(
                 f"unit {self._ledger.unit}: {self.mechanism.name}.step gave no release of this unit's keys."
             )

@@ -41,6 +41,8 @@ class Mechanism(ABC, Generic[S]):
     proof: ClassVar[str]
     """The page under docs/proofs/ that its promise rests on."""
     State: ClassVar[type]
+    family: ClassVar[str] = "w-event"
+    """What it was made for: `w-event`, or `event` for those whose window is 1 unless they are asked for another."""
     by_key: ClassVar[bool] = False
     """Whether every key is treated by itself, so that an audit may take independent runs as keys."""
 
@@ -72,6 +74,10 @@ class Mechanism(ABC, Generic[S]):
     def intrusions(self) -> str:
         """What else the promise survives, in words: for pan-private mechanisms."""
         return ""
+
+    def released(self, domain: Domain) -> Domain:
+        """What the releases have a number for: the keys, unless a mechanism releases totals of them too."""
+        return domain
 
     @abstractmethod
     def start(self, domain: Domain) -> S:

@@ -11,6 +11,7 @@ from penstock.private.mechanisms.ba import BudgetAbsorption
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.bd import BudgetDistribution
 from penstock.private.mechanisms.grouped import GroupedAbsorption, GroupedDistribution
+from penstock.private.mechanisms.laplace import Laplace
 from penstock.private.mechanisms.pan import PanAbsorption, PanDistribution
 from penstock.private.mechanisms.sample import Sample
 from penstock.private.mechanisms.uniform import Uniform
@@ -28,6 +29,7 @@ MECHANISMS: dict[str, AnyMechanism] = {
         GroupedAbsorption,
         PanDistribution,
         PanAbsorption,
+        Laplace,
     )
 }
 

@@ -1,17 +1,11 @@
-"""Mechanisms that are broken on purpose: what the auditor must convict.
-
-Some are the published forms that Penstock corrects, some are mutants of its own core. They live in the lab only: nothing
-registers them, and no name or path of the publisher's leads here. Each claims ε and has a ledger that promises more, so
-that it does not stop them; each comes with the two streams that show what it does.
-"""
+"""The w-event family as published, and mutants of our own core."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,9 +15,9 @@ from penstock.core.arrays import IntArray
 from penstock.core.cover import Groups
 from penstock.core.domain import Domain
 from penstock.core.exact import exact
-from penstock.core.guarantee import Guarantee
 from penstock.core.private import Private, unseal
 from penstock.core.released import Released, Scale
+from penstock.lab.audit.flawed.variant import FAR, Unchecked, Variant, present, stream
 from penstock.lab.audit.model import Look, Pair
 from penstock.private.gate import Gate
 from penstock.private.mechanisms.ba import BudgetAbsorption
@@ -33,22 +27,6 @@ from penstock.private.mechanisms.distance import Position
 from penstock.private.mechanisms.pan import PanDistribution
 from penstock.private.mechanisms.shares import DISTANCE, PUBLISH, Absorbing, Halving, Sharing
 from penstock.private.mechanisms.uniform import Nothing, Uniform
-
-FAR = 10**6
-
-
-@dataclass(frozen=True, kw_only=True)
-class Unchecked(Mechanism[Any]):
-    """Spends as if ε were promised, under a ledger that promises eight times as much."""
-
-    @cached_property
-    def guarantee(self) -> Guarantee:
-        return Guarantee(8 * exact(self.epsilon), self.window, self.contribution, self.intrusions())
-
-    @cached_property
-    def total(self) -> Budget:
-        return self.grid.floor(exact(self.epsilon))
-
 
 # -- independent instances per group of keys (Kellaris et al., section 4.5) -----------------------------------------------
 
@@ -257,101 +235,72 @@ class NoNullifying(Unchecked, BudgetAbsorption):
     sharing = Greedy
 
 
-# -- all of them -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A flawed mechanism, what it claims, and the streams that show it. `exact`: by enumeration, not by sampling."""
-
-    name: str
-    make: Callable[[], Mechanism[Any]]
-    claimed: Fraction
-    window: int
-    pairs: tuple[Pair, ...]
-    runs: int = 20_000
-    exact: bool = False
-
-
-def _stream(*rows: list[int]) -> IntArray:
-    return np.array(rows, np.int64)
-
-
-def _present(base: IntArray, times: int = 1) -> Pair:
-    person = np.zeros_like(base)
-    person[:, 0] = times
-    return Pair("a person in every unit", base + person, base)
-
-
 _ONE = Fraction(1)
-_LEAPS = _stream([FAR], [0], [FAR], [0], [FAR], [0])
+_LEAPS = stream([FAR], [0], [FAR], [0], [FAR], [0])
 
-VARIANTS: dict[str, Variant] = {
-    variant.name: variant
-    for variant in (
-        Variant(
-            "ba_independent_groups",
-            lambda: IndependentAbsorption(epsilon=1, window=3, each=8),
-            _ONE,
-            3,
-            (_in_turn(3, 8, 2),),
-            runs=100_000,
-        ),
-        Variant(
-            "bd_independent_groups",
-            lambda: IndependentDistribution(epsilon=Fraction(3, 2), window=6, each=12),
-            Fraction(3, 2),
-            6,
-            (_in_turn(6, 12, 0),),
-            runs=160_000,
-        ),
-        Variant(
-            "bd_pan_third",
-            lambda: PanThird(epsilon=1, window=6, intrusion="between"),
-            _ONE,
-            6,
-            (_looked_at_first(_stream([60], [60], [56], [52], [48], [44])),),
-            exact=True,
-        ),
-        Variant(
-            "bd_pan_reused_noise",
-            lambda: PanReusedNoise(epsilon=1, window=2, intrusion="within"),
-            _ONE,
-            2,
-            (_looked_into(),),
-            runs=4_000,
-        ),
-        Variant(
-            "float_laplace",
-            lambda: FloatLaplace(epsilon=1, window=1),
-            _ONE,
-            1,
-            (Pair("one event", _stream([1]), _stream([0])),),
-            runs=400_000,
-        ),
-        Variant(
-            "half_sensitivity",
-            lambda: HalfSensitivity(epsilon=1, window=1, contribution=2),
-            _ONE,
-            1,
-            (_present(_stream([0]), 2),),
-        ),
-        Variant(
-            "forgetful_ledger",
-            lambda: ForgetfulLedger(epsilon=1, window=6),
-            _ONE,
-            6,
-            (_present(_LEAPS),),
-            exact=True,
-        ),
-        Variant("short_window", lambda: ShortWindow(epsilon=1, window=1), _ONE, 2, (_present(_stream([0], [0])),)),
-        Variant(
-            "ba_no_nullifying",
-            lambda: NoNullifying(epsilon=2, window=2),
-            Fraction(2),
-            2,
-            (Pair("a rest, then two units near the threshold", _stream([0], [3], [7]), _stream([0], [2], [6])),),
-            exact=True,
-        ),
-    )
-}
+W_EVENT: tuple[Variant, ...] = (
+    Variant(
+        "ba_independent_groups",
+        lambda: IndependentAbsorption(epsilon=1, window=3, each=8),
+        _ONE,
+        3,
+        (_in_turn(3, 8, 2),),
+        runs=100_000,
+    ),
+    Variant(
+        "bd_independent_groups",
+        lambda: IndependentDistribution(epsilon=Fraction(3, 2), window=6, each=12),
+        Fraction(3, 2),
+        6,
+        (_in_turn(6, 12, 0),),
+        runs=160_000,
+    ),
+    Variant(
+        "bd_pan_third",
+        lambda: PanThird(epsilon=1, window=6, intrusion="between"),
+        _ONE,
+        6,
+        (_looked_at_first(stream([60], [60], [56], [52], [48], [44])),),
+        exact=True,
+    ),
+    Variant(
+        "bd_pan_reused_noise",
+        lambda: PanReusedNoise(epsilon=1, window=2, intrusion="within"),
+        _ONE,
+        2,
+        (_looked_into(),),
+        runs=4_000,
+    ),
+    Variant(
+        "float_laplace",
+        lambda: FloatLaplace(epsilon=1, window=1),
+        _ONE,
+        1,
+        (Pair("one event", stream([1]), stream([0])),),
+        runs=400_000,
+    ),
+    Variant(
+        "half_sensitivity",
+        lambda: HalfSensitivity(epsilon=1, window=1, contribution=2),
+        _ONE,
+        1,
+        (present(stream([0]), 2),),
+    ),
+    Variant(
+        "forgetful_ledger",
+        lambda: ForgetfulLedger(epsilon=1, window=6),
+        _ONE,
+        6,
+        (present(_LEAPS),),
+        exact=True,
+    ),
+    Variant("short_window", lambda: ShortWindow(epsilon=1, window=1), _ONE, 2, (present(stream([0], [0])),)),
+    Variant(
+        "ba_no_nullifying",
+        lambda: NoNullifying(epsilon=2, window=2),
+        Fraction(2),
+        2,
+        (Pair("a rest, then two units near the threshold", stream([0], [3], [7]), stream([0], [2], [6])),),
+        exact=True,
+    ),
+)
