@@ -34,6 +34,7 @@ test: lint  ## lint, doctests, tests
 bench: $(READY)  ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/steps.py
+	$(BIN)/python benchmarks/event_steps.py
 	$(BIN)/python benchmarks/audit.py
 
 clean:  ## remove what was made

@@ -7,7 +7,7 @@ import numpy as np
 from penstock import BudgetAbsorption, PanAbsorption, Uniform
 from penstock.core.private import Private
 from penstock.private.gate import Price
-from penstock.testing import Draw, NoNoise, RecordingNoise, TestNoise, intrude
+from penstock.testing import Draw, GaussianDraw, NoNoise, RecordingNoise, TestNoise, intrude
 
 
 def test_noise_is_off_when_it_is_off() -> None:
@@ -80,3 +80,11 @@ def test_an_intruder_sees_all_that_the_gate_holds() -> None:
     seen = intrude(run)
     assert seen["pot pot"].tolist() == [3, 4]
     assert seen["fold sum"].tolist() == [4, 5]
+
+
+def test_gaussian_draws_are_recorded_and_not_changed() -> None:
+    plain, recorded = TestNoise(5), RecordingNoise(TestNoise(5))
+    assert np.array_equal(*(noise.gaussian(Fraction(50), 4, unit=1, label="a") for noise in (plain, recorded)))
+    assert len(recorded.gaussian(Fraction(50), 0, unit=1, label="none")) == 0
+    assert recorded.gaussians == [GaussianDraw(1, "a", Fraction(50), 4)]
+    assert not recorded.draws

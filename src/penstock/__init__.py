@@ -24,6 +24,7 @@ from penstock.core.errors import (
     StateError,
 )
 from penstock.core.guarantee import Guarantee
+from penstock.core.hierarchy import Hierarchy
 from penstock.core.private import Private
 from penstock.core.released import Released
 from penstock.core.weights import Weights
@@ -31,47 +32,67 @@ from penstock.private.gate import Gate, Price
 from penstock.private.mechanisms.ba import BudgetAbsorption
 from penstock.private.mechanisms.base import Incremental, Mechanism
 from penstock.private.mechanisms.bd import BudgetDistribution
+from penstock.private.mechanisms.bs import BackwardSmoothing
+from penstock.private.mechanisms.eshp import WeightedHistogram
 from penstock.private.mechanisms.grouped import GroupedAbsorption, GroupedDistribution
+from penstock.private.mechanisms.hierarchical import HierarchicalPegasus, PrunedPegasus
+from penstock.private.mechanisms.kary import SignedBlocks
 from penstock.private.mechanisms.laplace import Laplace
 from penstock.private.mechanisms.pan import PanAbsorption, PanDistribution
+from penstock.private.mechanisms.pegasus import Pegasus
+from penstock.private.mechanisms.rg import RetroactiveGrouping
 from penstock.private.mechanisms.sample import Sample
+from penstock.private.mechanisms.sw_tree import WindowTree
+from penstock.private.mechanisms.toeplitz import CorrelatedGaussian
 from penstock.private.mechanisms.uniform import Uniform
 from penstock.private.run import Run
+from penstock.released.log import Log
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "Account",
+    "BackwardSmoothing",
     "Budget",
     "BudgetAbsorption",
     "BudgetDistribution",
     "BudgetError",
     "ConfigurationError",
+    "CorrelatedGaussian",
     "Domain",
     "Gate",
     "GroupedAbsorption",
     "GroupedDistribution",
     "Guarantee",
+    "HierarchicalPegasus",
+    "Hierarchy",
     "Incremental",
     "InexactError",
     "InputError",
     "Laplace",
     "LedgerError",
     "Line",
+    "Log",
     "Mechanism",
     "MissingExtraError",
     "NoiseError",
     "PanAbsorption",
     "PanDistribution",
+    "Pegasus",
     "PenstockError",
     "Price",
     "Private",
+    "PrunedPegasus",
     "Released",
+    "RetroactiveGrouping",
     "Run",
     "Sample",
     "SealedError",
+    "SignedBlocks",
     "StateError",
     "Uniform",
+    "WeightedHistogram",
     "Weights",
+    "WindowTree",
     "account",
 ]

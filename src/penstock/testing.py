@@ -22,7 +22,7 @@ from penstock.core.arrays import IntArray
 from penstock.private.noise import Noise, NoNoise, TestNoise
 from penstock.private.run import Run
 
-__all__ = ["Draw", "NoNoise", "RecordingNoise", "TestNoise", "intrude"]
+__all__ = ["Draw", "GaussianDraw", "NoNoise", "RecordingNoise", "TestNoise", "intrude"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,16 @@ class Draw:
     unit: int
     label: str
     scale: Fraction
+    size: int
+
+
+@dataclass(frozen=True)
+class GaussianDraw:
+    """One call for Gaussian noise."""
+
+    unit: int
+    label: str
+    variance: Fraction
     size: int
 
 
@@ -49,6 +59,7 @@ class RecordingNoise:
     def __init__(self, source: Noise) -> None:
         self.source = source
         self.draws: list[Draw] = []
+        self.gaussians: list[GaussianDraw] = []
 
     def laplace(self, scale: Fraction, size: int, *, unit: int, label: str, fresh: bool = False) -> IntArray:
         if size:
@@ -65,6 +76,11 @@ class RecordingNoise:
 
     def thin(self, counts: IntArray, keep: Fraction, *, unit: int, label: str) -> IntArray:
         return self.source.thin(counts, keep, unit=unit, label=label)
+
+    def gaussian(self, variance: Fraction, size: int, *, unit: int, label: str) -> IntArray:
+        if size:
+            self.gaussians.append(GaussianDraw(unit, label, Fraction(variance), size))
+        return self.source.gaussian(variance, size, unit=unit, label=label)
 
 
 def intrude(run: Run) -> dict[str, Any]:

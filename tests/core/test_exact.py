@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.errors import ConfigurationError, InexactError
-from penstock.core.exact import exact, positive, whole
+from penstock.core.exact import exact, log_above, positive, whole
+from penstock.private.noise.fixed import exp_bounds
 
 
 @pytest.mark.parametrize(
@@ -108,3 +109,10 @@ def test_whole_gives_a_plain_int(right):
     found = whole(right, name="window", least=1)
     assert found == right
     assert type(found) is int
+
+
+@pytest.mark.parametrize("number", [2, 3, 16, 10**6, 2**80])
+def test_a_logarithm_from_above_is_not_below_and_hardly_above(number):
+    low, high = exp_bounds(log_above(number), 400)
+    assert high * number <= 2**400  # e^-x is at most 1/number
+    assert low * number >= 2**400 - 2**400 // 10**43

@@ -86,3 +86,32 @@ def test_its_words_never_promise_more_than_is_true(epsilon):
 @pytest.mark.parametrize("epsilon", ["699", "701", "1e6", "1e400"])
 def test_a_huge_epsilon_still_has_words(epsilon):
     assert "epsilon = " in Guarantee(epsilon, 1).in_words()
+
+
+@pytest.mark.parametrize("delta", [-1, "-0.1", 1, "1.5"])
+def test_a_delta_that_cannot_be_is_refused(delta):
+    with pytest.raises(ConfigurationError, match="delta"):
+        Guarantee(1, 1, delta=delta)
+    with pytest.raises(InexactError, match="delta"):
+        Guarantee(1, 1, delta=1e-6)
+
+
+def test_delta_is_shown_wherever_epsilon_is_unless_it_is_nothing():
+    promise = Guarantee(1, 24, delta="1e-6")
+    assert repr(promise) == "Guarantee(epsilon=1, delta=1/1000000, window=24)"
+    assert "(epsilon = 1), plus 1e-06 (delta = 1/1000000)" in promise.in_words()
+    assert promise != Guarantee(1, 24)
+    assert Guarantee(1, 24, delta=0) == Guarantee(1, 24)
+    assert "delta" not in repr(Guarantee(1, 24)) + Guarantee(1, 24).in_words()
+
+
+@pytest.mark.parametrize("delta", ["1e-9", "0.000001", "1/3", "0.05"])
+@pytest.mark.parametrize("epsilon", ["0.001", "0.5", "1", "3"])
+def test_its_words_with_delta_never_promise_more_than_is_true(epsilon, delta):
+    """The best guess between two equally likely answers, for P ≤ e^ε·Q + δ and back, is right with (e^ε + δ)/(1 + e^ε)."""
+    words = Guarantee(epsilon, 1, delta=delta).in_words()
+    assert float(re.search(r"at most (\S+) times", words)[1]) >= math.exp(float(Fraction(epsilon))) * (1 - 1e-12)
+    assert float(re.search(r"plus (\S+) \(delta", words)[1]) >= float(Fraction(delta)) * (1 - 1e-12)
+    best = (math.exp(float(Fraction(epsilon))) + float(Fraction(delta))) / (1 + math.exp(float(Fraction(epsilon))))
+    shown = float(re.search(r"at most (\S+) % of cases", words)[1])
+    assert 100 * best * (1 - 1e-12) <= shown <= 101 * best

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from penstock.budget.grid import Grid
+from penstock.budget.grid import Grid, promised
 from penstock.budget.ledger import Line
 from penstock.core.arrays import IntArray
 from penstock.core.errors import LedgerError
@@ -39,16 +39,16 @@ class Account:
 
     @property
     def worst(self) -> Fraction:
-        """The cost of the dearest window, as ε."""
+        """The cost of the dearest window, in the promise's currency."""
         return int(self.windows.max(initial=0)) * Grid.of(self.guarantee).quantum
 
     @property
     def kept(self) -> bool:
         """Whether no window cost more than was promised."""
-        return self.worst <= self.guarantee.epsilon
+        return self.worst <= promised(self.guarantee).amount
 
     def window(self, unit: int) -> Fraction:
-        """The cost of the window that ends with this unit, as ε."""
+        """The cost of the window that ends with this unit, in the promise's currency."""
         if not 1 <= unit <= len(self.windows):
             raise IndexError(f"unit {unit} is not in 1..{len(self.windows)}.")
         return int(self.windows[unit - 1]) * Grid.of(self.guarantee).quantum

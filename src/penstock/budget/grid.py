@@ -1,14 +1,18 @@
-"""Amounts of ε as integers on a grid, so that sums are exact and fast and a share is the same number everywhere."""
+"""Amounts of ε as integers on a grid, so that sums are exact and fast and a share is the same number everywhere.
+
+A promise with δ is kept in ρ, the currency of zero-concentrated differential privacy, instead: one currency per ledger.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, total_ordering
-from typing import Self
+from typing import Literal, Self, TypeAlias
 
 import numpy as np
 
+from penstock.budget.zcdp import rho_of
 from penstock.core.arrays import IntArray
 from penstock.core.errors import ConfigurationError
 from penstock.core.guarantee import Guarantee
@@ -16,10 +20,12 @@ from penstock.core.guarantee import Guarantee
 FINENESS = 2**24
 """How many quanta the share ε/2w of one unit has."""
 
+Currency: TypeAlias = Literal["epsilon", "rho"]
+
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Multiples of one quantum that divides ε/2w.
+    """Multiples of one quantum that divides ε/2w, or ρ/2w where the promise has a δ.
 
     >>> grid = Grid.of(Guarantee("1", 3))
     >>> grid.floor(Fraction(1, 6)).epsilon
@@ -29,20 +35,32 @@ class Grid:
     """
 
     quantum: Fraction
+    currency: Currency = "epsilon"
 
     @staticmethod
     def of(guarantee: Guarantee) -> Grid:
-        """The grid of a promise: the same object for the same ε and window, so that comparing two is fast."""
-        return _grid(guarantee.epsilon, guarantee.window)
+        """The grid of a promise: the same object for the same ε, δ and window, so that comparing two is fast."""
+        return _grid(guarantee.epsilon, guarantee.delta, guarantee.window)
 
-    def floor(self, epsilon: Fraction) -> Budget:
-        """The largest amount on the grid that is not above `epsilon`."""
-        return Budget(epsilon // self.quantum, self)
+    def floor(self, amount: Fraction) -> Budget:
+        """The largest amount on the grid that is not above `amount`."""
+        return Budget(amount // self.quantum, self)
 
 
 @lru_cache(maxsize=256)
-def _grid(epsilon: Fraction, window: int) -> Grid:
+def _grid(epsilon: Fraction, delta: Fraction, window: int) -> Grid:
+    if delta:
+        return Grid(rho_of(epsilon, delta) / (2 * window * FINENESS), "rho")
     return Grid(epsilon / (2 * window * FINENESS))
+
+
+def promised(guarantee: Guarantee) -> Budget:
+    """All that a window may cost, in the promise's currency.
+
+    >>> promised(Guarantee("1", 3))
+    Budget(1)
+    """
+    return Budget(2 * guarantee.window * FINENESS, Grid.of(guarantee))
 
 
 @total_ordering
@@ -62,7 +80,14 @@ class Budget:
         self.grid = grid
 
     @property
+    def amount(self) -> Fraction:
+        """As an exact number of the grid's currency."""
+        return self.quanta * self.grid.quantum
+
+    @property
     def epsilon(self) -> Fraction:
+        if self.grid.currency != "epsilon":
+            raise ConfigurationError("this budget counts rho, not epsilon: ask for its amount.")
         return self.quanta * self.grid.quantum
 
     def into(self, number: int) -> int:
@@ -123,7 +148,7 @@ class Budget:
         return hash((self.quanta, self.grid))
 
     def __repr__(self) -> str:
-        return f"Budget({self.epsilon})"
+        return f"Budget({self.amount})" if self.grid.currency == "epsilon" else f"Budget(rho={self.amount})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from penstock.budget.grid import Budget, Budgets, Grid
+from penstock.budget.grid import Budget, Budgets, Grid, promised
 from penstock.core.arrays import BoolArray, IntArray
 from penstock.core.errors import BudgetError, ConfigurationError, InputError
 from penstock.core.guarantee import Guarantee
@@ -115,7 +115,7 @@ above the promised 1. Nothing was drawn or recorded.
     def __init__(self, guarantee: Guarantee, *, keys: int, sink: Sink | None = None) -> None:
         self.guarantee = guarantee
         self.grid = Grid.of(guarantee)
-        self.promised = self.grid.floor(guarantee.epsilon).quanta
+        self.promised = promised(guarantee).quanta
         self.unit = 0
         self._keys = keys
         self._sink = sink
@@ -280,7 +280,8 @@ above the promised 1. Nothing was drawn or recorded.
             first=max(1, self.unit - self._window + 1) if first is None else first,
             last=self.unit if first is None else min(first + self._window - 1, self.unit),
             total=total * self.grid.quantum,
-            promised=self.guarantee.epsilon,
+            promised=promised(self.guarantee).amount,
+            currency=self.grid.currency,
         )
 
     def _hand_over(self, line: Line) -> None:
@@ -427,13 +428,13 @@ def _between(sums: IntArray, last: IntArray, first: IntArray) -> IntArray:
 
 
 def epsilons(lines: Iterable[Line], grid: Grid) -> list[dict[str, object]]:
-    """Lines for people: amounts as exact fractions of ε."""
+    """Lines for people: amounts as exact fractions of ε, or of ρ where the grid counts that."""
     return [
         {
             "unit": line.unit,
             "kind": line.kind,
             "label": line.label,
-            "epsilon": str(Fraction(line.amount) * grid.quantum),
+            grid.currency: str(Fraction(line.amount) * grid.quantum),
             "number": str(Fraction(line.number) * grid.quantum),
             "run": line.run,
         }

@@ -13,6 +13,7 @@ from penstock.cli.audit import audit
 from penstock.cli.check import check
 from penstock.cli.demo import demo
 from penstock.cli.mechanisms import mechanisms
+from penstock.cli.query import query
 from penstock.core.errors import PenstockError
 
 HELP = """Publish live statistics of a stream of events about people, with differential privacy.
@@ -25,6 +26,8 @@ For example:
 
 * penstock audit ba: try to convict it of promising too much
 
+* penstock query city.log: what a release log holds and can answer
+
 * penstock lab demo: a simulated city, published and shown beside the truth
 """
 
@@ -36,6 +39,7 @@ def build() -> App:
     app = App(name="penstock", help=HELP, help_format="markdown", version=penstock.__version__)
     app.command(mechanisms)
     app.command(audit)
+    app.command(query)
     lab = App(name="lab", help=LAB_HELP)
     lab.command(check)
     lab.command(demo)

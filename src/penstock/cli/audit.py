@@ -375,7 +375,7 @@ def _show_all(verdicts: Sequence[Verdict]) -> None:
         table.add_row(
             Text(verdict.name),
             "yes" if verdict.flawed else "no",
-            report.number(float(verdict.claimed)),
+            report.claim(verdict),
             report.at_least(verdict.lower_bound, above=float(verdict.claimed) if verdict.convicted else None),
             "" if verdict.exact is None else Text(report.interval(verdict.exact)),
             Text(("yes" if verdict.convicted else "no") + ("" if report.as_it_should_be(verdict) else "  WRONG"), style),

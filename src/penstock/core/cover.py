@@ -15,8 +15,8 @@ from penstock.core.errors import ConfigurationError
 class Cover:
     """Which base keys each number of a statistic reads: what a charge for it must be entered under.
 
-    `EACH`: number i reads key i. `ALL`: one number reads every key. `Cover(of)`: number `of[k]` reads key k.
-    In every case a key is read by at most one number, so one person changes the numbers by at most their own
+    `EACH`: number i reads key i. `ALL`: one number reads every key. `Cover(of)`: number `of[k]` reads key k, none if that
+    is −1. In every case a key is read by at most one number, so one person changes the numbers by at most their own
     events in all, wherever these lie.
     """
 
@@ -27,11 +27,11 @@ class Cover:
         """The base keys that the chosen numbers read."""
         if self.every:
             raise ConfigurationError("one number that reads every key cannot be chosen in part.")
-        return chosen if self.of is None else chosen[self.of]
+        return chosen if self.of is None else chosen[self.of] & (self.of >= 0)
 
     def spread(self, amounts: IntArray) -> IntArray:
         """What each base key is charged if number i is charged `amounts[i]`."""
-        return amounts if self.of is None else amounts[self.of]
+        return amounts if self.of is None else np.where(self.of >= 0, amounts[self.of], 0)
 
 
 EACH = Cover()
@@ -40,7 +40,7 @@ ALL = Cover(every=True)
 
 @dataclass(frozen=True)
 class Groups:
-    """A public partition of the keys, laid out so that exact integer sums per group are one pass.
+    """A public partition of the keys (or of some of them), laid out so that exact integer sums per group are one pass.
 
     >>> Groups.from_labels(np.array([1, 0, 1])).sums(np.array([5, 7, 9])).tolist()
     [7, 14]
@@ -57,7 +57,7 @@ class Groups:
 
     @classmethod
     def from_labels(cls, group: IntArray) -> Groups:
-        """From each key's group; every group from 0 to the largest must have a key."""
+        """From each key's group, −1 for none; every group from 0 to the largest must have a key."""
         order = np.argsort(group, kind="stable")
         starts = np.searchsorted(group[order], np.arange(int(group.max()) + 1))
         return cls(group.astype(np.int64), order.astype(np.int64), starts.astype(np.int64))

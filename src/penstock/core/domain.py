@@ -60,6 +60,11 @@ class Domain:
         ranks[sorted(range(self.size), key=self.keys.__getitem__)] = np.arange(self.size)
         return ranks
 
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """All that tells this domain from another: a run goes on with the same only."""
+        return self.keys
+
     def totals(self, counts: IntArray) -> IntArray:
         """What this domain's numbers are, made of the counts of the base keys: here those counts themselves."""
         return counts

@@ -41,7 +41,16 @@ class BudgetError(PenstockError):
     """A charge that would bring a window above its promise. Nothing was drawn or recorded."""
 
     def __init__(
-        self, *, unit: int, label: str, amount: Fraction, first: int, last: int, total: Fraction, promised: Fraction
+        self,
+        *,
+        unit: int,
+        label: str,
+        amount: Fraction,
+        first: int,
+        last: int,
+        total: Fraction,
+        promised: Fraction,
+        currency: str = "epsilon",
     ) -> None:
         self.unit = unit
         self.label = label
@@ -50,8 +59,9 @@ class BudgetError(PenstockError):
         self.last = last
         self.total = total
         self.promised = promised
+        self.currency = currency
         super().__init__(
-            f"unit {unit}: spending epsilon={amount} for {label!r} would bring units {first}..{last} to {total}, "
+            f"unit {unit}: spending {currency}={amount} for {label!r} would bring units {first}..{last} to {total}, "
             f"above the promised {promised}. Nothing was drawn or recorded."
         )
 

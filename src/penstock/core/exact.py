@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -78,3 +78,13 @@ def whole(value: object, *, name: str, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < least:
         raise ConfigurationError(f"{name} must be a whole number of at least {least}, not {value!r}.")
     return int(value)
+
+
+def log_above(number: int) -> Fraction:
+    """A ratio that is not below the natural logarithm of a number from 2 on, and above it by less than 1e-45.
+
+    >>> float(log_above(2))
+    0.6931471805599453
+    """
+    digits = Context(prec=50)
+    return Fraction(digits.next_plus(digits.ln(Decimal(number))))  # decimal's logarithm is correctly rounded

@@ -37,6 +37,7 @@ import numpy as np
 from penstock.budget.accountant import account
 from penstock.budget.grid import Budget
 from penstock.budget.ledger import Line
+from penstock.budget.zcdp import rho_of
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.errors import (
     BudgetError,
@@ -47,6 +48,7 @@ from penstock.core.errors import (
     PenstockError,
     SealedError,
 )
+from penstock.core.guarantee import Guarantee
 from penstock.core.private import Private
 from penstock.core.released import Released
 from penstock.core.weights import UNIT
@@ -130,39 +132,48 @@ def check_no_window_costs_more_than_promised(cls: AnyMechanism, *, quick: bool =
                 books = account(run.ledger, run.guarantee, units=run.unit)
             except LedgerError as error:
                 raise _failure(cls, f"{script}: the lines cannot be true: {error}") from error
+            promise = _promise(run.guarantee, script.epsilon)
             for unit in range(1, run.unit + 1):
-                if books.window(unit) > script.epsilon:
+                if books.window(unit) > promise:
                     raise _failure(
                         cls,
                         f"{script}: by its ledger lines the window that ends with unit {unit} costs {books.window(unit)}, "
-                        f"promised were {script.epsilon}.",
+                        f"promised were {promise}.",
                     )
-            if books.window(run.unit) != run.cost.epsilon:
+            if books.window(run.unit) != run.cost.amount:
                 raise _failure(
                     cls,
                     f"{script}: at unit {run.unit} the lines make {books.window(run.unit)} of the window that ends there, "
-                    f"the run says {run.cost.epsilon}.",
+                    f"the run says {run.cost.amount}.",
                 )
 
     _explore(act_out, _scripts(), examples=60 if quick else 250)
+
+
+def _promise(guarantee: Guarantee, epsilon: Fraction) -> Fraction:
+    """What a window may cost for this ε: that itself or, beside a δ, the ρ that implies both."""
+    return rho_of(epsilon, guarantee.delta) if guarantee.delta else epsilon
 
 
 def check_noise_is_what_was_paid_for(cls: AnyMechanism, *, quick: bool = False) -> None:
     """The noise is what the ledger says was paid for.
 
     A witness at the source of noise compares every draw with the lines of its unit: noise of scale s on counts of which a
-    person changes at most L costs at least L/s.
+    person changes at most L costs at least L/s. Gaussian noise of variance v on all sums that a person's w units enter, and
+    change by a vector of length D at most, costs D²/2v, to which each unit adds the same.
     """
     for contribution in (1, 3):
         witness = RecordingNoise(TestNoise(11))
         run = cls(epsilon="1", window=3, contribution=contribution).run(6, noise=witness, record=True)
-        read = _watch_reads(run)
+        read, lengths = _watch_reads(run), _watch_convolutions(run)
         for unit, counts in enumerate(_restless(6, 12 if quick else 40, seed=5), start=1):
             witness.draws.clear()
+            witness.gaussians.clear()
             read.clear()
             lines = len(run.ledger)
             run.step(counts)
             _compare(cls, run, unit, run.ledger[lines:], witness, read)
+            _compare_gaussian(cls, run, unit, run.ledger[lines:], witness, lengths)
 
 
 # What one draw costs, seen from the source of noise alone. One person changes the numbers under one draw by at most
@@ -220,11 +231,53 @@ def _compare(
         _expect_at_most(cls, run, unit, label, cost, paid[label])
 
 
+def _compare_gaussian(
+    cls: AnyMechanism, run: Run, unit: int, lines: Iterable[Line], witness: RecordingNoise, lengths: Mapping[str, int]
+) -> None:
+    """Each draw against its lines, by the squared length that the coefficients give it; a draw of anything else is refused."""
+    promise, quantum = run.guarantee, run.mechanism.grid.quantum
+    if (witness.draws and promise.delta) or (witness.gaussians and not promise.delta):
+        raise _failure(cls, f"unit {unit} of {run.mechanism}: this noise is not paid for in the currency of {promise}.")
+    paid = defaultdict[str, Fraction](Fraction)
+    for line in lines:
+        paid[line.label] += line.amount * quantum
+    drawn = defaultdict[str, Fraction](Fraction)
+    for draw in witness.gaussians:
+        label = draw.label.partition("#")[0]
+        if label not in lengths:
+            raise _failure(cls, f"unit {unit} of {run.mechanism}: Gaussian noise for {label!r}, and nobody knows on what.")
+        drawn[label] += promise.contribution**2 * lengths[label] / (2 * promise.window * draw.variance)
+    for label, cost in drawn.items():
+        _expect_at_most(cls, run, unit, label, cost, paid[label])
+
+
+def _watch_convolutions(run: Run) -> dict[str, int]:
+    """For each convolution, how long the vector can be by which a person in a window changes its sums, squared.
+
+    One event in each of w units adds w copies of the coefficients, each a unit later than the one before and of either sign;
+    of the events of one unit only their number counts, which `contribution` bounds. Here the signs are tried for a short
+    window, and bounded by absolute values for a long one.
+    """
+    gate, seen, window = run._gate, dict[str, int](), run.guarantee.window
+    convolve = gate.convolve
+
+    def watched(label: str, x: Private, *, coefficients: IntArray, **how: Any) -> Released:
+        if label not in seen:
+            choices = list(itertools.product((1, -1), repeat=window)) if window <= 8 else [(1,) * window]
+            rows = [coefficients if window <= 8 else np.abs(coefficients)] * len(choices)
+            sums = (np.convolve(signs, row) for signs, row in zip(choices, rows, strict=True))
+            seen[label] = max(int(np.square(each).sum()) for each in sums)
+        return convolve(label, x, coefficients=coefficients, **how)
+
+    gate.convolve = watched  # type: ignore[method-assign]
+    return seen
+
+
 def _expect_at_most(cls: AnyMechanism, run: Run, unit: int, label: str, cost: Fraction, paid: Fraction) -> None:
     if cost > paid:
         raise _failure(
             cls,
-            f"unit {unit} of {run.mechanism}: the noise drawn for {label!r} is worth epsilon={cost}, "
+            f"unit {unit} of {run.mechanism}: the noise drawn for {label!r} is worth {run.mechanism.grid.currency}={cost}, "
             f"but its ledger lines pay for {paid}.",
         )
 
@@ -274,21 +327,26 @@ def check_the_stated_guarantee_is_the_enforced_one(cls: AnyMechanism, *, quick: 
 
 
 def _left(run: Run) -> Budget:
-    return run.mechanism.grid.floor(run.mechanism.guarantee.epsilon) - run.cost
+    grid, guarantee = run.mechanism.grid, run.mechanism.guarantee
+    return grid.floor(_promise(guarantee, guarantee.epsilon)) - run.cost
 
 
 def _refuses_more(cls: AnyMechanism, run: Run, noise: RecordingNoise) -> None:
     where = f"{run.mechanism}, unit {run._ledger.unit}"
     left = _left(run)
     nobody = Private(np.zeros(run.domain.size, np.int64), sensitivity=run.mechanism.contribution)
-    before = (run.ledger, run.cost, len(noise.draws), run._ledger.number)
+    before = (run.ledger, run.cost, len(noise.draws), len(noise.gaussians), run._ledger.number)
+    more = Budget(left.quanta + 1, left.grid)
     try:
-        run._gate.laplace(nobody, epsilon=Budget(left.quanta + 1, left.grid), label="probe")
+        if left.grid.currency == "rho":
+            run._gate.convolve("probe", nobody, coefficients=np.ones(1, np.int64), rho=more)
+        else:
+            run._gate.laplace(nobody, epsilon=more, label="probe")
     except BudgetError:
         pass
     else:
-        raise _failure(cls, f"{where}: a charge of one quantum more than the window has left ({left.epsilon}) was accepted.")
-    if before != (run.ledger, run.cost, len(noise.draws), run._ledger.number):
+        raise _failure(cls, f"{where}: a charge of one quantum more than the window has left ({left.amount}) was accepted.")
+    if before != (run.ledger, run.cost, len(noise.draws), len(noise.gaussians), run._ledger.number):
         raise _failure(cls, f"{where}: a refused charge left a trace in the ledger, or noise was drawn for it.")
 
 
@@ -297,9 +355,9 @@ def _accepts_the_rest(cls: AnyMechanism, run: Run) -> None:
     try:
         run._ledger.spend(left, "probe")
     except BudgetError as error:
-        raise _failure(cls, f"{where}: exactly what the window has left ({left.epsilon}) was refused: {error}") from error
+        raise _failure(cls, f"{where}: exactly what the window has left ({left.amount}) was refused: {error}") from error
     if _left(run):
-        raise _failure(cls, f"{where}: after all of it was spent, the window still has {_left(run).epsilon}.")
+        raise _failure(cls, f"{where}: after all of it was spent, the window still has {_left(run).amount}.")
 
 
 # -- what is remembered ----------------------------------------------------------------------------------------------
@@ -434,10 +492,14 @@ def check_relabelling_keys_relabels_the_output(cls: AnyMechanism, *, quick: bool
         keys = [f"key {number}" for number in range(script.size)]
         run = script.start(cls, keys)
         other = script.start(cls, [keys[index] for index in order])
+        place = {name: number for number, name in enumerate(run.released.keys)}
+        if place.keys() != set(other.released.keys):
+            raise _failure(cls, f"{script}: with the keys in the order {order}, it releases numbers for other names.")
+        moved, size = [place[name] for name in other.released.keys], run.released.size
         for counts in script.stream(run):
             here, there = run.step(counts), other.step(counts[order])
             same = all(
-                np.array_equal(np.broadcast_to(a, script.size)[order], np.broadcast_to(b, script.size))
+                np.array_equal(np.broadcast_to(a, size)[moved], np.broadcast_to(b, size))
                 for a, b in (
                     (here.value, there.value),
                     (here.scale.parts, there.scale.parts),
@@ -651,7 +713,9 @@ def check_nothing_private_can_be_read(cls: AnyMechanism, *, quick: bool = False)
         counts = rng.integers(0, LEAP, 16)
         total += counts
         shown = [*shown[-1:], run.step(counts).value]
-        secrets = [counts, total, *(counts - value for value in shown), *(np.abs(counts - value) for value in shown)]
+        truth = run.released.totals(counts)
+        distances = [truth - value for value in shown]
+        secrets = [counts, total, truth, *distances, *map(np.abs, distances)]
         numbers = {int(secret.sum()) for secret in secrets}
         for holder, what in ((run._state, "state"), (vars(mechanism), "configuration or caches")):
             _look_at_memory(cls, f"{mechanism}, unit {unit}: its {what}", holder, secrets, numbers)
@@ -852,10 +916,13 @@ class Script:
         """The counts, unit by unit, in answer to what the run has released."""
         bits = 1 << np.arange(self.size)
         far = LEAP if self.seed is None else 40
+        counts = np.zeros(self.size, np.int64)
         for leap in self.leaps:
-            last = np.zeros(self.size, np.int64) if run.last is None else np.maximum(run.last.value, 0)
+            if run.last is not None and run.released is run.domain:  # else its numbers are not those of the keys
+                counts = np.maximum(run.last.value, 0)
             jumps: BoolArray = (leap & bits) > 0
-            yield np.where(jumps, np.where(last > far // 2, 0, far), np.minimum(last, limit(self.size)))
+            counts = np.where(jumps, np.where(counts > far // 2, 0, far), np.minimum(counts, limit(self.size)))
+            yield counts
 
 
 def _scripts(*, noisy: bool = True) -> Any:

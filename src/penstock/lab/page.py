@@ -87,14 +87,14 @@ class Demo:
 
 def render(demo: Demo) -> str:
     """The page as one HTML document. It loads nothing: its content security policy forbids every request."""
-    scripts = [f"/*\n{_asset('uplot', 'LICENSE')}\n*/\n{_asset('uplot', 'uPlot.iife.min.js')}", _asset("page.js")]
+    scripts = [f"/*\n{asset('uplot', 'LICENSE')}\n*/\n{asset('uplot', 'uPlot.iife.min.js')}", asset("page.js")]
     units, keys = demo.truth.shape
-    return Template(_asset("page.html")).substitute(
-        script_hashes=" ".join(_hash(script) for script in scripts),
-        style=_asset("uplot", "uPlot.min.css") + "\n" + _asset("page.css"),
+    return Template(asset("page.html")).substitute(
+        script_hashes=" ".join(script_hash(script) for script in scripts),
+        style=asset("uplot", "uPlot.min.css") + "\n" + asset("page.css"),
         chart_script=scripts[0],
         page_script=scripts[1],
-        data=_json(_data(demo)),
+        data=safe_json(_data(demo)),
         title=escape(demo.title),
         promise=escape(demo.promise),
         epsilon=escape(demo.epsilon),
@@ -116,14 +116,16 @@ def _expect(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> None:
         raise ConfigurationError(f"{name} has shape {array.shape}, expected {shape}, that is {meaning}")
 
 
-def _asset(*path: str) -> str:
+def asset(*path: str) -> str:
+    """A file of the pages, as text."""
     found = files("penstock.lab") / "assets"
     for part in path:
         found = found / part
     return found.read_text(encoding="utf-8")
 
 
-def _hash(script: str) -> str:
+def script_hash(script: str) -> str:
+    """What a content security policy names a script by."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
@@ -167,7 +169,7 @@ def _data(demo: Demo) -> dict[str, Any]:
     }
 
 
-def _json(data: dict[str, Any]) -> str:
+def safe_json(data: dict[str, Any]) -> str:
     """JSON that no HTML parser can mistake for the end of its script, whatever the keys are called."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for char in "<>&\u2028\u2029":

@@ -7,28 +7,40 @@ by `penstock.private.state` alone; a mechanism's own state holds released values
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from penstock.budget.grid import Budget, Budgets
+from penstock.budget.grid import Budget, Budgets, Currency
 from penstock.budget.ledger import Ledger
 from penstock.core.arrays import BoolArray, IntArray
+from penstock.core.cover import EACH
 from penstock.core.errors import ConfigurationError, NoiseError
+from penstock.core.exact import log_above, whole
 from penstock.core.guarantee import Guarantee
+from penstock.core.hierarchy import Hierarchy
 from penstock.core.private import Private, unseal, whole_numbers
 from penstock.core.released import Released, Scale
+from penstock.core.series import longest
+from penstock.core.weights import Weights
+from penstock.private.amplification import amplified
 from penstock.private.noise import Noise
+from penstock.private.noise.gaussian import MAX_VARIANCE
+from penstock.private.noise.thinning import MAX_COUNT
 
 MOST_COUNT = 2**50
 """No count may be larger, whatever the number of keys."""
 
 MOST_HELD = 2**61
 """A counter that is fed more than this in one unit stays there: one more part still fits into int64."""
+
+MOST_SUM = 2**60
+"""What a convolution can come to: larger counts are taken for the largest that cannot pass it."""
 
 ROOM = 64
 """A noise scale must fit this often between a count's limit and the end of the range: passing it has chance e^-64 a draw."""
@@ -95,6 +107,46 @@ class Fold:
     asked: int = 0
 
 
+Node: TypeAlias = tuple[int, int]
+"""A level and a first place: the `size` units that follow, of the size that the level's nodes have. Unit 1 is at place 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """Which nodes' noise a sum of units carries, with which sign: public, known from the unit's number alone.
+
+    The nodes of a level lie side by side, from place 0 on. Each place must be in one more of `plus` than of `minus` if it is
+    in the window, in as many of both if not. No node before `since` of its level will be named again.
+    """
+
+    sizes: tuple[int, ...]
+    plus: tuple[Node, ...]
+    minus: tuple[Node, ...]
+    since: tuple[int, ...]
+
+
+@dataclass
+class Nodes:
+    """The counts that a window still needs, and the noise of its nodes, drawn once each."""
+
+    past: IntArray
+    total: IntArray
+    terms: tuple[int, int, tuple[int, ...]]
+    since: tuple[int, ...]
+    unit: int
+    noise: dict[Node, IntArray] = field(default_factory=dict)
+
+
+@dataclass
+class Convolution:
+    """The counts that sums over several units still need, oldest first, each paid for when it was read."""
+
+    past: IntArray
+    coefficients: IntArray
+    terms: tuple[int, int]
+    unit: int
+
+
 def _terms(price: Price, sensitivity: int) -> tuple[int, int, int]:
     return price.threshold.quanta, price.question.quanta, sensitivity
 
@@ -106,6 +158,8 @@ class Secrets:
     pots: dict[str, Pot] = field(default_factory=dict)
     folds: dict[str, Fold] = field(default_factory=dict)
     runs: dict[str, Thresholds] = field(default_factory=dict)
+    nodes: dict[str, Nodes] = field(default_factory=dict)
+    convolutions: dict[str, Convolution] = field(default_factory=dict)
 
 
 class Gate:
@@ -116,9 +170,10 @@ class Gate:
         self._noise = noise
         self.private = noise.private
         self._limit = limit(keys)
-        self._bases: dict[int, Fraction] = {}
+        self._bases: dict[int | Fraction, Fraction] = {}
         self._drawn: dict[str, int] = {}
         self._counters: dict[str, Counter] = {}
+        self._variances: dict[tuple[int, int, bytes], int] = {}
         self._secrets = Secrets()
 
     def __repr__(self) -> str:
@@ -168,6 +223,19 @@ class Gate:
         self._ledger.spend(charge, label, where=keys)
         return self._noisy(unseal(x), scale, label, where)
 
+    def sampled(self, x: Private, *, keep: Fraction, epsilon: Budget, label: str) -> Released:
+        """How many of the events in `x` are in a sample that keeps each with chance `keep`, with noise, for ε.
+
+        The noise has scale sensitivity/e′, with the e′ above ε that sampling affords (`amplified`); dividing by `keep` comes
+        after it. Proof: docs/proofs/rg.md.
+        """
+        self._fresh(x)
+        scale = self._scale(x.sensitivity, amplified(epsilon, keep=keep, events=x.sensitivity))
+        self._ledger.spend(epsilon, label)
+        counts = np.minimum(unseal(x), MAX_COUNT)
+        sample = self._noise.thin(counts, keep, unit=self.unit, label=self._once(f"{label}.sample"))
+        return self._noisy(sample, scale, label, None)
+
     def repeat(self, last: Released) -> Released:
         """The last release, standing for this unit too. Reads nothing, costs nothing."""
         return last.again(self.unit, private=self.private)
@@ -181,7 +249,7 @@ class Gate:
             return where
         raise ConfigurationError(f"unit {self.unit}: `where` must be an array of {size} bools, one per number.")
 
-    def _scale(self, sensitivity: int, epsilon: Budget | Budgets) -> Scale:
+    def _scale(self, sensitivity: int | Fraction, epsilon: Budget | Budgets) -> Scale:
         base = self._base(sensitivity)
         quanta = epsilon.quanta
         least = quanta if isinstance(quanta, int) else int(np.min(quanta[quanta > 0], initial=np.iinfo(np.int64).max))
@@ -192,10 +260,11 @@ class Gate:
             raise NoiseError(f"unit {self.unit}: a noise scale of {shown} could overflow; give it more budget.")
         return Scale(base, quanta)
 
-    def _base(self, sensitivity: int) -> Fraction:
+    def _base(self, sensitivity: int | Fraction) -> Fraction:
         """The noise scale of one quantum."""
         base = self._bases.get(sensitivity)
         if base is None:
+            self._counts_in("epsilon")
             base = self._bases[sensitivity] = sensitivity / self._ledger.grid.quantum
         return base
 
@@ -205,9 +274,12 @@ class Gate:
             value += raw
         else:
             value = np.zeros(len(raw), np.int64)
+            (places,) = where.nonzero()  # much faster than a mask without a pattern
             parts = scale.parts
-            chosen = scale if isinstance(parts, int) else Scale(scale.base, parts[where])
-            value[where] = raw[where] + self._draw(chosen, int(np.count_nonzero(where)), label)
+            chosen = scale if isinstance(parts, int) else Scale(scale.base, parts[places])
+            noisy = self._draw(chosen, len(places), label)
+            noisy += raw.take(places)
+            value[places] = noisy
         return self._made(value, scale, repeated=False if where is None else ~where)
 
     def _made(self, value: IntArray, scale: Scale, *, repeated: bool | BoolArray = False, layers: int = 1) -> Released:
@@ -226,15 +298,18 @@ class Gate:
 
     def _draw(self, scale: Scale, size: int, label: str, *, fresh: bool = False) -> IntArray:
         """Noise under a label that is used once in a unit, so that test noise repeats itself after a restart."""
-        times = self._drawn[label] = self._drawn.get(label, 0) + 1
-        if times > 1:
-            label = f"{label}#{times}"
+        label = self._once(label)
         if isinstance(scale.parts, int):
             exactly = _ratio(scale.base.numerator, scale.base.denominator * scale.parts)
             return self._noise.laplace(exactly, size, unit=self.unit, label=label, fresh=fresh)
         quanta, which = np.unique(scale.parts, return_inverse=True)
         scales = [scale.base / int(each) for each in quanta]
         return self._noise.laplace_each(scales, which.astype(np.int64), unit=self.unit, label=label, fresh=fresh)
+
+    def _once(self, label: str) -> str:
+        """The label, with a number if it was used in this unit before."""
+        times = self._drawn[label] = self._drawn.get(label, 0) + 1
+        return label if times == 1 else f"{label}#{times}"
 
     # -- read and pay now, release later -------------------------------------------------------------------------
 
@@ -265,14 +340,14 @@ class Gate:
         where = self._mask_of(where, len(held.total))
         scale = Scale(self._base(held.sensitivity), held.quanta)
         released = self._noisy(held.total, scale, pot, where)
-        held.total[where] = 0
+        held.total *= ~where
         return released
 
     def drop(self, pot: str, *, where: BoolArray) -> None:
         """Empty the pot there without a release."""
         if pot in self._secrets.pots:
             total = self._pot(pot).total
-            total[self._mask_of(where, len(total))] = 0
+            total *= ~self._mask_of(where, len(total))
 
     def _pot(self, pot: str) -> Pot:
         held = self._secrets.pots.get(pot)
@@ -298,12 +373,14 @@ class Gate:
         yes. The mechanism's proof says why both hold. Nothing but that run may ask about the statistic, or release it.
         """
         self._fresh(x)
+        self._counts_in("epsilon")
         where = self._mask(where, x)
         terms = _terms(price, x.sensitivity * stability)
         kept = self._secrets.folds.get(run)
         if kept is not None and kept.terms != terms:
             raise ConfigurationError(f"unit {self.unit}: fold {run!r} keeps its price and its sensitivity.")
-        self._ledger.spend(price.threshold + price.question * 2, run, where=where)
+        keys = None if where is None else x.cover.keys(where)
+        self._ledger.spend(price.threshold + price.question * 2, run, where=keys)
         raw = unseal(x).copy()
         if where is not None:
             raw[~where] = 0
@@ -399,6 +476,29 @@ class Gate:
         runs.open[ended] = False
         runs.noise[ended] = 0
 
+    # -- a tree from its roots down ------------------------------------------------------------------------------
+
+    def split(self, x: Private, tree: Hierarchy, *, threshold: int, epsilon: Budget, label: str, kappa: int = 2) -> BoolArray:
+        """Which nodes of the hierarchy are split, from the roots down; only these answers leave.
+
+        A node at depth i with total c is split if its parent is and max(β − δ, c − i·δ) + DLap(λ) > β, where β is the
+        threshold, λ = (2κ − 1)/((κ − 1)·ε) times the sensitivity and δ = ⌈λ·ln κ⌉, with κ ≥ 2: a small total is split with
+        chance 1/2κ at most. All of it costs ε once, whatever the height. Proof: docs/proofs/hierarchy.md.
+        """
+        self._fresh(x)
+        if x.cover is not EACH or len(unseal(x)) != tree.size:
+            raise ConfigurationError(f"unit {self.unit}: a hierarchy is split by the counts of its keys.")
+        kappa = whole(kappa, name="kappa", least=2)
+        scale = self._scale(x.sensitivity * Fraction(2 * kappa - 1, kappa - 1), epsilon)
+        step = math.ceil(scale.base / epsilon.quanta * log_above(kappa))
+        self._ledger.spend(epsilon, label)
+        scores = np.maximum(threshold - step, tree.nodes.totals(unseal(x)) - tree.depths * step)
+        scores[tree.inner] += self._draw(scale, int(np.count_nonzero(tree.inner)), label)
+        answer: BoolArray = tree.inner & (scores > threshold)
+        for level in tree.slices[1:]:
+            answer[level] &= answer[tree.parents[level]]
+        return answer
+
     # -- noise before data ---------------------------------------------------------------------------------------
 
     def prime(self, counter: str, *, epsilon: Budget, sensitivity: int, size: int, exposed: bool | None) -> None:
@@ -460,6 +560,130 @@ class Gate:
             held.layers += 1
             held.disturbed = True
 
+    def linear(self, label: str, x: Private, *, epsilon: Budget, span: int, nodes: Combination) -> Released:
+        """The sum of the last `span` units, with the noise of some nodes added and of others taken away.
+
+        A node's noise has scale levels * sensitivity/ε, is drawn when it is first named and kept until its level's `since` has
+        passed it. It stands for the node's sum over the whole stream, so a node may be named before its units are over.
+        Must be called in every unit, for one label always with the same budget, span and sizes. Proof: docs/proofs/kary.md.
+        """
+        self._fresh(x)
+        raw = unseal(x)
+        scale = self._scale(x.sensitivity * len(nodes.sizes), epsilon)
+        terms = (epsilon.quanta, x.sensitivity, nodes.sizes)
+        held = self._secrets.nodes.get(label)
+        if held is None:
+            empty = np.zeros((span, len(raw)), np.int64)
+            held = Nodes(empty, np.zeros(len(raw), np.int64), terms, (0,) * len(nodes.sizes), self.unit - 1)
+        if (held.terms, len(held.past), held.unit) != (terms, span, self.unit - 1):
+            raise ConfigurationError(
+                f"unit {self.unit}: {label!r} reads every unit once, with one budget, sensitivity, span and set of sizes."
+            )
+        self._check_nodes(label, span, nodes, held)
+        self._ledger.spend(epsilon, label)
+        self._secrets.nodes[label] = held
+        row = held.past[self.unit % span]
+        held.total -= row
+        np.minimum(raw, MOST_HELD // span, out=row)
+        held.total += row
+        named = (*nodes.plus, *nodes.minus)
+        fresh = [node for node in named if node not in held.noise]
+        if fresh:
+            drawn = self._draw(scale, len(fresh) * len(raw), label).reshape(len(fresh), len(raw))
+            held.noise.update((node, each.copy()) for node, each in zip(fresh, drawn, strict=True))
+        value = held.total.copy()
+        for node in nodes.plus:
+            value += held.noise[node]
+        for node in nodes.minus:
+            value -= held.noise[node]
+        for level, size in enumerate(nodes.sizes):
+            for first in range(held.since[level], nodes.since[level], size):
+                held.noise.pop((level, first), None)
+        held.since, held.unit = nodes.since, self.unit
+        return replace(self._made(value, scale, layers=len(named)), weights=Weights.window(span))
+
+    def _check_nodes(self, label: str, span: int, nodes: Combination, held: Nodes) -> None:
+        """The signed nodes add up to the window, each is named once, and none was forgotten before."""
+        edges: dict[int, int] = {max(self.unit - span, 0): -1, self.unit: 1}
+        named = [(node, 1) for node in nodes.plus] + [(node, -1) for node in nodes.minus]
+        right = len({node for node, _ in named}) == len(named)
+        for (level, first), sign in named:
+            size = nodes.sizes[level]
+            right = right and level >= 0 and first % size == 0 and first >= held.since[level]
+            edges[first] = edges.get(first, 0) + sign
+            edges[first + size] = edges.get(first + size, 0) - sign
+        for before, after, size in zip(held.since, nodes.since, nodes.sizes, strict=True):
+            right = right and after >= before and after % size == 0
+        if not right or any(edges.values()):
+            raise ConfigurationError(f"unit {self.unit}: the nodes of {label!r} do not add up to the last {span} units.")
+
+    # -- Gaussian noise, in a ledger of rho ----------------------------------------------------------------------
+
+    def convolve(self, label: str, x: Private, *, coefficients: IntArray, rho: Budget, anew: bool = False) -> Released:
+        """Σ_j coefficients[j]·(x of j units ago), with rounded Gaussian noise; before the first unit, x was 0.
+
+        Must be called in every unit from its first on, for one label always with the same budget and coefficients; `anew`
+        forgets the units before this one. A person in all w units of a window changes all these sums together by at most the
+        length that `longest` gives for w shifts, and pays w·ρ for that. Proof: docs/proofs/toeplitz.md.
+        """
+        self._fresh(x)
+        self._counts_in("rho")
+        variance = self._variance(x.sensitivity, coefficients, rho)
+        most = MOST_SUM // int(np.abs(coefficients).sum())
+        raw = np.minimum(unseal(x), most)
+        terms = (rho.quanta, x.sensitivity)
+        held = self._secrets.convolutions.get(label)
+        if held is None:
+            held = Convolution(np.zeros((0, len(raw)), np.int64), coefficients.copy(), terms, self.unit - 1)
+        if (held.terms, held.unit) != (terms, self.unit - 1) or not np.array_equal(held.coefficients, coefficients):
+            raise ConfigurationError(
+                f"unit {self.unit}: {label!r} reads every unit once, with one budget, one sensitivity, the same coefficients."
+            )
+        self._ledger.spend(rho, label)
+        past = held.past[len(held.past) if anew else 0 :]
+        value = coefficients[0] * raw
+        if len(past):
+            value += np.einsum("i,ij->j", coefficients[len(past) : 0 : -1], past)
+        kept = max(len(coefficients) - 2, 0)
+        held.past = np.concatenate([past[max(len(past) - kept, 0) :], raw[np.newaxis]])[: len(coefficients) - 1]
+        held.unit = self.unit
+        self._secrets.convolutions[label] = held
+        value += self._noise.gaussian(Fraction(variance), len(raw), unit=self.unit, label=self._once(label))
+        np.clip(value, -2 * MOST_SUM, 2 * MOST_SUM, out=value)
+        return Released(
+            unit=self.unit,
+            value=value,
+            scale=Scale(Fraction(math.isqrt(variance) + 1)),  # its square is above variance + 1/12, which rounding adds
+            guarantee=self.guarantee,
+            private=self.private,
+            kind="gaussian",
+        )
+
+    def _variance(self, sensitivity: int, coefficients: IntArray, rho: Budget) -> int:
+        """The least whole σ² with sensitivity²·length²/2σ² ≤ w·ρ."""
+        key = (sensitivity, rho.quanta, coefficients.tobytes())
+        found = self._variances.get(key)
+        if found is None:
+            total = int(np.abs(coefficients).sum()) if coefficients.dtype == np.int64 and coefficients.ndim == 1 else 0
+            if not 0 < total <= 2**30:
+                raise ConfigurationError(f"unit {self.unit}: coefficients must be a row of int64, of 1 to 2**30 in all.")
+            if not rho:
+                raise ConfigurationError(f"unit {self.unit}: a budget of 0 draws no noise and may read nothing.")
+            window = self.guarantee.window
+            found = math.ceil(sensitivity**2 * longest(coefficients, window) / (2 * window * rho.amount))
+            if found > MAX_VARIANCE:
+                shown = f"{math.isqrt(found):.3g}"
+                raise NoiseError(f"unit {self.unit}: a standard deviation of {shown} could overflow; give it more budget.")
+            self._variances = {key: found}
+        return found
+
+    def _counts_in(self, currency: Currency) -> None:
+        """Refuse noise of the other kind: a ledger of ρ promises ε and δ for Gaussian noise alone (`budget.zcdp`)."""
+        if self._ledger.grid.currency != currency:
+            raise ConfigurationError(
+                f"unit {self.unit}: the ledger counts {self._ledger.grid.currency}, and this noise is paid for in {currency}."
+            )
+
     @property
     def disturbed(self) -> bool:
         """Whether a counter of this unit was looked into."""
@@ -479,4 +703,6 @@ class Gate:
         """What somebody who looks into this memory sees, copied: for the lab, where the data are synthetic."""
         seen = {f"counter {name}": counter.total.copy() for name, counter in self._counters.items()}
         seen |= {f"pot {name}": pot.total.copy() for name, pot in self._secrets.pots.items()}
+        seen |= {f"nodes {name}": nodes.past.copy() for name, nodes in self._secrets.nodes.items()}
+        seen |= {f"convolution {name}": each.past.copy() for name, each in self._secrets.convolutions.items()}
         return seen

@@ -193,7 +193,7 @@ class Run:
                 "mechanism": self.mechanism.name,
                 "configuration": self.mechanism.configuration(),
                 "complete": self._complete,
-                "domain": _fingerprint(self.domain.keys),
+                "domain": _fingerprint(self.domain.facts),
                 "private": self._gate.private,
                 "ledger": self._ledger.save(),
                 "lines": list(self._lines),
@@ -223,7 +223,7 @@ class Run:
             names = sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
             differences = ", ".join(f"{name}={there.get(name)} there, {here.get(name)} here" for name in names)
             raise StateError(f"this snapshot is of another configuration: {differences}.")
-        if content["domain"] != _fingerprint(self.domain.keys):
+        if content["domain"] != _fingerprint(self.domain.facts):
             raise StateError("this snapshot is of another domain: the keys or their order differ.")
         self._ledger.load(content["ledger"])
         self._gate.load(content["secrets"], private=content["private"])
@@ -245,9 +245,9 @@ class Run:
         self.close()
 
 
-def _fingerprint(keys: Iterable[str]) -> bytes:
+def _fingerprint(facts: Iterable[str]) -> bytes:
     digest = hashlib.sha256()
-    for key in keys:
-        name = key.encode()
+    for fact in facts:
+        name = fact.encode()
         digest.update(len(name).to_bytes(8, "big") + name)
     return digest.digest()

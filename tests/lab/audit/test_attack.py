@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from penstock.core.weights import Weights
 from penstock.lab.audit.attack import Event, add, cells, choose, score_cells
 from penstock.lab.audit.model import Look, Pair, Traces
 from penstock.lab.audit.pairs import standard
@@ -58,6 +59,55 @@ def test_a_float_shows_its_grain() -> None:
     assert ">fine3|" in found
     assert ">coarse0|" in found
     assert "<coarse0|" in found
+
+
+def test_the_counts_before_smoothing_are_compared_where_they_are_shown() -> None:
+    pair = Pair("smoothed", np.array([[1], [0]]), np.array([[0], [0]]))
+    public = {"noisy": np.array([[[0], [9]], [[1], [9]]]), "start": np.array([[[1], [1]], [[1], [2]]])}
+    seen = Traces(np.full((2, 2, 1), 5), np.ones((2, 2, 1), np.bool_), None, public, "median")
+    assert cells(seen, pair) == {"<+|=|": 1, ">+|=+|": 1}
+    assert cells(seen, pair, everywhere=False) == {"<||": 1, ">||": 1}
+
+
+def test_every_other_thing_that_is_shown_has_its_own_mark() -> None:
+    pair = Pair("marks", np.array([[1]]), np.array([[0]]))
+    public = {"one": np.array([[[0]], [[1]], [[0]], [[1]]]), "two": np.array([[[0]], [[0]], [[1]], [[1]]])}
+    seen = Traces(np.zeros((4, 1, 1), np.int64), np.ones((4, 1, 1), np.bool_), None, public)
+    assert cells(seen, pair) == {"<|": 1, "<+|": 1, "<++|": 1, "<+++|": 1}
+
+
+def test_a_group_is_compared_with_its_sum() -> None:
+    # the streams differ in unit 2; run 1 publishes units 2 and 3 together, run 2 each unit by itself
+    pair = Pair("groups", np.array([[3], [4], [3]]), np.array([[3], [3], [3]]))
+    fresh = np.array([[[YES], [NO], [YES]], [[YES], [YES], [YES]]])
+    public = {"divisor": np.array([[[1], [1], [2]], [[1], [1], [1]]])}
+    seen = Traces(np.array([[[3], [3], [6]], [[3], [9], [3]]]), fresh, None, public)
+    assert cells(seen, pair) == {"=|-|↓|": 1, "=|↑|=|": 1}
+
+
+def test_a_window_is_compared_with_its_sum() -> None:
+    pair = Pair("windows", np.array([[3], [4], [3], [3]]), np.array([[3], [3], [3], [3]]))
+    values = np.array([[[3], [6], [7], [6]], [[3], [7], [6], [6]]])
+    seen = Traces(values, np.ones((2, 4, 1), np.bool_), weights=Weights.window(2))
+    assert cells(seen, pair) == {"=|↓|↑|=|": 1, "=|↑|↓|=|": 1}
+
+
+def test_a_divisor_of_a_median_is_only_a_finer_grid() -> None:
+    pair = Pair("medians", np.array([[3], [4]]), np.array([[3], [3]]))
+    public = {"divisor": np.full((2, 2, 1), 2)}
+    seen = Traces(np.array([[[6], [6]], [[6], [7]]]), np.ones((2, 2, 1), np.bool_), None, public, "median")
+    assert cells(seen, pair) == {"=|<|": 1, "=|>|": 1}
+
+
+def test_a_classifier_learns_from_what_else_is_shown() -> None:
+    rng = np.random.default_rng(2)
+
+    def runs(mean: int) -> Traces:
+        nothing, hint = np.zeros((500, 1, 1), np.int64), rng.integers(mean, mean + 2, (500, 1, 1))
+        return Traces(nothing, nothing == 0, None, {"hint": hint})
+
+    train = runs(0), runs(2)
+    assert not score_cells(train, runs(0)).keys() & score_cells(train, runs(2)).keys()
 
 
 def test_counts_are_added() -> None:

@@ -77,3 +77,14 @@ def test_more_runs_bring_the_bound_nearer() -> None:
 def test_a_confidence_outside_0_to_1_is_refused(confidence: float) -> None:
     with pytest.raises(ConfigurationError, match="confidence"):
         epsilon_bound(1, 2, 1, 2, confidence=confidence)
+
+
+def test_delta_is_taken_from_the_likelier_side() -> None:
+    plain, less = (epsilon_bound(3_000, 10_000, 1_000, 10_000, confidence=0.99, delta=delta) for delta in (0.0, 0.1))
+    assert less < plain
+    assert math.isclose(less, math.log((lower(3_000, 10_000, 0.005) - 0.1) / upper(1_000, 10_000, 0.005)))
+
+
+@pytest.mark.parametrize("delta", [0.3, 0.9])
+def test_a_delta_above_what_was_seen_leaves_nothing(delta: float) -> None:
+    assert epsilon_bound(3_000, 10_000, 1_000, 10_000, confidence=0.99, delta=delta) == 0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,16 @@ def test_on_plain_laplace_the_bound_comes_near_the_truth_and_never_passes_it(eps
     verdict = audit(one_pair(epsilon, 1_000_000), confidence=0.999, seed=seed, workers=1)
     assert verdict.runs == 1_000_000
     assert 0.9 * float(verdict.claimed) <= verdict.lower_bound <= float(verdict.claimed)
+    assert not verdict.convicted
+
+
+def test_a_promise_with_delta_is_audited_with_delta() -> None:
+    """A linear classifier finds much of a Gaussian's ε, and no more than was promised; wrong with probability below 1e-3."""
+    found = subject("penstock.private.mechanisms.toeplitz:CorrelatedGaussian", epsilon="2", window=1, runs=40_000)
+    verdict = audit(replace(found, pairs=found.pairs[:1]), confidence=0.999, seed=3, workers=1)
+    assert found.delta == verdict.delta == Fraction(1, 10**6)
+    assert found.learn
+    assert 0.2 < verdict.lower_bound < 2
     assert not verdict.convicted
 
 

@@ -51,6 +51,15 @@ EXACT = verdict(
 )
 
 
+def test_delta_stands_beside_what_was_promised() -> None:
+    with_delta = verdict(delta=Fraction(1, 10**6))
+    assert report.sentence(with_delta) == "not convicted: the attack found ε ≥ 1.839, promised were 2 (δ = 1e-06)"
+    assert "once δ = 1e-06 is taken from its probability" in report.meaning(with_delta)
+    assert "δ = 1e-06" in report.render([with_delta], title="t", command="c")
+    assert with_delta.row()["delta"] == 1e-6
+    assert "δ" not in report.sentence(verdict()) + report.meaning(verdict())
+
+
 def test_the_verdict_in_one_line() -> None:
     assert report.sentence(verdict()) == "not convicted: the attack found ε ≥ 1.839, promised were 2"
     assert report.sentence(verdict(lower_bound=2.4142)) == "CONVICTED: ε ≥ 2.414 > 2 with confidence 99.9 %"
@@ -127,6 +136,16 @@ def test_floats_and_scores_in_words() -> None:
     learned = verdict(event=Event(frozenset(["score 01", "score 60"]), False), method="learned classifier")
     assert "2 slices" in report.in_words(learned)[0]
     assert [letter for letter, _ in report.alphabet(learned)] == ["score n"]
+
+
+def test_sums_and_other_things_that_are_shown_in_words() -> None:
+    pair = Pair("sums", np.array([[1], [0]]), np.array([[0], [0]]))
+    made = verdict(pair=pair, event=Event(frozenset(["-+|↓|"]), False), cells=[])
+    assert report.in_words(made)[1:] == [
+        "unit 1: key 1 is repeated",
+        "unit 2: key 1 is fresh and at most the lower of the two sums that it may be about",
+    ]
+    assert [letter for letter, _ in report.alphabet(made)] == ["-", "↓", "+", "|"]
 
 
 def test_cells_of_the_event_come_with_their_counts_and_not_all_of_them() -> None:

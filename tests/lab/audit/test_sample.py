@@ -12,6 +12,7 @@ from penstock.lab.audit.model import Look, Pair
 from penstock.lab.audit.sample import LabNoise, traces
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.pan import PanDistribution
+from penstock.private.mechanisms.pegasus import Pegasus
 
 
 class RunByRun(Uniform):
@@ -99,3 +100,12 @@ def test_a_look_sees_the_memory_and_the_run_goes_on() -> None:
     assert seen.seen.shape == (20, 1)
     assert (abs(seen.seen - 10**6) < 1_000).all()
     assert (seen.seen != seen.values[:, 0]).any()  # fresh noise on top of what was seen
+
+
+@pytest.mark.parametrize("by_key", [True, False])
+def test_what_else_is_shown_is_kept(by_key: bool) -> None:
+    cls = type("Pegasus", (Pegasus,), {"by_key": by_key})
+    seen = traces(cls(epsilon=1000), np.array([[3, 0], [3, 0], [90, 0]]), 5, LabNoise(3))
+    assert {name: array.shape for name, array in seen.public.items()} == dict.fromkeys(["noisy", "start", "divisor"], (5, 3, 2))
+    assert seen.public["start"][:, :, 0].tolist() == [[1, 1, 3]] * 5
+    assert seen.kind == "median"

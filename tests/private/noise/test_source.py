@@ -39,6 +39,9 @@ def test_a_draw_is_a_row_of_int64(noise, size, fresh):
     which = np.arange(size, dtype=np.uint64) % np.uint64(3)
     assert noise.laplace_each(SCALES, which, unit=0, label="a", fresh=fresh).shape == (size,)
     assert noise.thin(np.arange(size), Fraction(1, 3), unit=0, label="a").shape == (size,)
+    for variance in (Fraction(1, 50), Fraction(100), Fraction(10**12)):
+        values = noise.gaussian(variance, size, unit=0, label="a")
+        assert (values.dtype, values.shape) == (np.int64, (size,))
 
 
 @pytest.mark.parametrize("change", [{"unit": 8}, {"label": "b"}, {"seed": 2}])
@@ -48,6 +51,7 @@ def test_test_noise_follows_from_seed_unit_and_label(change):
         return [
             source.laplace(Fraction(1000), 50, unit=unit, label=label).tolist(),
             source.thin(np.full(50, 1000), Fraction(1, 2), unit=unit, label=label).tolist(),
+            source.gaussian(Fraction(10**6), 50, unit=unit, label=label).tolist(),
         ]
 
     assert values() == values()
@@ -152,6 +156,7 @@ def test_a_source_is_poisoned_in_a_forked_child(noise):
             lambda: noise.laplace(Fraction(1), 1, unit=0, label="a", fresh=True),
             lambda: noise.laplace_each([Fraction(1)], np.zeros(1, int), unit=0, label="a"),
             lambda: noise.thin(np.ones(1, int), Fraction(1, 2), unit=0, label="a"),
+            lambda: noise.gaussian(Fraction(1), 1, unit=0, label="a"),
         ):
             try:
                 draw()
@@ -160,7 +165,7 @@ def test_a_source_is_poisoned_in_a_forked_child(noise):
         SystemNoise().laplace(Fraction(1), 1, unit=0, label="a")  # one made here may draw
         os._exit(refused)
     _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 4
+    assert os.waitstatus_to_exitcode(status) == 5
     noise.laplace(Fraction(1), 1, unit=0, label="a")
 
 
@@ -177,6 +182,17 @@ def test_a_float_is_refused_with_what_to_write(noise):
         noise.laplace_each([2.5], np.zeros(1, int), unit=0, label="a")
     with pytest.raises(InexactError, match=r"Write keep=\"0.5\""):
         noise.thin(np.ones(1, int), 0.5, unit=0, label="a")
+    with pytest.raises(InexactError, match=r"Write variance=\"2.5\""):
+        noise.gaussian(2.5, 1, unit=0, label="a")
+
+
+def test_a_variance_that_cannot_be_is_refused(noise):
+    with pytest.raises(ConfigurationError, match="variance must be above 0"):
+        noise.gaussian(0, 1, unit=0, label="a")
+    with pytest.raises(NoiseError, match=r"above 2\*\*100"):
+        noise.gaussian(Fraction(2**100 + 1), 1, unit=0, label="a")
+    with pytest.raises(ConfigurationError, match="size"):
+        noise.gaussian(Fraction(1), -1, unit=0, label="a")
 
 
 @pytest.mark.parametrize("scale", [0, -1, Fraction(-1, 3)])

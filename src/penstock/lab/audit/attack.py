@@ -7,6 +7,9 @@ anything else a linear classifier is learned on the traces themselves, and its s
 
 On the first half of the runs the cells are ordered by how much likelier they are on the left, and the best union of the
 first few is the event. The second half says how likely it really is.
+
+A release is compared with what it is about: the sum of its group, of its window, or, where the counts before smoothing are
+shown, those with the unit's own. Whatever else is shown, such as where a group began, adds letters.
 """
 
 from __future__ import annotations
@@ -17,12 +20,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.core.arrays import FloatArray, IntArray
+from penstock.core.weights import UNIT
 from penstock.lab.audit.bounds import epsilon_bound
 from penstock.lab.audit.model import Pair, Traces
+
+NOISY, DIVISOR = "noisy", "divisor"
 
 Counts = dict[str, int]
 """How many runs fell into each cell; a cell is named so that a person can read it."""
 
+
+_MOST_CHANGES = 3
+"""Only so many of the public arrays add letters."""
+
+_Array = IntArray | FloatArray
 
 Word = tuple[tuple[str, ...], IntArray]
 """Letters, and which of them each run has."""
@@ -31,7 +42,7 @@ Word = tuple[tuple[str, ...], IntArray]
 def codings(traces: Traces, pair: Pair) -> dict[str, Counts]:
     """The cells of every way to see a trace: all of it, or only the places where the streams differ."""
     found = {"all": cells(traces, pair)}
-    if pair.keys > 1:
+    if pair.keys > 1 or traces.public or traces.weights != UNIT:
         found["differing"] = cells(traces, pair, everywhere=False)
     return found
 
@@ -40,27 +51,67 @@ def cells(traces: Traces, pair: Pair, *, everywhere: bool = True) -> Counts:
     """How many runs fell into each cell.
 
     A cell has a letter for every unit and key that a person is ever in: `-` repeated, `=` fresh where nothing differs, `<`
-    and `>` fresh and at or below the lower count, or above; `|` ends a unit, and a look adds words of its own. Unless
+    and `>` fresh and at or below the lower count, or above (`↓` and `↑` if it is a sum of several units), `+` after it where
+    something else that is shown of the key has changed; `|` ends a unit, and a look adds words of its own. Unless
     `everywhere`, places where nothing differs have no letter: fewer cells, each seen more often.
     """
     differs = pair.left != pair.right
-    lesser = np.minimum(pair.left, pair.right)
     shown = np.flatnonzero(differs.any(axis=0)) if differs.any() else np.arange(pair.keys)
+    numbers, left, right, sums = _about(traces, pair)
+    letters = ("-", "=", *("↓↑" if sums else "<>"))
+    lesser, apart = np.minimum(left, right), left != right
     words: list[Word] = []
     for unit in range(pair.units):
         for key in shown:
-            fresh, value = traces.fresh[:, unit, key], traces.values[:, unit, key]
-            if not differs[unit, key]:
-                if everywhere:
-                    words.append((("-", "="), fresh.astype(np.int64)))
-                continue
-            words.append((("-", "<", ">"), np.where(fresh, 1 + (value > lesser[unit, key]), 0)))
-            if value.dtype.kind == "f":
+            fresh, value = traces.fresh[:, unit, key], numbers[:, unit, key]
+            there = apart[:, unit, key]
+            if everywhere or there.any():
+                sides = np.where(there, 2 + (value > lesser[:, unit, key]), 1)
+                words.append((letters, np.where(fresh, sides, 0)))
+            if there.any() and traces.values.dtype.kind == "f":
                 words.append(_grain(value.astype(np.float64)))
+            if everywhere and traces.public:
+                words.append(_changes(traces, pair, unit, int(key)))
         words.append((("|",), np.zeros(len(traces), np.int64)))
     if traces.seen is not None:
         words.extend(_look_words(traces, pair))
     return _count(words)
+
+
+def _about(traces: Traces, pair: Pair) -> tuple[_Array, _Array, _Array, bool]:
+    """What was seen, what it would be without noise on either stream, and whether that is a sum of several units.
+
+    By run (or for all runs), unit and key.
+    """
+    noisy, divisor = traces.public.get(NOISY), traces.public.get(DIVISOR)
+    if noisy is not None and noisy.shape == traces.values.shape:
+        return noisy, pair.left[None], pair.right[None], False
+    if traces.weights != UNIT:
+        weights = traces.weights.sequence(pair.units)
+        ages = np.subtract.outer(np.arange(pair.units), np.arange(pair.units))
+        sums = np.where(ages >= 0, weights[np.maximum(ages, 0)], 0.0)
+        values = traces.values if divisor is None else traces.values / divisor
+        return values, (sums @ pair.left)[None], (sums @ pair.right)[None], True
+    if divisor is None:
+        return traces.values, pair.left[None], pair.right[None], False
+    if traces.kind != "sum":  # the divisor is only a finer grid
+        return traces.values / divisor, pair.left[None], pair.right[None], False
+    until = np.arange(1, pair.units + 1)[:, None]
+    since = np.maximum(until - divisor, 0)
+    totals = (np.vstack([np.zeros((1, pair.keys), np.int64), np.cumsum(each, axis=0)]) for each in (pair.left, pair.right))
+    left, right = (each[None, 1:] - each[since, np.arange(pair.keys)] for each in totals)
+    return traces.values, left, right, True
+
+
+def _changes(traces: Traces, pair: Pair, unit: int, key: int) -> Word:
+    """What else is shown of a key and has changed since the unit before: `+` the first thing, `++` the second, `+++` both."""
+    names = sorted(traces.public.keys() - {NOISY, DIVISOR})
+    arrays = [traces.public[name] for name in names if traces.public[name].shape[2] == pair.keys][:_MOST_CHANGES]
+    which = np.zeros(len(traces), np.int64)
+    for number, array in enumerate(arrays):
+        before = array[:, unit - 1, key] if unit else 0
+        which += (array[:, unit, key] != before) * 2**number
+    return tuple("+" * number for number in range(2 ** len(arrays))), which
 
 
 def _count(words: list[Word]) -> Counts:
@@ -138,7 +189,7 @@ class Event:
         return sum(times for cell, times in counts.items() if cell in self.cells)
 
 
-def choose(left: Counts, right: Counts, *, confidence: float) -> tuple[float, Event]:
+def choose(left: Counts, right: Counts, *, confidence: float, delta: float = 0.0) -> tuple[float, Event]:
     """The event with the highest bound on these runs, in either direction, and that bound. To be tried on other runs."""
     best = (-1.0, Event(frozenset(), False))
     for swapped, (one, other) in enumerate(((left, right), (right, left))):
@@ -151,7 +202,7 @@ def choose(left: Counts, right: Counts, *, confidence: float) -> tuple[float, Ev
             chosen.append(name)
             if _ratio(one, other, name) <= 0 and best[0] >= 0:
                 break
-            bound = epsilon_bound(hits, runs, misses, others, confidence=confidence)
+            bound = epsilon_bound(hits, runs, misses, others, confidence=confidence, delta=delta)
             if bound > best[0]:
                 best = (bound, Event(frozenset(chosen), bool(swapped)))
     return best
@@ -166,7 +217,7 @@ def _ratio(one: Counts, other: Counts, cell: str) -> float:
 def score_cells(train: tuple[Traces, Traces], traces: Traces, *, steps: int = 12) -> Counts:
     """Cells by the score of a linear classifier that tells the two streams apart, learned on the training runs."""
     # Everything here follows from the training runs alone: a cell must depend on its own trace and on no other of its chunk.
-    values = np.vstack([each.values.reshape(len(each), -1) for each in train]).astype(np.float64)
+    values = np.vstack([_columns(each) for each in train])
     low, high = np.quantile(values, [0.02, 0.98], axis=0)
     rows = [_features(each, low, high) for each in train]
     both = np.vstack(rows)
@@ -187,12 +238,16 @@ def score_cells(train: tuple[Traces, Traces], traces: Traces, *, steps: int = 12
 
 
 def _features(traces: Traces, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Every release, cut to a range, whether it is fresh, and what was seen."""
-    values = traces.values.reshape(len(traces), -1).astype(np.float64)
-    parts = [np.clip(values, low, high), traces.fresh.reshape(len(traces), -1).astype(np.float64)]
+    """Every release and what else is shown of it, cut to a range, whether it is fresh, and what was seen."""
+    parts = [np.clip(_columns(traces), low, high), traces.fresh.reshape(len(traces), -1).astype(np.float64)]
     if traces.seen is not None:
         parts.append(traces.seen.astype(np.float64))
     return np.hstack(parts)
+
+
+def _columns(traces: Traces) -> FloatArray:
+    shown = [traces.values, *(traces.public[name] for name in sorted(traces.public))]
+    return np.hstack([each.reshape(len(traces), -1).astype(np.float64) for each in shown])
 
 
 def as_lines(stream: IntArray) -> list[str]:

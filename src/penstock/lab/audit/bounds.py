@@ -26,10 +26,10 @@ def upper(hits: int, runs: int, miss: float) -> float:
     return 1.0 if hits == runs else float(_beta().isf(miss, hits + 1, runs - hits))
 
 
-def epsilon_bound(left: int, left_runs: int, right: int, right_runs: int, *, confidence: float) -> float:
-    """A lower bound on ln P(event | left)/P(event | right), at least 0; wrong with probability at most 1 − confidence.
+def epsilon_bound(left: int, left_runs: int, right: int, right_runs: int, *, confidence: float, delta: float = 0.0) -> float:
+    """A lower bound on ln (P(event | left) − δ)/P(event | right), at least 0; wrong with probability at most 1 − confidence.
 
-    The event must have been chosen before these runs were looked at.
+    The event must have been chosen before these runs were looked at. No smaller ε keeps the promise (ε, δ).
 
     >>> epsilon_bound(0, 100, 50, 100, confidence=0.99)
     0.0
@@ -40,7 +40,7 @@ def epsilon_bound(left: int, left_runs: int, right: int, right_runs: int, *, con
         raise ConfigurationError(f"confidence must lie between 0 and 1, not {confidence}.")
     miss = (1 - confidence) / 2
     low, high = lower(left, left_runs, miss), upper(right, right_runs, miss)
-    return max(0.0, math.log(low / high)) if low > 0 else 0.0
+    return max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
 
 
 def _beta() -> Any:

@@ -70,6 +70,7 @@ class Verdict:
     cells: list[tuple[str, int, int]] = field(default_factory=list)
     exact: tuple[float, float] | None = None
     method: str = "monte carlo"
+    delta: Fraction = Fraction(0)
 
     @property
     def convicted(self) -> bool:
@@ -86,6 +87,7 @@ class Verdict:
             "name": self.name,
             "flawed": self.flawed,
             "claimed": float(self.claimed),
+            "delta": float(self.delta),
             "window": self.window,
             "lower_bound": round(self.lower_bound, 4),
             "convicted": self.convicted,
@@ -120,7 +122,7 @@ def work(task: Task) -> dict[str, Counts]:
     subject = resolve(task.subject)
     pair = subject.pairs[task.pair]
     seen = _traces(subject, pair, task.side, task.runs, (task.seed, task.subject, task.key))
-    found = attack.codings(seen, pair)
+    found = attack.codings(seen, pair.as_released(subject.mechanism))
     if subject.learn:
         found["learned"] = attack.score_cells(_training(task.subject, task.pair, task.seed), seen)
     return found
@@ -210,16 +212,18 @@ def judge(
             place = (task.pair, task.side, task.chunk % 2, coding)
             tables[place] = attack.add(tables.get(place, {}), counts)
     best: Verdict | None = None
+    delta = math.nextafter(float(subject.delta), math.inf) if subject.delta else 0.0
     for number, pair in enumerate(subject.pairs):
         ways = {place[3] for place in tables if place[0] == number}
-        tried = {way: attack.choose(tables[number, 0, 0, way], tables[number, 1, 0, way], confidence=share) for way in ways}
+        first = {way: (tables[number, 0, 0, way], tables[number, 1, 0, way]) for way in ways}
+        tried = {way: attack.choose(*first[way], confidence=share, delta=delta) for way in ways}
         way = max(sorted(tried), key=lambda each: tried[each][0])
         event = tried[way][1]
         trial = tables[number, 0, 1, way], tables[number, 1, 1, way]
         one, other = reversed(trial) if event.swapped else trial
         half = sum(one.values())
         hits, misses = event.hits(one), event.hits(other)
-        bound = epsilon_bound(hits, half, misses, half, confidence=share)
+        bound = epsilon_bound(hits, half, misses, half, confidence=share, delta=delta)
         if best is None or bound > best.lower_bound:
             shown = pair.swapped() if event.swapped else pair
             best = Verdict(
@@ -239,6 +243,7 @@ def judge(
                 seed=seed,
                 cells=_top_cells(one, other),
                 method="learned classifier" if way == "learned" else "monte carlo",
+                delta=subject.delta,
             )
     assert best is not None
     return best

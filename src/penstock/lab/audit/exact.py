@@ -20,21 +20,29 @@ What is used without being enumerated, and how it is checked at every unit of ev
 4. Of several distances, one per group of keys, every group's answer grows with each of them (`grouped.py`). The values are
    divided into boxes at each distance's own turning point; a box whose two extreme corners lead to the same state is one case.
    Where that fails, all values are tried, up to a tail whose mass is added to the upper end of every probability.
+5. A noisy count that is only compared with the last release (`rg`) decides one way near it and the other way on both sides.
+   Each side has its turning point. Checked: values spread over all that the noise may be, and both ends of a case.
+6. Counts that a mechanism shows before it smooths them (`public["noisy"]`, `pegasus`) are where its publication noise is read.
+   Checked as in 1: with the noise found, the whole release must be the one that is asked about, or it has no chance here.
+7. Sums and statistics that the gate keeps follow from the counts and from what was decided. The threshold noise ρ that a
+   sparse-vector run keeps does not: it is summed over (`thresholds.py`), given that an answer depends on question noise − ρ
+   alone. Checked: either answer just beside its turning point, with other ρ, leads to the same release and state.
 
-A mechanism that does not fit (secrets kept between units, other noise) is refused: nothing is claimed about it.
+A mechanism that does not fit (other secrets kept between units, other noise) is refused: nothing is claimed about it.
 Floats: a log-probability is a sum of few terms, each with a relative error near 1e-16; every loss is widened by `ROUNDING`
 = 1e-9 and by 1e-13 of the log-probabilities it was made from, far above what that can amount to.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import product
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -44,6 +52,8 @@ from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
 from penstock.core.released import Released
 from penstock.lab.audit.model import Pair
+from penstock.lab.audit.thresholds import Answer, Belief
+from penstock.private.gate import Secrets
 from penstock.private.mechanisms.base import Incremental, Mechanism
 from penstock.private.mechanisms.shares import PUBLISH
 from penstock.private.run import Run
@@ -61,11 +71,24 @@ _DROPPED: Final = 1e-16
 _MOST_CASES: Final = 50_000
 """More values of decision noise than this are not tried in one unit."""
 
+_MOST_ASKED: Final = 2
+"""More sparse-vector runs than this are not followed at once."""
+
+_SHIFTS: Final = (-1009, 3)
+"""Other threshold noise, with which an answer is tried too."""
+
+_SPREAD: Final = 16
+"""About how many other values of a noisy count are tried."""
+
 _MOST_TURNS: Final = 8
 """One distance decides little: publish or not. More decisions than this mean that its noise is seen in another way."""
 
+NOISY: Final = "noisy"
+"""The public array that holds a unit's counts with noise, before they are smoothed."""
+
 Numbers: TypeAlias = tuple[int, ...]
 Flags: TypeAlias = tuple[bool, ...]
+T = TypeVar("T")
 Interval: TypeAlias = tuple[float, float]
 
 
@@ -76,12 +99,36 @@ Interval: TypeAlias = tuple[float, float]
 class Shown:
     """What is seen of one unit: the release, which keys are fresh in it, and what a look into the memory saw.
 
-    `seen` is None if nobody looks in this unit, and empty if somebody does and finds no counter.
+    `seen` is None if nobody looks in this unit, and empty if somebody does and finds no counter. `public` is whatever else
+    the release shows, by name: divisors and layers that are not 1, and its public arrays.
     """
 
     values: Numbers
     fresh: Flags
     seen: Numbers | None = None
+    public: tuple[tuple[str, Numbers], ...] = ()
+
+    @classmethod
+    def of(cls, released: Released, seen: Numbers | None = None) -> Shown:
+        """What a release shows."""
+        values, repeated = tuple(released.value.tolist()), released.repeated
+        fresh = (not repeated,) * len(values) if isinstance(repeated, bool) else tuple((~repeated).tolist())
+        more = {name: tuple(array.tolist()) for name, array in released.public.items()}
+        if not isinstance(released.divisor, int) or released.divisor != 1:
+            more["divisor"] = tuple(np.broadcast_to(released.divisor, len(values)).tolist())
+        if not isinstance(released.layers, int):
+            more["layers"] = tuple(released.layers.tolist())
+        return cls(values, fresh, seen, tuple(sorted(more.items())))
+
+    @property
+    def smoothed(self) -> bool:
+        """Whether the counts before they were smoothed are shown too."""
+        return any(name == NOISY for name, _ in self.public)
+
+    @property
+    def numbers(self) -> Numbers:
+        """What publication noise is added to."""
+        return dict(self.public)[NOISY] if self.smoothed else self.values
 
 
 Output: TypeAlias = tuple[Shown, ...]
@@ -92,7 +139,7 @@ def output(values: Sequence[Sequence[int]], fresh: Sequence[bool], *, seen: tupl
     """An output from rows of values and whether each unit was published; `seen` is (unit, what a look saw in it).
 
     >>> output([[7], [7]], [True, False])[1]
-    Shown(values=(7,), fresh=(False,), seen=None)
+    Shown(values=(7,), fresh=(False,), seen=None, public=())
     """
     return tuple(
         Shown(
@@ -146,6 +193,11 @@ class ScriptedNoise:
 
     def thin(self, counts: IntArray, keep: Fraction, *, unit: int, label: str) -> IntArray:
         raise ConfigurationError("the exact audit knows discrete Laplace noise only, not thinning.")
+
+    def gaussian(self, variance: Fraction, size: int, *, unit: int, label: str) -> IntArray:
+        raise ConfigurationError(
+            "the exact audit knows discrete Laplace noise only: with Gaussian noise no single loss is bounded."
+        )
 
     def _give(self, label: str, rates: tuple[float, ...]) -> IntArray:
         request = Request(label, rates)
@@ -216,22 +268,51 @@ def _log_sum(logs: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a run stands between two units, all that it goes on from: the gate keeps nothing else (this is checked)."""
+    """Where a run stands between two units, all that it goes on from: the gate keeps nothing else (this is checked).
+
+    The threshold noise of open sparse-vector runs stands at 0 here: what is known of it are the `beliefs`.
+    """
 
     ledger: LedgerState
     state: Any
     last: Released | None
+    secrets: Secrets | None = None
+    beliefs: tuple[Belief, ...] = ()
 
     @classmethod
-    def of(cls, run: Run) -> _Place:
-        secrets = run._gate.save()
-        if secrets.pots or secrets.folds or secrets.runs:
-            raise ConfigurationError(f"{run.mechanism.name} keeps secrets between units: no exact audit covers that yet.")
-        return cls(run._ledger.save(), run._state, run.last)
+    def of(cls, run: Run, beliefs: tuple[Belief, ...] = ()) -> _Place:
+        kept = run._gate.save()
+        if not any(getattr(kept, each.name) for each in fields(kept)):
+            return cls(run._ledger.save(), run._state, run.last)
+        if any(getattr(kept, each.name) for each in fields(kept) if each.name not in ("pots", "folds", "runs")):
+            raise ConfigurationError(f"{run.mechanism.name} keeps secrets between units that no exact audit covers.")
+        secrets: Secrets = _copied(kept)
+        for each in secrets.runs.values():
+            each.noise.fill(0)
+        return cls(run._ledger.save(), run._state, run.last, secrets, beliefs)
 
     def key(self) -> object:
         """Equal keys: the same future."""
-        return _plain((self.ledger, self.state))
+        return _plain((self.ledger, self.state, self.secrets, self.beliefs))
+
+    def is_open(self, run: str, key: int) -> bool:
+        return self.secrets is not None and run in self.secrets.runs and bool(self.secrets.runs[run].open[key])
+
+
+def _copied(what: Any) -> Any:
+    """A copy of plain data, so that nothing that is done to it in place is done to the original."""
+    if isinstance(what, np.ndarray):
+        return what.copy()
+    if isinstance(what, dict):
+        return {key: _copied(value) for key, value in what.items()}
+    if isinstance(what, (list, tuple)):
+        return type(what)(_copied(each) for each in what)
+    if isinstance(what, Released) or not hasattr(what, "__dataclass_fields__"):
+        return what  # a release is read-only
+    new = copy.copy(what)
+    for name in what.__dataclass_fields__:
+        object.__setattr__(new, name, _copied(getattr(what, name)))
+    return new
 
 
 def _plain(what: Any) -> object:
@@ -268,13 +349,17 @@ class _Case:
     layers: tuple[Request, ...]
     parts: tuple[tuple[Request, Numbers], ...]
     measured: set[Request]
+    beliefs: tuple[Belief, ...]
+    tried: dict[object, tuple[Shown, _Place]] = field(default_factory=dict)
 
     def noise_for(self, target: Shown) -> tuple[dict[str, Numbers], float] | None:
         """The publication noise that makes this case show the target, and the logarithm of its chance; None if none does."""
         bare = self.bare
         if target.fresh != bare.fresh or (target.seen is None) != (bare.seen is None):
             return None
-        if any(now != then for now, then, new in zip(target.values, bare.values, bare.fresh, strict=True) if not new):
+        now, then = target.numbers, bare.numbers
+        moving = {key for _, keys in self.parts for key in keys}
+        if len(now) != len(then) or any(now[key] != then[key] for key in range(len(now)) if key not in moving):
             return None
         script: dict[str, Numbers] = {}
         if not bare.seen:
@@ -282,17 +367,17 @@ class _Case:
                 return None
             chance = 0.0
             for request, keys in self.parts:
-                script[request.label] = tuple(target.values[key] - bare.values[key] for key in keys)
+                script[request.label] = tuple(now[key] - then[key] for key in keys)
                 chance += _chance_of(request, len(self.layers) if len(self.parts) == 1 else 1, script[request.label])
             return script, chance
         if not target.seen:
             return None
         # The look has seen the counts on top of the first layer, so what is missing in the release is the second.
-        first = tuple(now - then for now, then in zip(target.seen, bare.seen, strict=True))
+        first = tuple(later - earlier for later, earlier in zip(target.seen, bare.seen, strict=True))
         script[self.layers[0].label] = first
         chance = _chance_of(self.layers[0], 1, first)
         if any(bare.fresh):
-            rest = tuple(now - then - part for now, then, part in zip(target.values, bare.values, first, strict=True))
+            rest = tuple(later - earlier - part for later, earlier, part in zip(now, then, first, strict=True))
             if len(self.layers) == 1:
                 return (script, chance) if not any(rest) else None
             script[self.layers[1].label] = rest
@@ -322,6 +407,7 @@ class _Side:
         self.look = look
         self.domain = Domain.of(int(self.stream.shape[1]))
         self._hint = 0
+        self._turned: dict[tuple[str, int], int] = {}
         self._in_parts = isinstance(mechanism, Incremental) and mechanism.in_parts
         if look is not None and isinstance(mechanism, Incremental) and mechanism.announced:
             raise ConfigurationError(f"{mechanism.name} as configured wants to be told of a look: no exact audit covers that.")
@@ -333,8 +419,8 @@ class _Side:
 
     # -- running the shipped code --
 
-    def attempt(self, place: _Place, unit: int, script: Mapping[str, Numbers]) -> _Trial:
-        """Run one unit from a place, with this noise."""
+    def attempt(self, place: _Place, unit: int, script: Mapping[str, Numbers], *, held: int = 0) -> _Trial:
+        """Run one unit from a place, with this noise; `held` is the threshold noise of the runs that are open."""
         counts = self.stream[unit - 1]
         seen: list[Numbers] = []
 
@@ -348,6 +434,11 @@ class _Side:
         run = self.mechanism.run(self.domain, noise=noise)
         run._ledger.load(place.ledger)
         run._state, run.last = place.state, place.last
+        if place.secrets is not None:  # folds, and states that have grown with them, are changed in place
+            secrets, run._state = _copied((place.secrets, place.state))
+            for each in secrets.runs.values():
+                each.noise[each.open] = held
+            run._gate.load(secrets, private=False)
         if looked and self._in_parts and self.look is not None:
             run.feed(self.look[1])
             look()
@@ -355,9 +446,7 @@ class _Side:
         released = run.step(counts)
         if looked and not seen:
             seen.append(())  # nothing was decided, so nothing was counted
-        values, repeated = tuple(released.value.tolist()), released.repeated
-        fresh = (not repeated,) * len(values) if isinstance(repeated, bool) else tuple((~repeated).tolist())
-        return _Trial(Shown(values, fresh, seen[0] if looked else None), tuple(noise.requests), run)
+        return _Trial(Shown.of(released, seen[0] if looked else None), tuple(noise.requests), run)
 
     # -- decisions --
 
@@ -370,11 +459,17 @@ class _Side:
                 asked.setdefault(request.label.partition(".")[0], []).append(request)
         if not asked:
             return (self._case(place, unit, bare, {}, 0.0, 0.0),)
-        numbers = sum(len(layers[0].rates) for layers in asked.values())
-        if not all(_alike(layers) for layers in asked.values()):
-            raise ConfigurationError(f"{self.mechanism.name} measures in a way that no exact audit covers.")
+        runs = bare.run._gate.save().runs.keys() & asked.keys()
         pools = list(asked.values())
-        cases = tuple((self._one_number if numbers == 1 else self._many_numbers)(place, unit, pools))
+        if runs:
+            if len(asked) > 1:
+                raise ConfigurationError(f"{self.mechanism.name} measures beside its questions: no exact audit covers that.")
+            cases = tuple(self._answered(place, unit, bare, *runs))
+        elif not all(_alike(layers) for layers in pools):
+            raise ConfigurationError(f"{self.mechanism.name} measures in a way that no exact audit covers.")
+        else:
+            numbers = sum(len(layers[0].rates) for layers in pools)
+            cases = tuple((self._one_number if numbers == 1 else self._many_numbers)(place, unit, pools))
         if any(case.measured != {request for layers in pools for request in layers} for case in cases):
             raise ConfigurationError(f"{self.mechanism.name} measures again after a decision: no exact audit covers that.")
         return cases
@@ -391,7 +486,7 @@ class _Side:
 
         points: list[int] = []
         if len(layers) == 1:
-            points = _turning_points(at, -_FAR, _FAR, self._hint)
+            points = self._turns(at, place, unit, layers[0], 0)
         else:  # |distance + noise| grows on either side of where it is 0
             standing = 0 if place.last is None else int(place.last.value.sum())
             middle = standing - int(self.stream[unit - 1].sum())
@@ -405,6 +500,23 @@ class _Side:
             lowest, highest = -math.inf if index == 0 else first, math.inf if index + 1 == len(starts) else last
             chance = _log_between(rate, len(layers), lowest, highest)
             yield self._case(place, unit, at(first), {label: (first,)}, chance, chance)
+
+    def _turns(self, at: Callable[[int], _Trial], place: _Place, unit: int, request: Request, index: int) -> list[int]:
+        """Where one of a request's numbers turns the decision: once, or on both sides of what the last release would need."""
+        if not at(-_FAR).same_path(at(_FAR)):
+            return _turning_points(at, -_FAR, _FAR, self._hint)
+        middle, counts = 0, self.stream[unit - 1]
+        if len(request.rates) == len(counts):
+            middle = -int(counts[index])
+            if place.last is not None and len(place.last.value) == len(counts):
+                middle += round(float(place.last.estimate[index]))
+        points = _turning_points(at, -_FAR, middle, middle) + _turning_points(at, middle, _FAR, middle)
+        reach = math.ceil(-math.log(_DROPPED) / request.rates[index])
+        for value in range(-reach, reach + 1, max(1, 2 * reach // _SPREAD)):
+            before = max((point for point in points if point <= value), default=-_FAR)
+            if not at(value).same_path(at(before)):
+                raise ConfigurationError(f"{self.mechanism.name} decides in a way that no exact audit covers.")
+        return points
 
     def _many_numbers(self, place: _Place, unit: int, pools: list[list[Request]]) -> Iterator[_Case]:
         boxes = self._boxes(place, unit, pools[0]) if len(pools) == 1 and len(pools[0]) == 1 else None
@@ -420,7 +532,7 @@ class _Side:
             def at(value: int, index: int = index) -> _Trial:
                 return self.attempt(place, unit, {request.label: (0,) * index + (value,) + (0,) * (size - index - 1)})
 
-            starts = [-_FAR, *_turning_points(lru_cache(maxsize=None)(at), -_FAR, _FAR, 0)]
+            starts = [-_FAR, *self._turns(cache(at), place, unit, request, index)]
             sides.append([(first, last - 1) for first, last in zip(starts, [*starts[1:], _FAR + 1], strict=True)])
         if math.prod(map(len, sides)) > _MOST_CASES:
             raise ConfigurationError("too many groups publish independently of each other for every combination to be tried.")
@@ -466,9 +578,44 @@ class _Side:
             low = _log_sum(chances)
             yield self._case(place, unit, trial, script, low, min(0.0, _log_sum([low, dropped])))
 
-    def _case(self, place: _Place, unit: int, trial: _Trial, script: Mapping[str, Numbers], low: float, high: float) -> _Case:
-        layers = tuple(request for request in trial.requests if request.publication)
+    def _answered(self, place: _Place, unit: int, bare: _Trial, run: str) -> Iterator[_Case]:
+        """The cases of a sparse-vector run that is asked once: every way to answer, its chance given the answers before."""
+        questions = _Questions(self, place, unit, bare, run)
+        keys, turns = questions.turns(self._turned)
+        before = questions.beliefs(keys)
+        others = [each for each in place.beliefs if each.run != run or each.key not in keys]
+        for answers in product(*((False,) if turn is None else (False, True) for turn in turns)):
+            near = tuple(_FAR if turn is None else turn if yes else turn - 1 for turn, yes in zip(turns, answers, strict=True))
+            far = tuple(_FAR if yes else -_FAR for yes in answers)
+            if not questions.alike(near, far) or not all(questions.alike(near, near, shift=shift) for shift in _SHIFTS):
+                raise ConfigurationError(f"{self.mechanism.name} answers in a way that no exact audit covers.")
+            low = high = 0.0
+            beliefs = others.copy()
+            for old, rate, turn, yes in zip(before, questions.rates, turns, answers, strict=True):
+                new = old if turn is None else old.after(Answer(rate, turn, yes))
+                if turn is not None:
+                    low += new.log_chance()[0] - old.log_chance()[1]
+                    high += new.log_chance()[1] - old.log_chance()[0]
+                beliefs.append(new)
+            yield self._case(place, unit, questions.at(near)[0], {questions.label: near}, low, high, tuple(beliefs))
+
+    def _case(
+        self,
+        place: _Place,
+        unit: int,
+        trial: _Trial,
+        script: Mapping[str, Numbers],
+        low: float,
+        high: float,
+        beliefs: tuple[Belief, ...] | None = None,
+    ) -> _Case:
+        layers = tuple(request for request in trial.requests if request.publication and request.rates)
         fresh = tuple(key for key, new in enumerate(trial.shown.fresh) if new)
+        if trial.shown.smoothed:
+            if trial.shown.seen is not None:
+                raise ConfigurationError(f"{self.mechanism.name} smooths what a look saw: no exact audit covers that.")
+            if layers and len(layers[0].rates) == len(trial.shown.numbers):
+                fresh = tuple(range(len(trial.shown.numbers)))
         parts: tuple[tuple[Request, Numbers], ...] = ()
         if fresh and layers and _alike(layers) and len(layers[0].rates) == len(fresh):
             parts = ((layers[0], fresh),)
@@ -482,7 +629,8 @@ class _Side:
                 _Place.of(other.run).key() != _Place.of(trial.run).key()
             ):
                 raise ConfigurationError(f"{self.mechanism.name} shows or remembers noise of a unit that it skips.")
-        return _Case(low, high, script, trial.shown, layers, parts, {each for each in trial.requests if not each.publication})
+        measured = {each for each in trial.requests if not each.publication}
+        return _Case(low, high, script, trial.shown, layers, parts, measured, place.beliefs if beliefs is None else beliefs)
 
     def _parts(
         self, place: _Place, unit: int, trial: _Trial, script: Mapping[str, Numbers], layers: Sequence[Request]
@@ -492,12 +640,18 @@ class _Side:
         for request in layers:
             steps = range(1, len(request.rates) + 1)
             moved = self.attempt(place, unit, {**script, request.label: tuple(steps)}).shown
-            by = {now - then: key for key, (now, then) in enumerate(zip(moved.values, trial.shown.values, strict=True))}
+            by = {now - then: key for key, (now, then) in enumerate(zip(moved.numbers, trial.shown.numbers, strict=True))}
             parts.append((request, tuple(by.get(step, -1) for step in steps)))
         keys = sorted(key for _, part in parts for key in part)
-        return tuple(parts) if keys == [key for key, new in enumerate(trial.shown.fresh) if new] else ()
+        wanted = [key for key, new in enumerate(trial.shown.fresh) if new or trial.shown.smoothed]
+        return tuple(parts) if keys == wanted else ()
 
     # -- going on --
+
+    def complete(self, place: _Place, unit: int, case: _Case, target: Shown) -> Shown:
+        """What this case shows when its counts are the target's: whatever else it shows may follow from them."""
+        fitting = case.noise_for(target) if target.public else None
+        return target if fitting is None else self._with_noise(place, unit, case, fitting[0])[0]
 
     def extend(self, branch: _Branch, cases: Sequence[_Case], unit: int, target: Shown) -> list[_Branch]:
         """The places after a unit that showed the target, each confirmed by running the unit with that noise."""
@@ -507,15 +661,113 @@ class _Side:
             if fitting is None:
                 continue
             noise, chance = fitting
-            trial = self.attempt(branch.place, unit, {**case.script, **noise})
-            if trial.shown != target:
-                raise ConfigurationError(f"{self.mechanism.name} does not add its noise to what it shows: nothing is claimed.")
-            place = _Place.of(trial.run)
+            shown, place = self._with_noise(branch.place, unit, case, noise)
+            if shown != target:
+                if shown.public and not target.public:
+                    raise ConfigurationError(
+                        f"{self.mechanism.name} shows more than values: an output has its public arrays too."
+                    )
+                if not target.public or shown.numbers != target.numbers:
+                    raise ConfigurationError(
+                        f"{self.mechanism.name} does not add its noise to what it shows: nothing is claimed."
+                    )
+                continue  # the noise that fits the counts shows something else beside them
             new = _Branch(place, branch.log_low + case.log_low + chance, branch.log_high + case.log_high + chance)
             key = place.key() if len(cases) > 2 else id(case)
             old = found.get(key)
             found[key] = new if old is None else _merged(old, new)
         return list(found.values())
+
+    def _with_noise(self, place: _Place, unit: int, case: _Case, noise: Mapping[str, Numbers]) -> tuple[Shown, _Place]:
+        """What a case shows with this publication noise, and where that leads. Remembered where several outputs share it."""
+        key = tuple(sorted(noise.items()))
+        known = case.tried.get(key)
+        if known is not None:
+            return known
+        trial = self.attempt(place, unit, {**case.script, **noise})
+        after = _Place.of(trial.run)
+        if after.secrets is not None and after.secrets.runs:
+            after = replace(after, beliefs=_still_open(after, case.beliefs))
+        if trial.shown.public:
+            case.tried[key] = trial.shown, after
+        return trial.shown, after
+
+
+class _Questions:
+    """A sparse-vector run in a unit in which it is asked: the unit run with question noise that we choose."""
+
+    def __init__(self, side: _Side, place: _Place, unit: int, bare: _Trial, run: str) -> None:
+        self.side, self.place, self.unit, self.run = side, place, unit, run
+        self.label, self._opening = f"{run}.question", f"{run}.threshold"
+        drawn = [request for request in bare.requests if not request.publication]
+        found = {request.label: request.rates for request in drawn}
+        self.rates, self._started = found.get(self.label, ()), found.get(self._opening, ())
+        if not found.keys() <= {self.label, self._opening} or len(found) < len(drawn):
+            self._refuse("asks twice in a unit")
+        if len(self.rates) > _MOST_ASKED:
+            self._refuse(f"asks about {len(self.rates)} keys, more than {_MOST_ASKED}")
+        self._tried: dict[tuple[Numbers, int], tuple[_Trial, _Place]] = {}
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise ConfigurationError(f"{self.side.mechanism.name} {what}: no exact audit covers that.")
+
+    def at(self, noise: Numbers, *, shift: int = 0) -> tuple[_Trial, _Place]:
+        """The unit with this question noise, and where it leads; `shift` is added to all of it and to the threshold noise."""
+        known = self._tried.get((noise, shift))
+        if known is None:
+            script = {self.label: tuple(each + shift for each in noise), self._opening: (shift,) * len(self._started)}
+            trial = self.side.attempt(self.place, self.unit, script, held=shift)
+            known = self._tried[noise, shift] = trial, _Place.of(trial.run)
+        return known
+
+    def alike(self, one: Numbers, two: Numbers, *, shift: int = 0) -> bool:
+        """Whether two kinds of question noise lead to the same release and state; `shift` is for the second."""
+        (first, here), (second, there) = self.at(one), self.at(two, shift=shift)
+        return first.same_path(second) and here.key() == there.key()
+
+    def turns(self, hints: dict[tuple[str, int], int]) -> tuple[list[int], list[int | None]]:
+        """The keys that are asked about, and the noise from which each is answered yes; None where nothing comes of it."""
+        size = len(self.rates)
+        nobody = (-_FAR,) * size
+        trial, after = self.at(nobody)
+        every = len(trial.run._gate.save().runs[self.run].open)
+        keys: list[int] = []
+        turns: list[int | None] = []
+        for index in range(size):
+
+            def only(value: int, index: int = index) -> Numbers:
+                return (*nobody[:index], value, *nobody[index + 1 :])
+
+            other = self.at(only(_FAR))[1]
+            closed = [key for key in range(every) if after.is_open(self.run, key) and not other.is_open(self.run, key)]
+            if size != every and len(closed) != 1:
+                self._refuse("asks about some keys and goes on with all")
+            keys.append(index if size == every else closed[0])
+            if self.alike(nobody, only(_FAR)):
+                turns.append(None)
+                continue
+            turn = _turn(only, self.alike, -_FAR, _FAR, hints.get((self.run, index), 0))
+            hints[self.run, index] = turn
+            turns.append(turn)
+        return keys, turns
+
+    def beliefs(self, keys: list[int]) -> list[Belief]:
+        """What was known of these keys' threshold noise before the question: nothing where a run begins with it."""
+        starting = keys if len(self._started) == len(keys) else [key for key in keys if not self.place.is_open(self.run, key)]
+        if len(starting) != len(self._started):
+            self._refuse("closes some runs and asks again")
+        known = {each.key: each for each in self.place.beliefs if each.run == self.run}
+        known |= {key: Belief(self.run, key, rate) for key, rate in zip(starting, self._started, strict=True)}
+        return [known[key] for key in keys]
+
+
+def _still_open(place: _Place, beliefs: tuple[Belief, ...]) -> tuple[Belief, ...]:
+    """What is believed about the runs that are still open there: about each of them, or something was overlooked."""
+    assert place.secrets is not None
+    found = tuple(each for each in beliefs if place.is_open(each.run, each.key))
+    if len(found) != sum(int(np.count_nonzero(each.open)) for each in place.secrets.runs.values()):
+        raise ConfigurationError("a sparse-vector run was opened in a way that no exact audit covers.")
+    return found
 
 
 def _alike(layers: Sequence[Request]) -> bool:
@@ -531,25 +783,30 @@ def _turning_points(at: Callable[[int], _Trial], low: int, high: int, hint: int)
     """Where a monotone decision changes between `low` and `high`: the first value of each later case."""
     points: list[int] = []
     while not at(low).same_path(at(high)):
-        last, first = low, high  # `last` is still as `low`, `first` is not any more
-        step, here = 1, min(max(hint, low + 1), high - 1)
-        while last < here < first:  # with growing steps away from where it is expected
-            if at(here).same_path(at(low)):
-                last, here = here, here + step
-            else:
-                first, here = here, here - step
-            step *= 2
-        while first - last > 1:
-            middle = (last + first) // 2
-            if at(middle).same_path(at(low)):
-                last = middle
-            else:
-                first = middle
-        points.append(first)
-        low = first
+        low = _turn(at, _Trial.same_path, low, high, hint)
+        points.append(low)
         if len(points) > _MOST_TURNS:
             raise ConfigurationError("noise that is not called a publication shows in the output: no exact audit covers that.")
     return points
+
+
+def _turn(at: Callable[[int], T], same: Callable[[T, T], bool], low: int, high: int, hint: int) -> int:
+    """The first value after `low` that is not as `low` is, if `high` is not."""
+    last, first = low, high  # `last` is still as `low`, `first` is not any more
+    step, here = 1, min(max(hint, low + 1), high - 1)
+    while last < here < first:  # with growing steps away from where it is expected
+        if same(at(here), at(low)):
+            last, here = here, here + step
+        else:
+            first, here = here, here - step
+        step *= 2
+    while first - last > 1:
+        middle = (last + first) // 2
+        if same(at(middle), at(low)):
+            last = middle
+        else:
+            first = middle
+    return first
 
 
 # -- one output --------------------------------------------------------------------------------------------------------
@@ -587,6 +844,8 @@ class _Follower:
 
     def promise(self, shown: Output, target: Shown) -> Interval:
         """What `log_likelihood` of the output with the target after it will be, without running that unit."""
+        if target.public:
+            return self.log_likelihood((*shown, target))
         logs: list[Interval] = []
         for branch, cases in zip(self.branches(shown), self.cases(shown), strict=True):
             for case in cases:
@@ -758,7 +1017,8 @@ class _Enumeration:
         unit = len(shown) + 1
         ways_left = [(branch, self.left.cases(branch.place, unit)) for branch in left]
         ways_right = [(branch, self.right.cases(branch.place, unit)) for branch in right]
-        for target in self._targets([*ways_left, *ways_right]):
+        targets = dict.fromkeys([*self._targets(self.left, ways_left, unit), *self._targets(self.right, ways_right, unit)])
+        for target in targets:
             after_left = [new for branch, cases in ways_left for new in self.left.extend(branch, cases, unit, target)]
             after_right = [new for branch, cases in ways_right for new in self.right.extend(branch, cases, unit, target)]
             if unit < self.units:
@@ -766,15 +1026,14 @@ class _Enumeration:
             else:
                 self._reached((*shown, target), after_left, after_right)
 
-    def _targets(self, ways: list[tuple[_Branch, tuple[_Case, ...]]]) -> Iterator[Shown]:
-        """What can be shown next, likely enough under one of the streams; each once."""
-        found: dict[Shown, None] = {}
+    def _targets(self, side: _Side, ways: list[tuple[_Branch, tuple[_Case, ...]]], unit: int) -> Iterator[Shown]:
+        """What can be shown next, likely enough under one of the streams."""
         for branch, cases in ways:
             for case in cases:
                 room = branch.log_high + case.log_high - self.log_tail
                 if room >= 0:
-                    found.update(dict.fromkeys(_shown(case, room)))
-        return iter(found)
+                    for target in _shown(case, room):
+                        yield side.complete(branch.place, unit, case, target)
 
     def _reached(self, shown: Output, left: Sequence[_Branch], right: Sequence[_Branch]) -> None:
         lows = [_log_sum([each.log_low for each in side]) for side in (left, right)]
@@ -810,14 +1069,23 @@ def _shown(case: _Case, room: float) -> Iterator[Shown]:
     for noise in _likely([*rates, *second], room):
         first, rest = noise[: len(rates)], noise[len(rates) :] or (0,) * len(rates)
         shown = _moved(bare, places, tuple(one + two for one, two in zip(first, rest, strict=True))) if places else bare
-        yield Shown(shown.values, shown.fresh, tuple(then + now for then, now in zip(bare.seen, first, strict=True)))
+        seen = tuple(then + now for then, now in zip(bare.seen, first, strict=True))
+        yield Shown(shown.values, shown.fresh, seen, shown.public)
 
 
 def _moved(bare: Shown, places: list[int], noise: Sequence[int]) -> Shown:
-    values = list(bare.values)
+    numbers = list(bare.numbers)
     for place, extra in zip(places, noise, strict=True):
-        values[place] += extra
-    return Shown(tuple(values), bare.fresh, bare.seen)
+        numbers[place] += extra
+    return _with_numbers(bare, tuple(numbers))
+
+
+def _with_numbers(bare: Shown, numbers: Numbers) -> Shown:
+    """The same with other counts; what follows from them by smoothing is not yet true."""
+    if not bare.smoothed:
+        return Shown(numbers, bare.fresh, bare.seen, bare.public)
+    public = tuple((name, numbers if name == NOISY else array) for name, array in bare.public)
+    return Shown(bare.values, bare.fresh, bare.seen, public)
 
 
 def _likely(laws: list[tuple[float, int]], room: float) -> Iterator[Numbers]:
@@ -903,8 +1171,17 @@ def _beam(
 
 def _candidates(one: _Follower, two: _Follower, shown: Output, offsets: list[int]) -> list[Shown]:
     """What may be shown next: for each decision, values at and beyond the counts of either stream, per key the same way."""
+    ways = [
+        (follower.side, branch.place, case)
+        for follower in (one, two)
+        for branch, cases in zip(follower.branches(shown), follower.cases(shown), strict=True)
+        for case in cases
+    ]
+    if any(case.bare.public for _, _, case in ways):
+        rows = _around([case.bare.numbers for _, _, case in ways], offsets)
+        return list(dict.fromkeys(each for way in ways for each in _completed(*way, len(shown) + 1, rows)))
     bares: dict[Flags, list[Shown]] = {}
-    for case in (case for side in (one, two) for cases in side.cases(shown) for case in cases):
+    for _, _, case in ways:
         bares.setdefault(case.bare.fresh, []).append(case.bare)
     found: dict[Shown, None] = {}
     for fresh, group in bares.items():
@@ -917,6 +1194,14 @@ def _candidates(one: _Follower, two: _Follower, shown: Output, offsets: list[int
             kept = tuple(now if new else then for now, then, new in zip(value, last, fresh, strict=True))
             found[Shown(kept, fresh, view)] = None
     return list(found)
+
+
+def _completed(side: _Side, place: _Place, case: _Case, unit: int, rows: list[Numbers]) -> Iterator[Shown]:
+    """What a case shows with these counts where it adds noise to them."""
+    moving = {key for _, keys in case.parts for key in keys}
+    for row in rows if moving else [case.bare.numbers]:
+        numbers = tuple(row[key] if key in moving else old for key, old in enumerate(case.bare.numbers))
+        yield side.complete(place, unit, case, _with_numbers(case.bare, numbers))
 
 
 def _around(rows: Sequence[Numbers], offsets: list[int]) -> list[Numbers]:
@@ -945,16 +1230,16 @@ def _variants(shown: Output, unit: int, keys: list[int], offsets: list[int]) -> 
     """The output with a unit's release moved in one of these keys, wherever it is repeated later, or with its look moved."""
     target = shown[unit]
     for offset, sign, key in product(offsets, (-1, 1), keys):
-        if offset and target.fresh[key]:
+        if offset and target.fresh[key] and not target.smoothed:
             changed, standing = list(shown), True
             for later in range(unit, len(shown)):
                 standing = standing and (later == unit or not shown[later].fresh[key])
                 if standing:
                     values = list(shown[later].values)
                     values[key] += sign * offset
-                    changed[later] = Shown(tuple(values), shown[later].fresh, shown[later].seen)
+                    changed[later] = replace(shown[later], values=tuple(values))
             yield tuple(changed)
         if offset and target.seen:
             seen = list(target.seen)
             seen[key] += sign * offset
-            yield (*shown[:unit], Shown(target.values, target.fresh, tuple(seen)), *shown[unit + 1 :])
+            yield (*shown[:unit], replace(target, seen=tuple(seen)), *shown[unit + 1 :])

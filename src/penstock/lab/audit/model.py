@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from penstock.core.arrays import BoolArray, IntArray
+from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
+from penstock.core.spread import Kind
+from penstock.core.weights import UNIT, Weights
 from penstock.private.mechanisms.base import Mechanism
 
 Maker: TypeAlias = Callable[..., Mechanism[Any]]
@@ -57,6 +60,15 @@ class Pair:
         look = None if self.look is None else Look(self.look.unit, self.look.right, self.look.left)
         return Pair(f"{self.name}, swapped", self.right, self.left, look)
 
+    def as_released(self, mechanism: Mechanism[Any]) -> Pair:
+        """The two streams in the numbers that the mechanism releases, if those are not the keys' own."""
+        domain = Domain.of(self.keys)
+        shown = mechanism.released(domain)
+        if shown is domain:
+            return self
+        left, right = (np.stack([shown.totals(counts) for counts in stream]) for stream in (self.left, self.right))
+        return Pair(self.name, left, right, self.look)
+
     def is_neighbouring(self, *, window: int, contribution: int) -> bool:
         """Whether one person with at most `contribution` events a unit, in at most `window` units in a row, explains it."""
         difference = self.left - self.right
@@ -69,11 +81,18 @@ class Pair:
 
 @dataclass(frozen=True)
 class Traces:
-    """What was seen of many runs: releases by run, unit and key, which of them are fresh, and what a look saw."""
+    """What was seen of many runs: releases by run, unit and key, which of them are fresh, and what a look saw.
+
+    `public` has what else was shown, by name: divisors that are not 1, and the public arrays. `kind` and `weights` say what a
+    release is, as in `Released`.
+    """
 
     values: IntArray | np.ndarray[Any, np.dtype[np.float64]]
     fresh: BoolArray
     seen: IntArray | None = None
+    public: Mapping[str, IntArray] = field(default_factory=dict)
+    kind: Kind = "sum"
+    weights: Weights = UNIT
 
     def __len__(self) -> int:
         return len(self.values)

@@ -15,7 +15,7 @@ from penstock.core.arrays import IntArray
 from penstock.lab.audit.engine import Verdict
 from penstock.lab.audit.model import Pair
 
-_TOKEN = re.compile(r"coarse\d|fine\d|[-=<>|≤≥LR?]")
+_TOKEN = re.compile(r"coarse\d|fine\d|[-=<>↓↑+|≤≥LR?]")
 _MOST_CELLS = 12
 """More cells than this of an event are not listed one by one."""
 
@@ -25,7 +25,7 @@ _MOST_CELLS = 12
 
 def sentence(verdict: Verdict) -> str:
     """The verdict in one line."""
-    claimed = number(float(verdict.claimed))
+    claimed = claim(verdict)
     low = at_least(verdict.lower_bound, above=float(verdict.claimed) if verdict.convicted else None)
     if verdict.convicted:
         how = "by exact computation" if verdict.method == "exact" else f"with confidence {percent(verdict.confidence)}"
@@ -33,6 +33,11 @@ def sentence(verdict: Verdict) -> str:
     if verdict.method == "exact" and verdict.exact is not None:
         return f"not convicted: the exact loss lies in {interval(verdict.exact)}, promised were {claimed}"
     return f"not convicted: the attack found ε ≥ {low}, promised were {claimed}"
+
+
+def claim(verdict: Verdict) -> str:
+    """What was promised: ε, and δ where there is one."""
+    return number(float(verdict.claimed)) + (f" (δ = {number(float(verdict.delta))})" if verdict.delta else "")
 
 
 def as_it_should_be(verdict: Verdict) -> bool:
@@ -156,6 +161,9 @@ def alphabet(verdict: Verdict) -> list[tuple[str, str]]:
         ("=", "freshly published, where the streams do not differ"),
         ("<", "freshly published, at or below the lower of the two counts"),
         (">", "freshly published, above the lower of the two counts"),
+        ("↓", "a freshly published sum of several units, at or below the lower of the two true sums"),
+        ("↑", "a freshly published sum of several units, above the lower of the two true sums"),
+        ("+", "something else that is shown has changed, such as where a group began"),
         ("|", "ends a unit; a place without a letter is not looked at"),
         ("≤", "a look saw at most the lower of the two counts in memory"),
         ("≥", "a look saw more than the lower of the two counts in memory"),
@@ -222,7 +230,7 @@ def _places(pair: Pair, *, everywhere: bool) -> list[tuple[str, int, int]]:
 def _letters(cell: str) -> list[str]:
     """The letters of a cell; a float's grain belongs to the letter before it."""
     letters: list[str] = []
-    for letter in _TOKEN.findall(cell.replace("|", "")):
+    for letter in _TOKEN.findall(cell.replace("|", "").replace("+", "")):
         if len(letter) > 1 and letters:
             letters[-1] += " " + letter
         else:
@@ -242,6 +250,8 @@ def _say(letter: str, key: int, lesser: int, sides: tuple[str, str]) -> str:
         "=": f"key {key} is fresh",
         "<": f"key {key} is fresh and at most {lesser:,}",
         ">": f"key {key} is fresh and above {lesser:,}",
+        "↓": f"key {key} is fresh and at most the lower of the two sums that it may be about",
+        "↑": f"key {key} is fresh and above the lower of the two sums that it may be about",
         "≤": f"of key {key} at most {lesser:,} was seen in memory",
         "≥": f"of key {key} more than {lesser:,} was seen in memory",
         "L": f"the release of key {key} is what was seen plus exactly what came later on the {sides[0]}",
@@ -275,7 +285,10 @@ def meaning(verdict: Verdict) -> str:
     """What follows, for somebody who has to decide."""
     claimed = number(float(verdict.claimed))
     factor = f"{math.exp(float(verdict.claimed)):.3g}"
-    promise = f"The promise is that no event is more than e^{claimed} ≈ {factor} times as likely on one stream as on the other."
+    less = f", once δ = {number(float(verdict.delta))} is taken from its probability" if verdict.delta else ""
+    promise = (
+        f"The promise is that no event is more than e^{claimed} ≈ {factor} times as likely on one stream as on the other{less}."
+    )
     if verdict.convicted:
         sure = (
             "This was computed from the probabilities of the noise, not estimated"
@@ -362,7 +375,7 @@ def _summary(at: int, verdict: Verdict) -> str:
     return (
         f'<tr><th scope="row"><a href="#audit-{at}">{escape(verdict.name)}</a>{_kind(verdict)}</th>'
         f"<td>{_mark(verdict)}</td><td>{at_least(verdict.lower_bound, above=above)}</td>"
-        f"<td>{number(float(verdict.claimed))}</td><td>{verdict.window}</td><td>{exact}</td>"
+        f"<td>{claim(verdict)}</td><td>{verdict.window}</td><td>{exact}</td>"
         f"<td>{verdict.seconds:.1f}</td></tr>"
     )
 

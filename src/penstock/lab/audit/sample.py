@@ -11,9 +11,11 @@ import numpy as np
 
 from penstock.core.arrays import IntArray
 from penstock.core.domain import Domain
+from penstock.core.released import Released
 from penstock.lab.audit.model import Look, Traces
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.noise.bits import KeyedBits
+from penstock.private.noise.gaussian import gaussian
 from penstock.private.noise.laplace import laplace
 from penstock.private.noise.thinning import thin
 from penstock.testing import intrude
@@ -45,6 +47,9 @@ class LabNoise:
     def thin(self, counts: IntArray, keep: Fraction, *, unit: int, label: str) -> IntArray:
         return thin(counts, keep, self._bits)
 
+    def gaussian(self, variance: Fraction, size: int, *, unit: int, label: str) -> IntArray:
+        return gaussian(variance, size, self._bits)
+
 
 def traces(mechanism: Mechanism[Any], stream: IntArray, runs: int, noise: LabNoise, *, look: Look | None = None) -> Traces:
     """What is seen of `runs` independent runs over the stream, units × keys. `look.left` is taken as its part.
@@ -55,9 +60,11 @@ def traces(mechanism: Mechanism[Any], stream: IntArray, runs: int, noise: LabNoi
     if mechanism.by_key and look is None:
         return _as_keys(mechanism, stream, runs, noise)
     domain = Domain.of(keys)
-    values: Any = np.zeros((runs, units, keys), np.int64)
-    fresh = np.zeros((runs, units, keys), np.bool_)
+    size = mechanism.released(domain).size
+    values: Any = np.zeros((runs, units, size), np.int64)
+    fresh = np.zeros((runs, units, size), np.bool_)
     seen = np.zeros((runs, keys), np.int64) if look else None
+    public: dict[str, IntArray] = {}
     for number in range(runs):
         run = mechanism.run(domain, noise=noise)
         for unit, counts in enumerate(stream, start=1):
@@ -70,7 +77,10 @@ def traces(mechanism: Mechanism[Any], stream: IntArray, runs: int, noise: LabNoi
                 values = values.astype(released.value.dtype)
             values[number, unit - 1] = released.value
             fresh[number, unit - 1] = np.logical_not(released.repeated)
-    return Traces(values, fresh, seen)
+            for name, array in _public(released).items():
+                rows = public.setdefault(name, np.zeros((runs, units, len(array)), np.int64))
+                rows[number, unit - 1] = array
+    return Traces(values, fresh, seen, public, released.kind, released.weights)
 
 
 def _as_keys(mechanism: Mechanism[Any], stream: IntArray, runs: int, noise: LabNoise) -> Traces:
@@ -79,4 +89,18 @@ def _as_keys(mechanism: Mechanism[Any], stream: IntArray, runs: int, noise: LabN
     released = [run.step(np.tile(counts, runs)) for counts in stream]
     values = np.stack([each.value.reshape(runs, keys) for each in released], axis=1)
     fresh = [np.broadcast_to(np.logical_not(each.repeated), runs * keys).reshape(runs, keys) for each in released]
-    return Traces(values, np.stack(fresh, axis=1))
+    public: dict[str, IntArray] = {}
+    for unit, each in enumerate(released):
+        for name, array in _public(each).items():
+            if len(array) == runs * keys:
+                rows = public.setdefault(name, np.zeros((runs, len(stream), keys), np.int64))
+                rows[:, unit] = array.reshape(runs, keys)
+    return Traces(values, np.stack(fresh, axis=1), None, public, released[-1].kind, released[-1].weights)
+
+
+def _public(released: Released) -> dict[str, IntArray]:
+    """What a release shows beside its values."""
+    shown = dict(released.public)
+    if not isinstance(released.divisor, int) or released.divisor != 1:
+        shown["divisor"] = np.broadcast_to(np.asarray(released.divisor, np.int64), released.value.shape)
+    return shown

@@ -35,6 +35,8 @@ class Subject:
     learn: bool = False
     exact: bool = False
     """Whether the loss is computed, not estimated: for flaws too small for sampling."""
+    delta: Fraction = Fraction(0)
+    """What may be added to e^ε times a probability, by the same claim."""
 
 
 def subject(name: str, *, epsilon: str = "2", window: int = 2, runs: int = 20_000) -> Subject:
@@ -78,7 +80,8 @@ def resolve(spec: str) -> Subject:
         window,
         tuple(pairs),
         runs,
-        learn=name not in MECHANISMS,
+        learn=name not in MECHANISMS or mechanism.guarantee.delta > 0,  # a line tells two Gaussians apart best
+        delta=mechanism.guarantee.delta,
     )
 
 

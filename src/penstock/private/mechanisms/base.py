@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from penstock.budget.grid import Budget, Grid
+from penstock.budget.grid import Budget, Grid, promised
 from penstock.core.domain import AnyDomain, Domain
 from penstock.core.exact import Exact
 from penstock.core.guarantee import Guarantee
@@ -68,8 +68,8 @@ class Mechanism(ABC, Generic[S]):
 
     @cached_property
     def total(self) -> Budget:
-        """The whole ε of a window."""
-        return self.grid.floor(self.guarantee.epsilon)
+        """The whole ε of a window (its ρ, where the promise has a δ)."""
+        return promised(self.guarantee)
 
     def intrusions(self) -> str:
         """What else the promise survives, in words: for pan-private mechanisms."""

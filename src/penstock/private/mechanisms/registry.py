@@ -10,10 +10,18 @@ from penstock.core.errors import ConfigurationError
 from penstock.private.mechanisms.ba import BudgetAbsorption
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.bd import BudgetDistribution
+from penstock.private.mechanisms.bs import BackwardSmoothing
+from penstock.private.mechanisms.eshp import WeightedHistogram
 from penstock.private.mechanisms.grouped import GroupedAbsorption, GroupedDistribution
+from penstock.private.mechanisms.hierarchical import HierarchicalPegasus, PrunedPegasus
+from penstock.private.mechanisms.kary import SignedBlocks
 from penstock.private.mechanisms.laplace import Laplace
 from penstock.private.mechanisms.pan import PanAbsorption, PanDistribution
+from penstock.private.mechanisms.pegasus import Pegasus
+from penstock.private.mechanisms.rg import RetroactiveGrouping
 from penstock.private.mechanisms.sample import Sample
+from penstock.private.mechanisms.sw_tree import WindowTree
+from penstock.private.mechanisms.toeplitz import CorrelatedGaussian
 from penstock.private.mechanisms.uniform import Uniform
 
 AnyMechanism = type[Mechanism[Any]]
@@ -30,6 +38,15 @@ MECHANISMS: dict[str, AnyMechanism] = {
         PanDistribution,
         PanAbsorption,
         Laplace,
+        BackwardSmoothing,
+        RetroactiveGrouping,
+        Pegasus,
+        HierarchicalPegasus,
+        PrunedPegasus,
+        WindowTree,
+        SignedBlocks,
+        CorrelatedGaussian,
+        WeightedHistogram,
     )
 }
 
@@ -80,7 +97,9 @@ def describe(cls: AnyMechanism) -> dict[str, Any]:
         "name": cls.name,
         "class": cls.__name__,
         "summary": cls.summary(),
-        "guarantee": "(epsilon, window), pure"
+        "guarantee": (
+            "(epsilon, delta, window), zCDP" if "delta" in {p["name"] for p in parameters} else "(epsilon, window), pure"
+        )
         + (", and pan-private" if "intrusion" in {p["name"] for p in parameters} else ""),
         "parameters": parameters,
         "paper": cls.paper,

@@ -16,6 +16,7 @@ from penstock.core.arrays import IntArray
 from penstock.core.errors import ConfigurationError, NoiseError
 from penstock.core.exact import exact, positive, whole
 from penstock.private.noise.bits import Bits, FreshBits, KeyedBits, SystemBits
+from penstock.private.noise.gaussian import check_variance, gaussian
 from penstock.private.noise.laplace import check_scale, laplace
 from penstock.private.noise.thinning import check_counts, thin
 
@@ -43,6 +44,10 @@ class Noise(Protocol):
 
     def thin(self, counts: IntArray, keep: Fraction, *, unit: int, label: str) -> IntArray:
         """Independent values of the binomials of `counts[i]` trials of probability `keep`."""
+        ...
+
+    def gaussian(self, variance: Fraction, size: int, *, unit: int, label: str) -> IntArray:
+        """`size` independent values, each the whole number next to a Gaussian of this variance."""
         ...
 
 
@@ -90,12 +95,22 @@ class _Source(ABC):
         self._check_home()
         return self._thin(counts, keep, unit, label)
 
+    def gaussian(self, variance: Fraction, size: int, *, unit: int, label: str) -> IntArray:
+        variance = positive(variance, name="variance")
+        check_variance(variance)
+        size = whole(size, name="size", least=0)
+        self._check_home()
+        return self._gaussian(variance, size, unit, label)
+
     @abstractmethod
     def _laplace(self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str, fresh: bool) -> IntArray:
         """sizes[0] values of scales[0], then sizes[1] of scales[1], and so on."""
 
     @abstractmethod
     def _thin(self, counts: IntArray, keep: Fraction, unit: int, label: str) -> IntArray: ...
+
+    @abstractmethod
+    def _gaussian(self, variance: Fraction, size: int, unit: int, label: str) -> IntArray: ...
 
     def _check_home(self) -> None:
         if self._home != (os.getpid(), _forks):
@@ -160,6 +175,10 @@ Write scale="0.1" or Fraction(1, 10).
         with self._lock:
             return thin(counts, keep, self._bits)
 
+    def _gaussian(self, variance: Fraction, size: int, unit: int, label: str) -> IntArray:
+        with self._lock:
+            return gaussian(variance, size, self._bits)
+
 
 @final
 class TestNoise(_Source):
@@ -187,6 +206,9 @@ class TestNoise(_Source):
 
     def _thin(self, counts: IntArray, keep: Fraction, unit: int, label: str) -> IntArray:
         return thin(counts, keep, self._stream("thin", unit, label))
+
+    def _gaussian(self, variance: Fraction, size: int, unit: int, label: str) -> IntArray:
+        return gaussian(variance, size, self._stream("gaussian", unit, label))
 
     def _stream(self, kind: str, unit: int, label: str) -> KeyedBits:
         return KeyedBits(hashlib.sha256(f"penstock test noise\0{kind}\0{self._seed}\0{unit}\0{label}".encode()).digest())
@@ -217,6 +239,9 @@ class NoNoise(_Source):
 
     def _thin(self, counts: IntArray, keep: Fraction, unit: int, label: str) -> IntArray:
         return np.array([count * keep.numerator // keep.denominator for count in counts.tolist()], np.int64)
+
+    def _gaussian(self, variance: Fraction, size: int, unit: int, label: str) -> IntArray:
+        return np.zeros(size, np.int64)
 
 
 def _in_turn(scales: Sequence[Fraction], sizes: Sequence[int], bits: Bits) -> IntArray:

@@ -1,0 +1,82 @@
+"""A web site publishes which topics are trending: recent mentions count more, old ones fade.
+
+    python examples/trending.py [--out out]
+
+A day of made-up mentions of 40 topics, a minute a unit; six of them burst. Each mention is worth 0.98 to the power of its age
+in minutes, for three hours. `eshp` puts noise on every minute first, so decay, sketch and ranking cost nothing more.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+import penstock as ps
+from penstock.lab import figures
+from penstock.released.queries import TopK, WeightedSum
+
+EPSILON, GAMMA, SPAN = "0.5", "0.98", 180
+TOPICS = [f"#topic{number:02}" for number in range(1, 41)]
+BURSTS = {3: 200, 11: 420, 17: 600, 23: 760, 31: 1000, 37: 1200}
+
+
+def mentions(minutes: int, seed: int = 3) -> np.ndarray:
+    """How often each topic is mentioned in each minute."""
+    rng = np.random.default_rng(seed)
+    now = np.arange(minutes)
+    rate = np.tile(rng.gamma(2.0, 1.0, len(TOPICS)), (minutes, 1))
+    for topic, start in BURSTS.items():
+        since = now - start
+        rate[:, topic] += np.where(since >= 0, 40 * (1 - np.exp(-since / 10)) * np.exp(-since / 60), 0)
+    return rng.poisson(rate)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("out"), help="the folder for the log and the figure (out)")
+    parser.add_argument("--minutes", type=int, default=1440, help="how long to publish (1440)")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    counts = mentions(given.minutes)
+
+    path = given.out / "trending.log"
+    path.unlink(missing_ok=True)
+    run = ps.WeightedHistogram(epsilon=EPSILON, gamma=GAMMA, span=SPAN).run(TOPICS)
+    log = ps.Log.of(run, path, name="trending topics")
+    hours = range(60, given.minutes + 1, 120)
+    print(run.guarantee.in_words(), end="\n\n")
+    print("minute  trending now" + " " * 34 + "truly")
+    weights = ps.Weights.decay(GAMMA, SPAN).sequence(SPAN)
+    truth = np.zeros(counts.shape)
+    for minute, unit in enumerate(counts, start=1):
+        log.append(run.step(unit))
+        recent = counts[max(minute - SPAN, 0) : minute][::-1]
+        truth[minute - 1] = weights[: len(recent)] @ recent
+        if minute in hours:
+            named = TopK(3, of=WeightedSum(ps.Weights.decay(GAMMA, SPAN))).answer(log).names[0]
+            best = [TOPICS[topic] for topic in np.argsort(-truth[minute - 1], kind="stable")[:3]]
+            print(f"{minute:>6}  {'  '.join(named):<44}  {'  '.join(best)}")
+    print(f"\n{_draw(log, truth, given.out / 'trending.png')}")
+    print(f"penstock query {path} --help")
+
+
+def _draw(log: ps.Log, truth: np.ndarray, path: Path) -> Path:
+    figure, axis = figures.new(width=10, height=4.0)
+    estimate = log.estimates()
+    hours = np.arange(1, len(truth) + 1) / 60
+    for topic in range(len(TOPICS)):
+        if topic not in BURSTS:
+            axis.plot(hours, estimate[:, topic], color=figures.FAINT, linewidth=0.7)
+    for colour, topic in zip(figures.COLOURS, BURSTS, strict=False):
+        axis.plot(hours, estimate[:, topic], color=colour, linewidth=1.4, label=TOPICS[topic])
+        axis.plot(hours, truth[:, topic], color=figures.TRUTH, linewidth=0.7)
+    axis.set_title("Decayed mentions: released in colour, true in black, 34 quiet topics in grey", fontsize=10)
+    axis.set_xlabel("hour")
+    axis.legend(fontsize=8, frameon=False, ncols=3)
+    return figures.save(figure, path)
+
+
+if __name__ == "__main__":
+    main()

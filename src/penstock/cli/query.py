@@ -1,0 +1,466 @@
+"""`penstock query`."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+
+import numpy as np
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from penstock.cli.options import Flag, Json, MaybeInt
+from penstock.core.errors import ConfigurationError
+from penstock.core.exact import exact, whole
+from penstock.core.weights import Weights
+from penstock.lab.chart import Chart, render
+from penstock.released.log import Log, LogFile
+from penstock.released.queries import (
+    Aggregate,
+    Alerts,
+    Answer,
+    Change,
+    Drop,
+    Everything,
+    Jump,
+    LowSignal,
+    Query,
+    Range,
+    Ranking,
+    Rectangle,
+    RollUp,
+    SlidingSum,
+    TopK,
+    UnitCounts,
+    WeightedSum,
+)
+from penstock.released.queries.aggregate import OverKeys
+from penstock.released.queries.answer import shown
+from penstock.released.queries.query import Numbers, key_places
+
+Question: TypeAlias = Literal["counts", "sum", "decay", "jump", "drop", "change", "low", "top"]
+
+SHOWN = 40
+"""How many rows a table has at most; --csv and --json have them all."""
+
+N = TypeVar("N", int, float)
+
+_ALERTS: dict[str, type[Jump] | type[LowSignal]] = {"jump": Jump, "drop": Drop, "change": Change, "low": LowSignal}
+
+
+def query(
+    log: Path,
+    question: Question | None = None,
+    *,
+    window: MaybeInt = None,
+    gamma: str | None = None,
+    power: str | None = None,
+    delta: float | None = None,
+    k: MaybeInt = None,
+    key: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    together: Flag = False,
+    range_: Annotated[tuple[str, str] | None, Parameter(name="--range")] = None,
+    rectangle: str | None = None,
+    grid: str | None = None,
+    roll_up: Flag = False,
+    depth: MaybeInt = None,
+    unit: MaybeInt = None,
+    last: MaybeInt = None,
+    everything: Annotated[bool, Parameter(name="--all", negative="")] = False,
+    hindsight: Flag = False,
+    confidence: str = "0.95",
+    as_json: Json = False,
+    as_csv: Annotated[bool, Parameter(name="--csv", negative="")] = False,
+    plot: Path | None = None,
+) -> None:
+    """Ask a release log. It is read only, may still be growing, and needs nothing private.
+
+    Without a question: what the log is, what it promises, and what it can answer.
+
+    For example:
+
+    * penstock query city.log
+
+    * penstock query city.log counts --key Harbour --last 24
+
+    * penstock query city.log sum --window 168 --all --plot out/week.html
+
+    * penstock query city.log decay --gamma 0.95 --window 100 --json
+
+    * penstock query city.log jump --window 3 --delta 200 --all
+
+    * penstock query city.log low --window 12 --delta 5 --last 48 --csv
+
+    * penstock query city.log top --k 5 --window 24
+
+    * penstock query campus.log sum --window 24 --roll-up --depth 0
+
+    * penstock query grid.log counts --rectangle 0,0:3,4
+
+    Parameters
+    ----------
+    log
+        The log's file.
+    question
+        counts: of a unit. sum: of the last --window units. decay: older units count less. jump, drop, change: by --delta or
+        more within --window units. low: fewer than --delta in --window units. top: the --k largest counts, or sums.
+    window
+        How many units.
+    gamma
+        decay: a unit is worth gamma to the power of its age.
+    power
+        decay: a unit is worth (1 + age) to the power of minus this.
+    delta
+        The threshold of an alert.
+    k
+        top: how many; 10 unless told.
+    key
+        Only this key; give it several times for several.
+    together
+        The sum of the chosen keys, or of all.
+    range_
+        The sum of all keys from one to another, in the log's order.
+    rectangle
+        The sum of all cells between two corners, x,y:x,y.
+    grid
+        The grid's rows and columns, such as 10x20, if the keys are not like x,y.
+    roll_up
+        Of every node of the hierarchy.
+    depth
+        With --roll-up: one level only, 0 for the roots.
+    unit
+        At this unit; the newest unless told.
+    last
+        At each of the newest so many units.
+    everything
+        At every unit that can be answered.
+    hindsight
+        Use also what became known after the unit asked for.
+    confidence
+        Of the intervals.
+    as_json
+        As JSON, for programs.
+    as_csv
+        As CSV, with all rows.
+    plot
+        Write a page with the answer over time to this file.
+    """
+    if question == "top" and plot is not None:
+        raise ConfigurationError("--plot shows numbers over time: ask for counts or sums and choose keys with --key.")
+    if as_json and as_csv:
+        raise ConfigurationError("either --json or --csv, not both.")
+    over = _Over(key, together, range_, rectangle, grid, roll_up, depth)
+    with closing(Log.open(log)) as opened:
+        if question is None:
+            _refuse(window=window, gamma=gamma, power=power, delta=delta, plot=plot, unit=unit, last=last)
+            _describe(opened, as_json=as_json)
+            return
+        asked = _query(
+            question, over, window=window, gamma=gamma, power=power, delta=delta, k=k, hindsight=hindsight, log=opened
+        )
+        units = _units(asked, opened, unit=unit, last=last, everything=everything or (plot is not None and unit == last))
+        answer = asked.answer(opened, units)
+        if not together and not isinstance(answer, Ranking):
+            answer = _only(answer, key, opened)
+        if plot is not None and not isinstance(answer, Ranking):
+            _plot(plot, answer, opened, confidence)
+        if as_json:
+            print(json.dumps(_as_dict(answer, confidence), indent=2, ensure_ascii=False, allow_nan=False))
+        elif as_csv:
+            _print_csv(answer.rows(confidence))
+        else:
+            _print_table(answer, confidence)
+            if plot is not None:
+                Console().print(Text(f"Open {plot}"), soft_wrap=True)
+
+
+# -- what is asked -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Over:
+    """Which keys, and how they are added up."""
+
+    key: tuple[str, ...]
+    together: bool
+    range: tuple[str, str] | None
+    rectangle: str | None
+    grid: str | None
+    roll_up: bool
+    depth: int | None
+
+    def of(self, inner: Numbers) -> Numbers:
+        ways = [self.together, self.range is not None, self.rectangle is not None, self.roll_up]
+        if sum(ways) > 1:
+            raise ConfigurationError("one of --together, --range, --rectangle and --roll-up, not several.")
+        if self.depth is not None and not self.roll_up:
+            raise ConfigurationError("--depth can only be used with --roll-up.")
+        if self.grid is not None and self.rectangle is None:
+            raise ConfigurationError("--grid can only be used with --rectangle.")
+        if self.together:
+            return Aggregate(self.key, of=inner) if self.key else Everything(of=inner)
+        if self.key and any(ways):
+            raise ConfigurationError("--key chooses keys to be shown or added up --together; here it has no meaning.")
+        if self.range is not None:
+            return Range(*self.range, of=inner)
+        if self.rectangle is not None:
+            first, last = _pairs(self.rectangle, ":", ",", "rectangle", "0,0:3,4")
+            shape = None if self.grid is None else _pair(self.grid, "x", "grid", "10x20")
+            return Rectangle(first, last, shape=shape, of=inner)
+        return RollUp(of=inner, depth=self.depth) if self.roll_up else inner
+
+    @property
+    def none(self) -> bool:
+        return not (self.together or self.range or self.rectangle or self.roll_up or self.grid or self.depth is not None)
+
+
+def _query(
+    question: Question,
+    over: _Over,
+    *,
+    window: int | None,
+    gamma: str | None,
+    power: str | None,
+    delta: float | None,
+    k: int | None,
+    hindsight: bool,
+    log: Log,
+) -> Query:
+    if question != "top":
+        _refuse(where=question, k=k)
+    if question != "decay":
+        _refuse(where=question, gamma=gamma, power=power)
+    if question in _ALERTS:
+        if not over.none:
+            raise ConfigurationError(f"{question} is asked of keys one by one: choose some with --key.")
+        width, bound = _needed(window, "window", question), _needed(delta, "delta", question)
+        return _ALERTS[question](width, bound, hindsight=hindsight)
+    _refuse(where=question, delta=delta)
+    if question == "decay":
+        if (gamma is None) == (power is None):
+            raise ConfigurationError("decay needs --gamma or --power.")
+        width = _needed(window, "window", question)
+        weights = Weights.power(power, width) if gamma is None else Weights.decay(gamma, width)  # type: ignore[arg-type]
+        return over.of(WeightedSum(weights, hindsight=hindsight))
+    if question == "sum":
+        return over.of(SlidingSum(_needed(window, "window", question), hindsight=hindsight))
+    if question == "top":
+        if over.key:
+            raise ConfigurationError("top ranks all keys: --key means nothing to it.")
+        ranked = over.of(UnitCounts() if window is None else SlidingSum(window, hindsight=hindsight))
+        most = len(ranked.groups(log)[1]) if isinstance(ranked, OverKeys) else log.domain.size
+        return TopK(min(10, most) if k is None else k, of=ranked)
+    _refuse(where=question, window=window)
+    if hindsight:
+        return over.of(SlidingSum(1, hindsight=True))
+    return over.of(UnitCounts())
+
+
+def _needed(value: N | None, name: str, question: str) -> N:
+    if value is None:
+        raise ConfigurationError(f"{question} needs --{name}.")
+    return value
+
+
+def _refuse(where: str = "", **options: object) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise ConfigurationError(f"--{name} means nothing {f'to {where}' if where else 'without a question'}.")
+
+
+def _pair(text: str, between: str, name: str, example: str) -> tuple[int, int]:
+    try:
+        first, last = (int(part) for part in text.split(between))
+    except ValueError:
+        raise ConfigurationError(f"--{name} must be like {example}, not {text!r}.") from None
+    return first, last
+
+
+def _pairs(text: str, outer: str, inner: str, name: str, example: str) -> tuple[tuple[int, int], tuple[int, int]]:
+    parts = text.split(outer)
+    if len(parts) != 2:
+        raise ConfigurationError(f"--{name} must be like {example}, not {text!r}.")
+    return _pair(parts[0], inner, name, example), _pair(parts[1], inner, name, example)
+
+
+def _units(asked: Query, log: Log, *, unit: int | None, last: int | None, everything: bool) -> int | range | None:
+    if (unit is not None) + (last is not None) + everything > 1:
+        raise ConfigurationError("one of --unit, --last and --all, not several.")
+    if everything and len(log):
+        return asked.units(log) or None
+    if last is not None:
+        whole(last, name="last", least=1)
+        can = asked.units(log)
+        return can[-last:] or None
+    return unit
+
+
+def _only(answer: Answer | Alerts, keys: tuple[str, ...], log: Log) -> Answer | Alerts:
+    if not keys:
+        return answer
+    chosen = [np.array([place]) for place in key_places(log, keys, name="--key")]
+    if isinstance(answer, Alerts):
+        return replace(answer, statistic=answer.statistic.among(chosen, keys))
+    return answer.among(chosen, keys)
+
+
+# -- what is shown -------------------------------------------------------------------------------------------------
+
+
+def _as_dict(answer: Answer | Alerts | Ranking, confidence: str) -> dict[str, Any]:
+    head: dict[str, Any] = {"query": answer.query, "confidence": confidence}
+    if isinstance(answer, Alerts):
+        head["threshold"] = answer.threshold
+    return {**head, "rows": list(answer.rows(confidence))}
+
+
+def _print_csv(rows: Iterator[dict[str, Any]]) -> None:
+    first = next(rows)
+    out = csv.DictWriter(sys.stdout, list(first), lineterminator="\n")
+    out.writeheader()
+    out.writerow(first)
+    out.writerows(rows)
+
+
+def _print_table(answer: Answer | Alerts | Ranking, confidence: str) -> None:
+    table = Table(title=answer.query, title_justify="left", title_style="bold", pad_edge=False)
+    for heading in ("unit", "name", "estimate", f"{_percent(confidence)} interval", "note"):
+        table.add_column(heading, justify="left" if heading in ("name", "note") else "right", overflow="fold")
+    rows = list(islice(answer.rows(confidence), SHOWN + 1))
+    for row in rows[:SHOWN]:
+        style = "bold yellow" if row.get("raised") else ""
+        name = f"{row['rank']}. {row['name']}" if "rank" in row else row["name"]
+        table.add_row(str(row["unit"]), Text(name), _number(row["estimate"]), _band(row), Text(_note(row)), style=style)
+    console = Console()
+    console.print(table)
+    if len(rows) > SHOWN:
+        size = answer.places.size if isinstance(answer, Ranking) else len(answer.units) * len(answer.names)
+        console.print(Text(f"… and {size - SHOWN:,} more: --csv and --json show all."))
+    console.print(Text(_caution(rows)), soft_wrap=True)
+
+
+def _number(value: float | None) -> str:
+    return "?" if value is None else shown(value)
+
+
+def _percent(confidence: str) -> str:
+    return f"{100 * float(exact(confidence, name='confidence')):.6g} %"
+
+
+def _band(row: dict[str, Any]) -> str:
+    if row["low"] is None:
+        return "not known"
+    return f"{shown(row['low'])} to {shown(row['high'])}"
+
+
+def _note(row: dict[str, Any]) -> str:
+    if "rank" in row:
+        if row["surely_larger_than_the_rest"]:
+            return "surely larger than the rest"
+        return "surely among them, its place is not sure" if row["surely_among_them"] else "may not belong here"
+    said = []
+    if "raised" in row:
+        doubt = "" if row["doubt"] is None else f", by noise alone at most {row['doubt']:.2g}"
+        said.append(f"ALERT{doubt}" if row["raised"] else "")
+    if row["unread"]:
+        said.append(f"{row['unread']} not read")
+    return "; ".join(part for part in said if part)
+
+
+def _caution(rows: list[dict[str, Any]]) -> str:
+    text = "Intervals speak of the noise in what was released"
+    if any(row.get("unread") for row in rows):
+        text += "; of counts that were not read, an earlier release stands, and how far they have moved is not known"
+    return f"{text}."
+
+
+def _describe(log: LogFile, *, as_json: bool) -> None:
+    candidates: dict[str, Query] = {
+        "counts": UnitCounts(),
+        "sum": SlidingSum(1),
+        "decay": WeightedSum(Weights.decay("0.9", 2)),
+        "jump, drop, change": Change(2, 1),
+        "low": LowSignal(1, 1),
+        "top": TopK(1),
+        "--roll-up": RollUp(),
+    }
+    weights = log[log.last].weights if len(log) else None
+    if weights is not None and weights.kind == "window":
+        candidates |= {
+            "sum": SlidingSum(weights.length),
+            "low": LowSignal(weights.length, 1),
+            "top": TopK(1, of=SlidingSum(weights.length)),
+        }
+    elif weights is not None and weights.kind in ("decay", "power"):
+        candidates["decay"] = WeightedSum(weights)
+    reasons = {name: one.why_not(log) for name, one in candidates.items()} if len(log) else {}
+    guarantee = log.guarantee
+    about: dict[str, Any] = {
+        "name": log.name,
+        "mechanism": log.mechanism,
+        "configuration": log.configuration,
+        "guarantee": "" if guarantee is None else str(guarantee),
+        "promise": "" if guarantee is None else guarantee.in_words(),
+        "private": log.private,
+        "keys": log.domain.size,
+        "first_unit": log.first if len(log) else None,
+        "last_unit": log.last if len(log) else None,
+        "numbers": weights.in_words() if weights is not None else None,
+        "answers": [name for name, reason in reasons.items() if not reason],
+        "cannot_answer": {name: reason for name, reason in reasons.items() if reason},
+    }
+    if as_json:
+        print(json.dumps(about, indent=2, ensure_ascii=False))
+        return
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    parameters = ", ".join(f"{name}={value}" for name, value in log.configuration.items())
+    keys = ", ".join(log.keys[:5]) + (", …" if log.domain.size > 5 else "")
+    units = f"{log.first} to {log.last}" if len(log) else "none yet"
+    lines = {
+        "log": f"{log.name or log.path.name}",
+        "mechanism": f"{log.mechanism} ({parameters})" if parameters else log.mechanism,
+        "guarantee": about["guarantee"],
+        "promise": about["promise"],
+        "keys": f"{log.domain.size:,}: {keys}",
+        "units": units,
+        "each number is": about["numbers"] or "",
+        "answers": ", ".join(about["answers"]),
+        "cannot answer": "; ".join(f"{name}: {reason}" for name, reason in about["cannot_answer"].items()),
+    }
+    if not about["private"]:
+        lines["promise"] = "NONE: made with a test's noise."
+    for name, text in lines.items():
+        if text:
+            table.add_row(name, Text(text))
+    Console().print(table)
+
+
+def _plot(page: Path, answer: Answer | Alerts, log: Log, confidence: str) -> None:
+    numbers = answer.statistic if isinstance(answer, Alerts) else answer
+    low, high = numbers.interval(confidence)
+    threshold = answer.threshold if isinstance(answer, Alerts) else None
+    chart = Chart(
+        title=f"{answer.query[:1].upper()}{answer.query[1:]}",
+        promise="" if log.guarantee is None else log.guarantee.in_words(),
+        confidence=_percent(confidence),
+        units=numbers.units,
+        names=numbers.names,
+        estimate=numbers.estimate,
+        low=low,
+        high=high,
+        raised=answer.raised if isinstance(answer, Alerts) else None,
+        threshold=threshold,
+    )
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(render(chart), encoding="utf-8")

@@ -1,0 +1,159 @@
+"""ESHP as published, flaw by flaw, and the negative survey that it is compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from penstock.budget.grid import Budget, Budgets
+from penstock.core.arrays import FloatArray, IntArray
+from penstock.core.domain import Domain
+from penstock.core.exact import Exact
+from penstock.core.private import Private, unseal
+from penstock.core.released import Released, Scale
+from penstock.core.sketch import AESketch
+from penstock.lab.audit.flawed.variant import Unchecked, Variant, stream
+from penstock.lab.audit.model import Pair
+from penstock.lab.competitors.randomised_response import answers, negative
+from penstock.private.gate import Gate
+from penstock.private.mechanisms.eshp import GRID
+from penstock.private.mechanisms.uniform import Nothing
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A sketch of counts without noise."""
+
+    sketch: AESketch
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseScale(Unchecked):
+    r"""Noise of scale :math:`\theta/\varepsilon_2` on every release of raw sums, as if θ were what an event changes in them.
+
+    An event changes w sums, by γ^age each: its loss is :math:`\varepsilon_2\sum_a\gamma^a/\theta=\varepsilon_2/\beta`. The test
+    for the noise of ε₁ is left out: with a sketch that is right it never says yes.
+    """
+
+    name = "eshp_noise_scale"
+    State = Raw
+    by_key = True
+
+    gamma: Exact = "0.5"
+    span: int = 5
+    beta: Exact = "0.1"
+
+    def start(self, domain: Domain) -> Raw:
+        return Raw(AESketch.start(domain.size, gamma=self.gamma, span=self.span, beta=self.beta))
+
+    @cached_property
+    def publish(self) -> Budget:
+        """ε₂ = 0.9 ε."""
+        return self.total * 9 // 10
+
+    def theta(self, sketch: AESketch) -> int:
+        return round(GRID * sketch.threshold)
+
+    def step(self, state: Raw, unit: Private, gate: Gate) -> tuple[Raw, Released]:
+        sketch = state.sketch.add(unseal(unit))
+        sums = np.rint(GRID * sketch.estimate).astype(np.int64)
+        return Raw(sketch), gate.laplace(Private(sums, sensitivity=self.theta(sketch)), epsilon=self.publish, label="publish")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RawClusters(NoiseScale):
+    """Clusters of keys formed from raw sums; each key gets its cluster's mean, and noise divided by the cluster's size.
+
+    With β = 1 the noise has the scale of all that an event changes over time, so without clusters it would be private. Which
+    keys make a cluster is decided by one event, for certain, and moves releases by more than their noise: the larger the
+    cluster, the surer, without bound.
+    """
+
+    name = "eshp_raw_clusters"
+    by_key = False
+
+    beta: Exact = "1"
+
+    def step(self, state: Raw, unit: Private, gate: Gate) -> tuple[Raw, Released]:
+        sketch = state.sketch.add(unseal(unit))
+        noise = sketch.threshold / float(self.publish.epsilon)
+        of = clusters(sketch.estimate, 2 * noise**2)
+        sizes = np.bincount(of)
+        means = np.rint(GRID * np.bincount(of, sketch.estimate) / sizes).astype(np.int64)[of]
+        each = Budgets(self.publish.quanta * sizes[of], self.publish.grid)
+        lent = Budget(8 * self.total.quanta, self.total.grid)  # what the ledger has; the noise below is the paper's
+        gate._ledger.spend(lent, "publish")
+        noisy = gate._noisy(means, Scale(self.theta(sketch) / each.grid.quantum, each.quanta), "publish", None)
+        return Raw(sketch), replace(noisy, value=noisy.value // GRID)
+
+
+def clusters(sums: FloatArray, variance: float) -> IntArray:
+    """Which cluster each key is in: in the order of their sums, a key joins the last one if that lowers the expected error."""
+    of = np.zeros(len(sums), np.int64)
+    number, members, error = -1, list[float](), 0.0
+    for key in np.argsort(sums, kind="stable").tolist():
+        joined = [*members, float(sums[key])]
+        grown = len(joined) * float(np.var(joined)) + variance / len(joined)
+        if members and grown <= error + variance:
+            members, error = joined, grown
+        else:
+            number, members, error = number + 1, joined[-1:], variance
+        of[key] = number
+    return of
+
+
+@dataclass(frozen=True, kw_only=True)
+class NegativeSurvey(Unchecked):
+    """Everybody names a key that is not theirs, and the answers are counted.
+
+    The number of answers is fixed: chance answers for those who are absent. An answer rules its key out for certain.
+    """
+
+    name = "negative_survey"
+    State = Nothing
+
+    respondents: int = 1
+
+    def start(self, domain: Domain) -> Nothing:
+        return Nothing()
+
+    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+        counts = unseal(unit)
+        keys = len(counts)
+        said = answers(counts, negative(keys), noise=gate._noise, unit=gate.unit)
+        absent = np.zeros(keys, np.int64)
+        absent[0] = self.respondents - counts.sum()
+        said = said + answers(absent, Fraction(1, keys), noise=gate._noise, unit=gate.unit)
+        return state, Released(gate.unit, said, Scale(Fraction(1)), self.guarantee, False)
+
+
+_HALF = Fraction(1, 2)
+
+ESHP_FLAWS: tuple[Variant, ...] = (
+    Variant(
+        "eshp_noise_scale",
+        lambda: NoiseScale(epsilon=1, window=1),
+        Fraction(1),
+        1,
+        (Pair("one event", stream([1]), stream([0])),),
+    ),
+    Variant(
+        "eshp_raw_clusters",
+        lambda: RawClusters(epsilon=_HALF, window=1, gamma="0.5", span=2),
+        _HALF,
+        1,
+        (Pair("one event takes a key out of its cluster", stream([0, 0, 0, 0, 6]), stream([0, 0, 0, 0, 5])),),
+        runs=2_000,
+    ),
+    Variant(
+        "negative_survey",
+        lambda: NegativeSurvey(epsilon=1, window=1),
+        Fraction(1),
+        1,
+        (Pair("one answer", stream([1, 0, 0]), stream([0, 0, 0])),),
+        runs=2_000,
+    ),
+)

@@ -1,0 +1,91 @@
+r"""What the answers of a sparse-vector run say about its threshold noise, for the exact audit.
+
+A run compares statistic + question noise with threshold + threshold noise, again and again with the same threshold noise ρ.
+The probability of its answers so far is a sum over ρ: :math:`\sum_\rho P(\rho)\prod_t P(\text{answer}_t\mid\rho)`, and an
+answer given ρ is a tail of discrete Laplace noise. Every factor is log-concave in ρ, and so is their product: what is left
+out beyond the two ends of a sum is at most a geometric series, and that much wider are the bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from penstock.core.arrays import FloatArray
+from penstock.core.errors import ConfigurationError
+
+_REACH: Final = 45.0
+"""How many scales of the threshold noise are summed beyond the last turning point: what is left has a share near e^−45."""
+
+_MOST_VALUES: Final = 20_000_000
+"""More values of threshold noise than this are not summed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer: yes means that question noise − threshold noise reached `turn`. `rate` is 1/scale of the question noise."""
+
+    rate: float
+    turn: int
+    yes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """The answers of one open run about one number; `rate` is 1/scale of its threshold noise.
+
+    >>> belief = Belief("watch", 0, 1.0)
+    >>> yes, no = (belief.after(Answer(0.5, 3, each)).log_chance()[0] for each in (True, False))
+    >>> round(math.exp(yes) + math.exp(no), 12)
+    1.0
+    """
+
+    run: str
+    key: int
+    rate: float
+    answers: tuple[Answer, ...] = ()
+
+    def after(self, answer: Answer) -> Belief:
+        """With one more answer."""
+        return Belief(self.run, self.key, self.rate, (*self.answers, answer))
+
+    def log_chance(self) -> tuple[float, float]:
+        """The logarithm of the probability of all its answers, between two bounds."""
+        return _log_chance(self.rate, self.answers)
+
+
+@lru_cache(maxsize=4096)
+def _log_chance(rate: float, answers: tuple[Answer, ...]) -> tuple[float, float]:
+    if not answers:
+        return 0.0, 0.0
+    turns = [-answer.turn for answer in answers]
+    reach = math.ceil(_REACH / rate) + 2
+    first, last = min(0, *turns) - reach, max(0, *turns) + reach
+    if last - first > _MOST_VALUES:
+        raise ConfigurationError("a threshold's noise has too many values to be summed: raise epsilon, or use smaller counts.")
+    noise = np.arange(first, last + 1, dtype=np.float64)
+    logs = math.log(math.tanh(rate / 2)) - rate * np.abs(noise)
+    for answer in answers:
+        logs += _log_reached(answer.rate, noise + answer.turn if answer.yes else 1 - noise - answer.turn)
+    most = float(logs.max())
+    total = float(np.exp(logs - most).sum())
+    left_out = _beyond(logs[0] - most, logs[1] - most) + _beyond(logs[-1] - most, logs[-2] - most)
+    return most + math.log(total), most + math.log(total + left_out)
+
+
+def _log_reached(rate: float, least: FloatArray) -> FloatArray:
+    """ln P(noise ≥ least), for whole numbers `least`."""
+    q = math.exp(-rate)
+    far = np.maximum(least, 1 - least)  # P(noise ≥ n) = 1 − P(noise ≥ 1 − n)
+    tail = -rate * far - math.log1p(q)
+    return np.where(least >= 1, tail, np.log1p(-np.exp(tail)))
+
+
+def _beyond(end: float, before: float) -> float:
+    """At most the sum of all terms after the one at the end, from the logarithms of that one and of the one before it."""
+    ratio = math.exp(end - before)
+    return math.exp(end) * ratio / (1 - ratio) if ratio < 1 else math.inf

@@ -1,0 +1,88 @@
+"""`bs`: the mean of the last noisy counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from penstock.budget.grid import Budget
+from penstock.core.arrays import IntArray
+from penstock.core.domain import Domain
+from penstock.core.errors import ConfigurationError
+from penstock.core.exact import whole
+from penstock.core.private import Private
+from penstock.core.released import Released
+from penstock.private.gate import Gate
+from penstock.private.mechanisms.base import Mechanism
+
+MOST = 4096
+"""The most units that a mean is taken over: sums of so many noisy counts stay inside int64."""
+
+
+@dataclass(frozen=True)
+class Recent:
+    """The last noisy counts, the oldest first, and their sum: all released."""
+
+    noisy: tuple[IntArray, ...]
+    total: IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackwardSmoothing(Mechanism[Recent]):
+    r"""Publish the mean of the last few noisy counts.
+
+    Every unit's counts get discrete Laplace noise of scale :math:`1/\varepsilon`, and the release of unit t is the mean of the
+    noisy counts of units :math:`t-k+1` to t, of fewer at the beginning; k is `over`. The noise of a mean has a variance k times
+    smaller; in exchange a change is seen in full only after k units. `public["noisy"]` has the unit's own noisy counts.
+
+    Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window. Proof: docs/proofs/bs.md.
+    Kept between units: the last k noisy counts and their sum. No raw data.
+
+    >>> BackwardSmoothing(epsilon="0.1", over=4).guarantee
+    Guarantee(epsilon=1/10, window=1)
+    >>> run = BackwardSmoothing(epsilon=1, over=3).run(["north", "south"])
+    >>> [run.step([7, 0]).divisor for _ in range(5)]
+    [1, 2, 3, 3, 3]
+
+    References
+    ----------
+    Chen, Machanavajjhala, Hay and Miklau, CCS 2017, section 6.1, where it is a competitor.
+    Departures: before unit k, the mean of all units so far.
+    """
+
+    name = "bs"
+    paper = "Chen et al., CCS 2017, section 6.1"
+    proof = "bs.md"
+    family = "event"
+    State = Recent
+    by_key = True
+
+    window: int = 1
+    over: int = 8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "over", whole(self.over, name="over", least=1))
+        if self.over > MOST:
+            raise ConfigurationError(f"over must be at most {MOST}, not {self.over}.")
+
+    @cached_property
+    def share(self) -> Budget:
+        """What every unit spends."""
+        return self.total // self.window
+
+    def start(self, domain: Domain) -> Recent:
+        return Recent((), np.zeros(domain.size, np.int64))
+
+    def step(self, state: Recent, unit: Private, gate: Gate) -> tuple[Recent, Released]:
+        fresh = gate.laplace(unit, epsilon=self.share, label="publish")
+        noisy = fresh.value
+        total, recent = state.total + noisy, (*state.noisy, noisy)
+        if len(recent) > self.over:
+            total -= recent[0]
+            recent = recent[1:]
+        units = len(recent)
+        smooth = replace(fresh, value=total, divisor=units, layers=units, public={"noisy": noisy})
+        return Recent(recent, total), smooth

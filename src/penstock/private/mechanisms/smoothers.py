@@ -1,0 +1,198 @@
+"""What a group's noisy counts say about its newest unit: their mean, their median, or the newest shrunk towards the mean.
+
+A smoother sees noisy counts only, so it costs nothing. It is given one more for some keys, may be told that a group begins,
+and does not get slower as groups get longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from penstock.core.arrays import BoolArray, IntArray
+from penstock.core.spread import Kind
+from penstock.private.mechanisms.multisets import Multisets
+
+Smoother: TypeAlias = Literal["median", "mean", "james_stein"]
+
+SHRUNK = 256
+"""Shrunk counts are rounded to parts of 1/256."""
+
+YOUNG = 16
+"""Up to this many noisy counts a group is kept as a sorted list, then as a table."""
+
+NARROWEST, WIDEST = 64, 2048
+"""A table has a place for 16 noise scales of neighbouring values, within these limits."""
+
+_NOTHING = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Means:
+    """The number of noisy counts of each key's group, their sum, and the newest of them."""
+
+    kind: ClassVar[Kind] = "sum"
+
+    length: IntArray
+    total: IntArray
+    newest: IntArray
+
+    def add(self, noisy: IntArray, *, fresh: BoolArray, where: BoolArray) -> Means:
+        """Begin groups where `fresh`, and add a noisy count `where` there is one."""
+        length = np.where(fresh, 0, self.length) + where
+        total = np.where(fresh, 0, self.total) + np.where(where, noisy, 0)
+        return replace(self, length=length, total=total, newest=np.where(where, noisy, np.where(fresh, 0, self.newest)))
+
+    def smoothed(self) -> tuple[IntArray, int | IntArray]:
+        """The mean of each group, as value and divisor."""
+        return self.total, np.maximum(self.length, 1)
+
+
+@dataclass(frozen=True)
+class Shrinking(Means):
+    """As `Means`, for James-Stein's estimate."""
+
+    kind: ClassVar[Kind] = "shrunk"
+
+    def smoothed(self) -> tuple[IntArray, int | IntArray]:
+        """(newest - mean)/n + mean, rounded down to a grid of 1/256."""
+        n = np.maximum(self.length, 1)
+        mean, rest = np.divmod(self.total, n)
+        whole, part = np.divmod(self.newest - mean, n)
+        return SHRUNK * (mean + whole) + SHRUNK * (part * n + rest * (n - 1)) // (n * n), SHRUNK
+
+
+@dataclass(frozen=True)
+class Medians:
+    """The noisy counts of each key's group: sorted while they are few, then in tables, with the lower median and its rank.
+
+    The tables are changed in place: what `add` is called on is used up if it has groups of more than 16.
+    """
+
+    kind: ClassVar[Kind] = "median"
+
+    length: IntArray
+    young: IntArray
+    tables: Multisets
+    middle: IntArray
+    below: IntArray
+    upper: IntArray
+
+    def add(self, noisy: IntArray, *, fresh: BoolArray, where: BoolArray) -> Medians:
+        """Begin groups where `fresh`, and add a noisy count `where` there is one."""
+        tables = self.tables
+        ended = np.flatnonzero(fresh & (self.length > YOUNG))
+        if len(ended):
+            tables.clear(ended)
+        length = np.where(fresh, 0, self.length) + where
+        middle, below, upper = self.middle.copy(), self.below.copy(), self.upper.copy()
+        many = length > YOUNG
+        grown = np.flatnonzero(many & (length == YOUNG + 1) & where)
+        if len(grown):  # the list is full: what it holds goes into a table first
+            half = YOUNG // 2 - 1
+            middle[grown] = self.young[half, grown]
+            below[grown] = (self.young[:, grown] < middle[grown]).sum(axis=0)
+            tables.place(grown, middle[grown])
+            tables.add(np.tile(grown, YOUNG), self.young[:, grown].ravel())
+        young = self.young
+        few = np.flatnonzero(~many)
+        if len(few):
+            young = _insert(young, few, np.where(where, noisy, _NOTHING), fresh, length)
+            some = few[length[few] > 0]
+            middle[some] = young[(length[some] - 1) // 2, some]
+            upper[some] = young[length[some] // 2, some]
+        added = np.flatnonzero(many & where)
+        if len(added):
+            tables.add(added, noisy[added])
+            _move(tables, added, noisy[added], length, middle, below, upper)
+        return replace(self, length=length, young=young, middle=middle, below=below, upper=upper)
+
+    def smoothed(self) -> tuple[IntArray, int | IntArray]:
+        """The median of each group, as value and divisor 2."""
+        return np.where(self.length > 0, self.middle + self.upper, 0), 2
+
+
+def _insert(young: IntArray, keys: IntArray, noisy: IntArray, fresh: BoolArray, length: IntArray) -> IntArray:
+    """Sorted lists (one a column) with one more number for these keys, or the largest integer where there is none."""
+    result = young.copy()
+    result[:, fresh] = _NOTHING
+    longest = max(int(length[keys].max()), 1)
+    if 4 * len(keys) > young.shape[1]:  # then all of them are faster; those of other keys are not used again
+        result[:longest] = _merge(result[:longest], noisy)
+    else:
+        result[:longest, keys] = _merge(result[:longest, keys], noisy[keys])
+    return result
+
+
+def _merge(lists: IntArray, numbers: IntArray) -> IntArray:
+    merged = np.minimum(lists, numbers)
+    np.maximum(merged[1:], lists[:-1], out=merged[1:])
+    return merged
+
+
+def _move(
+    tables: Multisets, keys: IntArray, noisy: IntArray, length: IntArray, middle: IntArray, below: IntArray, upper: IntArray
+) -> None:
+    """Bring the lower and upper medians of these keys up to date, in place, after one more number."""
+    n = length[keys]
+    low = middle[keys]
+    under = below[keys] + (noisy < low)
+    rank = (n - 1) // 2
+    lost = ~tables.covers(keys, low)
+    here = np.where(lost, 0, tables.at(keys, np.where(lost, tables.base[keys], low)))
+    up = np.flatnonzero(~lost & (rank >= under + here))
+    if len(up):
+        following, found = tables.next(keys[up], low[up], 1)
+        lost[up[~found]] = True
+        under[up] += here[up]
+        low[up] = following
+        there = up[found]
+        here[there] = tables.at(keys[there], low[there])
+    down = np.flatnonzero(~lost & (rank < under))
+    if len(down):
+        following, found = tables.next(keys[down], low[down], -1)
+        lost[down[~found]] = True
+        low[down] = following
+        there = down[found]
+        here[there] = tables.at(keys[there], low[there])
+        under[there] -= here[there]
+    high = low.copy()
+    beside = np.flatnonzero(~lost & (n // 2 >= under + here))
+    if len(beside):
+        following, found = tables.next(keys[beside], low[beside], 1)
+        lost[beside[~found]] = True
+        high[beside] = following
+    for place in np.flatnonzero(lost).tolist():
+        low[place], high[place], under[place] = _look_again(tables, keys[place : place + 1])
+    middle[keys], below[keys], upper[keys] = low, under, high
+
+
+def _look_again(tables: Multisets, key: IntArray) -> tuple[int, int, int]:
+    """The lower and upper median of one key and how many numbers are below, from all of them; its table is laid anew."""
+    row = tables.counts[key[0]]
+    full = np.flatnonzero(row)
+    _, listed = tables.listed(key)
+    values = np.sort(np.concatenate([np.repeat(tables.base[key[0]] + full, row[full]), listed]))
+    low, high = int(values[(len(values) - 1) // 2]), int(values[len(values) // 2])
+    tables.clear(key)
+    tables.lay(key, values, low)
+    return low, high, int(np.searchsorted(values, low))
+
+
+SMOOTHERS: Mapping[Smoother, type[Means] | type[Medians]] = {"median": Medians, "mean": Means, "james_stein": Shrinking}
+
+
+def start(smoother: Smoother, size: int, *, scale: int) -> Means | Medians:
+    """No groups yet. `scale` is that of the noise, roughly; only speed depends on it."""
+
+    def zeros() -> IntArray:
+        return np.zeros(size, np.int64)
+
+    if smoother != "median":
+        return (Shrinking if smoother == "james_stein" else Means)(length=zeros(), total=zeros(), newest=zeros())
+    width = min(max(1 << (16 * max(scale, 1) - 1).bit_length(), NARROWEST), WIDEST)
+    young = np.full((YOUNG, size), _NOTHING, np.int64)
+    return Medians(zeros(), young, Multisets.empty(size, width), zeros(), zeros(), zeros())

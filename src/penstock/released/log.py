@@ -1,0 +1,525 @@
+"""The release log: what was published of one stream, unit after unit, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol, Self
+from urllib.parse import quote
+
+import msgspec
+import numpy as np
+
+from penstock.core.arrays import FloatArray, IntArray
+from penstock.core.domain import AnyDomain, Domain
+from penstock.core.errors import ConfigurationError, InputError, StateError
+from penstock.core.guarantee import Guarantee
+from penstock.core.hierarchy import SEPARATOR, Hierarchy, Nodes
+from penstock.core.released import Released, Scale
+from penstock.core.weights import Weights
+
+FORMAT = "penstock log"
+VERSION = 1
+"""The version of the file format. A reader takes its own version only."""
+
+CACHED = 4_000_000
+"""About how many numbers of a file's releases are kept in memory."""
+
+
+class Publishing(Protocol):
+    """What a log needs to know of a run: nothing private."""
+
+    @property
+    def mechanism(self) -> Any: ...
+    @property
+    def released(self) -> Domain: ...
+    @property
+    def guarantee(self) -> Guarantee: ...
+    @property
+    def last(self) -> Released | None: ...
+
+
+class Log:
+    """The releases of one stream, in memory: appended one after the other, never changed.
+
+    `log[unit]` is what was released of a unit; `len`, iteration and `log.units` are as one would think. `configuration` holds
+    the mechanism's public parameters as text.
+
+    >>> from penstock import Laplace
+    >>> run = Laplace(epsilon="1").run(["north", "south"])
+    >>> log = Log.of(run)
+    >>> for counts in ([7, 0], [8, 1]):
+    ...     log.append(run.step(counts))
+    >>> log
+    <Log of laplace over 2 keys, Guarantee(epsilon=1, window=1), units 1..2>
+    >>> log.append(run.last)  # a unit may come again, if nothing in it has changed
+    >>> log.append(run.step([9, 1])), log.units
+    (None, range(1, 4))
+    """
+
+    def __init__(
+        self,
+        domain: AnyDomain,
+        *,
+        guarantee: Guarantee | None = None,
+        mechanism: str = "",
+        configuration: Mapping[str, object] | None = None,
+        name: str = "",
+    ) -> None:
+        self.domain = Domain.of(domain)
+        self.guarantee = guarantee
+        self.mechanism = mechanism
+        self.configuration = {key: str(value) for key, value in (configuration or {}).items()}
+        self.name = name
+        self._releases: list[Released] = []
+
+    # -- making one ----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def of(cls, run: Publishing, path: str | os.PathLike[str] | None = None, *, name: str = "") -> Log:
+        """A log for what this run releases, in memory or in a file. A file goes on where it stands.
+
+        If the run was kept and its last release did not reach the log before a crash, it is appended now.
+        """
+        about: dict[str, Any] = {
+            "guarantee": run.guarantee,
+            "mechanism": run.mechanism.name,
+            "configuration": run.mechanism.configuration(),
+            "name": name,
+        }
+        log = Log(run.released, **about) if path is None else LogFile(path, run.released, **about)
+        last = run.last
+        try:
+            if len(log) and (last is None or last.unit < log.last):
+                raise StateError(
+                    f"the log has units up to {log.last}, the run stands at {last.unit if last else 0}: going on would release "
+                    "units again with fresh noise. Restore the run's newest state."
+                )
+            if last is not None:
+                log.append(last)
+        except BaseException:
+            log.close()
+            raise
+        return log
+
+    @staticmethod
+    def open(path: str | os.PathLike[str]) -> LogFile:
+        """A log file, for reading only; also while somebody else appends to it."""
+        return LogFile(path)
+
+    # -- what it holds -------------------------------------------------------------------------------------------
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What each number is of, in the order of the releases."""
+        return self.domain.keys
+
+    @cached_property
+    def hierarchy(self) -> Hierarchy | None:
+        """The hierarchy, if the keys are in one or are its nodes."""
+        if isinstance(self.domain, Nodes):
+            return self.domain.tree
+        return self.domain if isinstance(self.domain, Hierarchy) else None
+
+    @cached_property
+    def parents(self) -> IntArray | None:
+        """Each node's parent, −1 at a root, if the numbers are of the nodes of a hierarchy."""
+        return self.domain.tree.parents if isinstance(self.domain, Nodes) else None
+
+    @property
+    def private(self) -> bool:
+        """Whether everything in it was made with real noise."""
+        return all(release.private for release in self)
+
+    @property
+    def first(self) -> int:
+        """The first unit; 1 if there is none yet."""
+        return self._bounds()[0]
+
+    @property
+    def last(self) -> int:
+        """The newest unit; below `first` if there is none yet."""
+        return self._bounds()[1]
+
+    @property
+    def units(self) -> range:
+        """All units so far."""
+        first, last = self._bounds()
+        return range(first, last + 1)
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def __iter__(self) -> Iterator[Released]:
+        return self.between(*self._bounds())
+
+    def __getitem__(self, unit: int) -> Released:
+        if unit not in self.units:
+            raise InputError(f"unit {unit} is not in this log: {self._extent()}.")
+        return next(self.between(unit, unit))
+
+    def __repr__(self) -> str:
+        what = f"{self.mechanism or 'releases'} over {self.domain.size} keys"
+        return f"<{type(self).__name__} of {what}, {self.guarantee}, {self._extent()}>"
+
+    def between(self, first: int, last: int) -> Iterator[Released]:
+        """The releases of these units, one after the other; never more than one is held here."""
+        here = self.units
+        if first <= last and (first not in here or last not in here):
+            raise InputError(f"units {first}..{last} are not all in this log: {self._extent()}.")
+        return self._read(first, last)
+
+    def estimates(self, first: int | None = None, last: int | None = None) -> FloatArray:
+        """What was released of these units (all, unless told otherwise), one row a unit."""
+        start, end = self._bounds()
+        start, end = start if first is None else first, end if last is None else last
+        out = np.empty((max(end - start + 1, 0), self.domain.size))
+        for row, release in zip(out, self.between(start, end), strict=True):
+            row[:] = release.estimate
+        return out
+
+    def append(self, release: Released) -> None:
+        """Add the next unit. A unit that is there already is left alone if it is the same, and refused if not."""
+        first, last = self._bounds()
+        self._look_over(release)
+        if last >= first:
+            if first <= release.unit <= last:
+                if not same(self[release.unit], release):
+                    raise InputError(f"unit {release.unit} is in the log with other numbers: a release is never replaced.")
+                return
+            if release.unit != last + 1:
+                raise InputError(f"unit {release.unit} is out of order: the log has {self._extent()}.")
+        self._add(release)
+
+    def close(self) -> None:
+        """Nothing, in memory."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _extent(self) -> str:
+        first, last = self._bounds()
+        return f"units {first}..{last}" if last >= first else "no units yet"
+
+    def _look_over(self, release: Released) -> None:
+        if not isinstance(release, Released):
+            raise InputError(f"a log takes what was released, not {type(release).__name__}.")
+        if release.value.shape != (self.domain.size,):
+            raise InputError(f"unit {release.unit}: {release.value.size} numbers for {self.domain.size} keys.")
+        if self.guarantee is None:
+            self.guarantee = release.guarantee
+        elif release.guarantee != self.guarantee:
+            raise InputError(f"unit {release.unit}: released under {release.guarantee}, and this log is of {self.guarantee}.")
+
+    def _bounds(self) -> tuple[int, int]:
+        if not self._releases:
+            return 1, 0
+        return self._releases[0].unit, self._releases[-1].unit
+
+    def _read(self, first: int, last: int) -> Iterator[Released]:
+        start = self._bounds()[0]
+        return iter(self._releases[first - start : last - start + 1])
+
+    def _add(self, release: Released) -> None:
+        self._releases.append(release)
+
+
+def same(one: Released, other: Released) -> bool:
+    """Whether two releases of a unit are the same, number by number."""
+    return one is other or (_body(one) == _body(other) and _flags(one) == _flags(other))
+
+
+class LogFile(Log):
+    """A log in one SQLite file: a unit is there whole or not at all, and others may read while it grows.
+
+    With a domain it is made, or gone on with if it is there and of the same stream; without one it is opened for reading.
+    Numbers stand in as few bytes as they need, and a release that stands again is stored once.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        domain: AnyDomain | None = None,
+        *,
+        guarantee: Guarantee | None = None,
+        mechanism: str = "",
+        configuration: Mapping[str, object] | None = None,
+        name: str = "",
+    ) -> None:
+        self.path = Path(path)
+        self._cache: OrderedDict[int, Released] = OrderedDict()
+        self._writes = domain is not None
+        if domain is None:
+            self._file = _reader(self.path)
+            try:
+                super().__init__(**self._about())
+            except BaseException:
+                self._file.close()
+                raise
+            return
+        super().__init__(domain, guarantee=guarantee, mechanism=mechanism, configuration=configuration, name=name)
+        if self.guarantee is None:
+            raise ConfigurationError("a log file needs the guarantee of what it will hold.")
+        self._file = _writer(self.path)
+        try:
+            self._begin()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    def _begin(self) -> None:
+        """Write what the log is of, or see that the file is of the same."""
+        with _transaction(self._file, self.path):
+            self._file.execute("CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
+            self._file.execute(
+                "CREATE TABLE IF NOT EXISTS units (unit INTEGER PRIMARY KEY, body_of INTEGER NOT NULL, "
+                "flags BLOB NOT NULL, body BLOB)"
+            )
+            if not self._file.execute("SELECT count(*) FROM about").fetchone()[0]:
+                about = {
+                    "format": [FORMAT, VERSION],
+                    "name": self.name,
+                    "mechanism": self.mechanism,
+                    "configuration": self.configuration,
+                    "guarantee": _plain_guarantee(self.guarantee),
+                    "domain": _plain_domain(self.domain),
+                }
+                rows = [(key, json.dumps(value, ensure_ascii=False)) for key, value in about.items()]
+                self._file.executemany("INSERT INTO about VALUES (?, ?)", rows)
+                return
+        there = self._about()
+        for what in ("domain", "guarantee", "mechanism", "configuration"):
+            if there[what] != getattr(self, what):
+                raise StateError(f"{self.path} is the log of another stream: its {what} differs.")
+        self.name = there["name"]
+
+    def _about(self) -> dict[str, Any]:
+        """What the file says that it is of."""
+        wrong = StateError(f"{self.path} is not a release log.")
+        try:
+            rows = dict(self._file.execute("SELECT name, value FROM about"))
+            about = {key: json.loads(value) for key, value in rows.items()}
+            kind, version = about["format"]
+        except (sqlite3.DatabaseError, KeyError, ValueError, TypeError):
+            raise wrong from None
+        if kind != FORMAT:
+            raise wrong
+        if version != VERSION:
+            raise StateError(f"{self.path} has format version {version}; this Penstock reads version {VERSION}.")
+        return {
+            "domain": _rich_domain(about["domain"]),
+            "guarantee": _rich_guarantee(about["guarantee"]),
+            "mechanism": about["mechanism"],
+            "configuration": about["configuration"],
+            "name": about["name"],
+        }
+
+    def _bounds(self) -> tuple[int, int]:
+        first, last = self._file.execute("SELECT (SELECT min(unit) FROM units), (SELECT max(unit) FROM units)").fetchone()
+        return (1, 0) if first is None else (first, last)
+
+    @property
+    def private(self) -> bool:
+        return all(msgspec.msgpack.decode(flags)[0] for (flags,) in self._file.execute("SELECT flags FROM units"))
+
+    def _read(self, first: int, last: int) -> Iterator[Released]:
+        for start in range(first, last + 1, 256):  # short reads: a long one would keep the writer from tidying up
+            span = (start, min(start + 255, last))
+            rows = self._file.execute("SELECT unit, body_of, flags FROM units WHERE unit BETWEEN ? AND ? ORDER BY unit", span)
+            for unit, of, flags in rows.fetchall():
+                yield _with_flags(self._body(of), unit, flags)
+
+    def _body(self, of: int) -> Released:
+        """The release that was stored with this unit, from memory if it was needed lately."""
+        if of in self._cache:
+            self._cache.move_to_end(of)
+            return self._cache[of]
+        body = self._file.execute("SELECT body FROM units WHERE unit = ?", (of,)).fetchone()[0]
+        try:
+            release = _release(of, body, self.guarantee)
+        except (msgspec.DecodeError, KeyError, TypeError, ValueError, ArithmeticError) as error:
+            raise StateError(f"{self.path}: unit {of} cannot be read: {type(error).__name__}.") from None
+        self._cache[of] = release
+        width = self.domain.size * (2 + len(release.public))
+        while len(self._cache) > max(CACHED // width, 4):
+            self._cache.popitem(last=False)
+        return release
+
+    def _add(self, release: Released) -> None:
+        if not self._writes:
+            raise InputError(f"{self.path} was opened for reading: append where it is published.")
+        body, flags = _body(release), _flags(release)
+        with _transaction(self._file, self.path):
+            first, last = self._bounds()
+            if last >= first and release.unit != last + 1:
+                raise InputError(f"unit {release.unit}: somebody else has appended to {self.path} meanwhile.")
+            of, before = self._file.execute(
+                "SELECT unit, body FROM units WHERE unit = (SELECT body_of FROM units WHERE unit = ?)", (last,)
+            ).fetchone() or (0, None)
+            row = (release.unit, of, flags, None) if before == body else (release.unit, release.unit, flags, body)
+            self._file.execute("INSERT INTO units VALUES (?, ?, ?, ?)", row)
+
+
+# -- the file ------------------------------------------------------------------------------------------------------
+
+
+def _writer(path: Path) -> sqlite3.Connection:
+    try:
+        file = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        file.execute("PRAGMA journal_mode = WAL")
+        file.execute("PRAGMA synchronous = FULL")
+    except sqlite3.DatabaseError as error:
+        raise StateError(f"{path} cannot be used as a release log: {error}.") from None
+    return file
+
+
+def _reader(path: Path) -> sqlite3.Connection:
+    """Read-only, whatever happens; where the folder cannot be written and nobody is writing, as the file stands.
+
+    If nobody is writing, SQLite may write its own index beside the file, and takes it away again when the log is closed.
+    """
+    if not path.is_file():
+        raise ConfigurationError(f"there is no log {str(path)!r}.")
+    live = path.with_name(path.name + "-wal").exists()
+    for mode in (*([] if live else ["rw"]), "ro", "ro&immutable=1"):
+        address = f"file:{quote(str(path.resolve()))}?mode={mode}"
+        file = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+        try:
+            file.execute("PRAGMA query_only = ON")
+            file.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError:  # no room for the index beside the file
+            file.close()
+        except sqlite3.DatabaseError:
+            file.close()
+            break
+        else:
+            return file
+    raise StateError(f"{path} is not a release log.")
+
+
+@contextmanager
+def _transaction(file: sqlite3.Connection, path: Path) -> Iterator[None]:
+    """All of it or nothing, and nobody else in between."""
+    try:
+        file.execute("BEGIN IMMEDIATE")
+    except sqlite3.DatabaseError as error:
+        raise StateError(f"{path} cannot be written: {error}.") from None
+    try:
+        yield
+    except BaseException:
+        file.execute("ROLLBACK")
+        raise
+    file.execute("COMMIT")
+
+
+# -- what stands in it ---------------------------------------------------------------------------------------------
+
+_SMALL = (np.int8, np.int16, np.int32, np.int64)
+_APART = {"unit", "repeated", "guarantee", "private"}
+_DEFAULTS = {field.name for field in fields(Released)} - _APART
+
+
+def _body(release: Released) -> bytes:
+    """All of a release but its unit and its flags; the same bytes for the same numbers."""
+    return msgspec.msgpack.encode({name: _plain(getattr(release, name)) for name in sorted(_DEFAULTS)})
+
+
+def _flags(release: Released) -> bytes:
+    return msgspec.msgpack.encode([release.private, _plain(release.repeated)])
+
+
+def _with_flags(release: Released, unit: int, flags: bytes) -> Released:
+    private, repeated = msgspec.msgpack.decode(flags)
+    return replace(release, unit=unit, private=private, repeated=_rich(repeated))
+
+
+def _release(unit: int, body: bytes, guarantee: Guarantee | None) -> Released:
+    content = {name: _rich(value) for name, value in msgspec.msgpack.decode(body).items() if name in _DEFAULTS}
+    return Released(unit=unit, guarantee=guarantee, private=False, **content)  # type: ignore[arg-type]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return {"array": _array(value)}
+    if isinstance(value, Fraction):
+        return {"ratio": str(value)}
+    if isinstance(value, Scale):
+        return {"scale": [str(value.base), _plain(value.parts)]}
+    if isinstance(value, Weights):
+        return {"weights": [value.kind, value.length, str(value.rate)]}
+    if isinstance(value, Mapping):
+        return {"map": [[key, _plain(value[key])] for key in sorted(value)]}
+    if isinstance(value, np.integer):
+        return int(value)
+    return value
+
+
+def _array(value: Any) -> list[Any]:
+    """Whole numbers in the fewest bytes that hold them all; bits for flags."""
+    if value.dtype == np.bool_:
+        return ["bits", len(value), np.packbits(value).tobytes()]
+    if not value.size:
+        return ["<i8", 0, b""]
+    low, high = int(value.min()), int(value.max())
+    small = next(kind for kind in _SMALL if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
+    kind = np.dtype(small).newbyteorder("<")
+    return [kind.str, len(value), value.astype(kind).tobytes()]
+
+
+def _rich(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "array":
+        dtype, size, data = content
+        if dtype == "bits":
+            return np.unpackbits(np.frombuffer(data, np.uint8), count=size).astype(np.bool_)
+        return np.frombuffer(data, np.dtype(dtype)).astype(np.int64)
+    if kind == "ratio":
+        return Fraction(content)
+    if kind == "scale":
+        return Scale(Fraction(content[0]), _rich(content[1]))
+    if kind == "weights":
+        return Weights(content[0], content[1], Fraction(content[2]))
+    return {key: _rich(each) for key, each in content}
+
+
+def _plain_guarantee(guarantee: Guarantee | None) -> dict[str, Any]:
+    return {field.name: _plain(getattr(guarantee, field.name)) for field in fields(Guarantee)}
+
+
+def _rich_guarantee(plain: dict[str, Any]) -> Guarantee:
+    return Guarantee(**{name: _rich(value) for name, value in plain.items()})
+
+
+def _plain_domain(domain: Domain) -> dict[str, Any]:
+    """The keys, and the parents of nodes or the paths of keys where they are in a hierarchy."""
+    tree = domain.tree if isinstance(domain, Nodes) else domain
+    plain: dict[str, Any] = {"keys": tree.keys, "nodes": isinstance(domain, Nodes)}
+    if isinstance(tree, Hierarchy):
+        plain["paths"] = [SEPARATOR.join(path) for path in tree.paths]
+    return plain
+
+
+def _rich_domain(plain: dict[str, Any]) -> Domain:
+    if "paths" not in plain:
+        return Domain(tuple(plain["keys"]))
+    tree = Hierarchy(tuple(plain["keys"]), tuple(tuple(path.split(SEPARATOR)) if path else () for path in plain["paths"]))
+    return tree.nodes if plain["nodes"] else tree

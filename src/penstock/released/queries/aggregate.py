@@ -1,0 +1,81 @@
+"""`Aggregate`: several keys together."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.core.arrays import IntArray
+from penstock.released.log import Log
+from penstock.released.queries.answer import Answer
+from penstock.released.queries.query import Numbers, Units, key_places
+from penstock.released.queries.unit_counts import UnitCounts
+
+COUNTS = UnitCounts()
+
+
+@dataclass(frozen=True)
+class OverKeys(Numbers):
+    """Sums over groups of keys of what another query gives for each; their noises are independent, so the variance adds."""
+
+    of: Numbers = field(default=COUNTS, kw_only=True)
+
+    @abstractmethod
+    def groups(self, log: Log) -> tuple[list[IntArray], tuple[str, ...]]:
+        """The keys' places in each group, and the groups' names."""
+
+    def reach(self, log: Log) -> int:
+        return self.of.reach(log)
+
+    def units(self, log: Log) -> range:
+        return self.of.units(log)
+
+    def answer(self, log: Log, unit: Units = None) -> Answer:
+        self._span(log, unit)
+        groups, names = self.groups(log)
+        return self.of.answer(log, unit).among(groups, names, self.in_words())
+
+
+@dataclass(frozen=True)
+class Aggregate(OverKeys):
+    """The sum over some keys, of their counts or of what `of` gives.
+
+    >>> Aggregate(["north", "south"]).in_words()
+    'counts of north, south together'
+    """
+
+    keys: tuple[str, ...]
+    name: str = field(default="", kw_only=True)
+
+    def __init__(self, keys: Iterable[str], *, of: Numbers = COUNTS, name: str = "") -> None:
+        object.__setattr__(self, "keys", (keys,) if isinstance(keys, str) else tuple(map(str, keys)))
+        object.__setattr__(self, "of", of)
+        object.__setattr__(self, "name", name)
+
+    def in_words(self) -> str:
+        return f"{self.of.in_words()} of {self._called()} together"
+
+    def _called(self) -> str:
+        return self.name or (", ".join(self.keys) if len(self.keys) <= 4 else f"{len(self.keys)} keys")
+
+    def groups(self, log: Log) -> tuple[list[IntArray], tuple[str, ...]]:
+        return [key_places(log, self.keys)], (self._called(),)
+
+
+@dataclass(frozen=True)
+class Everything(OverKeys):
+    """The sum over all keys; over the roots, where the log holds the nodes of a hierarchy.
+
+    >>> Everything().in_words()
+    'counts of all keys together'
+    """
+
+    def in_words(self) -> str:
+        return f"{self.of.in_words()} of all keys together"
+
+    def groups(self, log: Log) -> tuple[list[IntArray], tuple[str, ...]]:
+        every = np.arange(log.domain.size) if log.parents is None else np.flatnonzero(log.parents < 0)
+        return [every], ("all",)

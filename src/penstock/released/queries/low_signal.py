@@ -1,0 +1,42 @@
+"""`LowSignal`: whether hardly anything was counted for a while."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.released.log import Log
+from penstock.released.queries.answer import Alerts
+from penstock.released.queries.query import Query, Units
+from penstock.released.queries.sliding_sum import SlidingSum
+
+
+@dataclass(frozen=True)
+class LowSignal(Query):
+    """Whether the sum of the last `width` units is below `delta`. The statistic is that sum.
+
+    >>> LowSignal(10, 5).in_words()
+    'fewer than 5 in 10 units'
+    """
+
+    width: int
+    delta: float
+    hindsight: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "width", self._sum.width)
+
+    @property
+    def _sum(self) -> SlidingSum:
+        return SlidingSum(self.width, hindsight=self.hindsight)
+
+    def in_words(self) -> str:
+        return f"fewer than {self.delta:g} in {self.width} units"
+
+    def reach(self, log: Log) -> int:
+        return self.width
+
+    def answer(self, log: Log, unit: Units = None) -> Alerts:
+        return Alerts(self.in_words(), self._sum.answer(log, unit), float(self.delta), "below")
+
+    def series(self, log: Log) -> Alerts:
+        return self.answer(log, self.units(log))

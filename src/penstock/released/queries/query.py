@@ -1,0 +1,123 @@
+"""What a query is: a frozen question, and answers that are pure functions of a log."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TypeAlias
+
+import numpy as np
+
+from penstock.core.arrays import IntArray
+from penstock.core.errors import ConfigurationError, InputError
+from penstock.core.exact import whole
+from penstock.released.log import Log
+from penstock.released.queries.answer import Alerts, Answer, Ranking
+from penstock.released.queries.standing import MOST, Sums
+
+Units: TypeAlias = int | range | None
+"""The newest unit, one unit, or several in a row."""
+
+
+@dataclass(frozen=True)
+class Query(ABC):
+    """A question that a log answers, unit by unit."""
+
+    @abstractmethod
+    def in_words(self) -> str:
+        """What is asked, for people."""
+
+    @abstractmethod
+    def answer(self, log: Log, unit: Units = None) -> Answer | Alerts | Ranking:
+        """For the newest unit, for one unit, or for a `range` of them."""
+
+    def series(self, log: Log) -> Answer | Alerts | Ranking:
+        """For every unit that can be answered."""
+        return self.answer(log, self.units(log))
+
+    def reach(self, log: Log) -> int:
+        """How many units an answer looks back on, its own included."""
+        return 1
+
+    def units(self, log: Log) -> range:
+        """The units that can be answered."""
+        here = log.units
+        return range(here.start + self.reach(log) - 1, here.stop)
+
+    def why_not(self, log: Log) -> str:
+        """Why this log cannot answer it, or nothing."""
+        try:
+            self.answer(log)
+        except (ConfigurationError, InputError) as error:
+            return str(error)
+        return ""
+
+    def _span(self, log: Log, unit: Units) -> tuple[int, int]:
+        """The first and the last unit asked for, if they can be answered."""
+        if not len(log):
+            raise InputError("the log has no units yet.")
+        can = self.units(log)
+        if not can:
+            raise ConfigurationError(f"{self.in_words()}: this needs {self.reach(log)} units, and the log has {len(log)}.")
+        if unit is None:
+            return can[-1], can[-1]
+        if isinstance(unit, range):
+            if unit.step != 1 or not unit:
+                raise ConfigurationError(f"units must be some in a row, not {unit}.")
+            first, last = unit[0], unit[-1]
+        else:
+            first = last = whole(unit, name="unit", least=0)
+        if first not in can or last not in can:
+            asked = f"unit {first}" if first == last else f"units {first}..{last}"
+            raise InputError(f"{self.in_words()}: {asked} cannot be answered, only units {can[0]}..{can[-1]}.")
+        return first, last
+
+
+class Numbers(Query):
+    """A query whose answer is a number, with its noise, for every key or group of keys."""
+
+    @abstractmethod
+    def answer(self, log: Log, unit: Units = None) -> Answer: ...
+
+    def series(self, log: Log) -> Answer:
+        return self.answer(log, self.units(log))
+
+
+def answer_of(query: str, log: Log, first: int, sums: Sums, *, alone: bool = False) -> Answer:
+    """An answer for every key.
+
+    Numbers of nodes that were fitted or pruned share noise, over nodes and units, and so do keys that were grouped: of their
+    sums it is not known. `alone`: each number is one that was released.
+    """
+    fitted = log.parents is not None and (log.configuration.get("fit", "True") != "False" or "prune" in log.configuration)
+    shared = fitted or (alone and "group" in log[first].public)
+    noise = None if fitted and not alone else sums.noise
+    units = np.arange(first, first + len(sums.estimate))
+    return Answer(query, units, log.keys, sums.estimate, noise, sums.unread, shared)
+
+
+def chunks(log: Log, first: int, last: int, reach: int) -> list[tuple[int, int]]:
+    """Stretches of units whose numbers, with the units they look back on, fit into memory."""
+    rows = max(MOST // log.domain.size - reach, reach // 2, 16)
+    return [(start, min(start + rows - 1, last)) for start in range(first, last + 1, rows)]
+
+
+def key_places(log: Log, keys: Iterable[str], *, name: str = "keys") -> IntArray:
+    """Where these keys stand; each must be there, and none twice."""
+    named = [keys] if isinstance(keys, str) else [str(key) for key in keys]
+    if not named:
+        raise ConfigurationError(f"{name} must name at least one key.")
+    place = {key: number for number, key in enumerate(log.keys)}
+    for key in named:
+        if key not in place:
+            raise ConfigurationError(f"{name}: this log has no key {key!r}{_near(key, log.keys)}.")
+    if len(set(named)) != len(named):
+        raise ConfigurationError(f"{name} must not name a key twice.")
+    return np.array([place[key] for key in named], np.int64)
+
+
+def _near(key: str, keys: tuple[str, ...]) -> str:
+    near = get_close_matches(key, keys[:20_000], n=1)
+    return f"; there is {near[0]!r}" if near else ""

@@ -1,0 +1,52 @@
+"""`TopK`: the largest keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.core.errors import ConfigurationError
+from penstock.core.exact import whole
+from penstock.released.log import Log
+from penstock.released.queries.aggregate import COUNTS
+from penstock.released.queries.answer import Ranking
+from penstock.released.queries.query import Numbers, Query, Units
+
+
+@dataclass(frozen=True)
+class TopK(Query):
+    """The `k` largest of what `of` gives for each key (or group of keys), and how sure their order is.
+
+    Of equal numbers, the one whose name comes first in the alphabet goes first.
+
+    >>> TopK(3).in_words()
+    'the 3 largest of counts'
+    """
+
+    k: int
+    of: Numbers = field(default=COUNTS, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "k", whole(self.k, name="k", least=1))
+
+    def in_words(self) -> str:
+        return f"the {self.k} largest of {self.of.in_words()}"
+
+    def reach(self, log: Log) -> int:
+        return self.of.reach(log)
+
+    def units(self, log: Log) -> range:
+        return self.of.units(log)
+
+    def answer(self, log: Log, unit: Units = None) -> Ranking:
+        everything = self.of.answer(log, unit)
+        if self.k > len(everything.names):
+            raise ConfigurationError(f"k must be at most {len(everything.names)}, as many as there are, not {self.k}.")
+        ranks = np.empty(len(everything.names), np.int64)
+        ranks[sorted(range(len(ranks)), key=everything.names.__getitem__)] = np.arange(len(ranks))
+        places = np.stack([np.lexsort((ranks, -row))[: self.k] for row in everything.estimate])
+        return Ranking(self.in_words(), everything, places)
+
+    def series(self, log: Log) -> Ranking:
+        return self.answer(log, self.units(log))

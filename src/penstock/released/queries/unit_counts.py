@@ -1,0 +1,40 @@
+"""`UnitCounts`: what was released of each unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.core.weights import UNIT
+from penstock.released.log import Log
+from penstock.released.queries.answer import Answer
+from penstock.released.queries.query import Numbers, Units, answer_of, chunks
+from penstock.released.queries.standing import Sums, counts, numbers
+
+
+@dataclass(frozen=True)
+class UnitCounts(Numbers):
+    """The count of every key in a unit, as it was released then.
+
+    Where the releases are sums of several units, the unit's own noisy counts, if the log has them.
+
+    Of the nodes of a hierarchy that were fitted to each other, the variance is the one before the fit.
+
+    >>> UnitCounts().in_words()
+    'counts'
+    """
+
+    def in_words(self) -> str:
+        return "counts"
+
+    def answer(self, log: Log, unit: Units = None) -> Answer:
+        first, last = self._span(log, unit)
+        read = numbers if log[last].weights == UNIT else counts
+        parts = []
+        for start, end in chunks(log, first, last, 1):
+            standing = read(log, start, end)
+            unread = np.arange(len(standing))[:, None] > standing.read
+            parts.append(Sums(standing.estimate, standing.noise_of(slice(None)), unread.astype(np.int64)))
+        sums = Sums.stacked(parts)
+        return answer_of(self.in_words(), log, first, sums, alone=read is numbers)

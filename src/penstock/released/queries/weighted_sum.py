@@ -1,0 +1,68 @@
+"""`WeightedSum`: sums in which older units count less."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.core.errors import ConfigurationError
+from penstock.core.weights import Weights
+from penstock.released.log import Log
+from penstock.released.queries.answer import Answer
+from penstock.released.queries.query import Numbers, Units, answer_of, chunks
+from penstock.released.queries.standing import Sums, counts, has_counts, numbers, weighted
+
+_NOTHING = 1e-18
+
+
+@dataclass(frozen=True)
+class WeightedSum(Numbers):
+    """The sum of all units so far, each with the weight of its age.
+
+    As in `SlidingSum`, each unit enters with the best that is known of it at the unit asked for. Before the first unit of a
+    stream nothing happened; a log that begins later must be long enough. Weights below 1e-18 of the largest are left out.
+
+    >>> WeightedSum(Weights.decay("0.9", 100)).in_words()
+    'the sum of the last 100 units, each worth 0.9 to the power of its age'
+    """
+
+    weights: Weights
+    hindsight: bool = field(default=False, kw_only=True)
+
+    def in_words(self) -> str:
+        return self.weights.in_words() + (", in hindsight" if self.hindsight else "")
+
+    def reach(self, log: Log) -> int:
+        if log.first == 1:
+            return 1
+        if self.weights.kind == "prefix":
+            raise ConfigurationError(f"{self.in_words()}: the log begins with unit {log.first}.")
+        return self._length(log.last)
+
+    def _length(self, most: int) -> int:
+        """How many units matter."""
+        factors = self.weights.sequence(most)
+        return int(np.flatnonzero(np.abs(factors) > _NOTHING * np.abs(factors).max())[-1]) + 1
+
+    def answer(self, log: Log, unit: Units = None) -> Answer:
+        first, last = self._span(log, unit)
+        sample = log[last]
+        if sample.weights == self.weights and self.weights.kind != "unit":
+            standing = numbers(log, first, last)
+            sums = Sums(standing.estimate, standing.noise_of(slice(None)), np.zeros(standing.estimate.shape, np.int64))
+            return answer_of(self.in_words(), log, first, sums, alone=True)
+        if has_counts(sample):
+            return answer_of(self.in_words(), log, first, self._added(log, first, last))
+        raise ConfigurationError(f"this log holds {sample.weights.in_words()}: {self.in_words()} cannot be told from it.")
+
+    def _added(self, log: Log, first: int, last: int) -> Sums:
+        length = self._length(last)
+        factors, parts = self.weights.sequence(length)[::-1], []
+        for start, end in chunks(log, first, last, length):
+            low = max(start - length + 1, log.first)
+            standing = counts(log, low, end, settled=self.hindsight)
+            seen = len(standing) - 1 if self.hindsight else None
+            for place in range(start - low, end - low + 1):
+                parts += [weighted(standing, factors[-(place + 1) :], place, seen=seen)]
+        return Sums.stacked(parts)

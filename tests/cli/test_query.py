@@ -1,0 +1,193 @@
+"""`penstock query`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from penstock import BudgetAbsorption, Laplace
+from penstock.core.hierarchy import Hierarchy
+from penstock.private.mechanisms.hierarchical import HierarchicalPegasus
+from penstock.private.mechanisms.pegasus import Pegasus
+from penstock.released.log import Log
+from penstock.released.queries import Jump, LowSignal, SlidingSum, TopK, UnitCounts
+from penstock.testing import TestNoise
+
+from tests.cli.outcome import Outcome
+
+STATIONS = ["Harbour", "Market", "Old Town", "Zoo"]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return write("city.log", Pegasus(epsilon="0.5"), STATIONS)
+
+
+def write(name, mechanism, domain, units=40, noise=None) -> Log:
+    rng = np.random.default_rng(1)
+    counts = rng.poisson(np.repeat(rng.integers(0, 200, (units // 10, 4)), 10, axis=0))
+    run = mechanism.run(domain, noise=noise)
+    with Log.of(run, name, name="the city") as log:
+        for unit in counts:
+            log.append(run.step(unit))
+    return Log.open(name)
+
+
+def asked(capsys, *tokens: str) -> dict:
+    done = Outcome(capsys, "query", *tokens, "--json")
+    assert done.code == 0, done.err
+    return json.loads(done.out)
+
+
+def test_a_log_describes_itself(log, capsys):
+    done = Outcome(capsys, "query", "city.log")
+    assert done.code == 0
+    for text in ("the city", "pegasus", "Guarantee(epsilon=1/2, window=1)", "can hardly tell", "Harbour", "1 to 40", "jump"):
+        assert text in done.out
+    about = json.loads(Outcome(capsys, "query", "city.log", "--json").out)
+    assert (about["mechanism"], about["keys"], about["last_unit"], about["private"]) == ("pegasus", 4, 40, True)
+    assert about["configuration"]["smoother"] == "median"
+    assert "sum" in about["answers"]
+    assert "hierarchy" in about["cannot_answer"]["--roll-up"]
+
+
+def test_a_log_made_with_test_noise_promises_nothing(capsys):
+    write("test.log", Laplace(epsilon=1), 4, noise=TestNoise(1))
+    done = Outcome(capsys, "query", "test.log")
+    assert "NONE: made with a test's noise" in done.out
+    assert "can hardly tell" not in done.out
+
+
+def test_an_empty_log_is_described_too(capsys):
+    Log.of(Laplace(epsilon=1).run(2), "new.log").close()
+    done = Outcome(capsys, "query", "new.log")
+    assert done.code == 0
+    assert "none yet" in done.out
+    assert "no units yet" in Outcome(capsys, "query", "new.log", "counts").err
+
+
+def test_answers_are_those_of_the_library(log, capsys):
+    found = asked(capsys, "city.log", "counts")
+    assert found["rows"] == list(UnitCounts().answer(log).rows())
+    found = asked(capsys, "city.log", "sum", "--window", "24", "--last", "5", "--confidence", "0.9")
+    assert found["rows"] == list(SlidingSum(24).answer(log, range(36, 41)).rows("0.9"))
+    found = asked(capsys, "city.log", "jump", "--window", "3", "--delta", "20", "--all")
+    assert found["rows"] == list(Jump(3, 20).series(log).rows())
+    assert found["threshold"] == 20
+    found = asked(capsys, "city.log", "low", "--window", "3", "--delta", "20", "--unit", "9")
+    assert found["rows"] == list(LowSignal(3, 20).answer(log, 9).rows())
+    found = asked(capsys, "city.log", "top", "--k", "2", "--window", "3")
+    assert found["rows"] == list(TopK(2, of=SlidingSum(3)).answer(log).rows())
+    assert len(asked(capsys, "city.log", "top")["rows"]) == 4
+    assert len(asked(capsys, "city.log", "decay", "--gamma", "0.9", "--window", "10")["rows"]) == 4
+    assert len(asked(capsys, "city.log", "decay", "--power", "1", "--window", "10")["rows"]) == 4
+    assert len(asked(capsys, "city.log", "drop", "--window", "2", "--delta", "5", "--hindsight")["rows"]) == 4
+    assert len(asked(capsys, "city.log", "change", "--window", "2", "--delta", "5")["rows"]) == 4
+
+
+def test_keys_are_chosen_and_added_up(log, capsys):
+    one = asked(capsys, "city.log", "counts", "--key", "Zoo", "--key", "Market")["rows"]
+    assert [row["name"] for row in one] == ["Zoo", "Market"]
+    both = asked(capsys, "city.log", "counts", "--key", "Zoo", "--key", "Market", "--together")["rows"]
+    assert [row["estimate"] for row in both] == [sum(row["estimate"] for row in one)]
+    part = asked(capsys, "city.log", "counts", "--range", "Market", "Zoo")["rows"]
+    assert part[0]["name"] == "Market to Zoo"
+    corner = asked(capsys, "city.log", "counts", "--rectangle", "0,0:1,0", "--grid", "2x2")["rows"]
+    assert corner[0]["estimate"] == sum(
+        row["estimate"] for row in asked(capsys, "city.log", "counts", "--key", "Harbour", "--key", "Old Town")["rows"]
+    )
+    assert len(asked(capsys, "city.log", "counts", "--together")["rows"]) == 1
+    alarms = asked(capsys, "city.log", "jump", "--window", "3", "--delta", "20", "--key", "Zoo", "--last", "2")["rows"]
+    assert [row["name"] for row in alarms] == ["Zoo", "Zoo"]
+
+
+def test_a_hierarchy_is_rolled_up(capsys):
+    tree = Hierarchy.of({"r1": "A/1", "r2": "A/1", "r3": "A/2", "kiosk": ""})
+    write("campus.log", HierarchicalPegasus(epsilon=1), tree)
+    rows = asked(capsys, "campus.log", "sum", "--window", "5", "--roll-up", "--depth", "0")["rows"]
+    assert [(row["name"], row["low"]) for row in rows] == [("A", None), ("kiosk", None)]
+    done = Outcome(capsys, "query", "campus.log", "sum", "--window", "5", "--roll-up")
+    assert "not known" in done.out
+
+
+def test_tables_and_csv_show_the_same(log, capsys):
+    table = Outcome(capsys, "query", "city.log", "sum", "--window", "3", "--key", "Zoo").out
+    text = Outcome(capsys, "query", "city.log", "sum", "--window", "3", "--key", "Zoo", "--csv").out
+    (row,) = csv.DictReader(io.StringIO(text))
+    assert (row["unit"], row["name"]) == ("40", "Zoo")
+    assert "95 % interval" in table
+    assert f"{float(row['estimate']):,.0f}"[:2] in table
+    many = Outcome(capsys, "query", "city.log", "counts", "--all").out
+    assert "… and 120 more: --csv and --json show all." in many
+    assert len(Outcome(capsys, "query", "city.log", "counts", "--all", "--csv").out.splitlines()) == 161
+
+
+def test_what_was_not_read_is_said(capsys):
+    write("ba.log", BudgetAbsorption(epsilon="0.1", window=30), STATIONS)
+    done = Outcome(capsys, "query", "ba.log", "sum", "--window", "20")
+    assert "not read" in done.out
+    assert "how far they have moved is not known" in done.out
+
+
+def test_a_plot_is_one_page_that_loads_nothing(log, capsys):
+    done = Outcome(capsys, "query", "city.log", "jump", "--window", "3", "--delta", "20", "--plot", "out/jump.html")
+    assert done.code == 0
+    assert "Open out/jump.html" in done.out
+    page = Path("out/jump.html").read_text(encoding="utf-8")
+    assert "default-src 'none'" in page
+    assert not re.search(r"(src|href)\s*=\s*[\"']?https?:", page)
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page).group(1))
+    assert data["units"] == list(range(3, 41))
+    assert data["names"] == STATIONS
+    assert np.array(data["raised"]).T.astype(bool).tolist() == Jump(3, 20).series(log).raised.tolist()
+    assert data["threshold"] == 20
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (["none.log"], "there is no log 'none.log'"),
+        (["text.log"], "text.log is not a release log"),
+        (["city.log", "sum"], "sum needs --window"),
+        (["city.log", "sum", "--window", "41"], "this needs 41 units, and the log has 40"),
+        (["city.log", "sum", "--window", "0"], "width must be a whole number of at least 1"),
+        (["city.log", "sum", "--window", "2.5"], "not a whole number"),
+        (["city.log", "counts", "--key", "Harbor"], "no key 'Harbor'; there is 'Harbour'"),
+        (["city.log", "counts", "--window", "3"], "--window means nothing to counts"),
+        (["city.log", "counts", "--unit", "99"], "unit 99 cannot be answered, only units 1..40"),
+        (["city.log", "counts", "--unit", "9", "--last", "3"], "one of --unit, --last and --all"),
+        (["city.log", "counts", "--confidence", "2"], "confidence must lie between 0 and 1"),
+        (["city.log", "counts", "--json", "--csv"], "either --json or --csv"),
+        (["city.log", "counts", "--rectangle", "1,2"], "--rectangle must be like 0,0:3,4"),
+        (["city.log", "counts", "--rectangle", "0,0:1,1", "--grid", "2-2"], "--grid must be like 10x20"),
+        (["city.log", "counts", "--depth", "1"], "--depth can only be used with --roll-up"),
+        (["city.log", "counts", "--together", "--roll-up"], "not several"),
+        (["city.log", "decay", "--window", "3"], "decay needs --gamma or --power"),
+        (["city.log", "jump", "--window", "3"], "jump needs --delta"),
+        (["city.log", "jump", "--window", "3", "--delta", "3", "--together"], "of keys one by one"),
+        (["city.log", "top", "--k", "9"], "k must be at most 4"),
+        (["city.log", "top", "--plot", "a.html"], "--plot shows numbers over time"),
+        (["city.log", "top", "--key", "Zoo"], "top ranks all keys"),
+        (["city.log", "sum", "--window", "3", "--k", "2"], "--k means nothing to sum"),
+        (["city.log", "--window", "3"], "--window means nothing without a question"),
+        (["city.log", "nonsense"], "nonsense"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(log, tokens, message, capsys):
+    Path("text.log").write_text("not a log" * 999)
+    done = Outcome(capsys, "query", *tokens)
+    assert done.code == 2
+    assert message in done.err
+    assert len(done.err.splitlines()) == 1
+    assert not done.out
+
+
+def test_help_shows_examples(capsys):
+    done = Outcome(capsys, "query", "--help")
+    assert "penstock query city.log top --k 5 --window 24" in done.out

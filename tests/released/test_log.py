@@ -1,0 +1,331 @@
+"""The release log, in memory and in a file: append-only, exact, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from dataclasses import fields, replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock import BudgetAbsorption, Laplace, Uniform
+from penstock.core.errors import ConfigurationError, InputError, StateError
+from penstock.core.guarantee import Guarantee
+from penstock.core.hierarchy import Hierarchy
+from penstock.core.released import Released, Scale
+from penstock.core.weights import Weights
+from penstock.private.mechanisms.hierarchical import HierarchicalPegasus
+from penstock.released.log import Log, LogFile, same
+from penstock.released.queries import SlidingSum
+from penstock.testing import TestNoise
+
+from tests.released.streams import MECHANISMS, noisy
+
+PROMISE = Guarantee("1/3", 5, 2, "one look")
+
+
+def equal(one: Released, other: Released) -> bool:
+    for field in fields(Released):
+        a, b = getattr(one, field.name), getattr(other, field.name)
+        if field.name == "public":
+            assert a.keys() == b.keys()
+            assert all(np.array_equal(a[key], b[key]) and a[key].dtype == b[key].dtype for key in a)
+        elif field.name == "scale":
+            assert a.base == b.base
+            assert np.array_equal(a.parts, b.parts)
+        elif isinstance(a, np.ndarray):
+            assert np.array_equal(a, b)
+            assert a.dtype == b.dtype
+        else:
+            assert a == b
+            assert type(a) is type(b)
+    return True
+
+
+def numbers(size: int, least: int = -(2**60)) -> st.SearchStrategy:
+    return st.lists(st.integers(least, 2**60), min_size=size, max_size=size).map(lambda values: np.array(values, np.int64))
+
+
+def maybe(size: int, least: int) -> st.SearchStrategy:
+    return st.one_of(st.integers(least, 99), numbers(size, least))
+
+
+releases = st.builds(
+    Released,
+    unit=st.just(1),
+    value=numbers(3),
+    scale=st.builds(Scale, st.fractions(min_value=Fraction(1, 10**9), max_denominator=10**12), maybe(3, 0)),
+    guarantee=st.just(PROMISE),
+    private=st.booleans(),
+    repeated=st.one_of(st.booleans(), st.lists(st.booleans(), min_size=3, max_size=3).map(np.array)),
+    divisor=maybe(3, 1),
+    layers=maybe(3, 1),
+    public=st.dictionaries(st.text(max_size=9), numbers(3), max_size=3),
+    kind=st.sampled_from(["sum", "median", "shrunk", "weighted", "gaussian"]),
+    weights=st.sampled_from(
+        [Weights(), Weights.window(3), Weights.prefix(), Weights.decay("0.123456789", 9), Weights.power("1/3", 4)]
+    ),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(release=releases, again=st.booleans())
+def test_a_file_gives_back_exactly_what_was_released(tmp_path_factory, release, again):
+    path = tmp_path_factory.mktemp("log") / "a.log"
+    later = replace(release.again(2) if again else release, unit=2)
+    with LogFile(path, ["ä", "b/c", ""], guarantee=PROMISE, mechanism="m", configuration={"p": Fraction(1, 3)}) as log:
+        log.append(release)
+        log.append(later)
+    with Log.open(path) as log:
+        assert log.keys == ("ä", "b/c", "")
+        assert log.guarantee == PROMISE
+        assert (log.mechanism, log.configuration) == ("m", {"p": "1/3"})
+        assert equal(log[1], release)
+        assert equal(log[2], later)
+        assert log.private == (release.private and later.private)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_memory_and_file_are_the_same_log(name, tmp_path):
+    memory = noisy(MECHANISMS[name], np.random.default_rng(1).poisson(20, (15, 3)))
+    with LogFile(tmp_path / "a.log", 3, guarantee=memory.guarantee) as file:
+        for release in memory:
+            file.append(release)
+    file = Log.open(tmp_path / "a.log")
+    assert file.units == memory.units
+    assert all(equal(a, b) for a, b in zip(file, memory, strict=True))
+    assert (file.estimates(3, 9) == memory.estimates(3, 9)).all()
+    assert file.estimates().shape == (15, 3)
+    one, other = SlidingSum(4).series(file), SlidingSum(4).series(memory)
+    assert (one.estimate == other.estimate).all()
+
+
+def logs(tmp_path: Path) -> list[Log]:
+    run = Laplace(epsilon=1).run(2)
+    return [Log.of(run), Log.of(run, tmp_path / "b.log")]
+
+
+def test_a_unit_comes_once_and_in_order(tmp_path):
+    for log in logs(tmp_path):
+        run = Laplace(epsilon=1).run(2, noise=TestNoise(1))
+        first, second, third = (run.step([5, 5]) for _ in range(3))
+        log.append(first)
+        log.append(second)
+        log.append(first)  # the same bytes: nothing happens
+        assert log.units == range(1, 3)
+        with pytest.raises(InputError, match="unit 2 is in the log with other numbers"):
+            log.append(replace(second, value=second.value + 1))
+        with pytest.raises(InputError, match="with other numbers"):
+            log.append(replace(first, scale=Scale(Fraction(2))))
+        with pytest.raises(InputError, match="out of order"):
+            log.append(replace(third, unit=4))
+        with pytest.raises(InputError, match="2 numbers"):
+            Log(3).append(first)
+        with pytest.raises(InputError, match="released under"):
+            log.append(replace(third, guarantee=Guarantee(2, 1)))
+        with pytest.raises(InputError, match="not list"):
+            log.append([1, 2])
+        log.append(third)
+        with pytest.raises(InputError, match=r"unit 9 is not in this log: units 1..3"):
+            log[9]
+        assert [release.unit for release in log] == [1, 2, 3]
+
+
+def test_a_kept_run_and_its_log_go_on_together(tmp_path):
+    mechanism = BudgetAbsorption(epsilon=1, window=3)
+    state, path = tmp_path / "a.state", tmp_path / "a.log"
+    with mechanism.run(2, keep=state) as run, Log.of(run, path) as log:
+        log.append(run.step([5, 0]))
+        run.step([6, 0])  # and then the power went
+    with mechanism.run(2, keep=state) as run, Log.of(run, path) as log:
+        assert log.units == range(1, 3)
+        assert same(log[2], run.last)
+        log.append(run.step([7, 0]))
+    with Log.open(path) as log:
+        assert len(log) == 3
+
+
+def test_a_run_that_lags_behind_its_log_is_refused(tmp_path):
+    mechanism = Laplace(epsilon=1)
+    run = mechanism.run(2)
+    with Log.of(run, tmp_path / "a.log") as log:
+        log.append(run.step([5, 0]))
+        log.append(run.step([5, 0]))
+    with pytest.raises(StateError, match="units up to 2, the run stands at 0"):
+        Log.of(mechanism.run(2), tmp_path / "a.log")
+
+
+def test_a_log_may_begin_later_than_its_stream():
+    run = Laplace(epsilon=1).run(2)
+    for _ in range(4):
+        run.step([1, 1])
+    log = Log.of(run)
+    log.append(run.step([1, 1]))
+    assert (log.first, log.last, len(log)) == (4, 5, 2)
+
+
+@pytest.mark.parametrize("domain", [Hierarchy.of({"r1": "A/1", "r2": "A/1", "kiosk": ""}), ["x", "y", "z"]])
+def test_a_file_knows_its_domain(domain, tmp_path):
+    mechanism = HierarchicalPegasus(epsilon=1) if isinstance(domain, Hierarchy) else Laplace(epsilon=1)
+    run = mechanism.run(domain)
+    Log.of(run, tmp_path / "a.log", name="campus").append(run.step([1, 2, 3]))
+    log = Log.open(tmp_path / "a.log")
+    assert log.domain == run.released
+    assert log.name == "campus"
+    assert (log.parents is not None) == isinstance(domain, Hierarchy)
+    if log.parents is not None:
+        assert log.parents.tolist() == domain.parents.tolist()
+    own = Laplace(epsilon=1).run(domain)
+    assert Log.of(own, tmp_path / "b.log").domain == Log.open(tmp_path / "b.log").domain
+
+
+def test_what_is_not_a_log_of_this_stream_is_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match="there is no log"):
+        Log.open(tmp_path / "none.log")
+    (tmp_path / "text.log").write_text("hello, this is not a database at all" * 50)
+    with pytest.raises(StateError, match="is not a release log"):
+        Log.open(tmp_path / "text.log")
+    sqlite3.connect(tmp_path / "other.log").execute("CREATE TABLE t (x)")
+    with pytest.raises(StateError, match="is not a release log"):
+        Log.open(tmp_path / "other.log")
+    (tmp_path / "empty.log").touch()
+    with pytest.raises(StateError, match="is not a release log"):
+        Log.open(tmp_path / "empty.log")
+    Log.of(Laplace(epsilon=1).run(2), tmp_path / "a.log").close()
+    for run, what in (
+        (Laplace(epsilon=1).run(3), "domain"),
+        (Laplace(epsilon=2).run(2), "guarantee"),
+        (Uniform(epsilon=1, window=1).run(2), "mechanism"),
+    ):
+        with pytest.raises(StateError, match=f"another stream: its {what} differs"):
+            Log.of(run, tmp_path / "a.log")
+    file = sqlite3.connect(tmp_path / "a.log")
+    file.execute("UPDATE about SET value = '[\"penstock log\", 99]' WHERE name = 'format'")
+    file.commit()
+    with pytest.raises(StateError, match="format version 99"):
+        Log.open(tmp_path / "a.log")
+
+
+def test_a_reader_cannot_write(tmp_path):
+    run = Laplace(epsilon=1).run(2)
+    Log.of(run, tmp_path / "a.log").close()
+    with pytest.raises(InputError, match="opened for reading"):
+        Log.open(tmp_path / "a.log").append(run.step([1, 1]))
+
+
+def test_a_finished_log_is_read_where_nothing_can_be_written(tmp_path):
+    run = Laplace(epsilon=1).run(2)
+    with Log.of(run, tmp_path / "a.log") as log:
+        log.append(run.step([1, 1]))
+    with Log.open(tmp_path / "a.log") as log:
+        assert len(log) == 1
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.log"]
+    copy = tmp_path / "elsewhere" / "a.log"
+    copy.parent.mkdir()
+    copy.write_bytes((tmp_path / "a.log").read_bytes())
+    copy.chmod(0o400)
+    copy.parent.chmod(0o500)
+    try:
+        assert len(Log.open(copy)) == 1
+    finally:
+        copy.parent.chmod(0o700)
+
+
+def test_a_repeated_release_is_stored_once(tmp_path):
+    run = MECHANISMS["sample"].run(10_000, noise=TestNoise(1))
+    with Log.of(run, tmp_path / "a.log") as log:
+        for _ in range(20):
+            log.append(run.step(np.zeros(10_000, np.int64)))
+        assert log[1].value is log[2].value
+    assert (tmp_path / "a.log").stat().st_size < 160_000  # 20 units of 10 kB each, and the keys' names
+
+
+def test_only_so_much_of_a_long_log_is_kept_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("penstock.released.log.CACHED", 100)
+    run = Laplace(epsilon=1).run(10)
+    with Log.of(run, tmp_path / "a.log") as log:
+        for _ in range(60):
+            log.append(run.step([1] * 10))
+        assert sum(1 for _ in log) == 60
+        assert len(log._cache) <= 5
+
+
+WRITER = """
+import sys
+from penstock import Laplace
+from penstock.released.log import Log
+from penstock.testing import TestNoise
+
+run = Laplace(epsilon=1).run(50, noise=TestNoise(1))
+log = Log.of(run, sys.argv[1])
+for unit in range(1, int(sys.argv[2]) + 1):
+    log.append(run.step([unit] * 50))
+    print(unit, flush=True)
+    if len(sys.argv) > 3:
+        sys.stdin.readline()
+"""
+
+
+def writer(path: Path, units: int, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", textwrap.dedent(WRITER), str(path), str(units), *more]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
+
+
+def test_another_process_reads_while_the_log_grows(tmp_path):
+    path = tmp_path / "a.log"
+    process = writer(path, 6, "one by one")
+    assert process.stdout is not None
+    assert process.stdin is not None
+    live = []
+    log = None
+    for unit in range(1, 7):
+        assert int(process.stdout.readline()) == unit
+        log = log or Log.open(path)
+        assert log.units == range(1, unit + 1)  # what was said to be there is there
+        if unit >= 3:
+            live.append(SlidingSum(3).answer(log).estimate[0])
+        process.stdin.write("\n")
+        process.stdin.flush()
+    process.communicate()
+    assert (SlidingSum(3).series(Log.open(path)).estimate == np.array(live)).all()
+
+
+def test_a_writer_killed_at_any_point_leaves_whole_units(tmp_path):
+    expected = noisy(Laplace(epsilon=1), [[unit] * 50 for unit in range(1, 400)])
+    for number, after in enumerate((1, 7, 40)):
+        path = tmp_path / f"{number}.log"
+        process = writer(path, 100_000)
+        assert process.stdout is not None
+        for _ in range(after):
+            said = int(process.stdout.readline())
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        with Log.open(path) as log:
+            assert log.first == 1
+            assert log.last >= said
+            assert all(equal(log[unit], expected[unit]) for unit in log.units[:300])
+        run = Laplace(epsilon=1).run(50, noise=TestNoise(1))
+        with LogFile(
+            path, 50, guarantee=run.guarantee, mechanism="laplace", configuration=run.mechanism.configuration()
+        ) as log:
+            last = log.last
+            for unit in range(1, last + 2):
+                log.append(run.step([unit] * 50))  # the same noise: the same units, and one more
+            assert log.last == last + 1
+
+
+def test_two_writers_cannot_both_append_a_unit(tmp_path):
+    run, other = (Laplace(epsilon=1).run(2, noise=TestNoise(seed)) for seed in (1, 2))
+    one, two = Log.of(run, tmp_path / "a.log"), Log.of(other, tmp_path / "a.log")
+    one.append(run.step([1, 1]))
+    with pytest.raises(InputError, match="with other numbers"):
+        two.append(other.step([50, 50]))
