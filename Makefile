@@ -29,7 +29,7 @@ lint: $(READY)  ## ruff, mypy --strict, the layers
 	$(BIN)/lint-imports
 
 test: lint  ## lint, doctests, tests
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 bench: $(READY)  ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/noise.py

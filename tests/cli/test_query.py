@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from penstock import BudgetAbsorption, Laplace
 from penstock.core.hierarchy import Hierarchy
 from penstock.private.mechanisms.hierarchical import HierarchicalPegasus
 from penstock.private.mechanisms.pegasus import Pegasus
+from penstock.private.mechanisms.toeplitz import CorrelatedGaussian
 from penstock.released.log import Log
 from penstock.released.queries import Jump, LowSignal, SlidingSum, TopK, UnitCounts
 from penstock.testing import TestNoise
@@ -43,6 +45,10 @@ def asked(capsys, *tokens: str) -> dict:
     done = Outcome(capsys, "query", *tokens, "--json")
     assert done.code == 0, done.err
     return json.loads(done.out)
+
+
+def drawn(page: str) -> dict:
+    return json.loads(re.search(r'id="data">(.*?)</script>', Path(page).read_text(encoding="utf-8")).group(1))
 
 
 def test_a_log_describes_itself(log, capsys):
@@ -142,11 +148,60 @@ def test_a_plot_is_one_page_that_loads_nothing(log, capsys):
     page = Path("out/jump.html").read_text(encoding="utf-8")
     assert "default-src 'none'" in page
     assert not re.search(r"(src|href)\s*=\s*[\"']?https?:", page)
-    data = json.loads(re.search(r'id="data">(.*?)</script>', page).group(1))
+    data = drawn("out/jump.html")
     assert data["units"] == list(range(3, 41))
     assert data["names"] == STATIONS
     assert np.array(data["raised"]).T.astype(bool).tolist() == Jump(3, 20).series(log).raised.tolist()
-    assert data["threshold"] == 20
+    assert data["thresholds"] == [20]
+    Outcome(capsys, "query", "city.log", "change", "--window", "3", "--delta", "20", "--plot", "out/change.html")
+    assert drawn("out/change.html")["thresholds"] == [20, -20]
+
+
+def test_a_plot_promises_no_more_than_the_log(capsys):
+    write("test.log", Laplace(epsilon=1), 4, noise=TestNoise(1))
+    Outcome(capsys, "query", "test.log", "counts", "--plot", "test.html")
+    page = Path("test.html").read_text(encoding="utf-8")
+    assert "NONE: made with a test&#x27;s noise" in page
+    assert "can hardly tell" not in page
+
+
+def test_a_plot_has_only_so_many_numbers(log, capsys, monkeypatch):
+    monkeypatch.setattr(sys.modules["penstock.cli.query"], "DRAWN", 100)  # the package's `query` is the verb
+    done = Outcome(capsys, "query", "city.log", "counts", "--plot", "all.html")
+    assert done.code == 2
+    assert "160 numbers are too many for a page" in done.err
+    assert not Path("all.html").exists()
+    assert Outcome(capsys, "query", "city.log", "counts", "--key", "Zoo", "--plot", "all.html").code == 0
+
+
+def test_names_that_look_like_markup_are_shown_as_they_are(capsys):
+    write("odd.log", Laplace(epsilon=1), ["[/red]", "a,b", "[bold]x", "-5"])
+    done = Outcome(capsys, "query", "odd.log", "counts", "--key", "[/red]", "--key", "-5", "--together")
+    assert done.code == 0
+    assert "counts of [/red], -5 together" in done.out
+    assert "[bold]x" in Outcome(capsys, "query", "odd.log", "counts", "--range", "[/red]", "[bold]x").out
+
+
+def test_counts_are_ranked_in_hindsight_too(log, capsys):
+    found = asked(capsys, "city.log", "top", "--k", "2", "--unit", "33", "--hindsight")["rows"]
+    want = TopK(2, of=SlidingSum(1, hindsight=True)).answer(log, 33)
+    assert [(row["name"], row["estimate"]) for row in found] == list(zip(want.names[0], want.estimate[0], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("weights", "answers"),
+    [
+        ("window", {"sum", "low", "top", "--roll-up"}),
+        ("prefix", {"sum", "low", "top", "--roll-up"}),
+        ("decay", {"decay", "--roll-up"}),
+    ],
+)
+def test_a_log_of_sums_says_what_it_can_answer(weights, answers, capsys):
+    write("sums.log", CorrelatedGaussian(epsilon=1, weights=weights, span=6), ["A/x", "A/y", "B/x", "B/y"])
+    about = asked(capsys, "sums.log")
+    assert set(about["answers"]) == answers
+    assert "delta = 1/1000000" in about["promise"]
+    assert "delta=1/1000000" in about["guarantee"]
 
 
 @pytest.mark.parametrize(
@@ -171,11 +226,16 @@ def test_a_plot_is_one_page_that_loads_nothing(log, capsys):
         (["city.log", "decay", "--window", "3"], "decay needs --gamma or --power"),
         (["city.log", "jump", "--window", "3"], "jump needs --delta"),
         (["city.log", "jump", "--window", "3", "--delta", "3", "--together"], "of keys one by one"),
+        (["city.log", "jump", "--window", "3", "--delta", "nan", "--json"], "delta must be a finite number"),
+        (["city.log", "low", "--window", "3", "--delta", "inf"], "delta must be a finite number"),
         (["city.log", "top", "--k", "9"], "k must be at most 4"),
         (["city.log", "top", "--plot", "a.html"], "--plot shows numbers over time"),
         (["city.log", "top", "--key", "Zoo"], "top ranks all keys"),
         (["city.log", "sum", "--window", "3", "--k", "2"], "--k means nothing to sum"),
         (["city.log", "--window", "3"], "--window means nothing without a question"),
+        (["city.log", "--key", "Zoo"], "--key means nothing without a question"),
+        (["city.log", "--roll-up"], "--roll-up means nothing without a question"),
+        (["city.log", "--all"], "--all means nothing without a question"),
         (["city.log", "nonsense"], "nonsense"),
     ],
 )

@@ -41,8 +41,8 @@ def test_the_page_has_the_numbers_and_no_way_out():
 
 
 def test_alerts_are_marked():
-    page = render(chart(raised=np.array([[True, False], [False, True]]), threshold=2.5))
+    page = render(chart(raised=np.array([[True, False], [False, True]]), thresholds=(2.5, -2.5)))
     assert data_of(page)["raised"] == [[1, 0], [0, 1]]
-    assert data_of(page)["threshold"] == 2.5
+    assert data_of(page)["thresholds"] == [2.5, -2.5]
     assert ">alert</li>" in page
     assert ">alert</li>" not in render(chart())

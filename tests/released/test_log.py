@@ -215,6 +215,107 @@ def test_what_is_not_a_log_of_this_stream_is_refused(tmp_path):
         Log.open(tmp_path / "a.log")
 
 
+def test_units_may_be_numpys_integers(tmp_path):
+    run = Laplace(epsilon=1).run(2)
+    for log in (Log.of(run), Log.of(run, tmp_path / "a.log")):
+        while run.unit < 9 or log.last < 9:
+            log.append(run.step([1, 1]) if run.unit == log.last else run.last)
+        three, five = np.int64(3), np.int64(5)
+        assert [release.unit for release in log.between(three, five)] == [3, 4, 5]
+        assert log.estimates(three, five).shape == (3, 2)
+        assert log[three].unit == 3
+        assert list(log.between(5, 3)) == list(log.between(1, -5)) == []
+        run = Laplace(epsilon=1).run(2)
+
+
+def damaged(path: Path, *statements: str) -> Path:
+    run = Laplace(epsilon=1).run(2)
+    with Log.of(run, path) as log:
+        for _ in range(6):
+            log.append(run.step([1, 1]))
+    file = sqlite3.connect(path)
+    for statement in statements:
+        file.execute(statement)
+    file.commit()
+    file.close()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("DELETE FROM about WHERE name = 'domain'", "is not a release log"),
+        ("UPDATE about SET value = '{}' WHERE name = 'guarantee'", "is not a release log"),
+        ("UPDATE about SET value = '[1]' WHERE name = 'domain'", "is not a release log"),
+        ("DROP TABLE units", "cannot be read: no such table"),
+        ("DELETE FROM units WHERE unit = 3", r"some of the units 1..6 are missing"),
+        ("UPDATE units SET flags = x'00' WHERE unit = 3", "unit 3 cannot be read"),
+        ("UPDATE units SET body = x'' WHERE unit = 3", "unit 3 cannot be read"),
+        ("UPDATE units SET body_of = 99 WHERE unit = 3", "unit 99 cannot be read"),
+    ],
+)
+def test_a_damaged_file_is_one_clear_error(statement, message, tmp_path):
+    path = damaged(tmp_path / "a.log", statement)
+    with pytest.raises(StateError, match=message):
+        Log.open(path).estimates()
+
+
+def test_garbage_in_a_file_is_one_clear_error(tmp_path):
+    """Anything may be read from random bytes but nothing other than a `StateError` comes of it. Fixed seed."""
+    run = Laplace(epsilon=1).run(100)
+    with Log.of(run, tmp_path / "a.log") as log:
+        for _ in range(60):
+            log.append(run.step([1] * 100))
+    whole, rng, refused = (tmp_path / "a.log").read_bytes(), np.random.default_rng(1), 0
+    for number in range(40):
+        garbled = bytearray(whole)
+        place = int(rng.integers(0, len(whole) - 64))
+        garbled[place : place + 64] = rng.bytes(64)
+        path = tmp_path / f"{number}.log"
+        path.write_bytes(garbled if number % 2 else garbled[:place])
+        try:
+            with Log.open(path) as log:
+                assert log.private in (True, False)
+                log.estimates()
+        except StateError:
+            refused += 1
+    assert refused > 20
+
+
+def test_a_closed_log_says_so(tmp_path):
+    log = Log.of(Laplace(epsilon=1).run(2), tmp_path / "a.log")
+    log.close()
+    with pytest.raises(StateError, match="closed"):
+        len(log)
+
+
+def test_another_programs_database_is_left_alone(tmp_path):
+    path = tmp_path / "app.db"
+    file = sqlite3.connect(path)
+    file.execute("CREATE TABLE users (name TEXT)")
+    file.close()
+    before = path.read_bytes()
+    with pytest.raises(StateError, match="not a release log"):
+        Log.of(Laplace(epsilon=1).run(2), path)
+    assert path.read_bytes() == before
+
+
+def test_a_unit_for_which_there_is_no_room_is_not_there_and_can_come_again(tmp_path):
+    run = Laplace(epsilon=1).run(5000)
+    with LogFile(tmp_path / "a.log", 5000, guarantee=run.guarantee) as log:
+        log.append(run.step([1] * 5000))
+        pages = log._file.execute("PRAGMA page_count").fetchone()[0]
+        log._file.execute(f"PRAGMA max_page_count = {pages}")
+        run.step([1] * 5000)
+        assert run.last is not None
+        with pytest.raises(StateError, match="cannot be written: database or disk is full"):
+            log.append(run.last)
+        assert log.last == 1
+        log._file.execute(f"PRAGMA max_page_count = {pages + 99}")
+        log.append(run.last)
+        assert log.last == 2
+
+
 def test_a_reader_cannot_write(tmp_path):
     run = Laplace(epsilon=1).run(2)
     Log.of(run, tmp_path / "a.log").close()

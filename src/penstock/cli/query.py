@@ -21,7 +21,7 @@ from rich.text import Text
 from penstock.cli.options import Flag, Json, MaybeInt
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import exact, whole
-from penstock.core.weights import Weights
+from penstock.core.weights import UNIT, Weights
 from penstock.lab.chart import Chart, render
 from penstock.released.log import Log, LogFile
 from penstock.released.queries import (
@@ -51,6 +51,9 @@ Question: TypeAlias = Literal["counts", "sum", "decay", "jump", "drop", "change"
 
 SHOWN = 40
 """How many rows a table has at most; --csv and --json have them all."""
+
+DRAWN = 1_000_000
+"""How many numbers a page has at most."""
 
 N = TypeVar("N", int, float)
 
@@ -161,7 +164,9 @@ def query(
     over = _Over(key, together, range_, rectangle, grid, roll_up, depth)
     with closing(Log.open(log)) as opened:
         if question is None:
-            _refuse(window=window, gamma=gamma, power=power, delta=delta, plot=plot, unit=unit, last=last)
+            _refuse(window=window, gamma=gamma, power=power, delta=delta, k=k, key=key, together=together, range=range_)
+            _refuse(rectangle=rectangle, grid=grid, roll_up=roll_up, depth=depth, unit=unit, last=last, all=everything)
+            _refuse(hindsight=hindsight, csv=as_csv, plot=plot)
             _describe(opened, as_json=as_json)
             return
         asked = _query(
@@ -256,13 +261,15 @@ def _query(
     if question == "top":
         if over.key:
             raise ConfigurationError("top ranks all keys: --key means nothing to it.")
-        ranked = over.of(UnitCounts() if window is None else SlidingSum(window, hindsight=hindsight))
+        ranked = over.of(_counts(hindsight) if window is None else SlidingSum(window, hindsight=hindsight))
         most = len(ranked.groups(log)[1]) if isinstance(ranked, OverKeys) else log.domain.size
         return TopK(min(10, most) if k is None else k, of=ranked)
     _refuse(where=question, window=window)
-    if hindsight:
-        return over.of(SlidingSum(1, hindsight=True))
-    return over.of(UnitCounts())
+    return over.of(_counts(hindsight))
+
+
+def _counts(hindsight: bool) -> Numbers:
+    return SlidingSum(1, hindsight=True) if hindsight else UnitCounts()
 
 
 def _needed(value: N | None, name: str, question: str) -> N:
@@ -273,8 +280,10 @@ def _needed(value: N | None, name: str, question: str) -> N:
 
 def _refuse(where: str = "", **options: object) -> None:
     for name, value in options.items():
-        if value is not None:
-            raise ConfigurationError(f"--{name} means nothing {f'to {where}' if where else 'without a question'}.")
+        if value is not None and value is not False and value != ():
+            raise ConfigurationError(
+                f"--{name.replace('_', '-')} means nothing {f'to {where}' if where else 'without a question'}."
+            )
 
 
 def _pair(text: str, between: str, name: str, example: str) -> tuple[int, int]:
@@ -332,7 +341,7 @@ def _print_csv(rows: Iterator[dict[str, Any]]) -> None:
 
 
 def _print_table(answer: Answer | Alerts | Ranking, confidence: str) -> None:
-    table = Table(title=answer.query, title_justify="left", title_style="bold", pad_edge=False)
+    table = Table(title=Text(answer.query), title_justify="left", title_style="bold", pad_edge=False)
     for heading in ("unit", "name", "estimate", f"{_percent(confidence)} interval", "note"):
         table.add_column(heading, justify="left" if heading in ("name", "note") else "right", overflow="fold")
     rows = list(islice(answer.rows(confidence), SHOWN + 1))
@@ -384,24 +393,19 @@ def _caution(rows: list[dict[str, Any]]) -> str:
 
 
 def _describe(log: LogFile, *, as_json: bool) -> None:
+    weights = log[log.last].weights if len(log) else UNIT
+    counts, sums = UnitCounts(), SlidingSum(weights.length if weights.kind == "window" else 1)
+    fading = WeightedSum(weights if weights.kind in ("decay", "power") else Weights.decay("0.9", 2))
+    can = [one for one in (counts, sums, fading) if len(log) and not one.why_not(log)] or [counts]
     candidates: dict[str, Query] = {
-        "counts": UnitCounts(),
-        "sum": SlidingSum(1),
-        "decay": WeightedSum(Weights.decay("0.9", 2)),
+        "counts": counts,
+        "sum": sums,
+        "decay": fading,
         "jump, drop, change": Change(2, 1),
-        "low": LowSignal(1, 1),
-        "top": TopK(1),
-        "--roll-up": RollUp(),
+        "low": LowSignal(sums.width, 1),
+        "top": TopK(1, of=counts if counts in can else sums),
+        "--roll-up": RollUp(of=can[0]),
     }
-    weights = log[log.last].weights if len(log) else None
-    if weights is not None and weights.kind == "window":
-        candidates |= {
-            "sum": SlidingSum(weights.length),
-            "low": LowSignal(weights.length, 1),
-            "top": TopK(1, of=SlidingSum(weights.length)),
-        }
-    elif weights is not None and weights.kind in ("decay", "power"):
-        candidates["decay"] = WeightedSum(weights)
     reasons = {name: one.why_not(log) for name, one in candidates.items()} if len(log) else {}
     guarantee = log.guarantee
     about: dict[str, Any] = {
@@ -409,12 +413,12 @@ def _describe(log: LogFile, *, as_json: bool) -> None:
         "mechanism": log.mechanism,
         "configuration": log.configuration,
         "guarantee": "" if guarantee is None else str(guarantee),
-        "promise": "" if guarantee is None else guarantee.in_words(),
+        "promise": _promise(log),
         "private": log.private,
         "keys": log.domain.size,
         "first_unit": log.first if len(log) else None,
         "last_unit": log.last if len(log) else None,
-        "numbers": weights.in_words() if weights is not None else None,
+        "numbers": weights.in_words() if len(log) else None,
         "answers": [name for name, reason in reasons.items() if not reason],
         "cannot_answer": {name: reason for name, reason in reasons.items() if reason},
     }
@@ -436,23 +440,33 @@ def _describe(log: LogFile, *, as_json: bool) -> None:
         "units": units,
         "each number is": about["numbers"] or "",
         "answers": ", ".join(about["answers"]),
-        "cannot answer": "; ".join(f"{name}: {reason}" for name, reason in about["cannot_answer"].items()),
+        "cannot answer": "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in about["cannot_answer"].items()),
     }
-    if not about["private"]:
-        lines["promise"] = "NONE: made with a test's noise."
     for name, text in lines.items():
         if text:
             table.add_row(name, Text(text))
     Console().print(table)
 
 
+def _promise(log: Log) -> str:
+    if not log.private:
+        return "NONE: made with a test's noise."
+    return "" if log.guarantee is None else log.guarantee.in_words()
+
+
 def _plot(page: Path, answer: Answer | Alerts, log: Log, confidence: str) -> None:
     numbers = answer.statistic if isinstance(answer, Alerts) else answer
+    if numbers.estimate.size > DRAWN:
+        raise ConfigurationError(
+            f"--plot: {numbers.estimate.size:,} numbers are too many for a page: choose some with --key or --last."
+        )
     low, high = numbers.interval(confidence)
-    threshold = answer.threshold if isinstance(answer, Alerts) else None
+    thresholds: tuple[float, ...] = ()
+    if isinstance(answer, Alerts):
+        thresholds = (answer.threshold, -answer.threshold) if answer.side == "either" else (answer.threshold,)
     chart = Chart(
         title=f"{answer.query[:1].upper()}{answer.query[1:]}",
-        promise="" if log.guarantee is None else log.guarantee.in_words(),
+        promise=_promise(log),
         confidence=_percent(confidence),
         units=numbers.units,
         names=numbers.names,
@@ -460,7 +474,7 @@ def _plot(page: Path, answer: Answer | Alerts, log: Log, confidence: str) -> Non
         low=low,
         high=high,
         raised=answer.raised if isinstance(answer, Alerts) else None,
-        threshold=threshold,
+        thresholds=thresholds,
     )
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(render(chart), encoding="utf-8")

@@ -11,9 +11,9 @@ import numpy as np
 
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.errors import ConfigurationError
-from penstock.core.exact import Exact, exact
+from penstock.core.exact import Exact
 from penstock.core.guarantee import Guarantee
-from penstock.core.spread import Kind, half_width, variance
+from penstock.core.spread import Kind, half_width, miss_of, variance
 from penstock.core.weights import UNIT, Weights
 
 
@@ -114,10 +114,7 @@ class Released:
 
     def interval(self, confidence: Exact = "0.95") -> tuple[FloatArray, FloatArray]:
         """Per key, the range that contains the true number *of the units it was read in* with at least this probability."""
-        share = exact(confidence, name="confidence")
-        if not 0 < share < 1:
-            raise ConfigurationError(f"confidence must lie between 0 and 1, not {share}.")
-        one = half_width(self.kind, self.scale.floats(), self.layers, self.weights, float(1 - share))
+        one = half_width(self.kind, self.scale.floats(), self.layers, self.weights, miss_of(confidence))
         half = one / np.float64(self._noise_divisor)
         return self.estimate - half, self.estimate + half
 

@@ -12,6 +12,7 @@ A released number is made of `layers` independent draws of one scale, and its `k
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal, TypeAlias
@@ -19,12 +20,26 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from penstock.core.arrays import FloatArray, IntArray
+from penstock.core.errors import ConfigurationError
+from penstock.core.exact import Exact, exact
 from penstock.core.weights import Weights
 
 _FAR, _ROUNDING, _LONGEST_LAW = 1e-14, 1e-12, 2**19
 _APART = 0.02  # the share of a miss that is left to the difference between discrete and continuous noise
 
 Kind: TypeAlias = Literal["sum", "median", "shrunk", "weighted", "gaussian"]
+
+_LEAST_MISS = Fraction(1, 10**100)
+
+
+def miss_of(confidence: Exact) -> float:
+    """How often an interval of this confidence may miss."""
+    share = exact(confidence, name="confidence")
+    if not 0 < share < 1:
+        raise ConfigurationError(f"confidence must lie between 0 and 1, not {share}.")
+    if 1 - share < _LEAST_MISS:
+        raise ConfigurationError("confidence must not be above 1 - 1e-100: nothing is known that surely.")
+    return float(1 - share)
 
 
 def variance(kind: Kind, scale: FloatArray, layers: int | IntArray, weights: Weights) -> FloatArray:
@@ -53,7 +68,7 @@ def half_width(kind: Kind, scale: FloatArray, layers: int | IntArray, weights: W
     """A k with P(|noise| > k) ≤ `miss`: the least whole one of a single draw or a sum, an upper bound for others."""
     scales, draws = np.broadcast_arrays(np.asarray(scale, np.float64), np.asarray(layers, np.float64))
     if kind == "gaussian":
-        return NormalDist().inv_cdf(1 - miss / 2) * scales
+        return -NormalDist().inv_cdf(miss / 2) * scales
     pairs, which = np.unique(np.stack([scales.ravel(), draws.ravel()]), axis=1, return_inverse=True)
     each = [_half_width(kind, one, int(of), weights, miss) for one, of in pairs.T]
     return np.array(each)[which.ravel()].reshape(scales.shape)
@@ -185,7 +200,7 @@ def half_width_of_many(
     Hoeffding's bound. A peak of 0 stands for Gaussian noise.
     """
     mass, peak, spread = np.broadcast_arrays(mass, peak, np.sqrt(variance / miss))
-    out = np.where(peak > 0, spread, NormalDist().inv_cdf(1 - miss / 2) * np.sqrt(variance))
+    out = np.where(peak > 0, spread, -NormalDist().inv_cdf(miss / 2) * np.sqrt(variance))
     some = (peak > 0) & np.isfinite(mass)
     if some.any():
         top, number = peak[some], mass[some] / np.square(peak[some])

@@ -17,7 +17,7 @@ _MARK = '<li><span class="key dot" style="border-color:var(--note);background:va
 
 @dataclass(frozen=True)
 class Chart:
-    """Numbers, one row a unit and one column a name; `raised` marks some of them, `threshold` is a line across."""
+    """Numbers, one row a unit and one column a name; `raised` marks some of them, `thresholds` are lines across."""
 
     title: str
     promise: str
@@ -28,7 +28,7 @@ class Chart:
     low: FloatArray
     high: FloatArray
     raised: BoolArray | None = None
-    threshold: float | None = None
+    thresholds: tuple[float, ...] = ()
 
 
 def render(chart: Chart) -> str:
@@ -42,7 +42,7 @@ def render(chart: Chart) -> str:
         "low": [_column(column) for column in chart.low.T.tolist()],
         "high": [_column(column) for column in chart.high.T.tolist()],
         "raised": None if chart.raised is None else chart.raised.T.astype(int).tolist(),
-        "threshold": chart.threshold,
+        "thresholds": chart.thresholds,
         "confidence": chart.confidence,
     }
     return Template(asset("chart.html")).substitute(

@@ -322,9 +322,9 @@ class Gate:
         held = self._secrets.pots.get(pot)
         if held is None:
             held = Pot(np.zeros(len(raw), np.int64), epsilon.quanta, x.sensitivity)
-        elif (held.quanta, held.sensitivity) != (epsilon.quanta, x.sensitivity):
+        elif (held.quanta, held.sensitivity, len(held.total)) != (epsilon.quanta, x.sensitivity, len(raw)):
             raise ConfigurationError(
-                f"unit {self.unit}: pot {pot!r} is held with one budget and one sensitivity; use another pot."
+                f"unit {self.unit}: pot {pot!r} is held with one budget, one sensitivity and one size; use another pot."
             )
         self._ledger.spend(epsilon, pot, where=None if where is None else x.cover.keys(where))
         self._secrets.pots[pot] = held
@@ -412,6 +412,8 @@ class Gate:
         runs = self._secrets.runs.get(run)
         terms = _terms(price, statistic.sensitivity)
         where = self._mask(where, statistic)
+        if size != (1 if statistic.cover.every else size if runs is None else len(runs.open)):
+            raise ConfigurationError(f"unit {self.unit}: run {run!r} is about one number over all keys, or always about as many.")
         self._check_fold(run, statistic, terms)
         if runs is None:
             runs = Thresholds(np.zeros(size, np.int64), np.zeros(size, np.bool_), terms)
@@ -483,7 +485,8 @@ class Gate:
 
         A node at depth i with total c is split if its parent is and max(β − δ, c − i·δ) + DLap(λ) > β, where β is the
         threshold, λ = (2κ − 1)/((κ − 1)·ε) times the sensitivity and δ = ⌈λ·ln κ⌉, with κ ≥ 2: a small total is split with
-        chance 1/2κ at most. All of it costs ε once, whatever the height. Proof: docs/proofs/hierarchy.md.
+        chance 1/2κ at most. Numbers below 0 are taken for 0, so that no total is above its parent's. All of it costs ε once,
+        whatever the height. Proof: docs/proofs/hierarchy.md.
         """
         self._fresh(x)
         if x.cover is not EACH or len(unseal(x)) != tree.size:
@@ -492,7 +495,8 @@ class Gate:
         scale = self._scale(x.sensitivity * Fraction(2 * kappa - 1, kappa - 1), epsilon)
         step = math.ceil(scale.base / epsilon.quanta * log_above(kappa))
         self._ledger.spend(epsilon, label)
-        scores = np.maximum(threshold - step, tree.nodes.totals(unseal(x)) - tree.depths * step)
+        totals = tree.nodes.totals(np.maximum(unseal(x), 0))
+        scores = np.maximum(threshold - step, totals - tree.depths * step)
         scores[tree.inner] += self._draw(scale, int(np.count_nonzero(tree.inner)), label)
         answer: BoolArray = tree.inner & (scores > threshold)
         for level in tree.slices[1:]:
@@ -526,8 +530,8 @@ class Gate:
         """Add to a counter, in place: no sum without noise ever stands in memory."""
         self._fresh(x)
         held = self._counters[counter]
-        if x.sensitivity != held.sensitivity:
-            raise ConfigurationError(f"unit {self.unit}: counter {counter!r} was primed for another sensitivity.")
+        if (x.sensitivity, len(unseal(x))) != (held.sensitivity, len(held.total)):
+            raise ConfigurationError(f"unit {self.unit}: counter {counter!r} was primed for another sensitivity or size.")
         held.total += unseal(x)
         np.minimum(held.total, MOST_HELD, out=held.total)
 
@@ -575,7 +579,7 @@ class Gate:
         if held is None:
             empty = np.zeros((span, len(raw)), np.int64)
             held = Nodes(empty, np.zeros(len(raw), np.int64), terms, (0,) * len(nodes.sizes), self.unit - 1)
-        if (held.terms, len(held.past), held.unit) != (terms, span, self.unit - 1):
+        if (held.terms, held.past.shape, held.unit) != (terms, (span, len(raw)), self.unit - 1):
             raise ConfigurationError(
                 f"unit {self.unit}: {label!r} reads every unit once, with one budget, sensitivity, span and set of sizes."
             )

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from fractions import Fraction
 from functools import cached_property
+from operator import index
 from pathlib import Path
 from typing import Any, Protocol, Self
 from urllib.parse import quote
@@ -172,8 +173,10 @@ class Log:
 
     def between(self, first: int, last: int) -> Iterator[Released]:
         """The releases of these units, one after the other; never more than one is held here."""
-        here = self.units
-        if first <= last and (first not in here or last not in here):
+        first, last, here = index(first), index(last), self.units
+        if first > last:
+            return iter(())
+        if first not in here or last not in here:
             raise InputError(f"units {first}..{last} are not all in this log: {self._extent()}.")
         return self._read(first, last)
 
@@ -317,45 +320,65 @@ class LogFile(Log):
             rows = dict(self._file.execute("SELECT name, value FROM about"))
             about = {key: json.loads(value) for key, value in rows.items()}
             kind, version = about["format"]
-        except (sqlite3.DatabaseError, KeyError, ValueError, TypeError):
+            if kind != FORMAT:
+                raise wrong
+            if version != VERSION:
+                raise StateError(f"{self.path} has format version {version}; this Penstock reads version {VERSION}.")
+            return {
+                "domain": _rich_domain(about["domain"]),
+                "guarantee": _rich_guarantee(about["guarantee"]),
+                "mechanism": about["mechanism"],
+                "configuration": about["configuration"],
+                "name": about["name"],
+            }
+        except (sqlite3.Error, KeyError, ValueError, TypeError, AttributeError):
             raise wrong from None
-        if kind != FORMAT:
-            raise wrong
-        if version != VERSION:
-            raise StateError(f"{self.path} has format version {version}; this Penstock reads version {VERSION}.")
-        return {
-            "domain": _rich_domain(about["domain"]),
-            "guarantee": _rich_guarantee(about["guarantee"]),
-            "mechanism": about["mechanism"],
-            "configuration": about["configuration"],
-            "name": about["name"],
-        }
+
+    def _select(self, what: str, *values: int) -> list[Any]:
+        try:
+            return self._file.execute(f"SELECT {what}", values).fetchall()
+        except sqlite3.Error as error:
+            raise StateError(f"{self.path} cannot be read: {str(error).rstrip('.')}.") from None
 
     def _bounds(self) -> tuple[int, int]:
-        first, last = self._file.execute("SELECT (SELECT min(unit) FROM units), (SELECT max(unit) FROM units)").fetchone()
+        ((first, last),) = self._select("(SELECT min(unit) FROM units), (SELECT max(unit) FROM units)")
         return (1, 0) if first is None else (first, last)
 
     @property
     def private(self) -> bool:
-        return all(msgspec.msgpack.decode(flags)[0] for (flags,) in self._file.execute("SELECT flags FROM units"))
+        return all(self._flags(unit, flags)[0] for unit, flags in self._select("unit, flags FROM units"))
 
     def _read(self, first: int, last: int) -> Iterator[Released]:
         for start in range(first, last + 1, 256):  # short reads: a long one would keep the writer from tidying up
-            span = (start, min(start + 255, last))
-            rows = self._file.execute("SELECT unit, body_of, flags FROM units WHERE unit BETWEEN ? AND ? ORDER BY unit", span)
-            for unit, of, flags in rows.fetchall():
-                yield _with_flags(self._body(of), unit, flags)
+            end = min(start + 255, last)
+            rows = self._select("unit, body_of, flags FROM units WHERE unit BETWEEN ? AND ? ORDER BY unit", start, end)
+            if len(rows) <= end - start:
+                raise StateError(f"{self.path}: some of the units {start}..{end} are missing.")
+            for unit, of, flags in rows:
+                private, repeated = self._flags(unit, flags)
+                yield replace(self._body(of), unit=unit, private=private, repeated=repeated)
+
+    def _flags(self, unit: int, flags: bytes) -> tuple[bool, Any]:
+        with self._readable(unit):
+            private, repeated = msgspec.msgpack.decode(flags)
+            return private, _rich(repeated)
+
+    @contextmanager
+    def _readable(self, unit: int) -> Iterator[None]:
+        try:
+            yield
+        except (msgspec.DecodeError, KeyError, TypeError, ValueError, ArithmeticError) as error:
+            raise StateError(f"{self.path}: unit {unit} cannot be read: {type(error).__name__}.") from None
 
     def _body(self, of: int) -> Released:
         """The release that was stored with this unit, from memory if it was needed lately."""
         if of in self._cache:
             self._cache.move_to_end(of)
             return self._cache[of]
-        body = self._file.execute("SELECT body FROM units WHERE unit = ?", (of,)).fetchone()[0]
-        try:
+        rows = self._select("body FROM units WHERE unit = ?", of)
+        with self._readable(of):
+            ((body,),) = rows
             release = _release(of, body, self.guarantee)
-        except (msgspec.DecodeError, KeyError, TypeError, ValueError, ArithmeticError) as error:
-            raise StateError(f"{self.path}: unit {of} cannot be read: {type(error).__name__}.") from None
         self._cache[of] = release
         width = self.domain.size * (2 + len(release.public))
         while len(self._cache) > max(CACHED // width, 4):
@@ -379,13 +402,19 @@ class LogFile(Log):
 
 # -- the file ------------------------------------------------------------------------------------------------------
 
+_TABLES = {"about", "units"}
+
 
 def _writer(path: Path) -> sqlite3.Connection:
     try:
-        file = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        file = sqlite3.connect(path.absolute(), isolation_level=None, check_same_thread=False)
+        tables = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite%'")}
+        if tables and not tables >= _TABLES:
+            file.close()
+            raise StateError(f"{path} is not a release log.")
         file.execute("PRAGMA journal_mode = WAL")
         file.execute("PRAGMA synchronous = FULL")
-    except sqlite3.DatabaseError as error:
+    except sqlite3.Error as error:
         raise StateError(f"{path} cannot be used as a release log: {error}.") from None
     return file
 
@@ -398,20 +427,22 @@ def _reader(path: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise ConfigurationError(f"there is no log {str(path)!r}.")
     live = path.with_name(path.name + "-wal").exists()
-    for mode in (*([] if live else ["rw"]), "ro", "ro&immutable=1"):
+    problem = "is not a release log"
+    for mode in ("ro",) if live else ("rw", "ro", "ro&immutable=1"):
         address = f"file:{quote(str(path.resolve()))}?mode={mode}"
         file = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
         try:
             file.execute("PRAGMA query_only = ON")
             file.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        except sqlite3.OperationalError:  # no room for the index beside the file
+        except sqlite3.OperationalError as error:  # no room for the index beside the file
+            problem = f"cannot be read: {error}"
             file.close()
         except sqlite3.DatabaseError:
             file.close()
             break
         else:
             return file
-    raise StateError(f"{path} is not a release log.")
+    raise StateError(f"{path} {problem}.")
 
 
 @contextmanager
@@ -419,14 +450,15 @@ def _transaction(file: sqlite3.Connection, path: Path) -> Iterator[None]:
     """All of it or nothing, and nobody else in between."""
     try:
         file.execute("BEGIN IMMEDIATE")
-    except sqlite3.DatabaseError as error:
-        raise StateError(f"{path} cannot be written: {error}.") from None
-    try:
-        yield
-    except BaseException:
-        file.execute("ROLLBACK")
-        raise
-    file.execute("COMMIT")
+        try:
+            yield
+            file.execute("COMMIT")
+        except BaseException:
+            if file.in_transaction:  # a full disk may have ended it
+                file.execute("ROLLBACK")
+            raise
+    except sqlite3.Error as error:
+        raise StateError(f"{path} cannot be written: {str(error).rstrip('.')}.") from None
 
 
 # -- what stands in it ---------------------------------------------------------------------------------------------
@@ -443,11 +475,6 @@ def _body(release: Released) -> bytes:
 
 def _flags(release: Released) -> bytes:
     return msgspec.msgpack.encode([release.private, _plain(release.repeated)])
-
-
-def _with_flags(release: Released, unit: int, flags: bytes) -> Released:
-    private, repeated = msgspec.msgpack.decode(flags)
-    return replace(release, unit=unit, private=private, repeated=_rich(repeated))
 
 
 def _release(unit: int, body: bytes, guarantee: Guarantee | None) -> Released:

@@ -10,15 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.errors import ConfigurationError
-from penstock.lab.checks import CHECKS, Check, title
 from penstock.private.mechanisms.bs import BackwardSmoothing
 from penstock.private.mechanisms.laplace import Laplace
 from penstock.testing import NoNoise, TestNoise
-
-
-@pytest.mark.parametrize("check", CHECKS, ids=title)
-def test_it_passes_every_check(check: Check) -> None:
-    check(BackwardSmoothing, quick=True)
 
 
 @given(

@@ -30,11 +30,6 @@ def play(mechanism: WeightedHistogram, stream: Iterable[np.ndarray], noise: Any)
     return released
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_it_passes_every_check(check: Check) -> None:
-    check(WeightedHistogram, quick=True)
-
-
 @pytest.mark.parametrize("check", CHECKS[:5], ids=lambda check: check.__name__)
 def test_it_passes_with_its_options_on(check: Check) -> None:
     class Configured(WeightedHistogram):

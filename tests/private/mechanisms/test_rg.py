@@ -20,7 +20,6 @@ from penstock.core.errors import BudgetError, ConfigurationError
 from penstock.core.guarantee import Guarantee
 from penstock.core.private import Private
 from penstock.core.released import Released
-from penstock.lab.checks import CHECKS, Check, title
 from penstock.private.amplification import amplified, best_keep, sampling_error
 from penstock.private.gate import Gate
 from penstock.private.mechanisms.laplace import Laplace
@@ -31,11 +30,6 @@ from penstock.testing import NoNoise, RecordingNoise, TestNoise
 from tests.private.mechanisms.patterns import charged
 
 FAR = 10**6
-
-
-@pytest.mark.parametrize("check", CHECKS, ids=title)
-def test_it_passes_every_check(check: Check) -> None:
-    check(RetroactiveGrouping, quick=True)
 
 
 # -- the three strategies --------------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from penstock.budget.zcdp import rho_of
 from penstock.core.errors import ConfigurationError, InexactError
 from penstock.core.series import longest, quotient, root
 from penstock.lab.audit.bounds import epsilon_bound
-from penstock.lab.checks import CHECKS
 from penstock.private.mechanisms.toeplitz import ONE, CorrelatedGaussian
 from penstock.testing import NoNoise, RecordingNoise, TestNoise
 
@@ -27,11 +26,6 @@ WEIGHTS = [
     {"weights": "prefix", "horizon": 7},
     {"weights": "prefix", "horizon": 1},
 ]
-
-
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_it_passes_every_check(check):
-    check(CorrelatedGaussian, quick=True)
 
 
 @pytest.mark.parametrize("how", WEIGHTS, ids=str)

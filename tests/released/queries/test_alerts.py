@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -83,6 +85,18 @@ def test_alerts_read_well_and_say_how_sure_they_are():
     assert [row["raised"] for row in rows] == [False, True]
     assert rows[1]["doubt"] < 1e-6
     assert rows[1]["low"] < 90 < rows[1]["high"]
+
+
+@pytest.mark.parametrize("query", [Jump, Drop, Change, LowSignal])
+@pytest.mark.parametrize("delta", [float("nan"), float("inf"), "many", None, 10**400])
+def test_a_threshold_is_a_finite_number(query, delta):
+    with pytest.raises(ConfigurationError, match="delta must be a finite number"):
+        query(3, delta)
+
+
+def test_a_threshold_is_shown_in_full():
+    assert Jump(2, 1_234_567).in_words() == "rise by 1234567 or more within 2 units"
+    assert LowSignal(2, Fraction(1, 4)).in_words() == "fewer than 0.25 in 2 units"
 
 
 def test_a_move_needs_two_units():

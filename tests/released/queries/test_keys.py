@@ -150,6 +150,28 @@ def test_an_order_is_sure_only_if_it_is():
     assert "surely larger than the rest" in repr(found)
 
 
+def test_nothing_is_sure_of_numbers_whose_noise_is_not_known():
+    tree = Hierarchy.binary(KEYS[:4])
+    log = logged(HierarchicalPegasus(epsilon=1), [[90, 2, 3, 4]] * 3, TestNoise(1), keys=tree)
+    found = TopK(2, of=SlidingSum(2)).answer(log)
+    assert np.isnan(found.interval()[0]).all()
+    assert not found.sure().any()
+    assert not found.belongs().any()
+
+
+def test_sure_and_among_them_are_what_the_intervals_say():
+    log = noisy(LAPLACE, np.random.default_rng(1).poisson(9, (30, 7)))
+    for k in (1, 3, 7):
+        found = TopK(k).series(log)
+        low, high = found.everything.interval(together=True)
+        for row, places in enumerate(found.places.tolist()):
+            for rank, place in enumerate(places):
+                rest = [high[row, other] for other in range(7) if other not in places[: rank + 1]]
+                assert found.sure()[row, rank] == all(low[row, place] > bound for bound in rest)
+                rivals = sum(high[row, other] >= low[row, place] for other in range(7) if other != place)
+                assert found.belongs()[row, rank] == (rivals < k)
+
+
 def test_what_makes_no_sense_is_refused():
     log = quiet(LAPLACE, [[1] * 6], keys=KEYS)
     for query, message in (

@@ -54,6 +54,19 @@ def test_a_released_window_is_its_own_answer(kind, divisor):
     assert TopK(1, of=SlidingSum(4)).answer(log).names == (("a",),)
 
 
+@pytest.mark.parametrize("kind", ["sum", "gaussian", "weighted"])
+def test_intervals_may_be_as_sure_as_one_likes(kind):
+    answer = SlidingSum(4).answer(sums(Weights.window(4), kind))
+    widths = [
+        (high - low).max() for low, high in map(answer.interval, ("1/10000000000", "0.9", "0." + 20 * "9", "0." + 99 * "9"))
+    ]
+    assert np.isfinite(widths).all()
+    assert sorted(widths) == widths
+    assert np.isfinite(TopK(2, of=SlidingSum(4)).answer(sums(Weights.window(4), kind)).interval("0." + 99 * "9")).all()
+    with pytest.raises(ConfigurationError, match="1e-100"):
+        answer.interval("0." + 101 * "9")
+
+
 def test_the_noise_of_two_keys_adds_up():
     log = sums(Weights.window(4), "gaussian")
     both = Aggregate(["a", "b"], of=SlidingSum(4)).answer(log)
@@ -109,6 +122,7 @@ def test_a_log_that_begins_late_needs_one_more_prefix():
         late.append(log[unit])
     assert SlidingSum(2).units(late) == range(5, 6)
     assert SlidingSum(2).answer(late).estimate.tolist() == [[20, 2]]
+    assert LowSignal(2, 5).series(late).raised.tolist() == [[False, True]]
 
 
 def test_keys_that_share_noise_have_sums_of_unknown_error():

@@ -28,8 +28,8 @@
       columns.push(data.estimate[k].map((x, t) => (data.raised[k][t] ? x : null)));
       series.push({ stroke: css("--note"), width: 0, points: { show: true, size: 7, fill: css("--note") } });
     }
-    if (data.threshold != null) {
-      columns.push(data.units.map(() => data.threshold));
+    for (const threshold of data.thresholds) {
+      columns.push(data.units.map(() => threshold));
       series.push({ stroke: css("--limit"), width: 1, dash: [6, 4], points: { show: false } });
     }
     if (chart) chart.destroy();

@@ -11,18 +11,12 @@ import numpy as np
 
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.errors import ConfigurationError
-from penstock.core.exact import Exact, exact
+from penstock.core.exact import Exact
+from penstock.core.spread import miss_of
 from penstock.released.queries.noise import Noise
 
 SHOWN = 8
 """How many rows a repr shows."""
-
-
-def miss_of(confidence: Exact) -> float:
-    share = exact(confidence, name="confidence")
-    if not 0 < share < 1:
-        raise ConfigurationError(f"confidence must lie between 0 and 1, not {share}.")
-    return float(1 - share)
 
 
 @dataclass(frozen=True)
@@ -202,33 +196,31 @@ class Ranking:
         With at least this probability, all that is said of a unit is true.
         """
         low, high = self.everything.interval(confidence, together=True)
-        out = np.zeros(self.places.shape, np.bool_)
-        for row, places in enumerate(self.places):
-            rest = np.ones(high.shape[1], np.bool_)
-            for rank, place in enumerate(places):
-                rest[place] = False
-                out[row, rank] = not rest.any() or low[row, place] > high[row, rest].max()
-        return out
+        mine, next_ = (np.take_along_axis(each, self.places, axis=1) for each in (low, high))
+        others = high.copy()
+        np.put_along_axis(others, self.places, -np.inf, axis=1)
+        after = np.concatenate([next_[:, 1:], others.max(axis=1, keepdims=True)], axis=1)
+        return np.asarray(mine > np.maximum.accumulate(after[:, ::-1], axis=1)[:, ::-1])
 
     def belongs(self, confidence: Exact = "0.95") -> BoolArray:
         """Whether each of them is surely among the k largest: fewer than k others can be as large."""
         low, high = self.everything.interval(confidence, together=True)
-        k = self.places.shape[1]
+        k, size = self.places.shape[1], high.shape[1]
         mine = np.take_along_axis(low, self.places, axis=1)
-        own = np.take_along_axis(high, self.places, axis=1) >= mine
-        rivals = (high[:, None, :] >= mine[:, :, None]).sum(axis=2) - own
-        return np.asarray(rivals < k)
+        ordered = np.sort(high, axis=1)  # what is not known comes last: it can be as large as anything
+        smaller = [np.searchsorted(row, bounds) for row, bounds in zip(ordered, mine, strict=True)]
+        return np.asarray((size - np.stack(smaller) <= k) & ~np.isnan(mine))
 
     def rows(self, confidence: Exact = "0.95") -> Iterator[dict[str, Any]]:
         low, high = self.interval(confidence)
-        sure, belongs = self.sure(confidence), self.belongs(confidence)
+        sure, belongs, estimate = self.sure(confidence), self.belongs(confidence), self.estimate
         for i, (unit, names) in enumerate(zip(self.units.tolist(), self.names, strict=True)):
             for j, name in enumerate(names):
                 yield {
                     "unit": unit,
                     "rank": j + 1,
                     "name": name,
-                    "estimate": _finite(self.estimate[i, j]),
+                    "estimate": _finite(estimate[i, j]),
                     "low": _finite(low[i, j]),
                     "high": _finite(high[i, j]),
                     "surely_larger_than_the_rest": bool(sure[i, j]),

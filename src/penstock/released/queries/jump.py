@@ -10,7 +10,7 @@ import numpy as np
 from penstock.core.exact import whole
 from penstock.released.log import Log
 from penstock.released.queries.answer import Alerts
-from penstock.released.queries.query import Query, Units, answer_of, chunks
+from penstock.released.queries.query import Query, Units, answer_of, chunks, threshold
 from penstock.released.queries.standing import Sums, counts, differences, negative, weighted
 
 
@@ -35,9 +35,10 @@ class Jump(Query):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "width", whole(self.width, name="width", least=2))
+        object.__setattr__(self, "delta", threshold(self.delta))
 
     def in_words(self) -> str:
-        return f"{self.verb} by {self.delta:g} or more within {self.width} units"
+        return f"{self.verb} by {self.delta:.15g} or more within {self.width} units"
 
     def reach(self, log: Log) -> int:
         return self.width
@@ -50,14 +51,14 @@ class Jump(Query):
         for start, end in chunks(log, first, last, self.width):
             standing = counts(log, start - back, end, settled=self.hindsight)
             if self.hindsight:
-                seen = len(standing) - 1
-                parts += [weighted(standing, factors, place, seen=seen) for place in range(back, back + end - start + 1)]
+                places = range(back, back + end - start + 1)
+                parts += [weighted(standing, factors, place, hindsight=True) for place in places]
             else:
                 parts.append(
                     differences(standing, self.width) if self.sign > 0 else negative(differences(standing, self.width))
                 )
         statistic = answer_of(self.in_words(), log, first, Sums.stacked(parts))
-        return Alerts(self.in_words(), statistic, float(self.delta), self.side)
+        return Alerts(self.in_words(), statistic, self.delta, self.side)
 
     def series(self, log: Log) -> Alerts:
         return self.answer(log, self.units(log))

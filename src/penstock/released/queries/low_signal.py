@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from penstock.released.log import Log
 from penstock.released.queries.answer import Alerts
-from penstock.released.queries.query import Query, Units
+from penstock.released.queries.query import Query, Units, threshold
 from penstock.released.queries.sliding_sum import SlidingSum
 
 
@@ -24,19 +24,20 @@ class LowSignal(Query):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "width", self._sum.width)
+        object.__setattr__(self, "delta", threshold(self.delta))
 
     @property
     def _sum(self) -> SlidingSum:
         return SlidingSum(self.width, hindsight=self.hindsight)
 
     def in_words(self) -> str:
-        return f"fewer than {self.delta:g} in {self.width} units"
+        return f"fewer than {self.delta:.15g} in {self.width} units"
 
     def reach(self, log: Log) -> int:
-        return self.width
+        return self._sum.reach(log)
 
     def answer(self, log: Log, unit: Units = None) -> Alerts:
-        return Alerts(self.in_words(), self._sum.answer(log, unit), float(self.delta), "below")
+        return Alerts(self.in_words(), self._sum.answer(log, unit), self.delta, "below")
 
     def series(self, log: Log) -> Alerts:
         return self.answer(log, self.units(log))

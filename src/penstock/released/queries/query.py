@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -116,6 +117,17 @@ def key_places(log: Log, keys: Iterable[str], *, name: str = "keys") -> IntArray
     if len(set(named)) != len(named):
         raise ConfigurationError(f"{name} must not name a key twice.")
     return np.array([place[key] for key in named], np.int64)
+
+
+def threshold(delta: float) -> float:
+    """The threshold of an alert as a float."""
+    try:
+        number = float(delta)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ConfigurationError(f"delta must be a finite number, not {delta!r}.")
+    return number
 
 
 def _near(key: str, keys: tuple[str, ...]) -> str:

@@ -12,7 +12,7 @@ from penstock.core.weights import Weights
 from penstock.released.log import Log
 from penstock.released.queries.answer import Answer
 from penstock.released.queries.query import Numbers, Units, answer_of, chunks
-from penstock.released.queries.standing import Standing, Sums, counts, has_counts, numbers, weighted, windows
+from penstock.released.queries.standing import Sums, as_they_are, counts, has_counts, numbers, weighted, windows
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,7 @@ class SlidingSum(Numbers):
         elif sample.weights.kind == "prefix":
             sums = self._subtracted(log, first, last)
         else:
-            raise ConfigurationError(
-                f"this log holds {sample.weights.in_words()}: sums of {self.width} units cannot be told from it."
-            )
+            raise ConfigurationError(f"this log holds {sample.weights.in_words()}: {self.in_words()} cannot be told from it.")
         return answer_of(self.in_words(), log, first, sums)
 
     def _added(self, log: Log, first: int, last: int) -> Sums:
@@ -65,14 +63,13 @@ class SlidingSum(Numbers):
             standing = counts(log, start - back, end, settled=self.hindsight)
             if self.hindsight:
                 places = range(back, back + end - start + 1)
-                parts += [weighted(standing, np.ones(self.width), place, seen=len(standing) - 1) for place in places]
+                parts += [weighted(standing, np.ones(self.width), place, hindsight=True) for place in places]
             else:
                 parts.append(windows(standing, self.width))
         return Sums.stacked(parts)
 
     def _as_they_are(self, log: Log, first: int, last: int) -> Sums:
-        parts = [_each(numbers(log, start, end)) for start, end in chunks(log, first, last, 1)]
-        return Sums.stacked(parts)
+        return Sums.stacked([as_they_are(numbers(log, start, end)) for start, end in chunks(log, first, last, 1)])
 
     def _subtracted(self, log: Log, first: int, last: int) -> Sums:
         """The sum up to now less the sum up to then, whatever the two have in common.
@@ -81,11 +78,11 @@ class SlidingSum(Numbers):
         """
         parts = []
         if first == self.width:  # nothing was before the first unit
-            parts.append(_each(numbers(log, first, first)))
+            parts.append(as_they_are(numbers(log, first, first)))
             first += 1
         for start, end in chunks(log, first, last, self.width):
-            now = _each(numbers(log, start, end))
-            then = _each(numbers(log, start - self.width, end - self.width))
+            now = as_they_are(numbers(log, start, end))
+            then = as_they_are(numbers(log, start - self.width, end - self.width))
             a, b = now.noise, then.noise
             never = np.zeros_like(a.single)
             noise = replace(
@@ -100,7 +97,3 @@ class SlidingSum(Numbers):
             )
             parts.append(Sums(now.estimate - then.estimate, noise, now.unread))
         return Sums.stacked(parts)
-
-
-def _each(standing: Standing) -> Sums:
-    return Sums(standing.estimate, standing.noise_of(slice(None)), np.zeros(standing.estimate.shape, np.int64))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -55,17 +56,24 @@ class Standing:
     def __len__(self) -> int:
         return len(self.estimate)
 
-    def noise_of(self, rows: slice) -> Noise:
+    @cached_property
+    def settled(self) -> IntArray:
+        """For each place, the last one that has a say in what stands for it or for those before: starts never go back."""
+        oldest = self.start.min(axis=1)
+        return np.minimum(np.searchsorted(oldest, np.arange(len(self)), side="right"), len(self) - 1)
+
+    @property
+    def noise(self) -> Noise:
         """Of each release by itself."""
-        ones = np.ones(self.estimate[rows].shape, np.bool_)
+        ones = np.ones(self.estimate.shape, np.bool_)
         return Noise(
-            variance=self.variance[rows],
-            mass=self.mass[rows],
-            peak=self.peak[rows],
-            grain=self.grain[rows],
-            draws=self.layers[rows],
-            scale=self.scale[rows],
-            coefficient=1 / self.divisor[rows],
+            variance=self.variance,
+            mass=self.mass,
+            peak=self.peak,
+            grain=self.grain,
+            draws=self.layers,
+            scale=self.scale,
+            coefficient=1 / self.divisor,
             single=ones,
             alike=ones if self.kind == "sum" else ~ones,
             kind=self.kind,
@@ -189,6 +197,12 @@ class Sums:
         )
 
 
+def as_they_are(standing: Standing) -> Sums:
+    """The released numbers by themselves; not read, where an earlier one stands."""
+    unread = np.arange(len(standing))[:, None] > standing.read
+    return Sums(standing.estimate, standing.noise, unread.astype(np.int64))
+
+
 def _pieces(start: IntArray) -> BoolArray:
     """Where a piece begins, seen from the last row: wherever some row's start is, and at the first place."""
     begins = np.zeros(start.shape, np.bool_)
@@ -197,9 +211,9 @@ def _pieces(start: IntArray) -> BoolArray:
     return begins
 
 
-def weighted(standing: Standing, factors: FloatArray, place: int, *, seen: int | None = None) -> Sums:
-    """The sum of the counts of places `place` − len(factors) + 1 to `place`, oldest first, as known at `seen` (or `place`)."""
-    low, seen, size = place - len(factors) + 1, place if seen is None else seen, len(factors)
+def weighted(standing: Standing, factors: FloatArray, place: int, *, hindsight: bool = False) -> Sums:
+    """The sum of the counts of places `place` − len(factors) + 1 to `place`, oldest first, as known then or at the end."""
+    low, seen, size = place - len(factors) + 1, standing.settled[place] if hindsight else place, len(factors)
     begins = _pieces(np.maximum(standing.start[low : seen + 1] - low, 0))
     after = np.concatenate([begins[1:], np.ones((1, begins.shape[1]), np.bool_)])
     places = np.arange(len(begins))[:, None]

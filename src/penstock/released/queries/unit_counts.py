@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from penstock.core.weights import UNIT
 from penstock.released.log import Log
 from penstock.released.queries.answer import Answer
 from penstock.released.queries.query import Numbers, Units, answer_of, chunks
-from penstock.released.queries.standing import Sums, counts, numbers
+from penstock.released.queries.standing import Sums, as_they_are, counts, numbers
 
 
 @dataclass(frozen=True)
@@ -31,10 +29,5 @@ class UnitCounts(Numbers):
     def answer(self, log: Log, unit: Units = None) -> Answer:
         first, last = self._span(log, unit)
         read = numbers if log[last].weights == UNIT else counts
-        parts = []
-        for start, end in chunks(log, first, last, 1):
-            standing = read(log, start, end)
-            unread = np.arange(len(standing))[:, None] > standing.read
-            parts.append(Sums(standing.estimate, standing.noise_of(slice(None)), unread.astype(np.int64)))
-        sums = Sums.stacked(parts)
+        sums = Sums.stacked([as_they_are(read(log, start, end)) for start, end in chunks(log, first, last, 1)])
         return answer_of(self.in_words(), log, first, sums, alone=read is numbers)

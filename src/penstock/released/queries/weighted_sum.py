@@ -11,7 +11,7 @@ from penstock.core.weights import Weights
 from penstock.released.log import Log
 from penstock.released.queries.answer import Answer
 from penstock.released.queries.query import Numbers, Units, answer_of, chunks
-from penstock.released.queries.standing import Sums, counts, has_counts, numbers, weighted
+from penstock.released.queries.standing import Sums, as_they_are, counts, has_counts, numbers, weighted
 
 _NOTHING = 1e-18
 
@@ -49,9 +49,8 @@ class WeightedSum(Numbers):
         first, last = self._span(log, unit)
         sample = log[last]
         if sample.weights == self.weights and self.weights.kind != "unit":
-            standing = numbers(log, first, last)
-            sums = Sums(standing.estimate, standing.noise_of(slice(None)), np.zeros(standing.estimate.shape, np.int64))
-            return answer_of(self.in_words(), log, first, sums, alone=True)
+            parts = [as_they_are(numbers(log, start, end)) for start, end in chunks(log, first, last, 1)]
+            return answer_of(self.in_words(), log, first, Sums.stacked(parts), alone=True)
         if has_counts(sample):
             return answer_of(self.in_words(), log, first, self._added(log, first, last))
         raise ConfigurationError(f"this log holds {sample.weights.in_words()}: {self.in_words()} cannot be told from it.")
@@ -62,7 +61,6 @@ class WeightedSum(Numbers):
         for start, end in chunks(log, first, last, length):
             low = max(start - length + 1, log.first)
             standing = counts(log, low, end, settled=self.hindsight)
-            seen = len(standing) - 1 if self.hindsight else None
             for place in range(start - low, end - low + 1):
-                parts += [weighted(standing, factors[-(place + 1) :], place, seen=seen)]
+                parts.append(weighted(standing, factors[-(place + 1) :], place, hindsight=self.hindsight))
         return Sums.stacked(parts)
