@@ -60,7 +60,7 @@ def main() -> None:
     column = low.names.index(DARK)
     alarms = [int(unit) for unit, raised in zip(low.units, low.raised[:, column] & busy, strict=True) if raised]
     print(f"\nFewer than {LOW} devices in an hour at {DARK}, between 10 and 18 on weekdays: {_stretches(alarms)}")
-    print(f"It was dark in units {FAILS.start + 1}..{FAILS.stop}.")
+    print(f"It was dark in units {FAILS.start + 1}..{FAILS.stop}." if units >= FAILS.stop else "It was not dark that early.")
     print(f"\n{_draw(low, counts, in_the_dark, column, given.out / 'campus.png')}")
     print(f"penstock query {path} low --window {WIDTH} --delta {LOW} --key {DARK} --last 5")
 

@@ -59,6 +59,7 @@ def main() -> None:
     print(f"The last two weeks, up to day {log.last}:")
     for row, true in sorted(zip(answer.rows(), truth.tolist(), strict=True), key=lambda pair: -pair[0]["estimate"]):
         print(f"  {row['name']:<10} {row['estimate']:8.0f}   noise {row['low']:8.0f} .. {row['high']:8.0f}   (true {true})")
+    print("The 95 % intervals are of the noise; how far days of one group differ is in none of them.")
     print("\nThe five most visited:", ", ".join(TopK(5, of=SlidingSum(FORTNIGHT)).answer(log).names[0]))
     print(f"\n{_draw(log, counts, given.out / 'restaurants.png')}")
     print(f"penstock query {path} sum --window {FORTNIGHT}")

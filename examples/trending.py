@@ -59,7 +59,7 @@ def main() -> None:
             best = [TOPICS[topic] for topic in np.argsort(-truth[minute - 1], kind="stable")[:3]]
             print(f"{minute:>6}  {'  '.join(named):<44}  {'  '.join(best)}")
     print(f"\n{_draw(log, truth, given.out / 'trending.png')}")
-    print(f"penstock query {path} --help")
+    print(f"penstock query {path} decay --gamma {GAMMA} --window {SPAN}")
 
 
 def _draw(log: ps.Log, truth: np.ndarray, path: Path) -> Path:

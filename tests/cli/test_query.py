@@ -134,6 +134,13 @@ def test_tables_and_csv_show_the_same(log, capsys):
     assert len(Outcome(capsys, "query", "city.log", "counts", "--all", "--csv").out.splitlines()) == 161
 
 
+def test_a_confidence_is_never_rounded_up(log, capsys):
+    assert "99.9 % interval" in Outcome(capsys, "query", "city.log", "counts", "--confidence", "0.999").out
+    done = Outcome(capsys, "query", "city.log", "counts", "--confidence", "0.99999999")
+    assert "100 %" not in done.out
+    assert "0.99999999 interval" in done.out
+
+
 def test_what_was_not_read_is_said(capsys):
     write("ba.log", BudgetAbsorption(epsilon="0.1", window=30), STATIONS)
     done = Outcome(capsys, "query", "ba.log", "sum", "--window", "20")
@@ -221,6 +228,7 @@ def test_a_log_of_sums_says_what_it_can_answer(weights, answers, capsys):
         (["city.log", "counts", "--json", "--csv"], "either --json or --csv"),
         (["city.log", "counts", "--rectangle", "1,2"], "--rectangle must be like 0,0:3,4"),
         (["city.log", "counts", "--rectangle", "0,0:1,1", "--grid", "2-2"], "--grid must be like 10x20"),
+        (["city.log", "counts", "--empty-range"], "--empty-range"),
         (["city.log", "counts", "--depth", "1"], "--depth can only be used with --roll-up"),
         (["city.log", "counts", "--together", "--roll-up"], "not several"),
         (["city.log", "decay", "--window", "3"], "decay needs --gamma or --power"),

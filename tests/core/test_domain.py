@@ -55,3 +55,8 @@ def test_ranks_do_not_depend_on_how_the_keys_are_listed(keys, random):
 def test_keys_that_differ_in_trailing_nulls_keep_their_ranks():
     one, two = Domain.of(["a", "a\0"]), Domain.of(["a\0", "a"])
     assert one.ranks.tolist() == two.ranks.tolist()[::-1]
+
+
+def test_a_key_that_no_file_could_hold_is_refused():
+    with pytest.raises(ConfigurationError, match="UTF-8"):
+        Domain.of(["north", "\ud800"])

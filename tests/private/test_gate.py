@@ -63,6 +63,10 @@ def private(*counts, sensitivity=1) -> Private:
     return Private(np.array(counts, np.int64), sensitivity=sensitivity)
 
 
+def total(*counts) -> Private:
+    return private(*counts).map(lambda each: each.sum(keepdims=True), stability=1, cover=ALL)
+
+
 # -- noise now -----------------------------------------------------------------------------------------------------
 
 
@@ -341,6 +345,17 @@ def test_a_pot_has_one_budget_and_one_sensitivity():
     assert door.memory()["pot pot"].tolist() == [1, 2, 3]
 
 
+def test_a_pot_has_one_size():
+    # One number that NumPy adds to every key would change all of them for one person.
+    door, journal, _ = gate()
+    door.hold("pot", private(1, 2, 3), epsilon=share(door, "1/8"))
+    before = list(journal)
+    with pytest.raises(ConfigurationError, match="another pot"):
+        door.hold("pot", total(1, 2, 3), epsilon=share(door, "1/8"))
+    assert journal == before
+    assert door.memory()["pot pot"].tolist() == [1, 2, 3]
+
+
 def test_there_is_nothing_to_pour_before_something_was_held():
     door, journal, _ = gate()
     with pytest.raises(ConfigurationError, match="no pot"):
@@ -610,6 +625,47 @@ def test_a_run_keeps_the_price_and_the_sensitivity_it_began_with(over_all, chang
     assert journal == before
 
 
+def test_a_run_over_all_keys_asks_about_one_number():
+    # The ledger would price the first of several answers alone.
+    door, journal, _ = gate("1", window=8)
+    price = Price(share(door, "1/32"), share(door, "1/32"))
+    several = private(1, 20, 30).map(lambda counts: counts, stability=1, cover=ALL)
+    with pytest.raises(ConfigurationError, match="one number over all keys"):
+        door.ask("far", several, threshold=10, price=price)
+    assert journal == []
+
+
+@pytest.mark.parametrize("threshold", [np.array([5, 10, 20]), np.array([[5], [10]]), 10.5, np.array([10.0])])
+def test_a_number_has_one_threshold_and_that_is_whole(threshold):
+    # Several thresholds under one draw of noise would be several questions for the price of one.
+    door, journal, _ = gate("1", window=8)
+    price = Price(share(door, "1/32"), share(door, "1/32"))
+    with pytest.raises(ConfigurationError, match="a threshold is a whole number"):
+        door.ask("far", total(1, 2, 3), threshold=threshold, price=price)
+    assert journal == []
+
+
+@pytest.mark.parametrize("folded", [True, False])
+def test_a_run_always_asks_about_as_many_numbers(folded):
+    # One number that NumPy compares with every key's threshold would be answered three times and paid for once.
+    door, journal, _ = gate("1", window=8)
+    price = price_of(door)
+
+    def statistic(counts, size):
+        if not folded:
+            return counts if size > 1 else total(1, 2, 3)
+        return door.keep("group", lambda _, each: (each, each[:size]), counts, price=price, stability=1)
+
+    door.ask("group", statistic(private(1, 2, 3), 3), threshold=10, price=price)
+    door.close("group", where=np.ones(3, np.bool_))
+    door.begin(2)
+    asked = statistic(private(1, 2, 3), 1)
+    before = list(journal)
+    with pytest.raises(ConfigurationError, match="always about as many"):
+        door.ask("group", asked, threshold=10, price=price)
+    assert journal == before
+
+
 # -- noise before data ---------------------------------------------------------------------------------------------
 
 
@@ -717,6 +773,14 @@ def test_no_counter_outlives_its_unit():
         door.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=True)
     with pytest.raises(ConfigurationError, match="another sensitivity"):
         door.count("c", private(1, 2, 3, sensitivity=2))
+
+
+def test_a_counter_has_one_size():
+    door, _, _ = gate()
+    door.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=None)
+    with pytest.raises(ConfigurationError, match="or size"):
+        door.count("c", total(1, 2, 3))
+    assert door.read("c", again=False).value.tolist() == [0, 0, 0]
 
 
 def test_the_gate_shows_nothing_of_what_it_holds():

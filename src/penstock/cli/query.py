@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
@@ -71,7 +72,7 @@ def query(
     k: MaybeInt = None,
     key: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     together: Flag = False,
-    range_: Annotated[tuple[str, str] | None, Parameter(name="--range")] = None,
+    range_: Annotated[tuple[str, str] | None, Parameter(name="--range", negative="")] = None,
     rectangle: str | None = None,
     grid: str | None = None,
     roll_up: Flag = False,
@@ -362,7 +363,9 @@ def _number(value: float | None) -> str:
 
 
 def _percent(confidence: str) -> str:
-    return f"{100 * float(exact(confidence, name='confidence')):.6g} %"
+    percent = 100 * exact(confidence, name="confidence")
+    text = f"{float(percent):.6g}"
+    return f"{text} %" if Fraction(text) <= percent else confidence  # never more than was asked for
 
 
 def _band(row: dict[str, Any]) -> str:

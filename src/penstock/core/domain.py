@@ -44,6 +44,10 @@ class Domain:
             raise ConfigurationError("domain must have at least one key.")
         if len(set(self.keys)) != len(self.keys):
             raise ConfigurationError("domain must not name a key twice.")
+        try:
+            "".join(self.keys).encode()
+        except UnicodeEncodeError:
+            raise ConfigurationError("domain must have keys of text that UTF-8 can write.") from None
 
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self.keys[:3])) + (", …" if self.size > 3 else "")

@@ -412,8 +412,13 @@ class Gate:
         runs = self._secrets.runs.get(run)
         terms = _terms(price, statistic.sensitivity)
         where = self._mask(where, statistic)
-        if size != (1 if statistic.cover.every else size if runs is None else len(runs.open)):
-            raise ConfigurationError(f"unit {self.unit}: run {run!r} is about one number over all keys, or always about as many.")
+        if (statistic.cover.every and size != 1) or (runs is not None and len(runs.open) != size):
+            raise ConfigurationError(
+                f"unit {self.unit}: run {run!r} is about one number over all keys, or always about as many."
+            )
+        bounds = np.asarray(threshold)
+        if bounds.dtype.kind not in "iu" or bounds.shape not in ((), (size,)):
+            raise ConfigurationError(f"unit {self.unit}: a threshold is a whole number, or one for each of the {size} numbers.")
         self._check_fold(run, statistic, terms)
         if runs is None:
             runs = Thresholds(np.zeros(size, np.int64), np.zeros(size, np.bool_), terms)
@@ -491,7 +496,7 @@ class Gate:
         self._fresh(x)
         if x.cover is not EACH or len(unseal(x)) != tree.size:
             raise ConfigurationError(f"unit {self.unit}: a hierarchy is split by the counts of its keys.")
-        kappa = whole(kappa, name="kappa", least=2)
+        threshold, kappa = whole(threshold, name="threshold", least=-MOST_COUNT), whole(kappa, name="kappa", least=2)
         scale = self._scale(x.sensitivity * Fraction(2 * kappa - 1, kappa - 1), epsilon)
         step = math.ceil(scale.base / epsilon.quanta * log_above(kappa))
         self._ledger.spend(epsilon, label)

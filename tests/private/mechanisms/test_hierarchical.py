@@ -11,10 +11,15 @@ from statistics import median
 import numpy as np
 import pytest
 
+from penstock.budget.grid import promised
+from penstock.budget.ledger import Ledger
+from penstock.core.cover import EACH
 from penstock.core.errors import ConfigurationError, StateError
+from penstock.core.guarantee import Guarantee
 from penstock.core.hierarchy import Hierarchy
 from penstock.core.private import Private
 from penstock.core.released import Released
+from penstock.private.gate import Gate
 from penstock.private.mechanisms.hierarchical import HierarchicalPegasus, OverHierarchy, PrunedPegasus
 from penstock.private.mechanisms.pegasus import Pegasus
 from penstock.testing import NoNoise, RecordingNoise, TestNoise
@@ -429,6 +434,32 @@ def test_with_a_real_step_the_answers_would_lose_more() -> None:
         chances = [more_than(math.floor(beta - score), scale)[0] for score in scores]
         splits += chances[1] - chances[0]
     assert splits > 1.3 * epsilon
+
+
+def test_no_total_is_above_its_parents_where_the_numbers_of_keys_are_below_zero() -> None:
+    """The proof needs it: with 0 above 1000, the answers about both would lose as much as each of them alone."""
+    tree = Hierarchy.of({"a": "x/y", "b": "x/z"})
+    gate = Gate(ledger=Ledger(Guarantee(1, 1), keys=2), noise=NoNoise(), keys=2)
+    gate.begin(1)
+    less = Private(np.array([1000, 0]), sensitivity=1).map(lambda counts: counts - [0, 1000], stability=1, cover=EACH)
+    split = gate.split(less, tree, threshold=500, epsilon=promised(gate.guarantee), label="prune")
+    assert [name for name, each in zip(tree.names, split.tolist(), strict=True) if each] == ["x", "x/y"]
+
+
+@pytest.mark.parametrize("threshold", [0.5, np.array([9, 1, 0])])
+def test_all_nodes_have_one_threshold_and_that_is_whole(threshold: object) -> None:
+    """The proof needs both: lower thresholds further down, or one between two numbers, would lose more than they cost."""
+    gate = Gate(ledger=Ledger(Guarantee(1, 1), keys=1), noise=NoNoise(), keys=1)
+    gate.begin(1)
+    counts = Private(np.array([5]), sensitivity=1)
+    with pytest.raises(ConfigurationError, match="threshold must be a whole number"):
+        gate.split(
+            counts,
+            Hierarchy.of({"a": "x/y"}),
+            threshold=threshold,  # type: ignore[arg-type]
+            epsilon=promised(gate.guarantee),
+            label="prune",
+        )
 
 
 @pytest.mark.parametrize("contribution", [1, 4])

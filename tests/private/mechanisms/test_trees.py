@@ -12,6 +12,7 @@ import pytest
 
 from penstock.budget.ledger import Ledger, Line
 from penstock.core.arrays import IntArray
+from penstock.core.cover import ALL
 from penstock.core.errors import BudgetError, ConfigurationError
 from penstock.core.private import Private
 from penstock.core.weights import Weights
@@ -240,6 +241,9 @@ def test_a_window_reads_every_unit_once_on_the_same_terms() -> None:
     for change in refused:
         with pytest.raises(ConfigurationError, match="reads every unit once, with one budget"):
             opened.linear("window", counts(), **(right | change))
+    one = counts().map(lambda each: each.sum(keepdims=True), stability=1, cover=ALL)  # NumPy would add it to every key
+    with pytest.raises(ConfigurationError, match="reads every unit once, with one budget"):
+        opened.linear("window", one, **right)
     opened.linear("window", counts(), **right)
     with pytest.raises(ConfigurationError, match="reads every unit once"):
         opened.linear("window", counts(), **right)

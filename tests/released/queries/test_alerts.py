@@ -42,7 +42,13 @@ def test_a_jump_is_the_difference_of_what_is_known_of_two_units(name):
             assert found.statistic.variance is not None
             said = found.statistic.variance[0, key]
             assert said == pytest.approx(variance) if draws else np.isnan(said)
+            later, *_ = simple(log, key, {unit: 1.0, unit - 3: -1.0}, log.last)
+            known = Jump(4, 5, hindsight=True).answer(log, unit).statistic.estimate[0, key]
+            assert known == pytest.approx(later, abs=1e-7)
         assert (Drop(4, 5).answer(log, unit).statistic.estimate == -found.statistic.estimate).all()
+    every = Jump(4, 5, hindsight=True).series(log).statistic.estimate
+    each = [Jump(4, 5, hindsight=True).answer(log, unit).statistic.estimate[0] for unit in range(4, log.last + 1)]
+    assert every == pytest.approx(np.array(each), abs=1e-9)
 
 
 def test_the_score_orders_alerts_as_raising_the_threshold_does():

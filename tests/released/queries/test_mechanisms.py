@@ -48,6 +48,15 @@ def test_a_sketch_has_its_own_sums_and_the_noisy_counts_for_all_others():
     assert other.estimate[0] == pytest.approx(STREAM[-1] + STREAM[-2] / 2 + STREAM[-3] / 4)
 
 
+def test_a_sum_that_stands_again_was_not_read():
+    log = noisy(WeightedHistogram(epsilon=1, gamma="0.9", span=10, tolerance=2, grouping=False), STREAM)
+    repeated = np.array([np.broadcast_to(release.repeated, 4) for release in log])
+    own = WeightedSum(log[48].weights)
+    assert repeated.any()
+    assert (own.series(log).unread == repeated).all()
+    assert (own.answer(log, 48).unread == repeated[-1]).all()
+
+
 @pytest.mark.parametrize(
     "mechanism", [HierarchicalPegasus(epsilon=1), PrunedPegasus(epsilon=1), PrunedPegasus(epsilon=1, fit=False)]
 )

@@ -6,7 +6,6 @@
   const show = (x) => (x == null ? "unknown" : x.toLocaleString("en", { maximumFractionDigits: 1 }));
   const choice = $("name"), box = $("chart");
   data.names.forEach((name, k) => choice.add(new Option(name, k)));
-  $("controls").hidden = data.names.length === 1;
 
   const axis = (size) => ({
     stroke: css("--muted"), grid: { stroke: css("--grid"), width: 1 }, ticks: { show: false }, size, space: 60,

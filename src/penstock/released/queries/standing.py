@@ -228,9 +228,8 @@ def weighted(standing: Standing, factors: FloatArray, place: int, *, hindsight: 
         return np.take_along_axis(values, source, axis=0)
 
     square = np.square(piece)
-    finite = np.isfinite(standing.scale)
     used = np.abs(factors)[:, None] > 0
-    nothing = np.asarray((used & ~at(finite)).any(axis=0))
+    nothing = np.asarray((used & np.isinf(at(standing.scale))).any(axis=0))
     # Each unit's own number times its own factor: exact where whole numbers are.
     estimate = np.einsum("u,uk->k", factors, at(standing.estimate))
     with np.errstate(invalid="ignore"):

@@ -62,5 +62,5 @@ class WeightedSum(Numbers):
             low = max(start - length + 1, log.first)
             standing = counts(log, low, end, settled=self.hindsight)
             for place in range(start - low, end - low + 1):
-                parts.append(weighted(standing, factors[-(place + 1) :], place, hindsight=self.hindsight))
+                parts += [weighted(standing, factors[-(place + 1) :], place, hindsight=self.hindsight)]
         return Sums.stacked(parts)
