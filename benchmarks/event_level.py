@@ -430,7 +430,8 @@ def alerts_section(rows: Sequence[Row], out: Path) -> str:
     text = """## Alerts
 
 True against false positive rates as the alarm's threshold varies. `sw_tree` releases window sums only, so it can tell low
-signals but no jumps and drops. Areas under the curves:
+signals but no jumps and drops. A large θ keeps units together that differ by less than the noise of a group's threshold:
+the wrong choice for whoever looks for small and quick moves. Areas under the curves:
 
 """
     looks = {
@@ -457,11 +458,15 @@ signals but no jumps and drops. Areas under the curves:
                 areas = {next(name for name in looks if row["mechanism"].startswith(name)): row["value"] for row in found}
                 body.append(
                     [stream, epsilon, measure, f"{100 * found[0]['share']:.1f} %"]
-                    + [number(areas.get(name, float("nan"))) for name in looks]
+                    + [_marked(areas.get(name, float("nan")), max(areas.values())) for name in looks]
                 )
         figures.save(figure, out / f"event-level-alerts-{stream}.png")
     pictures = "".join(f"\n![ROC curves on {stream}](event-level-alerts-{stream}.png)\n" for stream in streams)
     return text + table(["stream", "ε", "event", "of all units", *(title for _, title in looks.values())], body) + pictures
+
+
+def _marked(area: float, best: float) -> str:
+    return f"**{number(area)}**" if area == best else number(area)
 
 
 def page(rows: Sequence[Row], out: Path, *, command: str, runs: int, units: int | None) -> str:

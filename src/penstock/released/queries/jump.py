@@ -20,6 +20,8 @@ class Jump(Query):
 
     The statistic is the difference of the two counts, each with the best that is known of it at the unit asked for. Where one
     release stands for both, it is 0, and its error is not known: no move was noticed, which is not to say that there was none.
+    Where both are in one smoothed group (`pegasus`), it is how far the group's release has moved since; the two share noise,
+    and what is said of that is a bound.
 
     >>> Jump(5, 100).in_words()
     'rise by 100 or more within 5 units'

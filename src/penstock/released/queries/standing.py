@@ -52,6 +52,8 @@ class Standing:
     divisor: FloatArray
     kind: Kind
     weights: Weights
+    running: bool = False
+    """Whether a group's release is made anew in every unit of it, from one more noisy count each time."""
 
     def __len__(self) -> int:
         return len(self.estimate)
@@ -101,7 +103,7 @@ def _counts(log: Log, first: int, last: int) -> Standing:
         raise ConfigurationError(f"this log holds {sample.weights.in_words()}: counts of single units cannot be told from it.")
     if sample.kind == "shrunk":
         releases = [_mean(release) for release in releases]
-    return _stack(releases)
+    return replace(_stack(releases), running={NOISY, START} <= sample.public.keys())
 
 
 def numbers(log: Log, first: int, last: int) -> Standing:
@@ -332,7 +334,11 @@ def _plain_windows(standing: Standing, width: int) -> Sums:
 
 
 def differences(standing: Standing, width: int) -> Sums:
-    """`weighted` with 1 for the last of `width` places and −1 for the first, for every place from `width` − 1 on."""
+    """`weighted` with 1 for the last of `width` places and −1 for the first, for every place from `width` − 1 on.
+
+    Where one running group stands for both, what was released of it then is taken from what is released now. The two share
+    noise: E exp(t(A − B)) is at most the root of E exp(2tA) E exp(−2tB), twice the masses and peaks.
+    """
     places = np.arange(len(standing))[:, None]
     begins = _pieces(standing.start)
     ends = np.concatenate([begins[1:], np.ones((1, begins.shape[1]), np.bool_)])
@@ -340,13 +346,14 @@ def differences(standing: Standing, width: int) -> Sums:
     now = slice(width - 1, None)
     low = np.broadcast_to(places[: len(standing) - width + 1], standing.start[now].shape)
     apart = low < standing.start[now]  # otherwise one release stands for both
-    then = np.where(apart, end[: len(low)], low + width - 1)
+    shared = ~apart & standing.running
+    then = np.where(apart, end[: len(low)], np.where(shared, low, low + width - 1))
 
     def at(values: Array) -> Array:
         return np.take_along_axis(values, then, axis=0)
 
-    def both(values: Array) -> Array:
-        return np.where(apart, values[now] + at(values), 0)
+    def both(values: Array, *, twice: int = 2) -> Array:
+        return np.where(apart | shared, values[now] + at(values), 0) * np.where(shared, twice, 1)
 
     finite = np.isfinite(standing.scale)
     clean = {name: np.where(finite, getattr(standing, name), 0.0) for name in ("variance", "mass", "peak")}
@@ -355,9 +362,9 @@ def differences(standing: Standing, width: int) -> Sums:
         standing,
         both(clean["variance"]),
         both(clean["mass"]),
-        np.where(apart, np.maximum(clean["peak"][now], at(clean["peak"])), 0.0),
-        both(standing.grain),
-        both(standing.layers),
+        np.where(apart | shared, np.maximum(clean["peak"][now], at(clean["peak"])), 0.0) * np.where(shared, 2, 1),
+        np.where(shared, np.inf, both(standing.grain)),
+        both(standing.layers, twice=1),
         standing.scale[now],
         1 / standing.divisor[now],
         np.zeros(apart.shape, np.bool_),
