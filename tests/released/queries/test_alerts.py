@@ -112,3 +112,15 @@ def test_a_threshold_is_shown_in_full():
 def test_a_move_needs_two_units():
     with pytest.raises(ConfigurationError, match="width"):
         Jump(1, 5)
+
+
+@pytest.mark.parametrize("name", ["pegasus, median", "pegasus, mean", "pegasus, james_stein"])
+def test_the_interval_of_a_jump_within_a_group_keeps_its_word(name):
+    """Nothing moves, so the statistic is noise: over 400 keys, a false alarm with another seed has a chance below 1e-6."""
+    log = noisy(MECHANISMS[name], np.zeros((24, 400), np.int64), seed=3)
+    statistic = Jump(6, 1).answer(log).statistic
+    shared = log[24].public["start"] <= 19
+    low, high = statistic.interval("0.9")
+    assert shared.sum() > 20
+    assert ((low[0] <= 0) & (high[0] >= 0))[shared].mean() > 0.9 - 5 * np.sqrt(0.09 / shared.sum())
+    assert (statistic.estimate[0] != 0)[shared].any()
