@@ -231,8 +231,8 @@ def test_units_may_be_numpys_integers(tmp_path):
 def damaged(path: Path, *statements: str) -> Path:
     run = Laplace(epsilon=1).run(2)
     with Log.of(run, path) as log:
-        for _ in range(6):
-            log.append(run.step([1, 1]))
+        for unit in range(6):
+            log.append(run.step([10**6 * unit, 1]))  # no two alike: those would be written once
     file = sqlite3.connect(path)
     for statement in statements:
         file.execute(statement)
