@@ -27,6 +27,8 @@ from penstock.private.mechanisms.sample import Last
 from penstock.private.mechanisms.uniform import Nothing
 from penstock.testing import NoNoise
 
+from tests.lab.holding import Holding
+
 names = [check.__name__ for check in CHECKS]
 
 
@@ -50,25 +52,6 @@ class FewGroups(GroupedDistribution):
 
     groups: int = 2
     regroup: int = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Holding(Mechanism[Last]):
-    """Sums of two units, paid when read."""
-
-    name = "holding"
-    State = Last
-
-    def start(self, domain: Domain) -> Last:
-        return Last(Released.nothing(domain.size, self.guarantee))
-
-    def step(self, state: Last, unit: Private, gate: Gate) -> tuple[Last, Released]:
-        gate.hold("pair", unit, epsilon=self.total // self.window)
-        if gate.unit % 2:
-            return state, gate.repeat(state.last)
-        everywhere = np.ones(len(state.last.value), np.bool_)
-        fresh = replace(gate.pour("pair", where=everywhere), divisor=2)
-        return Last(fresh), fresh
 
 
 @dataclass(frozen=True)
@@ -247,11 +230,11 @@ class PoursTooPrecisely(Holding):
     """Pays for one budget and pours with twice that."""
 
     def step(self, state: Last, unit: Private, gate: Gate) -> tuple[Last, Released]:
-        pot = gate._secrets.pots.get("pair")
+        pot = gate._secrets.pots.get("publish")
         if pot is not None and gate.unit % 2 == 0:
-            gate.hold("pair", unit, epsilon=self.total // self.window)
+            gate.hold("publish", unit, epsilon=self.total // self.window)
             pot.quanta *= 2
-            fresh = gate.pour("pair", where=np.ones(len(state.last.value), np.bool_))
+            fresh = gate.pour("publish", where=np.ones(len(state.last.value), np.bool_))
             pot.quanta //= 2
             return Last(fresh), fresh
         return super().step(state, unit, gate)
@@ -553,7 +536,7 @@ BROKEN: list[tuple[str, type[Mechanism[Any]], str]] = [
     ("check_noise_is_what_was_paid_for", PaysForLessNoise, "pay for 1/6"),
     ("check_noise_is_what_was_paid_for", ReadsWhatWasOnlyExposed, "pay for 0"),
     ("check_noise_is_what_was_paid_for", ExposesInSecret, "pay for 0"),
-    ("check_noise_is_what_was_paid_for", PoursTooPrecisely, "'pair' is worth epsilon=2/3, but its ledger lines pay for 1/3"),
+    ("check_noise_is_what_was_paid_for", PoursTooPrecisely, "'publish' is worth epsilon=2/3, but its ledger lines pay for 1/3"),
     ("check_noise_is_what_was_paid_for", AsksTooPrecisely, "'watch.question' is worth epsilon=1/3"),
     ("check_the_stated_guarantee_is_the_enforced_one", StatesMore, "states Guarantee"),
     ("check_the_stated_guarantee_is_the_enforced_one", ReleasesStateMore, "its release of unit 1"),

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Self
 
+import numpy as np
+
 from penstock.budget.accountant import Account, account
 from penstock.budget.grid import Budget
 from penstock.budget.ledger import Ledger, LedgerState, Line
@@ -22,6 +24,9 @@ from penstock.private.columns import Column, counts_of
 from penstock.private.gate import Gate, Secrets, limit
 from penstock.private.mechanisms.base import Incremental, Mechanism
 from penstock.private.noise import Noise, SystemNoise
+
+_KEPT = 2**24
+"""Up to this size. It takes the largest block that was ever freed as the size from which on it asks the system anew."""
 
 _CONTENT = {"mechanism", "configuration", "complete", "domain", "private", "ledger", "lines", "secrets", "state", "last"}
 
@@ -57,6 +62,7 @@ class Run:
         self._ledger = Ledger(mechanism.guarantee, keys=domain.size, sink=self._lines.append)
         self._gate = Gate(ledger=self._ledger, noise=SystemNoise() if noise is None else noise, keys=domain.size)
         self._most = limit(domain.size)
+        np.empty(_KEPT, np.uint8)  # never touched: from now on the C library keeps what a step frees for the next one
         self._state = mechanism.start(domain)
         self._complete = record
         self._begun = False

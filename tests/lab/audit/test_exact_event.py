@@ -38,36 +38,14 @@ from penstock.private.mechanisms.rg import RetroactiveGrouping
 from penstock.private.mechanisms.sw_tree import WindowTree
 from penstock.testing import TestNoise
 
+from tests.lab.holding import Holding
+
 
 def pair(left: Any, right: Any) -> Pair:
     return Pair("test", np.array(left), np.array(right))
 
 
 # -- small mechanisms that keep what the shipped ones keep -------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Last:
-    last: Released
-
-
-@dataclass(frozen=True, kw_only=True)
-class Holding(Mechanism[Last]):
-    """Sums of two units, paid when read."""
-
-    name = "holding"
-    State = Last
-
-    def start(self, domain: Domain) -> Last:
-        return Last(Released.nothing(domain.size, self.guarantee))
-
-    def step(self, state: Last, unit: Private, gate: Gate) -> tuple[Last, Released]:
-        gate.hold("publish", unit, epsilon=self.total // self.window)
-        if gate.unit % 2:
-            return state, gate.repeat(state.last)
-        everywhere = np.ones(len(state.last.value), np.bool_)
-        fresh = replace(gate.pour("publish", where=everywhere), divisor=2)
-        return Last(fresh), fresh
 
 
 @dataclass(frozen=True)

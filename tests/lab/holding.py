@@ -1,0 +1,30 @@
+"""A small mechanism with a pot, for tests of what looks at mechanisms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from penstock import Gate, Mechanism, Private, Released
+from penstock.core.domain import Domain
+from penstock.private.mechanisms.sample import Last
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holding(Mechanism[Last]):
+    """Sums of two units, paid when read."""
+
+    name = "holding"
+    State = Last
+
+    def start(self, domain: Domain) -> Last:
+        return Last(Released.nothing(domain.size, self.guarantee))
+
+    def step(self, state: Last, unit: Private, gate: Gate) -> tuple[Last, Released]:
+        gate.hold("publish", unit, epsilon=self.total // self.window)
+        if gate.unit % 2:
+            return state, gate.repeat(state.last)
+        everywhere = np.ones(len(state.last.value), np.bool_)
+        fresh = replace(gate.pour("publish", where=everywhere), divisor=2)
+        return Last(fresh), fresh
