@@ -26,14 +26,20 @@ from penstock.core.errors import (
 from penstock.core.guarantee import Guarantee
 from penstock.core.hierarchy import Hierarchy
 from penstock.core.private import Private
+from penstock.core.product import Product
 from penstock.core.released import Released
 from penstock.core.weights import Weights
 from penstock.private.gate import Gate, Price
+from penstock.private.histograms.base import Histogram
+from penstock.private.histograms.plain import Plain
 from penstock.private.mechanisms.ba import BudgetAbsorption
 from penstock.private.mechanisms.base import Incremental, Mechanism
 from penstock.private.mechanisms.bd import BudgetDistribution
 from penstock.private.mechanisms.bs import BackwardSmoothing
+from penstock.private.mechanisms.dsat import AdaptiveThreshold
+from penstock.private.mechanisms.dsft import FixedThreshold
 from penstock.private.mechanisms.eshp import WeightedHistogram
+from penstock.private.mechanisms.fixed import FixedSampling
 from penstock.private.mechanisms.grouped import GroupedAbsorption, GroupedDistribution
 from penstock.private.mechanisms.hierarchical import HierarchicalPegasus, PrunedPegasus
 from penstock.private.mechanisms.kary import SignedBlocks
@@ -52,6 +58,7 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "Account",
+    "AdaptiveThreshold",
     "BackwardSmoothing",
     "Budget",
     "BudgetAbsorption",
@@ -60,12 +67,15 @@ __all__ = [
     "ConfigurationError",
     "CorrelatedGaussian",
     "Domain",
+    "FixedSampling",
+    "FixedThreshold",
     "Gate",
     "GroupedAbsorption",
     "GroupedDistribution",
     "Guarantee",
     "HierarchicalPegasus",
     "Hierarchy",
+    "Histogram",
     "Incremental",
     "InexactError",
     "InputError",
@@ -80,8 +90,10 @@ __all__ = [
     "PanDistribution",
     "Pegasus",
     "PenstockError",
+    "Plain",
     "Price",
     "Private",
+    "Product",
     "PrunedPegasus",
     "Released",
     "RetroactiveGrouping",

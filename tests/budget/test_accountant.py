@@ -133,3 +133,10 @@ def test_the_accountant_agrees_with_the_filter_after_every_unit(seed):
         found = account(lines, promise, units=unit)
         assert found.window(unit) == book.cost.epsilon
         assert found.kept
+
+
+def test_a_line_after_the_horizon_is_an_error_unless_it_ends_a_run():
+    promise = Guarantee("1", 3, horizon=3)
+    with pytest.raises(LedgerError, match="unit 4 was read"):
+        account([Line(4, "spend", "a", 1, 1)], promise)
+    assert account([OPEN, ASK, Line(4, "close", "run", run=1)], promise).kept

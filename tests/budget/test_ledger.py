@@ -512,3 +512,36 @@ def test_lines_can_be_read_by_people():
     assert epsilons(lines, book.grid) == [
         {"unit": 1, "kind": "spend", "label": "publish", "epsilon": "1/4", "number": "1/4", "run": 0}
     ]
+
+
+def test_nothing_is_read_after_the_horizon():
+    promise = Guarantee("1", 2, horizon=3)
+    books = Ledger(promise, keys=1)
+    some = Grid.of(promise).floor(Fraction(1, 4))
+    for unit in (1, 2, 3):
+        books.begin(unit)
+        books.spend(some, "publish")
+    run = books.open("moved", threshold=some // 4, question=some // 4)
+    books.begin(4)
+    for read in (
+        lambda: books.spend(some, "publish"),
+        lambda: books.open("again", threshold=some, question=some),
+        lambda: books.ask(run),
+    ):
+        with pytest.raises(ConfigurationError, match=r"unit 4: .* nothing is read after unit 3"):
+            read()
+    books.close(run)
+    assert books.left == Grid.of(promise).floor(Fraction(3, 4))
+
+
+def test_what_is_left_can_be_spent_and_not_more():
+    books, _ = ledger(window=3)
+    books.spend(share(books, Fraction(1, 3)), "publish")
+    run = books.open_and_ask("moved", threshold=share(books, Fraction(1, 12)), question=share(books, Fraction(1, 24)))
+    books.yes(run)
+    books.begin(2)
+    left = books.left
+    with pytest.raises(BudgetError):
+        books.spend(Budget(left.quanta + 1, books.grid), "publish")
+    books.spend(left, "publish")
+    assert not books.left

@@ -115,3 +115,23 @@ def test_its_words_with_delta_never_promise_more_than_is_true(epsilon, delta):
     best = (math.exp(float(Fraction(epsilon))) + float(Fraction(delta))) / (1 + math.exp(float(Fraction(epsilon))))
     shown = float(re.search(r"at most (\S+) % of cases", words)[1])
     assert 100 * best * (1 - 1e-12) <= shown <= 101 * best
+
+
+@pytest.mark.parametrize("horizon", [0, -1, 1.5, True, "3", 23])
+def test_a_horizon_that_cannot_be_is_refused(horizon):
+    with pytest.raises(ConfigurationError, match="horizon"):
+        Guarantee(1, 24, horizon=horizon)
+
+
+def test_a_horizon_of_one_window_is_user_level_and_is_said_so():
+    user, long, endless = Guarantee(1, 24, horizon=24), Guarantee(1, 24, horizon=100), Guarantee(1, 24)
+    assert (user.user_level, long.user_level, endless.user_level) == (True, False, False)
+    assert len({user, long, endless}) == 3
+    assert "in the whole stream, of which units 1 to 24 are read:" in user.in_words()
+    assert "in any 24 consecutive units; units 1 to 100 are read:" in long.in_words()
+    assert "in the whole stream, of which unit 1 is read:" in Guarantee(1, 1, horizon=1).in_words()
+    assert "read" not in endless.in_words()
+
+
+def test_bounds_on_contribution_are_said_beside_the_horizon():
+    assert Guarantee(1, 24, 3, horizon=24).in_words().endswith("A person counts with at most 3 events a unit.")

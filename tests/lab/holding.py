@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock import Gate, Mechanism, Private, Released
 from penstock.core.domain import Domain
-from penstock.private.mechanisms.sample import Last
+from penstock.private.mechanisms.fixed import Last
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,9 +21,9 @@ from penstock.core.released import Scale
 from penstock.lab import checks
 from penstock.lab.checks import CHECKS, Check, CheckError, Script, run_checks, title
 from penstock.private.gate import Gate
+from penstock.private.mechanisms.fixed import Last
 from penstock.private.mechanisms.grouped import GroupedDistribution
 from penstock.private.mechanisms.registry import MECHANISMS
-from penstock.private.mechanisms.sample import Last
 from penstock.private.mechanisms.uniform import Nothing
 from penstock.testing import NoNoise
 

@@ -325,3 +325,44 @@ def test_memory_does_not_grow_with_the_stream():
             elif unit >= 400:
                 late = max(late, len(run.snapshot()))
         assert late <= 1.03 * early + 100, cls.name  # larger numbers take another byte
+
+
+@EVERY
+def test_after_the_horizon_the_last_release_stands_and_nothing_is_read(cls):
+    run = cls(epsilon="1", window=4, horizon=6).run(3, noise=TestNoise(1), record=True)
+    before = [run.step(row) for row in stream(6, 3)]
+    lines, cost = run.ledger, run.cost
+    assert run.over
+    assert before[-1].guarantee.horizon == 6
+    after = [run.step(row) for row in stream(10, 3, seed=5)]
+    assert run.ledger == lines
+    assert run.cost.amount <= cost.amount
+    assert [released.unit for released in after] == list(range(7, 17))
+    for released in after:
+        assert released.value.tolist() == before[-1].value.tolist()
+        assert released.repeated is True
+    assert run.account().kept
+
+
+@EVERY
+def test_a_run_goes_on_after_its_horizon_from_a_snapshot(cls):
+    mechanism = cls(epsilon="1", window=3, horizon=3)
+    run = mechanism.run(3, noise=TestNoise(1))
+    for row in stream(4, 3):
+        run.step(row)
+    again = mechanism.restore(run.snapshot(), 3, noise=TestNoise(1))
+    assert again.over
+    assert again.step([1, 2, 3]).value.tolist() == run.step([9, 9, 9]).value.tolist()
+    with pytest.raises(StateError, match="horizon=3 there, None here"):
+        cls(epsilon="1", window=3).restore(run.snapshot(), 3)
+
+
+def test_parts_that_arrive_after_the_horizon_are_dropped():
+    run = PanAbsorption(epsilon="1", window=2, horizon=2).run(2, noise=TestNoise(1), record=True)
+    for _ in range(2):
+        run.feed([5, 5])
+        last = run.step([1, 1])
+    lines = run.ledger
+    run.feed([SECRET, SECRET])
+    assert run.step([SECRET, 0]).value.tolist() == last.value.tolist()
+    assert run.ledger == lines

@@ -68,6 +68,8 @@ def account(lines: Iterable[Line], guarantee: Guarantee, *, units: int | None = 
         if line.unit < unit or line.unit < 1:
             raise LedgerError(f"a line of unit {line.unit} stands after one of unit {unit}.")
         unit = line.unit
+        if guarantee.horizon is not None and unit > guarantee.horizon and line.kind != "close":
+            raise LedgerError(f"unit {unit} was read, and the promise is that none after unit {guarantee.horizon} is.")
         _read(line, numbers, exposures, runs)
     length = max(unit, units or 0)
     spent = _per_unit(numbers, length)

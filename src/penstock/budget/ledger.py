@@ -183,6 +183,11 @@ above the promised 1. Nothing was drawn or recorded.
         return Budget(self._label_sums.get(label, 0), self.grid)
 
     @property
+    def left(self) -> Budget:
+        """What the window ending now has left."""
+        return Budget(self.promised, self.grid) - self.cost
+
+    @property
     def exposed(self) -> Budget:
         """What this unit's memory holds that is not paid for."""
         return Budget(self._exposed, self.grid)
@@ -252,8 +257,7 @@ above the promised 1. Nothing was drawn or recorded.
         """The most that any key is charged, once the amount was found fit."""
         if amount.grid is not self.grid and amount.grid != self.grid:
             raise ConfigurationError("this budget lies on another grid: it belongs to another promise.")
-        if self.unit == 0:
-            raise InputError("no unit has begun.")
+        self._readable()
         most = amount if isinstance(amount, Budget) else amount.most
         least = most.quanta if isinstance(amount, Budget) else int(np.min(amount.quanta, initial=0))
         if least < 0:
@@ -263,6 +267,14 @@ above the promised 1. Nothing was drawn or recorded.
         if isinstance(amount, Budget):
             return most.quanta if where.any() else 0
         return int(np.max(amount.quanta[where], initial=0))
+
+    def _readable(self) -> None:
+        """Refuse to read before the first unit and after the promise's last one."""
+        if self.unit == 0:
+            raise InputError("no unit has begun.")
+        horizon = self.guarantee.horizon
+        if horizon is not None and self.unit > horizon:
+            raise ConfigurationError(f"unit {self.unit}: the promise is that nothing is read after unit {horizon}.")
 
     def _enter(self, label: str, charge: int) -> None:
         entries = self._labels.setdefault(label, deque())
@@ -324,6 +336,7 @@ above the promised 1. Nothing was drawn or recorded.
 
     def _admit(self, run: PricedRun, *before: Line) -> None:
         """Enter a question about this unit, if every window that meets the run can bear a positive answer."""
+        self._readable()
         if run.asked and run.end == self.unit:
             raise ConfigurationError(f"unit {self.unit}: run {run.label!r} has asked about this unit already.")
         if self.unit - run.start >= self._window:

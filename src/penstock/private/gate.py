@@ -205,6 +205,11 @@ class Gate:
         """What was charged under this label in the window that ends with this unit."""
         return self._ledger.spent(label)
 
+    @property
+    def left(self) -> Budget:
+        """What the window that ends with this unit has left: public, as all charges are."""
+        return self._ledger.left
+
     # -- noise now -----------------------------------------------------------------------------------------------
 
     def laplace(self, x: Private, *, epsilon: Budget | Budgets, label: str, where: BoolArray | None = None) -> Released:

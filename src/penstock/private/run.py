@@ -89,6 +89,11 @@ class Run:
         return 0 if self.last is None else self.last.unit
 
     @property
+    def over(self) -> bool:
+        """Whether the promise's horizon has passed: every further unit repeats the last release, and none is read."""
+        return self.guarantee.horizon is not None and self.unit >= self.guarantee.horizon
+
+    @property
     def guarantee(self) -> Guarantee:
         return self._ledger.guarantee
 
@@ -119,7 +124,10 @@ class Run:
         part = self._take(counts, unit)
         try:
             self._begin()
-            self._state, released = self.mechanism.step(self._state, part, self._gate)
+            if self.over and self.last is not None:
+                released = self._gate.repeat(self.last)
+            else:
+                self._state, released = self.mechanism.step(self._state, part, self._gate)
             self._look_over(released)
             self._gate.end()
             self._begun = False
@@ -149,7 +157,8 @@ class Run:
         raw = self._take(part, None)
         try:
             self._begin()
-            mechanism.feed(self._state, raw, self._gate)
+            if not self.over:
+                mechanism.feed(self._state, raw, self._gate)
         except BaseException:
             self._broken = f"unit {self._ledger.unit} failed midway and nothing of it was released"
             raise
@@ -177,7 +186,7 @@ class Run:
         if not self._begun:
             self._gate.begin(self.unit + 1)
             self._begun = True
-            if isinstance(self.mechanism, Incremental):
+            if isinstance(self.mechanism, Incremental) and not self.over:
                 self.mechanism.begin(self._state, self._gate)
 
     def _forget(self) -> None:

@@ -23,8 +23,8 @@ WEIGHTS = [
     {"weights": "decay", "rate": "0.01"},
     {"weights": "power", "rate": "0.5", "span": 9},
     {"weights": "power", "rate": 3, "span": 9},
-    {"weights": "prefix", "horizon": 7},
-    {"weights": "prefix", "horizon": 1},
+    {"weights": "prefix", "epoch": 7},
+    {"weights": "prefix", "epoch": 1},
 ]
 
 
@@ -70,7 +70,7 @@ def test_old_noise_dies_out(how):
 
 
 @pytest.mark.parametrize(
-    "how", [{"span": 5}, {"weights": "decay", "rate": "0.9", "span": 30}, {"weights": "prefix", "horizon": 12}], ids=str
+    "how", [{"span": 5}, {"weights": "decay", "rate": "0.9", "span": 30}, {"weights": "prefix", "epoch": 12}], ids=str
 )
 def test_the_error_is_what_it_claims(how):
     """The mean square of 20,000 errors, in the first units and in late ones: z-test at 6 deviations, false alarm below 1e-8."""
@@ -157,7 +157,7 @@ def test_memory_holds_two_spans():
 
 
 def test_a_prefix_goes_on_over_its_epochs():
-    mechanism = CorrelatedGaussian(epsilon="1", weights="prefix", horizon=5)
+    mechanism = CorrelatedGaussian(epsilon="1", weights="prefix", epoch=5)
     run = mechanism.run(1, noise=NoNoise())
     released = [run.step([2]) for _ in range(23)]
     assert [each.estimate[0] for each in released] == [2 * unit for unit in range(1, 24)]
@@ -175,7 +175,7 @@ def test_a_prefix_goes_on_over_its_epochs():
         {"delta": "-1"},
         {"span": 0},
         {"span": 2**20},
-        {"horizon": 0},
+        {"epoch": 0},
         {"weights": "linear"},
         {"weights": "decay", "rate": 0},
         {"weights": "decay", "rate": "1.1"},
@@ -201,5 +201,5 @@ def test_delta_is_in_every_release_and_in_the_words():
 
 
 def test_the_root_of_counts_is_whole_numbers():
-    mechanism = CorrelatedGaussian(epsilon="1", weights="prefix", horizon=4)
+    mechanism = CorrelatedGaussian(epsilon="1", weights="prefix", epoch=4)
     assert mechanism.coefficients.tolist() == [ONE, ONE // 2, 3 * ONE // 8, 5 * ONE // 16]

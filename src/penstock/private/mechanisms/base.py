@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 S = TypeVar("S")
 
+_PLAIN = (bool, int, str, Fraction, tuple, type(None))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism(ABC, Generic[S]):
@@ -31,7 +34,8 @@ class Mechanism(ABC, Generic[S]):
     names its `State` (a dataclass of plain data: released values and public numbers only) and says how to `start` and
     how to `step`. Raw counts come as a `Private`; whatever is to be known of them is asked of the gate.
 
-    `epsilon` is an int, a `Fraction` or a decimal string; `contribution` the most events that a person has in a unit.
+    `epsilon` is an int, a `Fraction` or a decimal string; `contribution` the most events that a person has in a unit;
+    `horizon` the last unit that is ever read (with `horizon=window` the promise is at user level).
     """
 
     name: ClassVar[str]
@@ -49,17 +53,19 @@ class Mechanism(ABC, Generic[S]):
     epsilon: Exact
     window: int
     contribution: int = 1
+    horizon: int | None = None
 
     def __post_init__(self) -> None:
-        promise = Guarantee(self.epsilon, self.window, self.contribution)  # checks them, and makes NumPy's numbers plain
+        promise = Guarantee(self.epsilon, self.window, self.contribution, horizon=self.horizon)  # checks, makes them plain
         object.__setattr__(self, "epsilon", promise.epsilon)
         object.__setattr__(self, "window", promise.window)
         object.__setattr__(self, "contribution", promise.contribution)
+        object.__setattr__(self, "horizon", promise.horizon)
 
     @cached_property
     def guarantee(self) -> Guarantee:
         """The promise, in the form that every release carries."""
-        return Guarantee(self.epsilon, self.window, self.contribution, self.intrusions())
+        return Guarantee(self.epsilon, self.window, self.contribution, self.intrusions(), horizon=self.horizon)
 
     @cached_property
     def grid(self) -> Grid:
@@ -117,8 +123,9 @@ class Mechanism(ABC, Generic[S]):
         return (cls.__doc__ or "").strip().partition("\n")[0]
 
     def configuration(self) -> dict[str, Any]:
-        """The parameters by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        """The parameters by name; a part such as a histogram method as it shows itself."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value if isinstance(value, _PLAIN) else repr(value) for name, value in values.items()}
 
 
 class Incremental(Mechanism[S]):

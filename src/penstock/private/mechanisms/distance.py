@@ -9,7 +9,8 @@ from penstock.core.domain import Domain
 from penstock.core.private import Private
 from penstock.core.released import Released
 from penstock.private.gate import Gate
-from penstock.private.mechanisms.shares import DISTANCE, PUBLISH, Shifting
+from penstock.private.histograms.base import PUBLISH
+from penstock.private.mechanisms.shares import DISTANCE, Shifting
 
 
 @dataclass(frozen=True)

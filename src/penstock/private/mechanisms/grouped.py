@@ -15,7 +15,8 @@ from penstock.core.exact import Exact, exact, whole
 from penstock.core.private import Private
 from penstock.core.released import Released
 from penstock.private.gate import Gate
-from penstock.private.mechanisms.shares import DISTANCE, PUBLISH, Absorbing, Halving, Shifting
+from penstock.private.histograms.base import PUBLISH
+from penstock.private.mechanisms.shares import DISTANCE, Absorbing, Halving, Shifting
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from penstock.core.exact import whole
 from penstock.core.private import Private
 from penstock.core.released import Released
 from penstock.private.gate import Gate
+from penstock.private.histograms.base import PUBLISH
 from penstock.private.mechanisms.base import Incremental
-from penstock.private.mechanisms.shares import DISTANCE, PUBLISH, Absorbing, Halving, Sharing
+from penstock.private.mechanisms.shares import DISTANCE, Absorbing, Halving, Sharing
 
 Intrusion: TypeAlias = Literal["between", "within", "announced"]
 

@@ -11,7 +11,10 @@ from penstock.private.mechanisms.ba import BudgetAbsorption
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.bd import BudgetDistribution
 from penstock.private.mechanisms.bs import BackwardSmoothing
+from penstock.private.mechanisms.dsat import AdaptiveThreshold
+from penstock.private.mechanisms.dsft import FixedThreshold
 from penstock.private.mechanisms.eshp import WeightedHistogram
+from penstock.private.mechanisms.fixed import FixedSampling
 from penstock.private.mechanisms.grouped import GroupedAbsorption, GroupedDistribution
 from penstock.private.mechanisms.hierarchical import HierarchicalPegasus, PrunedPegasus
 from penstock.private.mechanisms.kary import SignedBlocks
@@ -47,6 +50,9 @@ MECHANISMS: dict[str, AnyMechanism] = {
         SignedBlocks,
         CorrelatedGaussian,
         WeightedHistogram,
+        FixedSampling,
+        FixedThreshold,
+        AdaptiveThreshold,
     )
 }
 

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.core.domain import Domain
-from penstock.core.private import Private
-from penstock.core.released import Released
-from penstock.private.gate import Gate
-from penstock.private.mechanisms.base import Mechanism
-
-
-@dataclass(frozen=True)
-class Last:
-    """The last release."""
-
-    last: Released
+from penstock.private.mechanisms.fixed import Periodic
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample(Mechanism[Last]):
+class Sample(Periodic):
     r"""Publish one unit in w with the whole budget, repeat it in between.
 
-    Units 1, w + 1, 2w + 1, … get discrete Laplace noise of scale :math:`1/\varepsilon`.
+    Units 1, w + 1, 2w + 1, … are released by `histogram`: with discrete Laplace noise of scale :math:`1/\varepsilon`, unless
+    another method is given.
 
     Guarantee: w-event, pure. Proof: docs/proofs/sample.md.
     Kept between units: the last release.
@@ -39,14 +29,7 @@ class Sample(Mechanism[Last]):
     name = "sample"
     paper = "Kellaris et al., PVLDB 7(12), 2014, section 3"
     proof = "sample.md"
-    State = Last
-    by_key = True
 
-    def start(self, domain: Domain) -> Last:
-        return Last(Released.nothing(domain.size, self.guarantee))
-
-    def step(self, state: Last, unit: Private, gate: Gate) -> tuple[Last, Released]:
-        if gate.unit % self.window != 1 % self.window:
-            return state, gate.repeat(state.last)
-        fresh = gate.laplace(unit, epsilon=self.total, label="publish")
-        return Last(fresh), fresh
+    @property
+    def interval(self) -> int:
+        return self.window

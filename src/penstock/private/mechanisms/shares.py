@@ -9,15 +9,13 @@ from typing import ClassVar, Protocol, TypeVar
 from penstock.budget.grid import Budget
 from penstock.core.errors import ConfigurationError
 from penstock.private.gate import Gate
+from penstock.private.histograms.base import PUBLISH
 from penstock.private.mechanisms.base import Mechanism
 
 S = TypeVar("S")
 
 DISTANCE = "distance"
 """The label of every measured distance in the ledger."""
-
-PUBLISH = "publish"
-"""The label of every publication in the ledger."""
 
 SIGNIFICANT_BITS = 5
 """Halved budgets keep this many binary digits: at most 1/17 is given up, and noise tables are used again."""

@@ -61,7 +61,7 @@ class CorrelatedGaussian(Mechanism[Counts]):
     for a sum over W units about :math:`(\ln W/\pi+1.07)^2/2\rho`, where one draw a unit would leave :math:`W/2\rho`.
 
     `weights` are those of the last `span` units: `window` (all 1), `decay` (γ to the power of the age, γ = `rate`), `power`
-    ((1 + age) to the power of −`rate`); or `prefix`, all units so far. Of a prefix, `horizon` units make an epoch: within it
+    ((1 + age) to the power of −`rate`); or `prefix`, all units so far. Of a prefix, `epoch` units make an epoch: within it
     the variance grows like the square of a logarithm, and every epoch that is over leaves its own behind.
 
     Guarantee: event level (or any window), (ε, δ), of Gaussian noise; ρ-zCDP too. Proof: docs/proofs/toeplitz.md.
@@ -94,22 +94,22 @@ class CorrelatedGaussian(Mechanism[Counts]):
     weights: Literal["window", "prefix", "decay", "power"] = "window"
     span: int = 24
     rate: Exact = "0.9"
-    horizon: int = 1024
+    epoch: int = 1024
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "delta", positive(self.delta, name="delta"))
         object.__setattr__(self, "span", whole(self.span, name="span", least=1))
         object.__setattr__(self, "rate", exact(self.rate, name="rate"))
-        object.__setattr__(self, "horizon", whole(self.horizon, name="horizon", least=1))
-        if max(self.span, self.horizon) > LONGEST_SPAN:
-            raise ConfigurationError(f"span and horizon must be at most {LONGEST_SPAN} units.")
+        object.__setattr__(self, "epoch", whole(self.epoch, name="epoch", least=1))
+        if max(self.span, self.epoch) > LONGEST_SPAN:
+            raise ConfigurationError(f"span and epoch must be at most {LONGEST_SPAN} units.")
         self.sums  # noqa: B018  (checks the weights and their rate)
         self.guarantee  # noqa: B018  (checks delta)
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        return Guarantee(self.epsilon, self.window, self.contribution, self.intrusions(), self.delta)
+        return Guarantee(self.epsilon, self.window, self.contribution, self.intrusions(), self.delta, self.horizon)
 
     @cached_property
     def share(self) -> Budget:
@@ -133,7 +133,7 @@ class CorrelatedGaussian(Mechanism[Counts]):
     def coefficients(self) -> IntArray:
         """The l_j, times 2^12: whole numbers, public."""
         if self.weights == "prefix":
-            found = root(np.ones(self.horizon), self.horizon)
+            found = root(np.ones(self.epoch), self.epoch)
         else:
             found = root(self.sums.sequence(self.span), REACH * self.span)
             found *= (1 - DAMPING / self.span) ** np.arange(len(found))
@@ -145,7 +145,7 @@ class CorrelatedGaussian(Mechanism[Counts]):
 
         After the last of these it grows by less than a millionth.
         """
-        size = self.horizon if self.weights == "prefix" else 4 * REACH * self.span
+        size = self.epoch if self.weights == "prefix" else 4 * REACH * self.span
         each = quotient(self.sums.sequence(size), self.coefficients, size)
         return np.asarray(np.sqrt(np.cumsum(np.square(each))))
 
@@ -165,7 +165,7 @@ class CorrelatedGaussian(Mechanism[Counts]):
 
     def step(self, state: Counts, unit: Private, gate: Gate) -> tuple[Counts, Released]:
         recent, before, epochs = state.recent, state.before, state.epochs
-        over = self.weights == "prefix" and len(recent) == self.horizon
+        over = self.weights == "prefix" and len(recent) == self.epoch
         if over:
             recent, before, epochs = recent[:0], before + recent.sum(axis=0), epochs + 1
         seen = gate.convolve("sum", unit, coefficients=self.coefficients, rho=self.share, anew=over)
@@ -189,13 +189,13 @@ class CorrelatedGaussian(Mechanism[Counts]):
     @property
     def _kept(self) -> int:
         """Of how many units counts are kept."""
-        return self.horizon if self.weights == "prefix" else max(len(self.coefficients) - 1, self.span)
+        return self.epoch if self.weights == "prefix" else max(len(self.coefficients) - 1, self.span)
 
     def _deviation_after(self, units: int) -> float:
         """The standard deviation of the noise in the sum that is released after so many units."""
         if self.weights != "prefix":
             return self.deviation * float(self.spread[min(units, len(self.spread)) - 1])
-        epochs, inside = divmod(units - 1, self.horizon)
+        epochs, inside = divmod(units - 1, self.epoch)
         return self.deviation * math.sqrt(epochs * self.spread[-1] ** 2 + self.spread[inside] ** 2)
 
 

@@ -26,7 +26,7 @@ class Unchecked(Mechanism[Any]):
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        return Guarantee(8 * exact(self.epsilon), self.window, self.contribution, self.intrusions())
+        return Guarantee(8 * exact(self.epsilon), self.window, self.contribution, self.intrusions(), horizon=self.horizon)
 
     @cached_property
     def total(self) -> Budget:

@@ -20,12 +20,13 @@ from penstock.core.released import Released, Scale
 from penstock.lab.audit.flawed.variant import FAR, Unchecked, Variant, present, stream
 from penstock.lab.audit.model import Look, Pair
 from penstock.private.gate import Gate
+from penstock.private.histograms.base import PUBLISH
 from penstock.private.mechanisms.ba import BudgetAbsorption
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.bd import BudgetDistribution
 from penstock.private.mechanisms.distance import Position
 from penstock.private.mechanisms.pan import PanDistribution
-from penstock.private.mechanisms.shares import DISTANCE, PUBLISH, Absorbing, Halving, Sharing
+from penstock.private.mechanisms.shares import DISTANCE, Absorbing, Halving, Sharing
 from penstock.private.mechanisms.uniform import Nothing, Uniform
 
 # -- independent instances per group of keys (Kellaris et al., section 4.5) -----------------------------------------------

@@ -1,0 +1,44 @@
+"""What a histogram method is: one unit's counts in, one release out, for so much of the budget."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from penstock.budget.grid import Budget
+from penstock.core.errors import ConfigurationError
+from penstock.core.private import Private
+from penstock.core.released import Released
+from penstock.private.gate import Gate
+
+PUBLISH = "publish"
+"""The label of every publication in the ledger; a method that makes several draws writes more behind it."""
+
+
+@runtime_checkable
+class Histogram(Protocol):
+    """Releases the counts of one unit.
+
+    A frozen dataclass, so that its parameters show in a run's configuration. It reads the counts through the gate, spends at
+    most `epsilon` on any key, and gives a release with one number per key. docs/how-to/add-a-histogram.md makes one.
+    """
+
+    def release(self, counts: Private, epsilon: Budget, gate: Gate) -> Released:
+        """The counts, as anyone may see them."""
+        ...
+
+
+def part(histogram: object) -> None:
+    """Refuse what is no histogram method, as a mechanism's parameter."""
+    if isinstance(histogram, type) or not isinstance(histogram, Histogram):
+        raise ConfigurationError(f"histogram must have a method release(counts, epsilon, gate), unlike {histogram!r}.")
+
+
+def publish(histogram: Histogram, counts: Private, epsilon: Budget, gate: Gate) -> Released:
+    """A unit's release by this method; one that spends more than it was given is not let out."""
+    left = gate.left
+    released = histogram.release(counts, epsilon, gate)
+    if left - gate.left > epsilon:
+        raise ConfigurationError(
+            f"unit {gate.unit}: {histogram} was given epsilon={epsilon.epsilon} and spent {(left - gate.left).epsilon}."
+        )
+    return released

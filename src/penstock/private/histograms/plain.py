@@ -1,0 +1,24 @@
+"""`Plain`: noise on every count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.budget.grid import Budget
+from penstock.core.private import Private
+from penstock.core.released import Released
+from penstock.private.gate import Gate
+from penstock.private.histograms.base import PUBLISH
+
+
+@dataclass(frozen=True)
+class Plain:
+    r"""Every count with discrete Laplace noise of scale :math:`1/\varepsilon`.
+
+    >>> from penstock.private.mechanisms.sample import Sample
+    >>> Sample(epsilon="1", window=3, histogram=Plain()).histogram
+    Plain()
+    """
+
+    def release(self, counts: Private, epsilon: Budget, gate: Gate) -> Released:
+        return gate.laplace(counts, epsilon=epsilon, label=PUBLISH)

@@ -1,0 +1,89 @@
+"""`fixed`: one unit in so many, with an equal share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from penstock.budget.grid import Budget
+from penstock.core.domain import Domain
+from penstock.core.exact import whole
+from penstock.core.private import Private
+from penstock.core.released import Released
+from penstock.private.gate import Gate
+from penstock.private.histograms.base import Histogram, part, publish
+from penstock.private.histograms.plain import Plain
+from penstock.private.mechanisms.base import Mechanism
+
+
+@dataclass(frozen=True)
+class Last:
+    """The last release."""
+
+    last: Released
+
+
+@dataclass(frozen=True, kw_only=True)
+class Periodic(Mechanism[Last]):
+    """Publish one unit in `interval`, repeat it in between."""
+
+    State = Last
+    by_key = True
+
+    histogram: Histogram = field(default=Plain())
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        part(self.histogram)
+
+    @property
+    def interval(self) -> int:
+        """How many units lie between two publications, the first of them included."""
+        raise NotImplementedError
+
+    @cached_property
+    def share(self) -> Budget:
+        """What every publication spends: a window has at most so many of them."""
+        return self.total // -(-self.window // self.interval)
+
+    def start(self, domain: Domain) -> Last:
+        return Last(Released.nothing(domain.size, self.guarantee))
+
+    def step(self, state: Last, unit: Private, gate: Gate) -> tuple[Last, Released]:
+        if gate.unit % self.interval != 1 % self.interval:
+            return state, gate.repeat(state.last)
+        fresh = publish(self.histogram, unit, self.share, gate)
+        return Last(fresh), fresh
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedSampling(Periodic):
+    r"""Publish one unit in so many with an equal share of the budget, repeat it in between.
+
+    With :math:`I` = `every`, units 1, I + 1, 2I + 1, … are published with :math:`\varepsilon/\lceil w/I\rceil` each.
+    `every=1` is `uniform`, `every=window` is `sample`.
+
+    Guarantee: w-event, pure; user level with `horizon=window`. Proof: docs/proofs/sample.md.
+    Kept between units: the last release.
+
+    >>> FixedSampling(epsilon="1", window=24, every=10).share.epsilon
+    Fraction(1, 3)
+
+    References
+    ----------
+    Li, Xiong, Jiang, Liu, CIKM 2015, section 3.
+    """
+
+    name = "fixed"
+    paper = "Li et al., CIKM 2015, section 3"
+    proof = "sample.md"
+
+    every: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "every", whole(self.every, name="every", least=1))
+
+    @property
+    def interval(self) -> int:
+        return min(self.every, self.window)

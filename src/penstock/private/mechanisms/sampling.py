@@ -1,0 +1,191 @@
+"""What `dsft` and `dsat` share: ask in every unit whether the stream has moved away from the last release, release if so.
+
+The question is the sparse vector technique's: distance and threshold both carry noise, and only the answer leaves.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from penstock.budget.grid import Budget
+from penstock.core.arrays import IntArray
+from penstock.core.domain import Domain
+from penstock.core.errors import ConfigurationError
+from penstock.core.exact import Exact, exact, whole
+from penstock.core.private import Private
+from penstock.core.released import Released
+from penstock.private.gate import ROOM, Gate, Price, limit
+from penstock.private.histograms.base import Histogram, part, publish
+from penstock.private.histograms.plain import Plain
+from penstock.private.mechanisms.base import Mechanism
+
+MOVED = "moved"
+"""The label of the questions in the ledger."""
+
+PAPER = "Li et al., CIKM 2015"
+
+MOST_PEOPLE = 2**60
+"""All counts of a unit together are never more (`gate.limit`), and no two histograms are farther apart than twice this."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The last release, when the releases of the last window were made, and where the threshold stands: all public."""
+
+    last: Released
+    made: tuple[int, ...] = ()
+    """The units of the last window's releases, oldest first: those of this block are among them."""
+    people: int = 1
+    """What thresholds are shares of."""
+    floor: int = 0
+    """How far the noise of the last release alone is expected to be from it."""
+    threshold: float = 0.0
+    errors: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a release and a question cost; without a price nothing is asked, and units are released as long as they may be."""
+
+    each: Budget
+    price: Price | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByQuestion(Mechanism[Standing]):
+    """Release when a noisy distance reaches a noisy threshold, at most `releases` times a window."""
+
+    State = Standing
+
+    releases: int = 10
+    population: int | None = None
+    decide: Exact | None = None
+    histogram: Histogram = field(default=Plain())
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        part(self.histogram)
+        object.__setattr__(self, "releases", whole(self.releases, name="releases", least=1))
+        if self.population is not None:
+            object.__setattr__(self, "population", whole(self.population, name="population", least=1))
+            if self.population > MOST_PEOPLE:
+                raise ConfigurationError(f"population must be at most {MOST_PEOPLE}, not {self.population}.")
+        if self.decide is not None:
+            object.__setattr__(self, "decide", exact(self.decide, name="decide"))
+            if not 0 < exact(self.decide) < 1:
+                raise ConfigurationError(f"decide must lie between 0 and 1, not {self.decide}.")
+
+    @property
+    def most(self) -> int:
+        """C: how many releases a window may have. There is one a unit at most."""
+        return min(self.releases, self.window)
+
+    @property
+    def weights(self) -> tuple[int, int]:
+        """How often a window pays for a threshold and for a question, at worst.
+
+        At user level there is one run, whose positive answers are C − 1 beside the first release, and each counts twice: once
+        for the run, once for the window. Else two runs meet a window, of C positive answers each, and C are inside it.
+        """
+        return (1, 2 * (self.most - 1)) if self.guarantee.user_level else (2, 3 * self.most)
+
+    @cached_property
+    def _plans(self) -> dict[int, Plan]:
+        return {}
+
+    def plan(self, size: int) -> Plan:
+        """The costs, for so many keys."""
+        if size not in self._plans:
+            self._plans[size] = self._planned(size)
+        return self._plans[size]
+
+    def _planned(self, size: int) -> Plan:
+        thresholds, questions = self.weights
+        if self.most == self.window or not questions:
+            return self._affordable(Plan(self.total // self.most, None), size)
+        share = _share(size, self.most, self.window, self.weights) if self.decide is None else exact(self.decide)
+        decide = self.grid.floor(self.total.epsilon * share)
+        ratio = Fraction((questions / thresholds) ** (1 / 3)).limit_denominator(10**6)
+        question = self.grid.floor(decide.epsilon / (questions + thresholds * ratio))
+        threshold = (decide - question * questions) // thresholds
+        return self._affordable(Plan((self.total - decide) // self.most, Price(threshold, question)), size)
+
+    def _affordable(self, plan: Plan, size: int) -> Plan:
+        """The plan, unless one of its noises would be so wide that the gate must refuse it."""
+        costs = [plan.each] if plan.price is None else [plan.each, plan.price.threshold, plan.price.question]
+        if limit(size) * min(costs).epsilon < self.contribution * ROOM:
+            raise ConfigurationError(
+                f"{self.name}: epsilon={self.epsilon} is too little for {self.most} releases of {size} keys a window."
+            )
+        return plan
+
+    def start(self, domain: Domain) -> Standing:
+        self.plan(domain.size)  # refuses a domain that the budget cannot serve
+        return Standing(Released.nothing(domain.size, self.guarantee), threshold=self.first_threshold())
+
+    def first_threshold(self) -> float:
+        """T before the first question."""
+        raise NotImplementedError
+
+    def adjust(self, state: Standing, unit: int) -> Standing:
+        """The threshold for this unit's question, from what was released before."""
+        return state
+
+    def resting(self, unit: int) -> bool:
+        """Whether nothing is asked about this unit, whatever was released."""
+        return False
+
+    def step(self, state: Standing, unit: Private, gate: Gate) -> tuple[Standing, Released]:
+        plan, now = self.plan(len(state.last.value)), gate.unit
+        if (now - 1) % self.window == 0:  # a new block, with threshold noise of its own
+            gate.close(MOVED)
+        state = replace(state, made=tuple(made for made in state.made if made > now - self.window))
+        if len(state.made) >= self.most:
+            return state, gate.repeat(state.last)
+        if plan.price is not None and not self._unasked(now):
+            if self.resting(now):
+                return state, gate.repeat(state.last)
+            state = self.adjust(state, now)
+            if not self._moved(state, unit, plan.price, gate):
+                return state, gate.repeat(state.last)
+        fresh = publish(self.histogram, unit, gate.left if now == self.horizon else plan.each, gate)
+        return self._after(state, fresh, now), fresh
+
+    def _unasked(self, now: int) -> bool:
+        """The first unit is always released, and so is the last one of all if a release is left for it."""
+        return now == 1 or now == self.horizon
+
+    def _moved(self, state: Standing, unit: Private, price: Price, gate: Gate) -> bool:
+        above = math.ceil(min(state.threshold * state.people, MOST_PEOPLE))
+        return bool(gate.ask(MOVED, unit.distance(rounded(state.last)), threshold=state.floor + above, price=price)[0])
+
+    def _after(self, state: Standing, fresh: Released, now: int) -> Standing:
+        people = self.population or max(1, round(float(fresh.estimate.sum())))
+        spread = np.sqrt(fresh.variance / 2)  # the mean of |noise|, for Laplace noise
+        floor = round(min(float(spread[np.isfinite(spread)].sum()), MOST_PEOPLE))
+        return replace(state, last=fresh, made=(*state.made, now), people=people, floor=floor)
+
+
+def rounded(released: Released) -> IntArray:
+    """The release in whole numbers, so that distances to it are whole too."""
+    if isinstance(released.divisor, int) and released.divisor == 1:
+        return released.value
+    return np.rint(released.estimate).astype(np.int64)
+
+
+def _share(size: int, most: int, window: int, weights: tuple[int, int]) -> Fraction:
+    """The share of ε for the questions that makes the noise in a distance least: a release's, and a question's.
+
+    That is A/(1 − k)² + B/k² in all, with C releases over all keys in A, and threshold and question, ε shared between them in
+    the best way, in B. And no release may have less than it would have if every unit were released.
+    """
+    thresholds, questions = weights
+    releases = 2 * size * most**2
+    asking = 2 * (thresholds ** (2 / 3) + questions ** (2 / 3)) ** 3
+    ratio = (asking / releases) ** (1 / 3)
+    return min(Fraction(ratio / (1 + ratio)).limit_denominator(10**6), 1 - Fraction(most, window))
