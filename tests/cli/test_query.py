@@ -14,11 +14,12 @@ import pytest
 
 from penstock import BudgetAbsorption, Laplace
 from penstock.core.hierarchy import Hierarchy
+from penstock.core.product import Product
 from penstock.private.mechanisms.hierarchical import HierarchicalPegasus
 from penstock.private.mechanisms.pegasus import Pegasus
 from penstock.private.mechanisms.toeplitz import CorrelatedGaussian
 from penstock.released.log import Log
-from penstock.released.queries import Jump, LowSignal, SlidingSum, TopK, UnitCounts
+from penstock.released.queries import Jump, LowSignal, Rectangle, SlidingSum, TopK, UnitCounts, Where
 from penstock.testing import TestNoise
 
 from tests.cli.outcome import Outcome
@@ -29,6 +30,16 @@ STATIONS = ["Harbour", "Market", "Old Town", "Zoo"]
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
     return write("city.log", Pegasus(epsilon="0.5"), STATIONS)
+
+
+@pytest.fixture
+def census(tmp_path: Path) -> Log:
+    domain = Product.of({"sex": ["f", "m"], "age": 30, "region": ["north", "south", "west"]})
+    run = Laplace(epsilon=1).run(domain)
+    with Log.of(run, "census.log") as log:
+        for unit in range(12):
+            log.append(run.step(np.full(domain.size, 20 + unit)))
+    return Log.open("census.log")
 
 
 def write(name, mechanism, domain, units=40, noise=None) -> Log:
@@ -111,6 +122,102 @@ def test_keys_are_chosen_and_added_up(log, capsys):
     assert len(asked(capsys, "city.log", "counts", "--together")["rows"]) == 1
     alarms = asked(capsys, "city.log", "jump", "--window", "3", "--delta", "20", "--key", "Zoo", "--last", "2")["rows"]
     assert [row["name"] for row in alarms] == ["Zoo", "Zoo"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "query"),
+    [
+        (["age=10..19", "sex=f"], Where(age=("10", "19"), sex="f")),
+        (["region=west,north"], Where(region=["west", "north"])),
+        (["age=20..", "sex=m"], Where(age=("20", None), sex="m")),
+        (["age=..9"], Where(age=(None, "9"))),
+        (["age=.."], Where(age=(None, None))),
+    ],
+)
+def test_ranges_of_attributes_are_those_of_the_library(census, chosen, query, capsys):
+    tokens = [part for text in chosen for part in ("--where", text)]
+    assert asked(capsys, "census.log", "counts", *tokens)["rows"] == list(query.answer(census).rows())
+    assert asked(capsys, "census.log", "counts", *tokens)["query"] == query.in_words()
+
+
+def test_ranges_of_attributes_show_in_every_form(census, capsys):
+    tokens = ("query", "census.log", "sum", "--window", "3", "--where", "age=10..19", "--where", "sex=f")
+    want = list(Where(age=("10", "19"), sex="f", of=SlidingSum(3)).series(census).rows("0.9"))
+    table = Outcome(capsys, *tokens).out
+    assert "sums of 3 units where age is 10 to 19 and sex is f" in table
+    assert "age 10 to 19, sex f" in table
+    text = Outcome(capsys, *tokens, "--all", "--confidence", "0.9", "--csv").out
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [(int(row["unit"]), float(row["estimate"])) for row in rows] == [(row["unit"], row["estimate"]) for row in want]
+    found = asked(capsys, *tokens[1:], "--all", "--confidence", "0.9")
+    assert found["rows"] == want
+    assert Outcome(capsys, *tokens, "--plot", "out/part.html").code == 0
+    page = drawn("out/part.html")
+    assert page["names"] == ["age 10 to 19, sex f"]
+    assert page["units"] == list(range(3, 13))
+    assert (
+        asked(capsys, "census.log", "decay", "--gamma", "0.5", "--window", "4", "--where", "sex=f")["rows"][0]["name"]
+        == "sex f"
+    )
+
+
+def test_a_value_may_look_like_a_range_or_a_list(capsys):
+    run = Laplace(epsilon=1).run(Product.of({"when": ["8..9", "8", "9", "-1"], "what": ["a=b", "c"]}))
+    with Log.of(run, "odd.log") as log:
+        log.append(run.step(np.full(8, 10**6)))
+    for text, cells in (("when=8..9", 2), ("when=8..-1", 6), ("when=-1", 2), ("what=a=b", 4)):
+        assert round(asked(capsys, "odd.log", "counts", "--where", text)["rows"][0]["estimate"] / 10**6) == cells
+    run = Laplace(epsilon=1).run(Product.of(["1,2", "1", "2"]))
+    with Log.of(run, "one.log") as log:
+        log.append(run.step(np.full(3, 10**6)))
+    for text, keys in (("key=1,2", 1), ("key=2,1", 2)):
+        assert round(asked(capsys, "one.log", "counts", "--where", text)["rows"][0]["estimate"] / 10**6) == keys
+
+
+def test_a_log_says_what_its_attributes_are(census, log, capsys):
+    out = Outcome(capsys, "query", "census.log").out
+    assert "sex: f, m; age: 0, 1, 2, …, 29; region: north, south, west" in out
+    about = asked(capsys, "census.log")
+    assert about["attributes"]["sex"] == ["f", "m"]
+    assert "--where" in about["answers"]
+    assert "attributes" not in Outcome(capsys, "query", "city.log").out
+    assert asked(capsys, "city.log")["attributes"] == {}
+
+
+def test_a_rectangle_on_a_grid_of_two_attributes_needs_no_shape(capsys):
+    run = Laplace(epsilon=1).run(Product.of({"place": ["inn", "mill", "quay"], "hour": 24}))
+    with Log.of(run, "grid.log") as log:
+        log.append(run.step(np.arange(72)))
+    rows = asked(capsys, "grid.log", "counts", "--rectangle", "0,8:1,17")["rows"]
+    assert rows == list(Rectangle((0, 8), (1, 17)).answer(Log.open("grid.log")).rows())
+    assert (
+        rows[0]["estimate"]
+        == asked(capsys, "grid.log", "counts", "--where", "place=inn,mill", "--where", "hour=8..17")["rows"][0]["estimate"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (["--where", "agee=3"], "no attribute 'agee': it has 'sex', 'age', 'region'; nearest is 'age'"),
+        (["--where", "region=nort"], "'region' has no value 'nort': it has 'north', 'south', 'west'; nearest is 'north'"),
+        (["--where", "region=west,nort"], "'region' has no value 'nort'"),
+        (["--where", "age=1..99"], "'age' has no value '99': it has '0', '1', '2', …, '29'"),
+        (["--where", "age=9..3"], "'9' comes after '3' in the order of 'age'"),
+        (["--where", "age"], "--where must be like age=20..39, sex=f or region=north,west, not 'age'"),
+        (["--where", "age="], "--where must be like"),
+        (["--where", "sex=f", "--where", "sex=m"], "--where must not name 'sex' twice: write values with ','"),
+        (["--where", "sex=f,f"], "none twice"),
+        (["--where", "sex=f", "--together"], "--where, --rectangle and --roll-up, not several"),
+        (["--where", "sex=f", "--key", "f,1,north"], "--key chooses keys"),
+        (["--rectangle", "0,0:1,1"], 'the keys are not all like "x,y"'),
+    ],
+)
+def test_a_mistake_with_attributes_is_one_clear_line(census, tokens, message, capsys):
+    done = Outcome(capsys, "query", "census.log", "counts", *tokens)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert len(done.err.splitlines()) == 1
 
 
 def test_a_hierarchy_is_rolled_up(capsys):
@@ -241,6 +348,9 @@ def test_a_log_of_sums_says_what_it_can_answer(weights, answers, capsys):
         (["city.log", "top", "--key", "Zoo"], "top ranks all keys"),
         (["city.log", "sum", "--window", "3", "--k", "2"], "--k means nothing to sum"),
         (["city.log", "--window", "3"], "--window means nothing without a question"),
+        (["city.log", "counts", "--where", "sex=f"], "the keys of this log have no attributes"),
+        (["city.log", "jump", "--window", "3", "--delta", "3", "--where", "a=b"], "of keys one by one"),
+        (["city.log", "--where", "sex=f"], "--where means nothing without a question"),
         (["city.log", "--key", "Zoo"], "--key means nothing without a question"),
         (["city.log", "--roll-up"], "--roll-up means nothing without a question"),
         (["city.log", "--all"], "--all means nothing without a question"),
@@ -259,3 +369,4 @@ def test_a_mistake_is_one_clear_line(log, tokens, message, capsys):
 def test_help_shows_examples(capsys):
     done = Outcome(capsys, "query", "--help")
     assert "penstock query city.log top --k 5 --window 24" in done.out
+    assert "penstock query census.log counts --where age=20..39 --where sex=f" in done.out

@@ -21,6 +21,7 @@ from penstock import BudgetAbsorption, Laplace, Uniform
 from penstock.core.errors import ConfigurationError, InputError, StateError
 from penstock.core.guarantee import Guarantee
 from penstock.core.hierarchy import Hierarchy
+from penstock.core.product import Product
 from penstock.core.released import Released, Scale
 from penstock.core.weights import Weights
 from penstock.private.mechanisms.hierarchical import HierarchicalPegasus
@@ -173,7 +174,15 @@ def test_a_log_may_begin_later_than_its_stream():
     assert (log.first, log.last, len(log)) == (4, 5, 2)
 
 
-@pytest.mark.parametrize("domain", [Hierarchy.of({"r1": "A/1", "r2": "A/1", "kiosk": ""}), ["x", "y", "z"]])
+@pytest.mark.parametrize(
+    "domain",
+    [
+        Hierarchy.of({"r1": "A/1", "r2": "A/1", "kiosk": ""}),
+        ["x", "y", "z"],
+        Product.of({"sex": ["ü"], "age =": ["0", "[1]", '"2"']}),
+        Product.of(["x,1", "x", "y"]),
+    ],
+)
 def test_a_file_knows_its_domain(domain, tmp_path):
     mechanism = HierarchicalPegasus(epsilon=1) if isinstance(domain, Hierarchy) else Laplace(epsilon=1)
     run = mechanism.run(domain)
@@ -186,6 +195,37 @@ def test_a_file_knows_its_domain(domain, tmp_path):
         assert log.parents.tolist() == domain.parents.tolist()
     own = Laplace(epsilon=1).run(domain)
     assert Log.of(own, tmp_path / "b.log").domain == Log.open(tmp_path / "b.log").domain
+
+
+def test_a_log_over_a_product_knows_its_attributes_and_is_of_no_other(tmp_path):
+    census, path = Product.of({"sex": ["f", "m"], "age": 3}), tmp_path / "a.log"
+    run = Laplace(epsilon=1).run(census)
+    with Log.of(run, path) as log:
+        log.append(run.step(range(6)))
+    read = Log.open(path).domain
+    assert isinstance(read, Product)
+    assert (read.attributes, read.keys, read.facts) == (census.attributes, census.keys, census.facts)
+    assert Log.of(run, path).last == 1
+    for other in (Product.of({"sex": ["f", "m"], "years": 3}), census.keys):
+        with pytest.raises(StateError, match="another stream: its domain differs"):
+            Log.of(Laplace(epsilon=1).run(other), path)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        '"attributes": 5',
+        '"attributes": []',
+        '"attributes": [["a", []]]',
+        '"attributes": [["a", ["0"]]]',
+        '"attributes": [["a", ["1", "0"]]]',
+        '"attributes": [["a", ["0", "0"]]]',
+    ],
+)
+def test_attributes_that_do_not_make_the_keys_are_refused(wrong, tmp_path):
+    statement = f'UPDATE about SET value = \'{{"keys": ["0", "1"], "nodes": false, {wrong}}}\' WHERE name = \'domain\''
+    with pytest.raises(StateError, match="is not a release log"):
+        Log.open(damaged(tmp_path / "a.log", statement))
 
 
 def test_what_is_not_a_log_of_this_stream_is_refused(tmp_path):

@@ -22,6 +22,7 @@ from rich.text import Text
 from penstock.cli.options import Flag, Json, MaybeInt
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import exact, whole
+from penstock.core.product import SEPARATOR, Product
 from penstock.core.weights import UNIT, Weights
 from penstock.lab.chart import Chart, render
 from penstock.released.log import Log, LogFile
@@ -43,10 +44,12 @@ from penstock.released.queries import (
     TopK,
     UnitCounts,
     WeightedSum,
+    Where,
 )
 from penstock.released.queries.aggregate import OverKeys
 from penstock.released.queries.answer import shown
 from penstock.released.queries.query import Numbers, key_places
+from penstock.released.queries.where import Chosen, product_of
 
 Question: TypeAlias = Literal["counts", "sum", "decay", "jump", "drop", "change", "low", "top"]
 
@@ -73,6 +76,7 @@ def query(
     key: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     together: Flag = False,
     range_: Annotated[tuple[str, str] | None, Parameter(name="--range", negative="")] = None,
+    where: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     rectangle: str | None = None,
     grid: str | None = None,
     roll_up: Flag = False,
@@ -108,6 +112,8 @@ def query(
 
     * penstock query campus.log sum --window 24 --roll-up --depth 0
 
+    * penstock query census.log counts --where age=20..39 --where sex=f
+
     * penstock query grid.log counts --rectangle 0,0:3,4
 
     Parameters
@@ -133,10 +139,13 @@ def query(
         The sum of the chosen keys, or of all.
     range_
         The sum of all keys from one to another, in the log's order.
+    where
+        The sum of all keys with these values of an attribute: sex=f, a list region=north,west or a range age=20..39, in the
+        attribute's order and open where an end is left out, age=65.. ; give it several times for several attributes.
     rectangle
         The sum of all cells between two corners, x,y:x,y.
     grid
-        The grid's rows and columns, such as 10x20, if the keys are not like x,y.
+        The grid's rows and columns, such as 10x20, if the keys are not like x,y and have no two attributes.
     roll_up
         Of every node of the hierarchy.
     depth
@@ -162,12 +171,12 @@ def query(
         raise ConfigurationError("--plot shows numbers over time: ask for counts or sums and choose keys with --key.")
     if as_json and as_csv:
         raise ConfigurationError("either --json or --csv, not both.")
-    over = _Over(key, together, range_, rectangle, grid, roll_up, depth)
+    over = _Over(key, together, range_, where, rectangle, grid, roll_up, depth)
     with closing(Log.open(log)) as opened:
         if question is None:
             _refuse(window=window, gamma=gamma, power=power, delta=delta, k=k, key=key, together=together, range=range_)
             _refuse(rectangle=rectangle, grid=grid, roll_up=roll_up, depth=depth, unit=unit, last=last, all=everything)
-            _refuse(hindsight=hindsight, csv=as_csv, plot=plot)
+            _refuse(hindsight=hindsight, csv=as_csv, plot=plot, where=where)
             _describe(opened, as_json=as_json)
             return
         asked = _query(
@@ -199,15 +208,16 @@ class _Over:
     key: tuple[str, ...]
     together: bool
     range: tuple[str, str] | None
+    where: tuple[str, ...]
     rectangle: str | None
     grid: str | None
     roll_up: bool
     depth: int | None
 
-    def of(self, inner: Numbers) -> Numbers:
-        ways = [self.together, self.range is not None, self.rectangle is not None, self.roll_up]
+    def of(self, inner: Numbers, log: Log) -> Numbers:
+        ways = [self.together, self.range is not None, bool(self.where), self.rectangle is not None, self.roll_up]
         if sum(ways) > 1:
-            raise ConfigurationError("one of --together, --range, --rectangle and --roll-up, not several.")
+            raise ConfigurationError("one of --together, --range, --where, --rectangle and --roll-up, not several.")
         if self.depth is not None and not self.roll_up:
             raise ConfigurationError("--depth can only be used with --roll-up.")
         if self.grid is not None and self.rectangle is None:
@@ -218,6 +228,8 @@ class _Over:
             raise ConfigurationError("--key chooses keys to be shown or added up --together; here it has no meaning.")
         if self.range is not None:
             return Range(*self.range, of=inner)
+        if self.where:
+            return Where(_attributes(self.where, product_of(log)), of=inner)
         if self.rectangle is not None:
             first, last = _pairs(self.rectangle, ":", ",", "rectangle", "0,0:3,4")
             shape = None if self.grid is None else _pair(self.grid, "x", "grid", "10x20")
@@ -226,7 +238,8 @@ class _Over:
 
     @property
     def none(self) -> bool:
-        return not (self.together or self.range or self.rectangle or self.roll_up or self.grid or self.depth is not None)
+        ways = (self.together, self.range, self.where, self.rectangle, self.grid, self.roll_up)
+        return not any(ways) and self.depth is None
 
 
 def _query(
@@ -242,31 +255,31 @@ def _query(
     log: Log,
 ) -> Query:
     if question != "top":
-        _refuse(where=question, k=k)
+        _refuse(question, k=k)
     if question != "decay":
-        _refuse(where=question, gamma=gamma, power=power)
+        _refuse(question, gamma=gamma, power=power)
     if question in _ALERTS:
         if not over.none:
             raise ConfigurationError(f"{question} is asked of keys one by one: choose some with --key.")
         width, bound = _needed(window, "window", question), _needed(delta, "delta", question)
         return _ALERTS[question](width, bound, hindsight=hindsight)
-    _refuse(where=question, delta=delta)
+    _refuse(question, delta=delta)
     if question == "decay":
         if (gamma is None) == (power is None):
             raise ConfigurationError("decay needs --gamma or --power.")
         width = _needed(window, "window", question)
         weights = Weights.power(power, width) if gamma is None else Weights.decay(gamma, width)  # type: ignore[arg-type]
-        return over.of(WeightedSum(weights, hindsight=hindsight))
+        return over.of(WeightedSum(weights, hindsight=hindsight), log)
     if question == "sum":
-        return over.of(SlidingSum(_needed(window, "window", question), hindsight=hindsight))
+        return over.of(SlidingSum(_needed(window, "window", question), hindsight=hindsight), log)
     if question == "top":
         if over.key:
             raise ConfigurationError("top ranks all keys: --key means nothing to it.")
-        ranked = over.of(_counts(hindsight) if window is None else SlidingSum(window, hindsight=hindsight))
+        ranked = over.of(_counts(hindsight) if window is None else SlidingSum(window, hindsight=hindsight), log)
         most = len(ranked.groups(log)[1]) if isinstance(ranked, OverKeys) else log.domain.size
         return TopK(min(10, most) if k is None else k, of=ranked)
-    _refuse(where=question, window=window)
-    return over.of(_counts(hindsight))
+    _refuse(question, window=window)
+    return over.of(_counts(hindsight), log)
 
 
 def _counts(hindsight: bool) -> Numbers:
@@ -279,12 +292,29 @@ def _needed(value: N | None, name: str, question: str) -> N:
     return value
 
 
-def _refuse(where: str = "", **options: object) -> None:
+def _refuse(question: str = "", /, **options: object) -> None:
     for name, value in options.items():
         if value is not None and value is not False and value != ():
             raise ConfigurationError(
-                f"--{name.replace('_', '-')} means nothing {f'to {where}' if where else 'without a question'}."
+                f"--{name.replace('_', '-')} means nothing {f'to {question}' if question else 'without a question'}."
             )
+
+
+def _attributes(texts: tuple[str, ...], domain: Product) -> dict[str, Chosen]:
+    """What is chosen of each attribute; a text that is a value is that value, whatever is in it."""
+    values, chosen = dict(domain.attributes), dict[str, Chosen]()
+    for text in texts:
+        name, equals, what = text.partition("=")
+        if not equals or not what:
+            raise ConfigurationError(f"--where must be like age=20..39, sex=f or region=north,west, not {text!r}.")
+        if name in chosen:
+            raise ConfigurationError(f"--where must not name {name!r} twice: write values with ',' between them.")
+        first, dots, last = what.partition("..")
+        if what in values.get(name, ()):
+            chosen[name] = what
+        else:
+            chosen[name] = (first or None, last or None) if dots else what.split(SEPARATOR)
+    return chosen
 
 
 def _pair(text: str, between: str, name: str, example: str) -> tuple[int, int]:
@@ -409,6 +439,9 @@ def _describe(log: LogFile, *, as_json: bool) -> None:
         "top": TopK(1, of=counts if counts in can else sums),
         "--roll-up": RollUp(of=can[0]),
     }
+    attributes = dict(log.domain.attributes) if isinstance(log.domain, Product) else {}
+    if attributes:
+        candidates["--where"] = Where(of=can[0])
     reasons = {name: one.why_not(log) for name, one in candidates.items()} if len(log) else {}
     guarantee = log.guarantee
     about: dict[str, Any] = {
@@ -419,6 +452,7 @@ def _describe(log: LogFile, *, as_json: bool) -> None:
         "promise": _promise(log),
         "private": log.private,
         "keys": log.domain.size,
+        "attributes": attributes,
         "first_unit": log.first if len(log) else None,
         "last_unit": log.last if len(log) else None,
         "numbers": weights.in_words() if len(log) else None,
@@ -440,6 +474,7 @@ def _describe(log: LogFile, *, as_json: bool) -> None:
         "guarantee": about["guarantee"],
         "promise": about["promise"],
         "keys": f"{log.domain.size:,}: {keys}",
+        "attributes": "; ".join(f"{name}: {_some(values)}" for name, values in attributes.items()),
         "units": units,
         "each number is": about["numbers"] or "",
         "answers": ", ".join(about["answers"]),
@@ -449,6 +484,10 @@ def _describe(log: LogFile, *, as_json: bool) -> None:
         if text:
             table.add_row(name, Text(text))
     Console().print(table)
+
+
+def _some(values: tuple[str, ...]) -> str:
+    return ", ".join(values if len(values) <= 6 else (*values[:3], "…", values[-1]))
 
 
 def _promise(log: Log) -> str:

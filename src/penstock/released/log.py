@@ -24,6 +24,7 @@ from penstock.core.domain import AnyDomain, Domain
 from penstock.core.errors import ConfigurationError, InputError, StateError
 from penstock.core.guarantee import Guarantee
 from penstock.core.hierarchy import SEPARATOR, Hierarchy, Nodes
+from penstock.core.product import Product
 from penstock.core.released import Released, Scale
 from penstock.core.weights import Weights
 
@@ -537,15 +538,22 @@ def _rich_guarantee(plain: dict[str, Any]) -> Guarantee:
 
 
 def _plain_domain(domain: Domain) -> dict[str, Any]:
-    """The keys, and the parents of nodes or the paths of keys where they are in a hierarchy."""
+    """The keys, and their attributes; or the parents of nodes or the paths of keys where they are in a hierarchy."""
     tree = domain.tree if isinstance(domain, Nodes) else domain
     plain: dict[str, Any] = {"keys": tree.keys, "nodes": isinstance(domain, Nodes)}
     if isinstance(tree, Hierarchy):
         plain["paths"] = [SEPARATOR.join(path) for path in tree.paths]
+    if isinstance(tree, Product):
+        plain["attributes"] = tree.attributes
     return plain
 
 
 def _rich_domain(plain: dict[str, Any]) -> Domain:
+    if "attributes" in plain:
+        product = Product(tuple((name, tuple(values)) for name, values in plain["attributes"]))
+        if product.keys != tuple(plain["keys"]):
+            raise ValueError("the keys are not those of the attributes.")
+        return product
     if "paths" not in plain:
         return Domain(tuple(plain["keys"]))
     tree = Hierarchy(tuple(plain["keys"]), tuple(tuple(path.split(SEPARATOR)) if path else () for path in plain["paths"]))

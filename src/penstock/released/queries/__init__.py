@@ -17,6 +17,7 @@ from penstock.released.queries.sliding_sum import SlidingSum
 from penstock.released.queries.top_k import TopK
 from penstock.released.queries.unit_counts import UnitCounts
 from penstock.released.queries.weighted_sum import WeightedSum
+from penstock.released.queries.where import Where
 
 __all__ = [
     "Aggregate",
@@ -36,4 +37,5 @@ __all__ = [
     "TopK",
     "UnitCounts",
     "WeightedSum",
+    "Where",
 ]

@@ -11,7 +11,7 @@ import numpy as np
 from penstock.core.arrays import IntArray
 from penstock.released.log import Log
 from penstock.released.queries.answer import Answer
-from penstock.released.queries.query import Numbers, Units, key_places
+from penstock.released.queries.query import Numbers, Units, chunks, key_places
 from penstock.released.queries.unit_counts import UnitCounts
 
 COUNTS = UnitCounts()
@@ -34,9 +34,14 @@ class OverKeys(Numbers):
         return self.of.units(log)
 
     def answer(self, log: Log, unit: Units = None) -> Answer:
-        self._span(log, unit)
+        first, last = self._span(log, unit)
         groups, names = self.groups(log)
-        return self.of.answer(log, unit).among(groups, names, self.in_words())
+        return Answer.stacked(
+            [
+                self.of.answer(log, range(start, end + 1)).among(groups, names, self.in_words())
+                for start, end in chunks(log, first, last, self.reach(log))
+            ]
+        )
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -53,6 +53,20 @@ class Answer:
             return unknown, unknown
         half = self.noise.half_width(miss / len(self.names) if together else miss)
         return self.estimate - half, self.estimate + half
+
+    @classmethod
+    def stacked(cls, parts: Sequence[Answer]) -> Answer:
+        """One after the other, unit by unit."""
+        if len(parts) == 1:
+            return parts[0]
+        noises = [part.noise for part in parts if part.noise is not None]
+        return replace(
+            parts[0],
+            units=np.concatenate([part.units for part in parts]),
+            estimate=np.concatenate([part.estimate for part in parts]),
+            noise=Noise.stacked(noises) if len(noises) == len(parts) else None,
+            unread=np.concatenate([part.unread for part in parts]),
+        )
 
     def of(self, name: str) -> Answer:
         """One name's column."""

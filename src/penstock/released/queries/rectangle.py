@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.core.arrays import IntArray
+from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import whole
 from penstock.core.hierarchy import Nodes
+from penstock.core.product import Product
 from penstock.released.log import Log
 from penstock.released.queries.aggregate import OverKeys
 from penstock.released.queries.cover import fewest
@@ -19,8 +21,8 @@ from penstock.released.queries.cover import fewest
 class Rectangle(OverKeys):
     """The sum over the cells of a grid from one corner to the opposite one, both included.
 
-    Keys are two whole numbers, "x,y"; or the grid's `shape` (rows, columns) is given, the keys fill it row by row, and a corner
-    is (row, column), counted from 0.
+    Keys are two whole numbers, "x,y". Or they are a `Product` of two attributes, or the grid's `shape` (rows, columns) is given
+    and the keys fill it row by row: a corner is then (row, column), counted from 0.
 
     >>> Rectangle((0, 0), (2, 3)).in_words()
     'counts from 0,0 to 2,3'
@@ -35,7 +37,7 @@ class Rectangle(OverKeys):
 
     def groups(self, log: Log) -> tuple[list[IntArray], tuple[str, ...]]:
         nodes = log.domain if isinstance(log.domain, Nodes) else None
-        cells = self._cells(log.keys if nodes is None else nodes.tree.keys)
+        cells = self._cells(log.domain if nodes is None else nodes.tree)
         low, high = np.minimum(self.first, self.last), np.maximum(self.first, self.last)
         chosen = np.all((cells >= low) & (cells <= high), axis=1)
         if not chosen.any():
@@ -43,17 +45,26 @@ class Rectangle(OverKeys):
         name = (f"{low[0]},{low[1]} to {high[0]},{high[1]}",)
         return [np.flatnonzero(chosen) if nodes is None else fewest(nodes.tree, chosen)], name
 
-    def _cells(self, keys: tuple[str, ...]) -> IntArray:
+    def _cells(self, domain: Domain) -> IntArray:
         if self.shape is not None:
             rows, columns = (whole(side, name="shape", least=1) for side in self.shape)
-            if rows * columns != len(keys):
-                raise ConfigurationError(f"rectangle: {rows} rows of {columns} are not {len(keys)} keys.")
-            place = np.arange(len(keys))
-            return np.stack([place // columns, place % columns], axis=1)
+            if rows * columns != domain.size:
+                raise ConfigurationError(f"rectangle: {rows} rows of {columns} are not {domain.size} keys.")
+            return _crossed(np.arange(rows), np.arange(columns))
+        if isinstance(domain, Product) and len(domain.attributes) == 2:
+            try:
+                return _crossed(*(np.array([int(value) for value in values]) for _, values in domain.attributes))
+            except ValueError:
+                return _crossed(*map(np.arange, domain.shape))
         try:
-            cells = np.array([[int(part) for part in key.split(",")] for key in keys])
+            cells = np.array([[int(part) for part in key.split(",")] for key in domain.keys])
         except ValueError:
             cells = np.zeros(0)
-        if cells.shape != (len(keys), 2):
+        if cells.shape != (domain.size, 2):
             raise ConfigurationError('rectangle: the keys are not all like "x,y": say shape=(rows, columns).')
         return cells
+
+
+def _crossed(rows: IntArray, columns: IntArray) -> IntArray:
+    """Every row with every column, row by row."""
+    return np.stack([np.repeat(rows, len(columns)), np.tile(columns, len(rows))], axis=1)
