@@ -49,6 +49,17 @@ def test_mechanisms_as_json_are_what_the_registry_says(capsys: pytest.CaptureFix
     assert json.loads(done.out) == [describe(cls) for cls in MECHANISMS.values()]
 
 
+def test_one_mechanism_is_told_all_about(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Outcome(capsys, "mechanisms", "dsat")
+    assert done.code == 0
+    assert "penstock.AdaptiveThreshold" in done.out
+    assert "proportional = " in done.out
+    assert "docs/proofs/dsft.md" in done.out
+    assert ">>>" not in done.out
+    assert json.loads(Outcome(capsys, "mechanisms", "dsat", "--json").out) == [describe(MECHANISMS["dsat"])]
+    assert "there is no mechanism 'dsatt'" in Outcome(capsys, "mechanisms", "dsatt").err
+
+
 def test_a_mechanism_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
     done = Outcome(capsys, "lab", "check", "uniform", "--quick")
     assert done.code == 0
