@@ -39,6 +39,7 @@ from penstock.private.mechanisms.bs import BackwardSmoothing
 from penstock.private.mechanisms.dsat import AdaptiveThreshold
 from penstock.private.mechanisms.dsft import FixedThreshold
 from penstock.private.mechanisms.eshp import WeightedHistogram
+from penstock.private.mechanisms.fast import FilteredBlocks, FilteredSampling
 from penstock.private.mechanisms.fixed import FixedSampling
 from penstock.private.mechanisms.grouped import GroupedAbsorption, GroupedDistribution
 from penstock.private.mechanisms.hierarchical import HierarchicalPegasus, PrunedPegasus
@@ -67,6 +68,8 @@ __all__ = [
     "ConfigurationError",
     "CorrelatedGaussian",
     "Domain",
+    "FilteredBlocks",
+    "FilteredSampling",
     "FixedSampling",
     "FixedThreshold",
     "Gate",

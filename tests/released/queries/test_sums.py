@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock import Laplace
+from penstock import FilteredSampling, Laplace
 from penstock.core.errors import ConfigurationError, InputError
 from penstock.core.weights import Weights
 from penstock.released.queries import SlidingSum, UnitCounts, WeightedSum
@@ -202,3 +202,16 @@ def test_what_cannot_be_answered_is_refused():
         UnitCounts().answer(type(log)(3))
     with pytest.raises(ConfigurationError, match="confidence"):
         UnitCounts().answer(log).interval("1")
+
+
+def test_sums_over_several_estimates_of_a_filter_have_no_known_noise():
+    stream = [[50 + 3 * unit, 20, 0] for unit in range(30)]
+    log = noisy(FilteredSampling(epsilon=4, window=10, sampled="1/2"), stream, seed=2)
+    fresh = np.array([not release.repeated for release in log.between(2, 30)])
+    assert 0 < fresh.sum() < 29
+    sums = SlidingSum(2).series(log)
+    assert np.isnan(sums.variance[fresh]).all()
+    assert np.isnan(sums.interval()[0][fresh]).all()
+    assert np.allclose(sums.variance[~fresh], 4 * log[30].variance)
+    assert np.isfinite(UnitCounts().series(log).variance).all()
+    assert np.isnan(differences(counts(log, 1, 30), 2).noise.variance).all()

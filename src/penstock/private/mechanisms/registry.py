@@ -14,6 +14,7 @@ from penstock.private.mechanisms.bs import BackwardSmoothing
 from penstock.private.mechanisms.dsat import AdaptiveThreshold
 from penstock.private.mechanisms.dsft import FixedThreshold
 from penstock.private.mechanisms.eshp import WeightedHistogram
+from penstock.private.mechanisms.fast import FilteredBlocks, FilteredSampling
 from penstock.private.mechanisms.fixed import FixedSampling
 from penstock.private.mechanisms.grouped import GroupedAbsorption, GroupedDistribution
 from penstock.private.mechanisms.hierarchical import HierarchicalPegasus, PrunedPegasus
@@ -53,6 +54,8 @@ MECHANISMS: dict[str, AnyMechanism] = {
         FixedSampling,
         FixedThreshold,
         AdaptiveThreshold,
+        FilteredSampling,
+        FilteredBlocks,
     )
 }
 

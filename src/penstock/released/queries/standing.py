@@ -393,6 +393,8 @@ def _noise(
     with np.errstate(invalid="ignore"):
         same = alike(mass, peak, draws, spread, scale) if standing.kind == "sum" else np.zeros(single.shape, np.bool_)
     unknown = np.where(nothing, np.inf, np.where(draws > 0, 0.0, np.nan))  # where all noise cancels, so does what was read
+    if standing.kind == "weighted":  # a filter's estimates: they have draws in common, and nobody knows how much
+        unknown = np.where(nothing, np.inf, np.where(single, unknown, np.nan))
     return Noise(
         variance=spread + unknown,
         mass=mass + unknown,

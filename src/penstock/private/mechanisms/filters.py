@@ -1,0 +1,149 @@
+"""Filters that follow a level from noisy samples of it: post-processing of what was released, without any randomness.
+
+Both believe that the level moves from unit to unit by steps of mean 0 and a given variance, so that they predict the last
+estimate, and both know the noise of a sample.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Literal, Protocol, TypeAlias
+
+import numpy as np
+
+from penstock.core.arrays import FloatArray, IntArray
+
+_AT_ONCE = 2**17
+"""About how many particles are moved at once: what fits into a processor's cache."""
+
+FilterName: TypeAlias = Literal["kalman", "particle"]
+
+
+@dataclass(frozen=True)
+class Track:
+    """What is believed of every key: its level, and either the variance of that, the same for all keys, or particles."""
+
+    level: FloatArray
+    uncertainty: float = 0.0
+    cloud: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """One noisy sample of every key, and the scale and the variance that its noise is taken to have."""
+
+    value: FloatArray
+    scale: float
+    variance: float
+
+
+class Filter(Protocol):
+    """How a belief begins with a first sample and is corrected by the next ones."""
+
+    def begin(self, sample: Sampled) -> Track:
+        """What is believed after the first sample."""
+        ...
+
+    def correct(self, track: Track, sample: Sampled, drift: float) -> Track:
+        """What is believed after a sample; `drift` is the variance that the level has gained since the last one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Kalman:
+    """The best linear estimate: the prediction and the sample, each counted by the inverse of its variance.
+
+    >>> sample = Sampled(np.array([10.0]), 1.0, 2.0)
+    >>> track = Kalman().correct(Kalman().begin(sample), Sampled(np.array([16.0]), 1.0, 2.0), drift=2.0)
+    >>> track.level, round(track.uncertainty, 3)
+    (array([14.]), 1.333)
+    """
+
+    def begin(self, sample: Sampled) -> Track:
+        return Track(sample.value, sample.variance)
+
+    def correct(self, track: Track, sample: Sampled, drift: float) -> Track:
+        before = track.uncertainty + drift
+        gain = before / (before + sample.variance)
+        level = sample.value - track.level
+        level *= gain
+        level += track.level
+        return Track(level, (1 - gain) * before)
+
+
+@dataclass(frozen=True)
+class Particles:
+    r"""The mean of many guesses, each weighed by how likely it moved there and by how likely noise takes it to the sample.
+
+    The law of the noise is discrete Laplace's, :math:`e^{-|z-x|/s}`, and steps are Gaussian. Every guess moves towards the
+    sample as a Kalman filter would, and its weight takes back how much likelier that made it. Where a random draw would be
+    taken, there are equal shares of a law instead, dealt in a fixed order; those that are kept are chosen systematically,
+    from the middle of each share. So equal samples give equal beliefs, in every run and in any order of the keys.
+
+    >>> track = Particles(50).begin(Sampled(np.array([10.0]), 1.0, 2.0))
+    >>> track.level, track.cloud.shape
+    (array([10.]), (1, 50))
+    """
+
+    number: int = 100
+
+    def begin(self, sample: Sampled) -> Track:
+        return Track(sample.value, cloud=sample.value[:, None] + sample.scale * _laplace(self.number))
+
+    def correct(self, track: Track, sample: Sampled, drift: float) -> Track:
+        level, kept = np.empty_like(sample.value), np.empty_like(track.cloud)
+        rows = max(1, _AT_ONCE // self.number)
+        for first in range(0, len(level), rows):
+            some = slice(first, first + rows)
+            level[some], kept[some] = self._weighed(track.cloud[some], sample.value[some, None], sample.scale, drift)
+        return Track(level, cloud=kept)
+
+    def _weighed(self, cloud: FloatArray, target: FloatArray, scale: float, drift: float) -> tuple[FloatArray, FloatArray]:
+        """The mean of the guesses after their steps, and those that are kept, in order."""
+        steps, noise = _steps(self.number), 2 * scale**2
+        gain = drift / (drift + noise)
+        move = gain * (target - cloud) + (gain * noise) ** 0.5 * steps
+        moved = cloud + move
+        weight = np.square(steps) / 2 - np.square(move) / (2 * drift) - np.abs(target - moved) / scale
+        order = np.argsort(moved, axis=1)
+        moved, weight = np.take_along_axis(moved, order, axis=1), np.take_along_axis(weight, order, axis=1)
+        weight -= weight.max(axis=1, keepdims=True)
+        shares = np.cumsum(np.exp(weight), axis=1)
+        shares /= shares[:, -1:].copy()
+        level = moved[:, -1] - (shares[:, :-1] * np.diff(moved, axis=1)).sum(axis=1)
+        kept = np.repeat(moved.ravel(), _times(shares, self.number).ravel()).reshape(moved.shape)
+        return level, kept
+
+
+def _times(shares: FloatArray, number: int) -> IntArray:
+    """How often each particle is kept, given the running shares of their weights: the middles (i + 1/2)/number in its own."""
+    upto = np.ceil(shares * number - 0.5).astype(np.int64)
+    upto[:, 1:] -= upto[:, :-1].copy()
+    return upto
+
+
+@lru_cache(maxsize=16)
+def _middles(number: int) -> FloatArray:
+    return (np.arange(number) + 0.5) / number
+
+
+@lru_cache(maxsize=16)
+def _steps(number: int) -> FloatArray:
+    """Gaussian steps of variance 1, one per particle, in an order that has nothing to do with the particles' own."""
+    steps = np.array([NormalDist().inv_cdf(share) for share in _middles(number).tolist()])
+    order = np.argsort(np.arange(number) * (5**0.5 - 1) / 2 % 1.0, kind="stable")
+    return np.asarray(steps[order] / np.std(steps))
+
+
+@lru_cache(maxsize=16)
+def _laplace(number: int) -> FloatArray:
+    """Laplace noise of scale 1, one per particle."""
+    away = _middles(number) - 0.5
+    return np.asarray(-np.sign(away) * np.log1p(-2 * np.abs(away)))
+
+
+def filter_of(name: FilterName, particles: int) -> Filter:
+    """The filter of this name."""
+    return Kalman() if name == "kalman" else Particles(particles)
