@@ -3,19 +3,44 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 
-from penstock.core.arrays import FloatArray
-from penstock.core.hierarchy import Hierarchy
+from penstock.core.arrays import BoolArray, FloatArray, IntArray
 
 
-def agree(tree: Hierarchy, estimates: FloatArray, variances: FloatArray) -> FloatArray:
+class Forest(Protocol):
+    """Nodes level by level, outermost first: a `Hierarchy`, or anything else with these facts about its nodes."""
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """The places of each level's nodes."""
+        ...
+
+    @property
+    def parents(self) -> IntArray:
+        """Each node's parent, on the level above it; −1 at a root."""
+        ...
+
+    @property
+    def inner(self) -> BoolArray:
+        """Which nodes have children."""
+        ...
+
+    @property
+    def leaves(self) -> IntArray:
+        """How many keys are under each node."""
+        ...
+
+
+def agree(tree: Forest, estimates: FloatArray, variances: FloatArray) -> FloatArray:
     """The numbers closest to the estimates, each counted by 1/variance, in which every parent is the sum of its children.
 
     An infinite variance says that there is no estimate. What a parent has beyond its children then goes to those about
     which nothing is known, by the number of such keys under each. Two passes, level by level.
 
+    >>> from penstock.core.hierarchy import Hierarchy
     >>> pair = Hierarchy.of({"a": "both", "b": "both"})
     >>> agree(pair, np.array([10.0, 3.0, 4.0]), np.array([1.0, 1.0, 1.0])).tolist()
     [9.0, 4.0, 5.0]
@@ -49,6 +74,6 @@ def agree(tree: Hierarchy, estimates: FloatArray, variances: FloatArray) -> Floa
     return best
 
 
-def _to_parents(tree: Hierarchy, values: FloatArray, upper: slice, lower: slice) -> FloatArray:
+def _to_parents(tree: Forest, values: FloatArray, upper: slice, lower: slice) -> FloatArray:
     """The sum over each node's children."""
     return np.bincount(tree.parents[lower] - upper.start, values[lower], upper.stop - upper.start).astype(np.float64)

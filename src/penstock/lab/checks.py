@@ -588,9 +588,9 @@ def _noise_in(out: Released, truths: list[IntArray]) -> tuple[FloatArray, FloatA
     size = len(out.value)
     parts = np.broadcast_to(out.scale.parts, size)
     scale = np.where(parts > 0, np.broadcast_to(out.scale.floats(), size), 0.0)
+    scale = np.where(np.broadcast_to(out.repeated, size), 0.0, scale)
     if "noisy" in out.public:
         return (out.public["noisy"] - truths[-1]).astype(np.float64), scale, np.ones(size, np.int64)
-    scale = np.where(np.broadcast_to(out.repeated, size), 0.0, scale)
     of = np.broadcast_to(out.layers, size)
     history = np.array(truths[::-1])
     if out.weights != UNIT:

@@ -169,6 +169,8 @@ class Gate:
         self._ledger = ledger
         self._noise = noise
         self.private = noise.private
+        self.keys = keys
+        """How many keys the stream has: public, as the domain is."""
         self._limit = limit(keys)
         self._bases: dict[int | Fraction, Fraction] = {}
         self._drawn: dict[str, int] = {}

@@ -1,0 +1,113 @@
+"""`KdTree`: totals of blocks of a grid that are first cut where about half of the people are on either side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.budget.grid import Budget, Budgets
+from penstock.core.arrays import IntArray
+from penstock.core.errors import ConfigurationError
+from penstock.core.exact import Exact, exact, positive, whole
+from penstock.core.private import Private
+from penstock.private.gate import Gate
+from penstock.private.histograms.base import PUBLISH
+from penstock.private.histograms.spatial import Decomposition, Parts, Shape, Shares, cells, cut, growing, quarters, within
+
+
+@dataclass(frozen=True, kw_only=True)
+class KdTree(Decomposition):
+    r"""As `QuadTree`, but the blocks of the first levels are cut at the noisy median of where their people are.
+
+    On each of the first `cuts` levels, a block that is divided is cut across its longer side, and each part across its own
+    longer side again. The totals of its rows or columns are read with noise, and the cut lies where the sums on both sides
+    differ least. All this takes `decide` of :math:`\varepsilon`, in equal shares. Below these levels blocks are quartered.
+
+    Cuts may be uneven, so there are `cuts` more levels than in a `QuadTree` until every block is a cell; everything else is as
+    there. A block that is not divided has what its cuts would have cost, too.
+
+    Guarantee: spends at most its :math:`\varepsilon` on any key. Proof: docs/proofs/spatial.md.
+
+    >>> from penstock.private.mechanisms.sample import Sample
+    >>> from penstock.testing import NoNoise
+    >>> run = Sample(epsilon="1", window=1, histogram=KdTree(shape=(1, 8), cuts=1, split=5)).run(8, noise=NoNoise())
+    >>> run.step([0, 1, 9, 9, 1, 0, 0, 0]).estimate.tolist()
+    [0.5, 0.5, 9.0, 9.0, 0.25, 0.25, 0.25, 0.25]
+
+    References
+    ----------
+    Cormode, Procopiuc, Srivastava, Shen, Yu, ICDE 2012 (the hybrid tree).
+    Departures: medians from noisy sums of rows and columns; as in `QuadTree`.
+    """
+
+    cuts: int = 2
+    decide: Exact = "0.05"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "cuts", whole(self.cuts, name="cuts", least=1))
+        object.__setattr__(self, "decide", positive(self.decide, name="decide"))
+        if exact(self.decide) >= 1:
+            raise ConfigurationError(f"decide must lie between 0 and 1, not be {self.decide}.")
+
+    def deepest(self, shape: Shape) -> int:
+        return super().deepest(shape) + (self.cuts if max(shape) > 1 else 0)
+
+    def shares(self, epsilon: Budget, shape: Shape) -> Shares:
+        levels = self.levels(shape)
+        cuts = min(self.cuts, levels - 1)
+        each = epsilon.grid.floor(epsilon.epsilon * exact(self.decide)) // max(2 * cuts, 1)
+        if not each:
+            raise ConfigurationError(
+                f"epsilon={epsilon.epsilon} is too little for cuts on {cuts} levels with decide={self.decide}."
+            )
+        return Shares(growing(epsilon - each * (2 * cuts), levels, exact(self.growth)), (each * 2,) * cuts)
+
+    def divide(self, blocks: IntArray, depth: int, counts: Private, shares: Shares, gate: Gate, shape: Shape) -> Parts:
+        if depth >= len(shares.cuts):
+            return quarters(blocks)
+        of = np.arange(len(blocks))
+        for turn in (1, 2):
+            blocks, again = _halves(blocks, counts, shares.cuts[depth] // 2, gate, f"{PUBLISH} cut {2 * depth + turn}", shape)
+            of = of[again]
+        return blocks, of
+
+
+def _halves(blocks: IntArray, counts: Private, epsilon: Budget, gate: Gate, label: str, shape: Shape) -> Parts:
+    """The blocks, each cut across its longer side at the noisy median; single cells as they are."""
+    sides = blocks[:, 1::2] - blocks[:, ::2]
+    axis, side = sides.argmax(axis=1), sides.max(axis=1)
+    at = np.take_along_axis(blocks, 2 * axis[:, None], axis=1)[:, 0]
+    (wide,) = (side > 1).nonzero()
+    if len(wide):
+        lines = _lines(blocks[wide], axis[wide], side[wide])
+        spend = Budgets(np.full(len(lines), epsilon.quanta), epsilon.grid)
+        noisy = gate.laplace(counts.sums(cells(lines, shape)), epsilon=spend, label=label).value
+        at[wide] += _medians(noisy, side[wide])
+    return cut(blocks, axis, at)
+
+
+def _lines(blocks: IntArray, axis: IntArray, side: IntArray) -> IntArray:
+    """The rows of cells of each block, or its columns, as blocks of their own."""
+    lines, low = np.repeat(blocks, side, axis=0), np.repeat(2 * axis, side)
+    place = np.arange(len(lines))
+    lines[place, low] += within(side)
+    lines[place, low + 1] = lines[place, low] + 1
+    return lines
+
+
+def _medians(values: IntArray, sizes: IntArray) -> IntArray:
+    """For each run of so many values, after how many of them their sum is nearest to that of the others; not after all.
+
+    >>> _medians(np.array([1, 5, 2, 9, 0, 0, 4]), np.array([3, 4])).tolist()
+    [2, 1]
+    """
+    last = np.cumsum(sizes) - 1
+    sums = np.cumsum(values)
+    before = sums[last] - np.add.reduceat(values, last + 1 - sizes)
+    apart = np.abs(2 * sums - np.repeat(before + sums[last], sizes))
+    apart[last] = np.iinfo(np.int64).max
+    nearest = np.flatnonzero(apart == np.repeat(np.minimum.reduceat(apart, last + 1 - sizes), sizes))
+    _, first = np.unique(np.repeat(np.arange(len(sizes)), sizes)[nearest], return_index=True)
+    return within(sizes)[nearest[first]] + 1
