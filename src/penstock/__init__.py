@@ -31,7 +31,10 @@ from penstock.core.released import Released
 from penstock.core.weights import Weights
 from penstock.private.gate import Gate, Price
 from penstock.private.histograms.base import Histogram
+from penstock.private.histograms.greedy import Greedy
+from penstock.private.histograms.kd_tree import KdTree
 from penstock.private.histograms.plain import Plain
+from penstock.private.histograms.quad_tree import QuadTree
 from penstock.private.mechanisms.ba import BudgetAbsorption
 from penstock.private.mechanisms.base import Incremental, Mechanism
 from penstock.private.mechanisms.bd import BudgetDistribution
@@ -73,6 +76,7 @@ __all__ = [
     "FixedSampling",
     "FixedThreshold",
     "Gate",
+    "Greedy",
     "GroupedAbsorption",
     "GroupedDistribution",
     "Guarantee",
@@ -82,6 +86,7 @@ __all__ = [
     "Incremental",
     "InexactError",
     "InputError",
+    "KdTree",
     "Laplace",
     "LedgerError",
     "Line",
@@ -98,6 +103,7 @@ __all__ = [
     "Private",
     "Product",
     "PrunedPegasus",
+    "QuadTree",
     "Released",
     "RetroactiveGrouping",
     "Run",

@@ -12,6 +12,7 @@ import penstock
 from penstock.cli.audit import audit
 from penstock.cli.check import check
 from penstock.cli.demo import demo
+from penstock.cli.histograms import histograms
 from penstock.cli.mechanisms import mechanisms
 from penstock.cli.query import query
 from penstock.core.errors import PenstockError
@@ -21,6 +22,8 @@ HELP = """Publish live statistics of a stream of events about people, with diffe
 For example:
 
 * penstock mechanisms: which mechanisms there are
+
+* penstock histograms: by which methods some of them can release a unit
 
 * penstock lab check ba: try everything on one of them
 
@@ -38,6 +41,7 @@ def build() -> App:
     """The application with all its verbs."""
     app = App(name="penstock", help=HELP, help_format="markdown", version=penstock.__version__)
     app.command(mechanisms)
+    app.command(histograms)
     app.command(audit)
     app.command(query)
     lab = App(name="lab", help=LAB_HELP)

@@ -7,8 +7,9 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -16,18 +17,21 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.options import Flag, Json, with_own_modules
-from penstock.lab.checks import CHECKS, Result, run_checks, title
-from penstock.private.mechanisms.registry import find
+from penstock.lab import checks, histogram_checks
+from penstock.lab.checks import Result
+from penstock.private.histograms import registry as histograms
+from penstock.private.mechanisms import registry as mechanisms
 
 
 def check(
     name: str,
     /,
     *,
+    histogram: Flag = False,
     as_json: Json = False,
     quick: Flag = False,
 ) -> None:
-    """Try everything that a mechanism must pass on one of them. Exit code 1 if something fails.
+    """Try everything that a mechanism or a histogram method must pass on one of them. Exit code 1 if something fails.
 
     For example:
 
@@ -35,27 +39,39 @@ def check(
 
     * penstock lab check my_module:MyMechanism --quick
 
+    * penstock lab check --histogram greedy
+
     Parameters
     ----------
     name
         A registered mechanism, or the import path module:Class of your own, also from the current directory.
+    histogram
+        It names a histogram method.
     as_json
         The results as JSON: a list of name, ok, seconds, message.
     quick
         Fewer and shorter streams.
     """
-    cls = with_own_modules(name, lambda: find(name))
-    titles = {each.__name__: title(each) for each in CHECKS}
+    titles: dict[str, str]
+    run: Callable[..., list[Result]]
+    if histogram:
+        method = with_own_modules(name, lambda: histograms.find(name)())
+        titles = {each.__name__: histogram_checks.title(each) for each in histogram_checks.HISTOGRAM_CHECKS}
+        run = partial(histogram_checks.run_histogram_checks, method)
+    else:
+        cls = with_own_modules(name, lambda: mechanisms.find(name))
+        titles = {each.__name__: checks.title(each) for each in checks.CHECKS}
+        run = partial(checks.run_checks, cls)
     screen = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        task = bar.add_task("", total=len(CHECKS))
+        task = bar.add_task("", total=len(titles))
 
         def progress(each: str, result: Result | None) -> None:
             bar.update(task, description=titles[each], advance=0 if result is None else 1)
 
         with _no_traces():
-            results = run_checks(cls, quick=quick, progress=progress)
+            results = run(quick=quick, progress=progress)
     if as_json:
         print(json.dumps([dataclasses.asdict(result) for result in results], indent=2, ensure_ascii=False))
     else:

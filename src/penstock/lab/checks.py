@@ -96,14 +96,21 @@ def run_checks(
 ) -> list[Result]:
     """Run every check. `progress` is told each check's name when it begins (with None) and again with its result."""
     _hypothesis()  # better now than in the middle
+    return run_all(CHECKS, cls, quick=quick, progress=progress)
+
+
+def run_all(
+    checks: Iterable[Callable[..., None]], what: object, *, quick: bool, progress: Callable[[str, Result | None], object] | None
+) -> list[Result]:
+    """Run these checks on a mechanism, or on whatever they are for."""
     results = []
-    for check in CHECKS:
+    for check in checks:
         if progress is not None:
             progress(check.__name__, None)
         start = time.perf_counter()
         message = ""
         try:
-            check(cls, quick=quick)
+            check(what, quick=quick)
         except Exception as error:
             said = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
             message = "\n".join([said, *getattr(error, "__notes__", ())])
@@ -786,7 +793,12 @@ _NOT_FOR_MECHANISMS = frozenset({"memory", "save", "load", "begin", "end", "dist
 
 
 def _look_at_source(cls: AnyMechanism) -> None:
-    for source, name in _sources(cls):
+    look_at_source(cls, [each for each in cls.__mro__ if issubclass(each, Mechanism)], Mechanism.__module__)
+
+
+def look_at_source(cls: type, parts: Iterable[type], base: str) -> None:
+    """Refuse a class if these parts of it, but for those in the module `base`, or what they name, go behind the gate."""
+    for source, name in _sources(cls, parts, base):
         tree = ast.parse(textwrap.dedent(source))
         doors = {"gate", "unit", "part"} | {
             argument.arg
@@ -818,11 +830,10 @@ def _is(node: ast.expr, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
 
-def _sources(cls: AnyMechanism) -> Iterator[tuple[str, str]]:
-    """The source of the class, of its bases and of what these name in their modules, but not of Penstock's other layers."""
+def _sources(cls: type, parts: Iterable[type], base: str) -> Iterator[tuple[str, str]]:
+    """The source of these parts and of what they name in their modules, but not of Penstock's other layers."""
     ours = ("penstock.core.", "penstock.budget.", "penstock.private.gate", "penstock.private.run", "penstock.private.noise")
-    base = Mechanism.__module__
-    waiting: list[Any] = [each for each in cls.__mro__ if issubclass(each, Mechanism) and each.__module__ != base]
+    waiting: list[Any] = [each for each in parts if each.__module__ != base]
     roots = {each.__module__.partition(".")[0] for each in waiting}
     seen: set[int] = set()
     while waiting:
@@ -986,7 +997,7 @@ def _facts(released: Released) -> tuple[object, ...]:
 # -- plumbing --------------------------------------------------------------------------------------------------------
 
 
-def _failure(cls: AnyMechanism, what: str) -> CheckError:
+def _failure(cls: type, what: str) -> CheckError:
     return CheckError(f"{cls.__name__}: {what}")
 
 

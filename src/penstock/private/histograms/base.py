@@ -19,7 +19,8 @@ class Histogram(Protocol):
     """Releases the counts of one unit.
 
     A frozen dataclass, so that its parameters show in a run's configuration. It reads the counts through the gate, spends at
-    most `epsilon` on any key, and gives a release with one number per key. docs/how-to/add-a-histogram.md makes one.
+    most `epsilon` on any key, and gives a release with one number per key. A class attribute `by_place = True` says that the
+    order of keys matters to it. docs/how-to/add-a-histogram.md makes one.
     """
 
     def release(self, counts: Private, epsilon: Budget, gate: Gate) -> Released:
@@ -29,7 +30,9 @@ class Histogram(Protocol):
 
 def part(histogram: object) -> None:
     """Refuse what is no histogram method, as a mechanism's parameter."""
-    if isinstance(histogram, type) or not isinstance(histogram, Histogram):
+    if isinstance(histogram, type):
+        raise ConfigurationError(f"histogram must be an instance, {histogram.__name__}(...), unlike {histogram!r}.")
+    if not isinstance(histogram, Histogram):
         raise ConfigurationError(f"histogram must have a method release(counts, epsilon, gate), unlike {histogram!r}.")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -84,6 +84,9 @@ class Tree:
 @dataclass(frozen=True, kw_only=True)
 class Decomposition:
     """Noisy totals of the blocks of a grid: all of it, its parts, theirs, and so on where there is enough to see."""
+
+    by_place: ClassVar[bool] = True
+    """The order of keys matters: they are cells, and neighbours count."""
 
     shape: Shape | None = None
     height: int | None = None

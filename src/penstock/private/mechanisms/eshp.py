@@ -13,6 +13,7 @@ from penstock.core.cover import EACH
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact, whole
+from penstock.core.grouping import similar
 from penstock.core.private import Private
 from penstock.core.released import Released
 from penstock.core.sketch import AESketch
@@ -25,9 +26,6 @@ GRID = 1024
 
 _APART = 0.2
 """Two sums share at most this part of their noise variance if the one may order the keys and the other be averaged."""
-
-_FEWEST = 3
-"""So few keys are never averaged: their sample variance says nothing."""
 
 
 @dataclass(frozen=True)
@@ -169,33 +167,3 @@ class WeightedHistogram(Mechanism[Fading]):
         means, sizes = np.empty_like(value), alone
         means[order], sizes[order] = similar(value[order], spread**2)
         return means, sizes
-
-
-def similar(row: IntArray, variance: float) -> tuple[IntArray, IntArray]:
-    """The largest stretches, by halving, that are better averaged: each number's mean, and its stretch's size.
-
-    `variance` is that of the noise in each number. The sample variance of m numbers whose true values spread as far as the
-    noise, where averaging gains nothing, is twice that; less one standard deviation of such a sample variance.
-
-    >>> similar(np.array([9, 12, 8, 11, 70, 90, 10, 30]), 10.0)
-    (array([10, 10, 10, 10, 70, 90, 10, 30]), array([4, 4, 4, 4, 1, 1, 1, 1]))
-    """
-    means, sizes = row.copy(), np.ones(len(row), np.int64)
-    starts, ends = np.array([0]), np.array([len(row)])
-    while len(starts) and len(row) > _FEWEST:
-        lengths = ends - starts
-        bounds = np.cumsum(lengths) - lengths
-        inside = np.repeat(np.arange(len(starts)), lengths)
-        places = np.arange(len(inside)) + (starts - bounds)[inside]
-        numbers = row[places]
-        middle = np.rint(np.add.reduceat(numbers, bounds) / lengths).astype(np.int64)
-        off = np.add.reduceat(np.square((numbers - middle[inside]).astype(np.float64)), bounds)
-        alike = off <= 2 * variance * (lengths - 1 - np.sqrt(2 * (lengths - 1)))
-        chosen = alike[inside]
-        means[places[chosen]], sizes[places[chosen]] = middle[inside[chosen]], lengths[inside[chosen]]
-        starts, ends = starts[~alike], ends[~alike]
-        halves = (starts + ends) // 2
-        starts, ends = np.concatenate([starts, halves]), np.concatenate([halves, ends])
-        long = ends - starts > _FEWEST
-        starts, ends = np.sort(starts[long]), np.sort(ends[long])
-    return means, sizes

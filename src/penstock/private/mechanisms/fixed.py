@@ -35,6 +35,7 @@ class Periodic(Mechanism[Last]):
     def __post_init__(self) -> None:
         super().__post_init__()
         part(self.histogram)
+        object.__setattr__(self, "by_key", isinstance(self.histogram, Plain))  # others look at several keys at once
 
     @property
     def interval(self) -> int:
