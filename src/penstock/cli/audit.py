@@ -27,7 +27,7 @@ from penstock.lab.audit.flawed import VARIANTS
 from penstock.lab.audit.model import Pair
 from penstock.lab.audit.subjects import Subject, subject
 
-EPSILON, WINDOW, RUNS, CONFIDENCE = "2", 2, 20_000, 0.999
+EPSILON, RUNS, CONFIDENCE = "2", 20_000, 0.999
 EXACT_EPSILON = "6"
 """Without --epsilon an exact audit takes this one: the larger it is, the fewer outputs there are."""
 
@@ -66,6 +66,8 @@ def audit(
 
     * penstock audit my_module:MyMechanism --runs 100000 --report out/mine.html
 
+    * penstock audit dsat@user
+
     * penstock audit flawed:short_window
 
     * penstock audit --all --quick --json
@@ -73,8 +75,8 @@ def audit(
     Parameters
     ----------
     name
-        A registered mechanism, the import path module:Class of your own (also from the current directory), or
-        flawed:NAME for one that is broken on purpose.
+        A registered mechanism, the import path module:Class of your own (also from the current directory), either with @user
+        behind it for user level, or flawed:NAME for one that is broken on purpose.
     everybody
         Every registered mechanism, which must be acquitted, and every flawed variant, which must be convicted. Exit code 1
         if one is not.
@@ -82,7 +84,7 @@ def audit(
         The promised privacy loss of a window, exact: 2, 0.5 or 1/3; 2 unless told, 6 with --exact. A larger one is easier
         to test.
     window
-        How many units in a row are protected together; 2 unless told.
+        How many units in a row are protected together; 2 unless told, 3 or 4 where fewer leave nothing to decide.
     runs
         Runs of each stream of each pair; 20000 unless told. Half of them choose the event, the other half try it.
     confidence
@@ -164,7 +166,8 @@ def _given(**options: object) -> list[str]:
 def _subject(name: str, *, epsilon: str | None, window: int | None, runs: int | None) -> Subject:
     """Whom to audit, in the configuration that was asked for."""
     positive(EPSILON if epsilon is None else epsilon, name="epsilon")
-    whole(WINDOW if window is None else window, name="window", least=1)
+    if window is not None:
+        whole(window, name="window", least=1)
     whole(RUNS if runs is None else runs, name="runs", least=2)
     if " " in name:
         raise ConfigurationError(f"{name!r} is no name of a mechanism.")
@@ -184,7 +187,7 @@ def _subject(name: str, *, epsilon: str | None, window: int | None, runs: int | 
         lambda: subject(
             name,
             epsilon=EPSILON if epsilon is None else epsilon,
-            window=WINDOW if window is None else window,
+            window=window,
             runs=RUNS if runs is None else runs,
         ),
     )

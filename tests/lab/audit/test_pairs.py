@@ -6,7 +6,8 @@ import pytest
 from penstock.core.errors import ConfigurationError
 from penstock.lab.audit.model import Look, Pair
 from penstock.lab.audit.pairs import standard
-from penstock.lab.audit.subjects import looked_at
+from penstock.lab.audit.subjects import looked_at, subject
+from penstock.testing import TestNoise
 
 
 @pytest.mark.parametrize("contribution", [1, 3])
@@ -24,6 +25,54 @@ def test_standard_pairs_are_neighbouring(window: int, keys: int, contribution: i
         assert (pair.right >= 0).all(), pair.name
         assert pair.keys == keys
         assert pair.units == (window if pair.name.startswith("user level") else window + 2)
+
+
+@pytest.mark.parametrize("keys", [1, 2, 5])
+def test_streams_hover_at_the_distance_that_was_told(keys: int) -> None:
+    plain, near = list(standard(window=4, keys=keys, epsilon=1.0)), list(standard(window=4, keys=keys, epsilon=1.0, near=7))
+    hovering = [pair for pair in near if pair.name.startswith("hovering")]
+    assert len(hovering) == len(near) - len(plain) == 4
+    for pair in hovering:
+        assert pair.is_neighbouring(window=4, contribution=1)
+        assert (pair.right >= 0).all()
+        assert np.abs(pair.right[1] - pair.right[0]).sum() == 7
+
+
+def test_a_person_moves_a_hovering_stream_away_and_nearer_by_turns() -> None:
+    (pair,) = (
+        pair for pair in standard(window=4, keys=2, epsilon=1.0, near=6) if pair.name.startswith("hovering above and below")
+    )
+    with_person, without = (np.abs(stream - stream[0]).sum(axis=1)[2:] for stream in (pair.left, pair.right))
+    assert (with_person - without).tolist() == [1, -1, 1, -1]
+
+
+@pytest.mark.parametrize("contribution", [1, 2])
+def test_at_user_level_the_person_stays_beyond_what_is_read(contribution: int) -> None:
+    for pair in standard(window=3, keys=2, epsilon=1.0, contribution=contribution, near=5, user_level=True):
+        there = np.abs(pair.left - pair.right).sum(axis=1)
+        assert there.tolist() == [contribution] * pair.units, pair.name
+        assert pair.units == (3 if pair.name.startswith("user level") else 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "window"), [("dsft", None), ("dsat", None), ("dsft", 2), ("dsat", 3), ("dsft@user", None), ("dsat@user", 3)]
+)
+def test_an_audit_hears_both_answers(name: str, window: int | None) -> None:
+    named = subject(name, window=window)
+    hovering = next(pair for pair in named.pairs if pair.name.startswith("hovering"))
+    answers = set()
+    for seed in range(30):
+        run = named.mechanism.run(2, noise=TestNoise(seed), record=True)
+        for counts in hovering.left:
+            run.step(counts)
+        kinds = {line.kind for line in run.ledger}
+        answers.add(("ask" in kinds, "yes" in kinds))
+    assert {(True, True), (True, False)} <= answers
+
+
+def test_only_user_level_comes_after_a_name() -> None:
+    with pytest.raises(ConfigurationError, match="after @ comes user"):
+        subject("dsft@event")
 
 
 def test_at_user_level_a_person_is_in_every_unit() -> None:

@@ -13,12 +13,29 @@ FAR = 10**6
 """Further than any noise: a stream that leaps this far is published."""
 
 
-def standard(*, window: int, keys: int, epsilon: float, contribution: int = 1, seed: int = 0) -> Iterator[Pair]:
-    """Worst cases, and a few random pairs. The person is there in every unit of a window, in another key in each."""
+def standard(
+    *,
+    window: int,
+    keys: int,
+    epsilon: float,
+    contribution: int = 1,
+    seed: int = 0,
+    near: int | None = None,
+    user_level: bool = False,
+) -> Iterator[Pair]:
+    """Worst cases, and a few random pairs. The person is there in every unit of a window, in another key in each.
+
+    `near`, if known, is how far from its last release a stream is when the decision to release again is a close one. At
+    `user_level` the window is all that is ever read: the person is there from the first unit on, and stays beyond it.
+    """
     units = window + 2
+    stay = units if user_level else window
     for name, base in _bases(units, keys, window, epsilon):
-        for first in sorted({1, units - window + 1}):
-            yield _with_person(f"{name}, a person from unit {first}", base, first, window, contribution)
+        for first in sorted({1, units - stay + 1}):
+            yield _with_person(f"{name}, a person from unit {first}", base, first, stay, contribution)
+    for name, base in [] if near is None else _hovering(units, keys, near):
+        first = units - stay + 1  # so that the window meets two blocks
+        yield _with_person(f"{name}, a person from unit {first}", base, first, stay, contribution)
     yield _with_person(
         "user level: a person in every unit of the stream", np.zeros((window, keys), np.int64), 1, window, contribution
     )
@@ -26,8 +43,8 @@ def standard(*, window: int, keys: int, epsilon: float, contribution: int = 1, s
     for number in range(3):
         base = rng.integers(0, 2 + int(rng.integers(1, 12) / epsilon), (units, keys))
         there = rng.integers(0, keys, units)
-        first = int(rng.integers(1, units - window + 2))
-        yield _with_person(f"random {number + 1}", base, first, window, contribution, there)
+        first = int(rng.integers(1, units - stay + 2))
+        yield _with_person(f"random {number + 1}", base, first, stay, contribution, there)
 
 
 def _bases(units: int, keys: int, window: int, epsilon: float) -> Iterator[tuple[str, IntArray]]:
@@ -40,6 +57,19 @@ def _bases(units: int, keys: int, window: int, epsilon: float) -> Iterator[tuple
     near = max(1, round(2 * window / epsilon))
     yield "near the threshold", flat + near * (1 + unit) // keys
     yield "keys that leap in turn", np.cumsum(FAR * (np.arange(keys) == (unit % keys)), axis=0)
+
+
+def _hovering(units: int, keys: int, near: int) -> Iterator[tuple[str, IntArray]]:
+    """Streams that are `near` their first unit in all later ones, above it, below it or both."""
+    unit, key = np.arange(units)[:, None], np.arange(keys)
+    first = np.full((units, keys), 10 * near, np.int64)
+    apart = np.where(unit > 0, (near + key) // keys, 0)
+    # One person more moves these away from their first unit, nearer to it, and away or nearer by the key they are in.
+    yield "hovering above", first + apart
+    yield "hovering below", first - apart
+    yield "hovering above and below", first + np.where(key % 2, -1, 1) * apart
+    # Many answers no, which say how high the threshold is, and then a yes.
+    yield "hovering above, then far below", first + np.where(unit < units // 2, apart, -2 * apart)
 
 
 def _with_person(name: str, base: IntArray, first: int, window: int, contribution: int, there: IntArray | None = None) -> Pair:

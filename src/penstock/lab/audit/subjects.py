@@ -15,6 +15,7 @@ from penstock.lab.audit.model import Look, Pair
 from penstock.lab.audit.pairs import standard
 from penstock.private.mechanisms.base import Incremental, Mechanism
 from penstock.private.mechanisms.registry import MECHANISMS, find
+from penstock.private.mechanisms.sampling import ByQuestion
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,36 @@ class Subject:
     """What may be added to e^ε times a probability, by the same claim."""
 
 
-SHORT: dict[str, dict[str, Any]] = {"sw_tree": {"span": 2}, "kary": {"span": 2}, "toeplitz": {"span": 2}, "eshp": {"span": 2}}
-"""The audit's streams are short, so what is summed over many units is audited with few: more noise would only hide a loss."""
+KEYS, WINDOW = 2, 2
+"""The keys of an audit's streams, and its window unless told."""
+
+WINDOWS = {"fixed": 3, "dsft": 4, "dsat": 4, "fast": 4, "fast_w": 4}
+"""Where fewer units would leave nothing to decide."""
+
+SHORT: dict[str, dict[str, Any]] = {
+    "sw_tree": {"span": 2},
+    "kary": {"span": 2},
+    "toeplitz": {"span": 2},
+    "eshp": {"span": 2},
+    "fixed": {"every": 2},
+    "dsft": {"population": 20},
+    "dsat": {"population": 20},
+    "fast": {"sampled": "1/2"},
+    "fast_w": {"sampled": "1/2"},
+}
+"""The audit's streams are short, so what is summed over many units is audited with few: more noise would only hide a loss.
+
+For the same reason thresholds are a share of few people: where it is asked whether to release, both answers are then likely.
+"""
+
+USER_LEVEL = ("dsft", "dsat")
+"""Who does something else at user level, and is audited there too: `NAME@user`, with the window for a horizon."""
 
 
-def subject(name: str, *, epsilon: str = "2", window: int = 2, runs: int = 20_000) -> Subject:
-    """A mechanism by registered name, by import path, or a flawed variant by `flawed:NAME`."""
-    return resolve(f"{name} {epsilon} {window} {runs}")
+def subject(name: str, *, epsilon: str = "2", window: int | None = None, runs: int = 20_000) -> Subject:
+    """A mechanism by registered name, by import path, either with `@user` for user level, or `flawed:NAME`."""
+    short = WINDOWS.get(name.partition("@")[0], WINDOW) if window is None else window
+    return resolve(f"{name} {epsilon} {short} {runs}")
 
 
 @lru_cache(maxsize=64)
@@ -72,8 +96,14 @@ def resolve(spec: str) -> Subject:
             flawed=True,
             exact=variant.exact,
         )
-    mechanism = find(name)(epsilon=epsilon, window=window, **SHORT.get(name, {}))
-    pairs = list(standard(window=window, keys=2, epsilon=float(mechanism.guarantee.epsilon)))
+    known, _, level = name.partition("@")
+    if level not in ("", "user"):
+        raise ConfigurationError(f"{name!r} names no audit: after @ comes user, or nothing.")
+    mechanism = find(known)(epsilon=epsilon, window=window, **_parameters(known, window, user_level=bool(level)))
+    promise = mechanism.guarantee
+    pairs = list(
+        standard(window=window, keys=KEYS, epsilon=float(promise.epsilon), near=near(mechanism), user_level=promise.user_level)
+    )
     if isinstance(mechanism, Incremental) and mechanism.in_parts:
         pairs.extend(looked_at(pair) for pair in pairs[:6])
     return Subject(
@@ -84,9 +114,25 @@ def resolve(spec: str) -> Subject:
         window,
         tuple(pairs),
         runs,
-        learn=name not in MECHANISMS or mechanism.guarantee.delta > 0,  # a line tells two Gaussians apart best
+        learn=known not in MECHANISMS or mechanism.guarantee.delta > 0,  # a line tells two Gaussians apart best
         delta=mechanism.guarantee.delta,
     )
+
+
+def _parameters(name: str, window: int, *, user_level: bool) -> dict[str, Any]:
+    """What else a mechanism is audited with: with at most every other unit released, others are left to ask about."""
+    found = dict(SHORT.get(name, {}))
+    if name in USER_LEVEL:
+        found["releases"] = max(2 if user_level else 1, window // 2)
+    return {**found, "horizon": window} if user_level else found
+
+
+def near(mechanism: Mechanism[Any]) -> int | None:
+    """How far a stream must be from its last release for a close decision, if a public threshold says so."""
+    if not isinstance(mechanism, ByQuestion) or mechanism.plan(KEYS).price is None:
+        return None
+    noise = KEYS * mechanism.contribution / float(mechanism.plan(KEYS).each.epsilon)
+    return max(2, round(noise + mechanism.first_threshold() * (mechanism.population or 1)))
 
 
 def looked_at(pair: Pair) -> Pair:

@@ -6,11 +6,15 @@ that it does not stop them; each comes with the two streams that show what it do
 """
 
 from penstock.lab.audit.flawed.eshp import ESHP_FLAWS
+from penstock.lab.audit.flawed.fast import FAST_FLAWS
 from penstock.lab.audit.flawed.hierarchy import HIERARCHY_FLAWS
 from penstock.lab.audit.flawed.rg import RG_FLAWS
+from penstock.lab.audit.flawed.sampling import SAMPLING_FLAWS
 from penstock.lab.audit.flawed.variant import Variant
 from penstock.lab.audit.flawed.w_event import W_EVENT
 
 __all__ = ["VARIANTS", "Variant"]
 
-VARIANTS: dict[str, Variant] = {variant.name: variant for variant in (*W_EVENT, *RG_FLAWS, *HIERARCHY_FLAWS, *ESHP_FLAWS)}
+VARIANTS: dict[str, Variant] = {
+    variant.name: variant for variant in (*W_EVENT, *RG_FLAWS, *HIERARCHY_FLAWS, *ESHP_FLAWS, *SAMPLING_FLAWS, *FAST_FLAWS)
+}
