@@ -19,8 +19,11 @@ class FixedThreshold(ByQuestion):
     release's own noise is expected to add; if :math:`n` is not public, the last release's total stands for it. `decide` is the
     share of :math:`\varepsilon` for questions; if it is not given, the one that makes the error least.
 
-    With `horizon=window` (user level) there is one threshold noise, and the last unit takes whatever is left. Else there is
-    a fresh one in every block of `window` units, and at most :math:`C` releases in every block and in every window.
+    With `horizon=window` (user level) there is one threshold noise; else there is a fresh one in every block of `window` units,
+    and at most :math:`C` releases in every block and in every window. When they are made, nothing more is asked or read until
+    the first of them has left the window. The last unit before a horizon is released with whatever is left, if a release is;
+    what comes after it repeats, and a stream that ends early leaves the rest unspent. As many releases as the window has units
+    need no questions: every unit is released with an equal share. One release at user level is the first unit.
 
     Guarantee: w-event, pure; user level with `horizon=window`. Proof: docs/proofs/dsft.md.
     Kept between units: the threshold's noise, in the gate; the last release, and when the last ones were made.
