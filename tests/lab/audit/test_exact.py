@@ -33,7 +33,8 @@ from penstock.lab.audit.exact import (
     worst_output,
 )
 from penstock.lab.audit.model import Look, Pair
-from penstock.private.mechanisms.shares import PUBLISH, Halving
+from penstock.private.histograms.base import PUBLISH
+from penstock.private.mechanisms.shares import Halving
 from penstock.testing import TestNoise, intrude
 
 

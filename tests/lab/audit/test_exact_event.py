@@ -32,6 +32,8 @@ from penstock.lab.audit.model import Pair
 from penstock.lab.audit.thresholds import Answer, Belief
 from penstock.private.gate import Gate, Price
 from penstock.private.mechanisms.base import Mechanism
+from penstock.private.mechanisms.dsat import AdaptiveThreshold
+from penstock.private.mechanisms.dsft import FixedThreshold
 from penstock.private.mechanisms.laplace import Laplace
 from penstock.private.mechanisms.pegasus import Pegasus, advance
 from penstock.private.mechanisms.rg import RetroactiveGrouping
@@ -175,6 +177,8 @@ TWINS = [
     (Grouping(epsilon=30, window=1), [[2, 0], [5, 1]]),
     (Asking(epsilon=24, window=3), [[2], [4]]),
     (Asking(epsilon=44, window=2), [[1], [4], [4]]),
+    (FixedThreshold(epsilon=28, window=3, horizon=3, releases=2, threshold=1), [[1], [3], [3]]),
+    (AdaptiveThreshold(epsilon=38, window=4, horizon=4, releases=3, threshold=2, population=1), [[1], [3], [2], [3]]),
 ]
 
 

@@ -25,8 +25,10 @@ What is used without being enumerated, and how it is checked at every unit of ev
 6. Counts that a mechanism shows before it smooths them (`public["noisy"]`, `pegasus`) are where its publication noise is read.
    Checked as in 1: with the noise found, the whole release must be the one that is asked about, or it has no chance here.
 7. Sums and statistics that the gate keeps follow from the counts and from what was decided. The threshold noise ρ that a
-   sparse-vector run keeps does not: it is summed over (`thresholds.py`), given that an answer depends on question noise − ρ
-   alone. Checked: either answer just beside its turning point, with other ρ, leads to the same release and state.
+   sparse-vector run keeps does not: it is summed over (`thresholds.py`), given all answers of the run while the gate keeps it
+   open (per key up to a yes, over all keys until it is closed) and that an answer depends on question noise − ρ alone.
+   Checked: either answer just beside its turning point, with other ρ, leads to the same release and state and leaves ρ as it
+   was; so does a unit without a question.
 
 A mechanism that does not fit (other secrets kept between units, other noise) is refused: nothing is claimed about it.
 Floats: a log-probability is a sum of few terms, each with a relative error near 1e-16; every loss is widened by `ROUNDING`
@@ -54,8 +56,8 @@ from penstock.core.released import Released
 from penstock.lab.audit.model import Pair
 from penstock.lab.audit.thresholds import Answer, Belief
 from penstock.private.gate import Secrets
+from penstock.private.histograms.base import PUBLISH
 from penstock.private.mechanisms.base import Incremental, Mechanism
-from penstock.private.mechanisms.shares import PUBLISH
 from penstock.private.run import Run
 from penstock.testing import intrude
 
@@ -280,7 +282,8 @@ class _Place:
     beliefs: tuple[Belief, ...] = ()
 
     @classmethod
-    def of(cls, run: Run, beliefs: tuple[Belief, ...] = ()) -> _Place:
+    def of(cls, run: Run, *, held: int = 0) -> _Place:
+        """Where a run stands whose open sparse-vector runs all have this threshold noise, and kept it."""
         kept = run._gate.save()
         if not any(getattr(kept, each.name) for each in fields(kept)):
             return cls(run._ledger.save(), run._state, run.last)
@@ -288,8 +291,12 @@ class _Place:
             raise ConfigurationError(f"{run.mechanism.name} keeps secrets between units that no exact audit covers.")
         secrets: Secrets = _copied(kept)
         for each in secrets.runs.values():
+            if (each.noise[each.open] != held).any():
+                raise ConfigurationError(
+                    f"{run.mechanism.name} changes threshold noise that it keeps: no exact audit covers that."
+                )
             each.noise.fill(0)
-        return cls(run._ledger.save(), run._state, run.last, secrets, beliefs)
+        return cls(run._ledger.save(), run._state, run.last, secrets)
 
     def key(self) -> object:
         """Equal keys: the same future."""
@@ -458,6 +465,12 @@ class _Side:
             if not request.publication:
                 asked.setdefault(request.label.partition(".")[0], []).append(request)
         if not asked:
+            if place.beliefs:
+                other = self.attempt(place, unit, {}, held=_SHIFTS[0])
+                if not other.same_path(bare) or _Place.of(other.run, held=_SHIFTS[0]).key() != _Place.of(bare.run).key():
+                    raise ConfigurationError(
+                        f"{self.mechanism.name} shows threshold noise without a question: nothing is claimed."
+                    )
             return (self._case(place, unit, bare, {}, 0.0, 0.0),)
         runs = bare.run._gate.save().runs.keys() & asked.keys()
         pools = list(asked.values())
@@ -717,7 +730,7 @@ class _Questions:
         if known is None:
             script = {self.label: tuple(each + shift for each in noise), self._opening: (shift,) * len(self._started)}
             trial = self.side.attempt(self.place, self.unit, script, held=shift)
-            known = self._tried[noise, shift] = trial, _Place.of(trial.run)
+            known = self._tried[noise, shift] = trial, _Place.of(trial.run, held=shift)
         return known
 
     def alike(self, one: Numbers, two: Numbers, *, shift: int = 0) -> bool:

@@ -17,29 +17,35 @@ from penstock.lab.audit.engine import Verdict, audit, kept_path, new_pool
 from penstock.lab.audit.exact import ExactLoss, Output, Worst, exact_loss, loss_at, worst_output
 from penstock.lab.audit.flawed import VARIANTS
 from penstock.lab.audit.model import Pair
-from penstock.lab.audit.subjects import Subject, resolve, subject
+from penstock.lab.audit.subjects import USER_LEVEL, Subject, resolve, subject
+from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.registry import MECHANISMS
+from penstock.private.mechanisms.sampling import ByQuestion
 
 FALSE_ALARM = 1e-3
 """The chance that a run over everybody convicts any mechanism that keeps its promise."""
 
-EXACT = ("uniform", "sample", "bd", "ba", "laplace", "rg", "pegasus")
+EXACT = ("uniform", "sample", "bd", "ba", "laplace", "rg", "pegasus", "dsft", "dsat", "dsft@user", "dsat@user")
 """Whose loss is also computed exactly, on a tiny stream: at an ε so large that few outputs matter."""
 
 EPSILON, EPSILON_EXACT = "2", "6"
 
-TAIL, TAIL_GROUPED = 1e-10, 1e-8
-"""Outputs less likely than this are not looked at; where groups are followed, each of the others takes longer."""
+TAIL, TAIL_GROUPED, TAIL_ASKED = 1e-10, 1e-8, 1e-7
+"""Outputs less likely than this are not looked at; where groups or questions are followed, each of them takes longer."""
+
+POPULATION = 80
+"""What thresholds are shares of, where outputs are enumerated."""
 
 RUNS, RUNS_BY_KEY = 2_000, 400_000
 QUICK_RUNS, QUICK_RUNS_BY_KEY = 400, 100_000
 
 
 def everybody(*, quick: bool) -> list[Subject]:
-    """All registered mechanisms and all flawed variants, each with its number of runs."""
+    """All registered mechanisms, at user level too where that differs, and all flawed variants, each with its runs."""
     subjects = []
-    for name, cls in MECHANISMS.items():
-        many, few = (RUNS_BY_KEY, QUICK_RUNS_BY_KEY) if cls.by_key else (RUNS, QUICK_RUNS)
+    for name in (*MECHANISMS, *(f"{name}@user" for name in USER_LEVEL)):
+        by_key = MECHANISMS[name.partition("@")[0]].by_key
+        many, few = (RUNS_BY_KEY, QUICK_RUNS_BY_KEY) if by_key else (RUNS, QUICK_RUNS)
         epsilon = EPSILON_EXACT if name in EXACT else EPSILON
         subjects.append(subject(name, epsilon=epsilon, runs=few if quick else many))
     for name, variant in VARIANTS.items():
@@ -110,13 +116,13 @@ def audit_one(subject: Subject, *, progress: Callable[[int, int], object] | None
 def audit_exactly(subject: Subject, *, progress: Callable[[int, int], object] | None = None) -> Verdict:
     """The loss itself: over all outputs of a tiny stream, or at the worst output that a search finds on a larger one."""
     start = time.monotonic()
-    grouped = subject.mechanism.family == "event"
-    pairs = subject.pairs if subject.exact else tiny_pairs(subject.window, grouped=grouped)
-    tail = TAIL_GROUPED if grouped else TAIL
+    mechanism = subject.mechanism if subject.exact else _tiny(subject.mechanism)
+    pairs = subject.pairs if subject.exact else tiny_streams(mechanism)
+    tail = _tail(mechanism)
     best: tuple[ExactLoss | Worst, Pair] | None = None
     most = 0.0
     for number, pair in enumerate(pairs, start=1):
-        found = worst_output(subject.mechanism, pair) if subject.exact else exact_loss(subject.mechanism, pair, tail=tail)
+        found = worst_output(mechanism, pair) if subject.exact else exact_loss(mechanism, pair, tail=tail)
         most = max(most, found.high)
         if best is None or found.low > best[0].low:
             best = (found, pair)
@@ -124,7 +130,7 @@ def audit_exactly(subject: Subject, *, progress: Callable[[int, int], object] | 
             progress(number, len(pairs))
     assert best is not None
     loss, pair = best
-    if loss_at(subject.mechanism, pair, loss.output)[1] < 0:  # the output is likelier on the right
+    if loss_at(mechanism, pair, loss.output)[1] < 0:  # the output is likelier on the right
         pair = pair.swapped()
     return Verdict(
         name=subject.name,
@@ -146,8 +152,32 @@ def audit_exactly(subject: Subject, *, progress: Callable[[int, int], object] | 
     )
 
 
+def _tail(mechanism: Mechanism[Any]) -> float:
+    if isinstance(mechanism, ByQuestion):
+        return TAIL_ASKED
+    return TAIL_GROUPED if mechanism.family == "event" else TAIL
+
+
+def _tiny(mechanism: Mechanism[Any]) -> Mechanism[Any]:
+    """One that asks before it releases, with so few releases that tiny streams have questions, and with a threshold that moves.
+
+    A twentieth of `POPULATION` is a few people: less would be rounded up to the same whole number in every unit.
+    """
+    if not isinstance(mechanism, ByQuestion):
+        return mechanism
+    most = 2 if mechanism.guarantee.user_level else 1
+    return replace(mechanism, releases=min(mechanism.releases, most), population=POPULATION)
+
+
+def tiny_streams(mechanism: Mechanism[Any]) -> list[Pair]:
+    """Streams small enough to enumerate, long enough for what the mechanism does."""
+    if isinstance(mechanism, ByQuestion) and not mechanism.guarantee.user_level:
+        return asked_pairs(mechanism.window)
+    return tiny_pairs(mechanism.window, grouped=mechanism.family == "event")
+
+
 def tiny_pairs(window: int, *, grouped: bool = False) -> list[Pair]:
-    """Streams small enough to enumerate: one key, and two between which the person moves.
+    """One key, and two between which the person moves.
 
     With `grouped`, also a stream that has a unit before the person comes: a group that holds them may begin there.
     """
@@ -160,6 +190,20 @@ def tiny_pairs(window: int, *, grouped: bool = False) -> list[Pair]:
         person[1 : window + 1] = 1
         pairs.append(Pair("still, a person from unit 2", without + person, without))
     return pairs
+
+
+def asked_pairs(window: int) -> list[Pair]:
+    """Streams with questions from the second block on, and a person in all of that block, or in parts of it and the next."""
+    leap = np.repeat(np.array([[0], [4]], np.int64), window, axis=0)
+    fall = np.full((2 * window + 1, 1), 6, np.int64)
+    fall[-1] = 2
+    return [_at_the_end("a leap, a person after it", leap, window), _at_the_end("a fall, a person up to it", fall, window)]
+
+
+def _at_the_end(name: str, base: IntArray, window: int) -> Pair:
+    person = np.zeros_like(base)
+    person[-window:] = 1
+    return Pair(name, base + person, base)
 
 
 def _steps(units: int) -> IntArray:

@@ -2,13 +2,15 @@ r"""What the answers of a sparse-vector run say about its threshold noise, for t
 
 A run compares statistic + question noise with threshold + threshold noise, again and again with the same threshold noise ρ.
 The probability of its answers so far is a sum over ρ: :math:`\sum_\rho P(\rho)\prod_t P(\text{answer}_t\mid\rho)`, and an
-answer given ρ is a tail of discrete Laplace noise. Every factor is log-concave in ρ, and so is their product: what is left
-out beyond the two ends of a sum is at most a geometric series, and that much wider are the bounds.
+answer given ρ is a tail of discrete Laplace noise, of its upper end for a yes and of its lower end for a no. Every factor is
+log-concave in ρ, and so is their product: what is left out beyond the two ends of a sum is at most a geometric series, and
+that much wider are the bounds.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -20,6 +22,9 @@ from penstock.core.errors import ConfigurationError
 
 _REACH: Final = 45.0
 """How many scales of the threshold noise are summed beyond the last turning point: what is left has a share near e^−45."""
+
+_MANY_VALUES: Final = 10_000
+"""Of more values of threshold noise than this, those with a share below e^−45 are left out too."""
 
 _MOST_VALUES: Final = 20_000_000
 """More values of threshold noise than this are not summed."""
@@ -65,16 +70,35 @@ def _log_chance(rate: float, answers: tuple[Answer, ...]) -> tuple[float, float]
     turns = [-answer.turn for answer in answers]
     reach = math.ceil(_REACH / rate) + 2
     first, last = min(0, *turns) - reach, max(0, *turns) + reach
+    if last - first > _MANY_VALUES:
+        first, last = _narrowed(rate, answers, first, last)
     if last - first > _MOST_VALUES:
         raise ConfigurationError("a threshold's noise has too many values to be summed: raise epsilon, or use smaller counts.")
-    noise = np.arange(first, last + 1, dtype=np.float64)
-    logs = math.log(math.tanh(rate / 2)) - rate * np.abs(noise)
-    for answer in answers:
-        logs += _log_reached(answer.rate, noise + answer.turn if answer.yes else 1 - noise - answer.turn)
+    logs = _log_terms(rate, answers, np.arange(first, last + 1, dtype=np.float64))
     most = float(logs.max())
     total = float(np.exp(logs - most).sum())
     left_out = _beyond(logs[0] - most, logs[1] - most) + _beyond(logs[-1] - most, logs[-2] - most)
     return most + math.log(total), most + math.log(total + left_out)
+
+
+def _log_terms(rate: float, answers: tuple[Answer, ...], noise: FloatArray) -> FloatArray:
+    """The logarithms of what is summed, for these values of the threshold noise."""
+    logs = math.log(math.tanh(rate / 2)) - rate * np.abs(noise)
+    for answer in answers:
+        logs += _log_reached(answer.rate, noise + answer.turn if answer.yes else 1 - noise - answer.turn)
+    return logs
+
+
+def _narrowed(rate: float, answers: tuple[Answer, ...], first: int, last: int) -> tuple[int, int]:
+    """The part of a range where terms are not far below the largest one: they rise up to it and fall after it."""
+
+    def term(noise: int) -> float:
+        return float(_log_terms(rate, answers, np.array([noise], np.float64))[0])
+
+    top = first + bisect_left(range(first, last), True, key=lambda noise: term(noise + 1) <= term(noise))
+    least = term(top) - _REACH
+    low = first + bisect_left(range(first, top), True, key=lambda noise: term(noise) > least)
+    return low, top + bisect_left(range(top, last), True, key=lambda noise: term(noise) < least)
 
 
 def _log_reached(rate: float, least: FloatArray) -> FloatArray:
