@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock import AdaptiveThreshold, FixedThreshold, Run
+from penstock import AdaptiveThreshold, FixedThreshold, Greedy, Released, Run
 from penstock.core.errors import ConfigurationError
-from penstock.private.mechanisms.sampling import MOST_PEOPLE, MOVED, ByQuestion, rounded
+from penstock.private.mechanisms.sampling import LITTLE, MOST_PEOPLE, MOVED, ByQuestion, Standing, bound, rounded
 from penstock.testing import NoNoise, RecordingNoise, TestNoise
 
 from tests.private.mechanisms.patterns import FAR, charged, play
@@ -202,6 +202,20 @@ def test_the_threshold_is_a_share_of_the_people_above_the_noise_of_the_last_rele
     else:
         assert answers_at(mechanism, [300, 200], [300 + expected + above, 200])
         assert not answers_at(mechanism, [300, 200], [300 + expected + above - 1, 200])
+
+
+def test_a_little_threshold_brings_the_floor_down_too() -> None:
+    state = Standing(Released.nothing(1, FixedThreshold(epsilon=1, window=2).guarantee), people=1000, floor=400)
+    found = [bound(replace(state, threshold=threshold)) for threshold in (0.5, LITTLE, LITTLE / 2, LITTLE / 400, 0.0)]
+    assert found == [900, 401, 201, 2, 0]
+
+
+def test_a_method_that_states_too_much_noise_does_not_keep_dsat_from_releasing() -> None:
+    rng = np.random.default_rng(3)
+    mechanism = AdaptiveThreshold(epsilon="0.1", window=60, horizon=60, releases=12, histogram=Greedy())
+    run = mechanism.run(300, noise=TestNoise(3))
+    released = [run.step(rng.poisson(5 + unit % 7, 300)) for unit in range(60)]
+    assert sum(not each.repeated for each in released) > 6  # with the whole floor there were 2
 
 
 def test_a_population_beyond_all_counts_is_refused() -> None:

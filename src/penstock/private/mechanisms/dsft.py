@@ -16,8 +16,9 @@ class FixedThreshold(ByQuestion):
     The first unit is released. Then every unit is asked whether the distance :math:`\sum|c-o|` to the last release :math:`o`,
     with noise, reaches a noisy threshold; if so, it is released by `histogram` with a :math:`C`-th, :math:`C` = `releases`, of
     what the questions do not take. The threshold is :math:`T\cdot n`, `threshold` times `population`, above what the last
-    release's own noise is expected to add; if :math:`n` is not public, the last release's total stands for it. `decide` is the
-    share of :math:`\varepsilon` for questions; if it is not given, the one that makes the error least.
+    release's own noise is expected to add (less than that where :math:`T` is below a thousandth); if :math:`n` is not public,
+    the last release's total stands for it. `decide` is the share of :math:`\varepsilon` for questions; if it is not given, the
+    one that makes the error least.
 
     With `horizon=window` (user level) there is one threshold noise; else there is a fresh one in every block of `window` units,
     and at most :math:`C` releases in every block and in every window. When they are made, nothing more is asked or read until

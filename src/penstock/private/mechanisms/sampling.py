@@ -33,6 +33,10 @@ MOST_PEOPLE = 2**60
 """All counts of a unit together are never more (`gate.limit`), and no two histograms are farther apart than twice this."""
 
 
+LITTLE = 0.001
+"""Thresholds below this bring the floor down with them."""
+
+
 @dataclass(frozen=True)
 class Standing:
     """The last release, when the releases of the last window were made, and where the threshold stands: all public."""
@@ -161,14 +165,22 @@ class ByQuestion(Mechanism[Standing]):
         return now == 1 or now == self.horizon
 
     def _moved(self, state: Standing, unit: Private, price: Price, gate: Gate) -> bool:
-        above = math.ceil(min(state.threshold * state.people, MOST_PEOPLE))
-        return bool(gate.ask(MOVED, unit.distance(rounded(state.last)), threshold=state.floor + above, price=price)[0])
+        return bool(gate.ask(MOVED, unit.distance(rounded(state.last)), threshold=bound(state), price=price)[0])
 
     def _after(self, state: Standing, fresh: Released, now: int) -> Standing:
         people = self.population or max(1, round(float(fresh.estimate.sum())))
         spread = np.sqrt(fresh.variance / 2)  # the mean of |noise|, for Laplace noise
         floor = round(min(float(spread[np.isfinite(spread)].sum()), MOST_PEOPLE))
         return replace(state, last=fresh, made=(*state.made, now), people=people, floor=floor)
+
+
+def bound(state: Standing) -> int:
+    """What a distance must reach: the threshold's share of all people above the floor, of which little is left below `LITTLE`.
+
+    A release may know its noise badly, and a floor that is too high would never be reached.
+    """
+    share = min(1.0, state.threshold / LITTLE)
+    return math.ceil(share * state.floor) + math.ceil(min(state.threshold * state.people, MOST_PEOPLE))
 
 
 def rounded(released: Released) -> IntArray:
