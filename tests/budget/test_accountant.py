@@ -140,3 +140,22 @@ def test_a_line_after_the_horizon_is_an_error_unless_it_ends_a_run():
     with pytest.raises(LedgerError, match="unit 4 was read"):
         account([Line(4, "spend", "a", 1, 1)], promise)
     assert account([OPEN, ASK, Line(4, "close", "run", run=1)], promise).kept
+
+
+def test_costs_beyond_all_measure_do_not_wrap_around():
+    promise = Guarantee("1", 2**21)
+    quarter = 2 * 2**21 * 2**24 // 4
+    lines = [Line(1, "open", "run", quarter, quarter, number) for number in range(1, 41)]
+    for unit in range(1, 300):
+        lines += [Line(unit, "ask", "run", run=number) for number in range(1, 41)]
+        lines += [Line(unit, "yes", "run", run=1)]
+    lines.sort(key=lambda line: (line.unit, ("open", "ask", "yes").index(line.kind), line.run))
+    made = []
+    for line in lines:  # an answer follows its question
+        if line.kind == "yes":
+            made.insert(len(made) - 39, line)
+        else:
+            made.append(line)
+    found = account(made, promise)
+    assert (found.windows > 0).all()
+    assert not found.kept

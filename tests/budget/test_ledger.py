@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from penstock.budget.accountant import account
-from penstock.budget.grid import Budget, Budgets, Grid
-from penstock.budget.ledger import Ledger, Line, epsilons
+from penstock.budget.grid import Budget, Budgets, Grid, promised
+from penstock.budget.ledger import Ledger, LedgerState, Line, PricedRun, epsilons
 from penstock.core.errors import BudgetError, ConfigurationError, InputError
 from penstock.core.guarantee import Guarantee
 
@@ -545,3 +545,15 @@ def test_what_is_left_can_be_spent_and_not_more():
         books.spend(Budget(left.quanta + 1, books.grid), "publish")
     books.spend(left, "publish")
     assert not books.left
+
+
+def test_a_question_is_refused_in_a_window_so_long_that_its_cost_would_overflow():
+    window = 2**21
+    promise = Guarantee("1", window)
+    quarter = promised(promise).quanta // 4
+    books = Ledger(promise, keys=1)
+    run = PricedRun("moved", 1, quarter, quarter, 1, list(range(1, window)), [2])
+    books.load(LedgerState(window - 1, np.zeros(2 * window, np.int64), [], {}, [run], 1))
+    books.begin(window)
+    with pytest.raises(BudgetError):
+        books.ask(1)

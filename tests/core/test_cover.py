@@ -65,3 +65,14 @@ def test_a_key_is_read_by_one_number_at_most():
     cover = Cover(np.array([0, 0, 1]))
     read = sum(cover.keys(np.arange(2) == number).astype(int) for number in range(2))
     assert read.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("labels", [[0, 2], [1, 1], [-1, 1], [0, 3, 3, 1]])
+def test_a_group_without_a_key_is_refused(labels):
+    with pytest.raises(ConfigurationError, match="every group, from 0 to the last, must have a key"):
+        Groups.from_labels(np.array(labels))
+
+
+def test_keys_may_be_in_no_group():
+    groups = Groups.from_labels(np.array([-1, 1, 0, -1, 1]))
+    assert groups.sums(np.array([9, 1, 2, 9, 3])).tolist() == [2, 4]

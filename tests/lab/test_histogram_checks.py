@@ -10,7 +10,7 @@ import pytest
 
 from penstock import Budget, Gate, Greedy, Histogram, Plain, Private, Released
 from penstock.cli import main
-from penstock.core.cover import Groups
+from penstock.core.cover import EACH, Groups
 from penstock.core.private import unseal
 from penstock.core.released import Scale
 from penstock.lab import histogram_checks
@@ -219,6 +219,24 @@ class DrawsUnpaid(Plain):
         return super().release(counts, epsilon, gate)
 
 
+@dataclass(frozen=True)
+class Doubles(Plain):
+    """Says that twice a count moves no more than the count."""
+
+    def release(self, counts: Private, epsilon: Budget, gate: Gate) -> Released:
+        return gate.laplace(counts.map(lambda c: 2 * c, stability=1, cover=EACH), epsilon=epsilon, label="publish")
+
+
+@dataclass(frozen=True)
+class Tells(Plain):
+    """Shows something that was looked at on the way."""
+
+    def release(self, counts: Private, epsilon: Budget, gate: Gate) -> Released:
+        seen: list[int] = []
+        counts.map(lambda c: seen.append(int(c.sum())) or c, stability=1, cover=EACH)  # type: ignore[func-returns-value]
+        return replace(super().release(counts, epsilon, gate), public={"total": np.array(seen)})
+
+
 @pytest.mark.parametrize(
     ("histogram", "check", "said"),
     [
@@ -235,6 +253,8 @@ class DrawsUnpaid(Plain):
         (Impersonates(), "check_its_parameters_are_part_of_a_run", "went on with another"),
         (Understates(), "check_the_noise_is_no_larger_than_claimed", "noise of keys"),
         (Shares(), "check_the_noise_is_no_larger_than_claimed", "the sum of all keys"),
+        (Doubles(), "check_no_transcript_loses_more_than_was_given", "one transcript loses 2,"),
+        (Tells(), "check_no_transcript_loses_more_than_was_given", "depends on them"),
         (Opens(), "check_nothing_private_is_opened", "unseal"),
         (Sneaks(), "check_nothing_private_is_opened", r"gate\.memory"),
         (HasItOpened(), "check_nothing_private_is_opened", "_helper mentions 'unseal'"),

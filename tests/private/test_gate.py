@@ -797,3 +797,23 @@ def test_a_gate_that_went_on_from_test_noise_is_never_private_again():
     assert not door.private
     door.load(door.save(), private=True)
     assert not door.private
+
+
+def test_what_was_kept_from_an_earlier_unit_is_not_read():
+    promise = Guarantee("1", 2)
+    ledger = Ledger(promise, keys=2)
+    gate = Gate(ledger=ledger, noise=TestNoise(1), keys=2)
+    old = Private(np.array([5, 6]), sensitivity=1, unit=1)
+    some = Budget(2**10, ledger.grid)
+    gate.begin(1)
+    gate.laplace(old, epsilon=some, label="publish")
+    gate.begin(2)
+    price = Price(some, some)
+    for read in (
+        lambda: gate.laplace(old, epsilon=some, label="publish"),
+        lambda: gate.hold("pot", old.map(lambda c: c, stability=1, cover=EACH), epsilon=some),
+        lambda: gate.ask("moved", old.distance(np.zeros(2, np.int64)), threshold=3, price=price),
+    ):
+        with pytest.raises(ConfigurationError, match="unit 2: these numbers are of unit 1"):
+            read()
+    assert not ledger.number

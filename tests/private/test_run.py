@@ -10,7 +10,7 @@ import pytest
 
 from penstock.core.errors import BudgetError, ConfigurationError, InputError, StateError
 from penstock.core.released import Released
-from penstock.private.gate import Price
+from penstock.private.gate import Price, Secrets
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.pan import PanAbsorption, PanDistribution
 from penstock.private.mechanisms.registry import MECHANISMS
@@ -366,3 +366,11 @@ def test_parts_that_arrive_after_the_horizon_are_dropped():
     run.feed([SECRET, SECRET])
     assert run.step([SECRET, 0]).value.tolist() == last.value.tolist()
     assert run.ledger == lines
+
+
+@EVERY
+def test_after_the_horizon_no_secret_is_kept(cls):
+    run = cls(epsilon="1", window=2, horizon=5).run(3, noise=TestNoise(1))
+    for row in stream(5, 3):
+        run.step(row)
+    assert run._gate.save() == Secrets()

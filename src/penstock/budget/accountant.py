@@ -18,6 +18,8 @@ from penstock.core.arrays import IntArray
 from penstock.core.errors import LedgerError
 from penstock.core.guarantee import Guarantee
 
+_MOST = 2**60  # quanta: more than any promise has
+
 
 @dataclass
 class _Run:
@@ -76,7 +78,7 @@ def account(lines: Iterable[Line], guarantee: Guarantee, *, units: int | None = 
     exposed = _per_unit(exposures, length)
     costs = _window_sums(spent, guarantee.window) + _window_maxima(exposed, guarantee.window)
     for run in runs.values():
-        costs += _run_costs(run, length, guarantee.window)
+        costs = np.minimum(costs + _run_costs(run, length, guarantee.window), _MOST)
     return Account(guarantee, spent, exposed, costs)
 
 
@@ -152,6 +154,7 @@ def _run_costs(run: _Run, length: int, window: int) -> IntArray:
     asked, positive = np.zeros(length, np.int64), np.zeros(length, np.int64)
     asked[np.array(run.asked, np.int64) - 1] = 1
     positive[np.array(run.positive, np.int64) - 1] = 1
-    alone = _window_sums(asked, window) * run.question
-    together = run.threshold + (len(run.positive) + _window_sums(positive, window)) * run.question
-    return np.minimum(alone, together)
+    most = _MOST // run.question  # beyond that it does not matter how much it was
+    alone = np.minimum(_window_sums(asked, window), most) * run.question
+    together = run.threshold + np.minimum(len(run.positive) + _window_sums(positive, window), most) * run.question
+    return np.asarray(np.minimum(alone, together), np.int64)

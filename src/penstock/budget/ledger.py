@@ -53,6 +53,10 @@ class Line:
 Sink: TypeAlias = Callable[[Line], object]
 
 
+MOST_COSTS = 2**60
+"""Above every promise, and a few of them still fit into int64: what would cost more is cut there."""
+
+
 @dataclass
 class PricedRun:
     """One run of the sparse vector technique whose questions each read one unit, over all keys."""
@@ -393,7 +397,10 @@ above the promised 1. Nothing was drawn or recorded.
             asked, positive = np.asarray(each.asked, np.int64), np.asarray(each.positive, np.int64)
             inside = np.searchsorted(asked, ends, "right") - np.searchsorted(asked, units)
             hits = np.searchsorted(positive, ends, "right") - np.searchsorted(positive, units)
-            costs += np.minimum(inside * each.question, each.threshold + (len(each.positive) + hits) * each.question)
+            asking = np.minimum(inside, MOST_COSTS // each.question) * each.question  # more is too much in any case
+            answers = np.minimum(len(each.positive) + hits, MOST_COSTS // each.question)
+            costs += np.minimum(asking, each.threshold + answers * each.question)
+            np.minimum(costs, MOST_COSTS, out=costs)
         dearest = int(np.argmax(costs))
         return int(units[dearest]), int(costs[dearest])
 

@@ -50,6 +50,10 @@ class Groups:
     order: IntArray
     starts: IntArray
 
+    def __post_init__(self) -> None:
+        if (np.diff(self.starts, append=len(self.of)) <= 0).any():  # sums over none would be some other group's key
+            raise ConfigurationError("every group, from 0 to the last, must have a key.")
+
     @classmethod
     def from_ranks(cls, ranks: IntArray, number: int) -> Groups:
         """`number` groups of nearly equal size: the keys of lowest rank first."""

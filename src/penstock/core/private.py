@@ -34,19 +34,21 @@ class Private:
     penstock.core.errors.SealedError: a Private value cannot be looked at: ...
     """
 
-    __slots__ = ("__value", "cover", "fold", "sensitivity")
+    __slots__ = ("__value", "cover", "fold", "sensitivity", "unit")
 
-    def __init__(self, value: IntArray, *, sensitivity: int, cover: Cover = EACH, fold: str = "") -> None:
+    def __init__(self, value: IntArray, *, sensitivity: int, cover: Cover = EACH, fold: str = "", unit: int = 0) -> None:
         self.__value = value
         self.sensitivity = sensitivity
         self.cover = cover
         self.fold = fold
         """The run that this was folded for: it reads earlier units too, and only that run may ask about it."""
+        self.unit = unit
+        """The unit that this is of, and that pays for it; 0 if that was not said."""
 
     def map(self, function: Callable[[IntArray], IntArray], *, stability: int, cover: Cover) -> Private:
         """`function` of the numbers. One person's change of 1 may change its result by at most `stability` in all."""
         result = whole_numbers(function(self.__value))
-        return Private(result, sensitivity=self.sensitivity * stability, cover=cover, fold=self.fold)
+        return Private(result, sensitivity=self.sensitivity * stability, cover=cover, fold=self.fold, unit=self.unit)
 
     def distance(self, other: IntArray) -> Private:
         """The sum of absolute differences to something public: one number, as sensitive as the counts."""

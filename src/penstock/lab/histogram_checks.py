@@ -19,17 +19,21 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 
+from penstock.core.arrays import BoolArray, IntArray
 from penstock.core.errors import PenstockError, StateError
+from penstock.core.released import Released, Scale
 from penstock.lab import checks
 from penstock.lab.checks import CheckError, Result
 from penstock.private.histograms.base import PUBLISH, Histogram
 from penstock.private.histograms.plain import Plain
 from penstock.private.mechanisms.fixed import FixedSampling
 from penstock.private.mechanisms.sample import Sample
+from penstock.private.run import Run
 from penstock.testing import TestNoise
 
 
@@ -173,6 +177,74 @@ _ALARM, _SLACK = 6.0, 1.05
 """Rounding to whole numbers may add a little."""
 
 
+def check_no_transcript_loses_more_than_was_given(histogram: Histogram, *, quick: bool = False) -> None:
+    """Whatever is seen, its loss is at most what was given.
+
+    What was drawn for one histogram is forced upon a neighbouring one, with one person's events more: the same must then be
+    asked and released, and the draws' losses, difference over scale, add up to ε at most. Exact, for what `gate.laplace` draws.
+    """
+    rng = np.random.default_rng(17)
+    for keys in (1, 2, 5, 12) if quick else (1, 2, 5, 12, 36, 64):
+        for epsilon, contribution, largest in (("1", 1, 9), ("1/3", 3, 400), ("7", 2, 60)):
+            mechanism = Sample(epsilon=epsilon, window=1, contribution=contribution, histogram=histogram)
+            counts = rng.integers(0, largest, keys)
+            first = mechanism.run(keys, noise=TestNoise(31))
+            tape = _tape(first)
+            released = first.step(counts)
+            for _ in range(4):
+                person = np.bincount(rng.integers(0, keys, contribution), minlength=keys)
+                again = mechanism.run(keys, noise=TestNoise(31))
+                reads = _tape(again, forced=tape)
+                where = f"{mechanism} over {keys} keys"
+                other = again.step(counts + person)
+                if len(reads) != len(tape) or not _same(released, other):
+                    raise _failure(histogram, f"{where}: something that is not drawn from the counts depends on them.")
+                loss = sum((one.loss(two) for one, two in zip(tape, reads, strict=True)), Fraction(0))
+                if loss > mechanism.guarantee.epsilon:
+                    raise _failure(histogram, f"{where}: one transcript loses {float(loss):.4g}, by its draws' scales.")
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What was read for one draw, and what it gave."""
+
+    raw: IntArray
+    scale: Scale
+    where: BoolArray
+    released: Released
+
+    def loss(self, other: _Read) -> Fraction:
+        """By how much the logarithm of what was given moves at most, if the other numbers were read."""
+        apart = np.where(self.where, np.abs(self.raw - other.raw), 0) * np.broadcast_to(self.scale.parts, len(self.raw))
+        return int(apart.sum()) / self.scale.base
+
+
+def _tape(run: Run, forced: list[_Read] | None = None) -> list[_Read]:
+    """What the run reads from now on, draw by draw; `forced` is what its draws must give."""
+    reads, real = list[_Read](), run._gate._noisy
+
+    def noisy(raw: IntArray, scale: Scale, label: str, where: BoolArray | None) -> Released:
+        number = len(reads)
+        made = real(raw, scale, label, where)
+        if forced is not None and number < len(forced):
+            made = forced[number].released
+        chosen = np.ones(len(raw), np.bool_) if where is None else where.copy()
+        reads.append(_Read(raw.copy(), scale, chosen, made))
+        return made
+
+    run._gate._noisy = noisy  # type: ignore[method-assign]
+    return reads
+
+
+def _same(one: Released, two: Released) -> bool:
+    """Whether two releases show the same."""
+    if one.public.keys() != two.public.keys():
+        return False
+    parts = [(one.value, two.value), (one.divisor, two.divisor), (one.layers, two.layers), (one.scale.parts, two.scale.parts)]
+    parts += [(one.public[name], two.public[name]) for name in one.public]
+    return all(np.array_equal(here, there) for here, there in parts)
+
+
 def check_nothing_private_is_opened(histogram: Histogram, *, quick: bool = False) -> None:
     """Its source opens nothing private.
 
@@ -210,6 +282,7 @@ HISTOGRAM_CHECKS: tuple[HistogramCheck, ...] = (
     check_every_key_has_a_number,
     check_its_parameters_are_part_of_a_run,
     check_the_noise_is_no_larger_than_claimed,
+    check_no_transcript_loses_more_than_was_given,
     check_nothing_private_is_opened,
     check_relabelling_keys_relabels_the_output,
     *map(

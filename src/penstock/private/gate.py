@@ -51,6 +51,11 @@ def limit(keys: int) -> int:
     return min(MOST_COUNT, 2**60 // keys)
 
 
+def affordable(epsilon: Budget, *, sensitivity: int, keys: int) -> bool:
+    """Whether noise for this budget stays in the range of counts: what the gate would refuse in the middle of a stream."""
+    return limit(keys) * epsilon.epsilon >= ROOM * sensitivity
+
+
 @lru_cache(maxsize=4096)
 def _ratio(numerator: int, denominator: int) -> Fraction:
     """The same few scales come again and again."""
@@ -393,13 +398,19 @@ class Gate:
             raw[~where] = 0
         secret, statistic = fold(None if kept is None else kept.secret, raw)
         self._secrets.folds[run] = Fold(secret, terms, 0 if kept is None else kept.asked)
-        return Private(whole_numbers(statistic), sensitivity=x.sensitivity * stability, fold=run)
+        return Private(whole_numbers(statistic), sensitivity=x.sensitivity * stability, fold=run, unit=x.unit)
 
     def _fresh(self, x: Private) -> None:
+        self._of_now(x)
         if x.fold:
             raise ConfigurationError(
                 f"unit {self.unit}: this statistic was folded from earlier units too; only its run {x.fold!r} may ask about it."
             )
+
+    def _of_now(self, x: Private) -> None:
+        """Refuse what was kept from an earlier unit: this one would pay for it."""
+        if x.unit not in (0, self.unit):
+            raise ConfigurationError(f"unit {self.unit}: these numbers are of unit {x.unit}, to be read in that unit or never.")
 
     # -- sparse vector -------------------------------------------------------------------------------------------
 
@@ -412,6 +423,7 @@ class Gate:
         and every unit that is read is charged threshold + 2 questions (by `keep`, if it was folded). One number over all
         keys has one priced run until `close`, charged as the ledger's price says: each question reads this unit alone.
         """
+        self._of_now(statistic)
         numbers = unseal(statistic)
         size = len(numbers)
         rho_scale = self._scale(statistic.sensitivity, price.threshold)
@@ -709,6 +721,10 @@ class Gate:
 
     def save(self) -> Secrets:
         return self._secrets
+
+    def wipe(self) -> None:
+        """Forget all secrets: nothing will ever be read or released again."""
+        self._secrets = Secrets()
 
     def load(self, secrets: Secrets, *, private: bool) -> None:
         """Go on with saved secrets; what test noise once touched is not private for ever."""

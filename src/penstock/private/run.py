@@ -131,6 +131,8 @@ class Run:
             self._look_over(released)
             self._gate.end()
             self._begun = False
+            if released.unit == self.guarantee.horizon:
+                self._gate.wipe()
             if not self._record:
                 self._forget()
             if self._file is not None:
@@ -180,7 +182,7 @@ class Run:
         array: IntArray = counts_of(counts, size=self.domain.size, most=self._most, unit=due)
         sealed = array.view()
         sealed.flags.writeable = False  # the caller's own array, and nobody writes into it
-        return Private(sealed, sensitivity=self.mechanism.contribution)
+        return Private(sealed, sensitivity=self.mechanism.contribution, unit=due)
 
     def _begin(self) -> None:
         if not self._begun:

@@ -29,6 +29,7 @@ from penstock.lab.audit.exact import (
 from penstock.lab.audit.flawed.variant import Unchecked
 from penstock.lab.audit.model import Pair
 from penstock.lab.audit.pairs import standard
+from penstock.lab.audit.suite import asked_pairs
 from penstock.private.gate import Gate, Price
 from penstock.private.mechanisms.dsat import AdaptiveThreshold
 from penstock.private.mechanisms.dsft import FixedThreshold
@@ -295,6 +296,20 @@ def test_a_second_run_in_a_window_that_is_not_paid_for_is_convicted() -> None:
     low, high = loss_at(mechanism, *crossing(8))
     assert low == pytest.approx(6 + float(price.threshold.epsilon), abs=1e-4)
     assert loss_at(FixedThreshold(epsilon=6, window=8, releases=1, population=40), *crossing(8))[1] < 6 < low <= high
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneBlock(Unchecked, FixedThreshold):
+    """Without an end, at the price of one run in every window whose answers count once."""
+
+    @property
+    def weights(self) -> tuple[int, int]:
+        return 1, self.most
+
+
+def test_the_pairs_of_the_suite_convict_a_price_that_is_too_low() -> None:
+    mechanism = OneBlock(epsilon=6, window=4, releases=1, population=80)
+    assert max(exact_loss(mechanism, pair, tail=1e-5).low for pair in asked_pairs(4)) > 7.9
 
 
 def test_a_search_convicts_what_one_output_does() -> None:

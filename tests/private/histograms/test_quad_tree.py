@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from penstock.budget.grid import promised
 from penstock.core.boxes import box_sums
-from penstock.core.errors import ConfigurationError, InexactError, NoiseError
+from penstock.core.errors import ConfigurationError, InexactError
 from penstock.core.guarantee import Guarantee
 from penstock.core.released import Released
 from penstock.lab import checks
@@ -370,5 +370,5 @@ def test_a_log_takes_the_releases_and_rectangles_are_of_the_fitted_numbers() -> 
 
 
 def test_an_overflowing_scale_is_refused() -> None:
-    with pytest.raises(NoiseError, match="could overflow"):
+    with pytest.raises(ConfigurationError, match="too little for 11 levels"):
         run_of(QuadTree(shape=(1024, 1024)), 2**20, epsilon="0.000000001").step(np.zeros(2**20, np.int64))

@@ -8,6 +8,7 @@ import pytest
 from penstock.core.errors import ConfigurationError
 from penstock.core.spread import laplace_variance
 from penstock.core.weights import Weights
+from penstock.private.mechanisms.bs import BackwardSmoothing
 from penstock.private.mechanisms.eshp import WeightedHistogram
 from penstock.private.mechanisms.hierarchical import HierarchicalPegasus, PrunedPegasus
 from penstock.private.mechanisms.kary import SignedBlocks
@@ -88,3 +89,12 @@ def test_a_retroactive_group_is_used_for_its_units_as_soon_as_it_is_published():
     one = float(laplace_variance(log[8].scale.floats()))
     assert SlidingSum(8).answer(log).variance == pytest.approx(np.array([[4 * one]]))
     assert SlidingSum(2).answer(log).variance == pytest.approx(np.array([[one / 4]]))
+
+
+@pytest.mark.parametrize("mechanism", [BackwardSmoothing(epsilon=1, horizon=3), WeightedHistogram(epsilon=1, horizon=3)])
+def test_what_is_repeated_after_a_horizon_is_not_taken_for_read(mechanism):
+    log = noisy(mechanism, [[100, 200]] * 3 + [[9000, 9000]] * 5)
+    assert UnitCounts().answer(log, 8).unread.tolist() == [[1, 1]]
+    sums = SlidingSum(4).answer(log, 8)
+    assert sums.unread.tolist() == [[4, 4]]
+    assert np.allclose(sums.variance, 16 * laplace_variance(np.array(1.0)))

@@ -197,7 +197,14 @@ def asked_pairs(window: int) -> list[Pair]:
     leap = np.repeat(np.array([[0], [4]], np.int64), window, axis=0)
     fall = np.full((2 * window + 1, 1), 6, np.int64)
     fall[-1] = 2
-    return [_at_the_end("a leap, a person after it", leap, window), _at_the_end("a fall, a person up to it", fall, window)]
+    crossing = np.full((2 * window, 1), 100, np.int64)
+    crossing[window:-1] = 105
+    crossing[-1] = 95
+    return [
+        _at_the_end("a leap, a person after it", leap, window),
+        _at_the_end("a fall, a person up to it", fall, window),
+        _at_the_end("noes above the last release, a yes below it", crossing, window),
+    ]
 
 
 def _at_the_end(name: str, base: IntArray, window: int) -> Pair:

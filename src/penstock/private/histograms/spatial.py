@@ -20,7 +20,7 @@ from penstock.core.exact import Exact, exact, positive, whole
 from penstock.core.fitting import agree
 from penstock.core.private import Private
 from penstock.core.released import Released, Scale
-from penstock.private.gate import Gate
+from penstock.private.gate import Gate, affordable
 from penstock.private.histograms.base import PUBLISH
 
 FINENESS = 256
@@ -124,6 +124,9 @@ class Decomposition:
     def release(self, counts: Private, epsilon: Budget, gate: Gate) -> Released:
         shape = self._shape_of(gate.keys)
         shares = self.shares(epsilon, shape)
+        smallest = min((*shares.totals, *(cut // 2 for cut in shares.cuts)))
+        if not affordable(smallest, sensitivity=counts.sensitivity, keys=gate.keys):
+            raise ConfigurationError(f"epsilon={epsilon.amount} is too little for {len(shares.totals)} levels.")
         least = None if self.split is None else _above(exact(self.split) * counts.sensitivity, epsilon)
         blocks, parents, kept = np.array([[0, shape[0], 0, shape[1]]]), np.full(1, -1), np.zeros(1, np.bool_)
         levels: list[Level] = []

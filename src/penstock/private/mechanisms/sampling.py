@@ -19,7 +19,7 @@ from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact, whole
 from penstock.core.private import Private
 from penstock.core.released import Released
-from penstock.private.gate import ROOM, Gate, Price, limit
+from penstock.private.gate import Gate, Price, affordable, limit
 from penstock.private.histograms.base import Histogram, part, publish
 from penstock.private.histograms.plain import Plain
 from penstock.private.mechanisms.base import Mechanism
@@ -122,7 +122,7 @@ class ByQuestion(Mechanism[Standing]):
     def _affordable(self, plan: Plan, size: int) -> Plan:
         """The plan, unless one of its noises would be so wide that the gate must refuse it."""
         costs = [plan.each] if plan.price is None else [plan.each, plan.price.threshold, plan.price.question]
-        if limit(size) * min(costs).epsilon < self.contribution * ROOM:
+        if not affordable(min(costs), sensitivity=self.contribution, keys=size):
             raise ConfigurationError(
                 f"{self.name}: epsilon={self.epsilon} is too little for {self.most} releases of {size} keys a window."
             )
@@ -184,10 +184,11 @@ def bound(state: Standing) -> int:
 
 
 def rounded(released: Released) -> IntArray:
-    """The release in whole numbers, so that distances to it are whole too."""
+    """The release in whole numbers, and no larger than counts can be, so that distances to it are whole and fit into int64."""
+    most = limit(len(released.value))
     if isinstance(released.divisor, int) and released.divisor == 1:
-        return released.value
-    return np.rint(released.estimate).astype(np.int64)
+        return np.clip(released.value, -most, most)
+    return np.rint(np.clip(released.estimate, -most, most)).astype(np.int64)
 
 
 def _share(size: int, most: int, window: int, weights: tuple[int, int]) -> Fraction:

@@ -118,7 +118,8 @@ def has_counts(sample: Released) -> bool:
 
 def _noisy(release: Released) -> Released:
     plain = release.public[NOISY]
-    return Released(release.unit, plain, release.scale, release.guarantee, release.private)
+    again = release.repeated is True  # all of it: keys that a mechanism leaves out may have been read all the same
+    return Released(release.unit, plain, release.scale, release.guarantee, release.private, again)
 
 
 def _mean(release: Released) -> Released:
