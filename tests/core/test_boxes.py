@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.boxes import ATTRIBUTES, Boxes, box_sums
+from penstock.core.boxes import ATTRIBUTES, Boxes
 from penstock.core.errors import ConfigurationError, InputError
 
 SHAPES = [(1,), (7,), (3, 4), (1, 5), (2, 3, 4), (3, 1, 2, 2), (2, 3, 1, 2, 3, 2)]
@@ -35,10 +35,10 @@ def test_a_sum_is_that_of_the_cells(shape, data):
     size = math.prod(shape)
     values = np.array(data.draw(st.lists(st.integers(-(2**50), 2**50), min_size=size, max_size=size)), np.int64)
     low, high = data.draw(boxes_in(shape))
-    found = box_sums(values, shape, low, high)
+    found = Boxes(shape, low, high).sums(values)
     assert found.dtype == np.int64
     assert found.tolist() == added(values, shape, low, high)
-    assert box_sums(values / 7, shape, low, high) == pytest.approx(added(values / 7, shape, low, high), rel=1e-9, abs=100)
+    assert Boxes(shape, low, high).sums(values / 7) == pytest.approx(added(values / 7, shape, low, high), rel=1e-9, abs=100)
 
 
 def test_the_largest_counts_that_a_gate_takes_are_added_exactly():
@@ -46,20 +46,20 @@ def test_the_largest_counts_that_a_gate_takes_are_added_exactly():
     values = np.full(math.prod(shape), 2**50 // math.prod(shape)) - np.arange(math.prod(shape)) % 2
     low = np.array([[0] * 6, [0, 1, 2, 0, 3, 0], [1, 2, 4, 1, 3, 2]])
     high = np.array([[1, 2, 4, 1, 3, 2], [1, 1, 4, 1, 3, 2], [1, 2, 4, 1, 3, 2]])
-    assert box_sums(values, shape, low, high).tolist() == added(values, shape, low, high)
+    assert Boxes(shape, low, high).sums(values).tolist() == added(values, shape, low, high)
 
 
 def test_a_sum_that_fits_is_exact_even_if_the_total_does_not():
     values = np.full(8, 2**61)
     low, high = np.array([[1, 0], [0, 0]]), np.array([[1, 1], [0, 2]])
-    assert box_sums(values, (2, 4), low, high).tolist() == [2**62, 3 * 2**61]
+    assert Boxes((2, 4), low, high).sums(values).tolist() == [2**62, 3 * 2**61]
 
 
 def test_narrow_numbers_are_added_in_wide_ones():
     ends = np.array([[0]]), np.array([[299]])
     for narrow in (np.int8, np.uint8, np.bool_):
-        assert box_sums(np.ones(300, narrow), (300,), *ends).tolist() == [300]
-    assert box_sums(np.full(300, 0.5, np.float32), (300,), *ends).dtype == np.float64
+        assert Boxes((300,), *ends).sums(np.ones(300, narrow)).tolist() == [300]
+    assert Boxes((300,), *ends).sums(np.full(300, 0.5, np.float32)).dtype == np.float64
 
 
 def test_sizes_are_numbers_of_cells():

@@ -60,3 +60,8 @@ def test_keys_that_differ_in_trailing_nulls_keep_their_ranks():
 def test_a_key_that_no_file_could_hold_is_refused():
     with pytest.raises(ConfigurationError, match="UTF-8"):
         Domain.of(["north", "\ud800"])
+
+
+def test_attributes_in_place_of_keys_are_refused():
+    with pytest.raises(ConfigurationError, match=r"use Product\.of"):
+        Domain.of({"sex": 2, "age": 3})

@@ -277,6 +277,8 @@ def _query(
             raise ConfigurationError("top ranks all keys: --key means nothing to it.")
         ranked = over.of(_counts(hindsight) if window is None else SlidingSum(window, hindsight=hindsight), log)
         most = len(ranked.groups(log)[1]) if isinstance(ranked, OverKeys) else log.domain.size
+        if isinstance(ranked, OverKeys) and most == 1:
+            raise ConfigurationError("top ranks several numbers, and this is one sum: ask for sum or counts.")
         return TopK(min(10, most) if k is None else k, of=ranked)
     _refuse(question, window=window)
     return over.of(_counts(hindsight), log)

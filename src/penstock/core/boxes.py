@@ -72,12 +72,3 @@ class Boxes:
             lower, upper = np.split(found, 2)
             found = upper - lower
         return found.reshape(-1)
-
-
-def box_sums(values: Numbers, shape: tuple[int, ...], low: IntArray, high: IntArray) -> Numbers:
-    """For each row of `low` and `high`, both included, the sum of `values` laid out in `shape` over that box.
-
-    >>> box_sums(np.arange(6), (2, 3), np.array([[0, 0], [0, 1]]), np.array([[1, 2], [1, 1]])).tolist()
-    [15, 5]
-    """
-    return Boxes(shape, low, high).sums(values)

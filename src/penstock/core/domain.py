@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -35,6 +35,8 @@ class Domain:
             return cls(tuple(map(str, range(whole(what, name="domain", least=1)))))
         if isinstance(what, str):
             raise ConfigurationError("domain must be a number of keys or several names, not one string.")
+        if isinstance(what, Mapping):
+            raise ConfigurationError("domain: for attributes and their values use Product.of, for keys and paths Hierarchy.of.")
         if not isinstance(what, Iterable):
             raise ConfigurationError(f"domain must be a number of keys or several names, not {type(what).__name__}.")
         return cls(tuple(map(str, what)))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.budget.grid import promised
-from penstock.core.boxes import box_sums
+from penstock.core.boxes import Boxes
 from penstock.core.errors import ConfigurationError, InexactError
 from penstock.core.guarantee import Guarantee
 from penstock.lab import checks
@@ -225,7 +225,7 @@ def test_rectangles_are_better_than_with_noise_on_every_cell(epsilon: str, reach
 
     def error(histogram: Histogram, seed: int) -> float:
         out = run_of(histogram, 4096, epsilon=epsilon, noise=TestNoise(seed)).step(counts)
-        return float(np.abs(box_sums(out.estimate - counts, (64, 64), low, low + reach - 1)).mean())
+        return float(np.abs(Boxes((64, 64), low, low + reach - 1).sums(out.estimate - counts)).mean())
 
     trees, plain = (np.mean([error(each, seed) for seed in range(4)]) for each in (KdTree(), Plain()))
     assert trees < 0.9 * plain

@@ -17,14 +17,18 @@ from penstock import (
     FixedSampling,
     FixedThreshold,
     Gate,
+    Greedy,
     Histogram,
+    KdTree,
     Mechanism,
     Plain,
     Private,
+    QuadTree,
     Released,
     Sample,
     StateError,
 )
+from penstock.private.histograms.base import apart
 from penstock.private.histograms.registry import HISTOGRAMS
 from penstock.private.run import Run
 from penstock.testing import RecordingNoise, TestNoise
@@ -166,3 +170,20 @@ def test_what_is_no_method_is_refused_at_once(nonsense: object, taker: Callable[
 def test_the_class_in_place_of_an_instance_is_refused(name: str, taker: Callable[[Any], Mechanism[Any]]) -> None:
     with pytest.raises(ConfigurationError, match=rf"histogram must .* unlike .*{HISTOGRAMS[name].__name__}"):
         taker(HISTOGRAMS[name])
+
+
+@pytest.mark.parametrize("histogram", [QuadTree(), KdTree(), Greedy(), Plain()], ids=lambda each: type(each).__name__)
+def test_what_noise_adds_to_a_distance_is_known(histogram: Histogram) -> None:
+    counts = np.full(4096, 5)
+    run = Sample(epsilon=1, window=1, histogram=histogram).run(4096, noise=TestNoise(3))
+    released = [run.step(counts) for _ in range(40)]
+    true = np.mean([np.abs(each.estimate - counts).sum() for each in released])
+    assert 0.5 < np.mean([apart(each) for each in released]) / true < 2
+
+
+@pytest.mark.parametrize("histogram", [QuadTree(), KdTree(), Greedy()], ids=lambda each: type(each).__name__)
+def test_a_stream_that_stands_still_is_not_released_again_and_again(histogram: Histogram) -> None:
+    mechanism = FixedThreshold(epsilon=4, window=40, horizon=40, threshold="0.2", histogram=histogram)
+    run = mechanism.run(1024, noise=TestNoise(5))
+    released = [run.step(np.full(1024, 40)) for _ in range(40)]
+    assert [each.unit for each in released if not each.repeated] == [1, 40]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.budget.grid import promised
-from penstock.core.boxes import box_sums
+from penstock.core.boxes import Boxes
 from penstock.core.errors import ConfigurationError, InexactError
 from penstock.core.guarantee import Guarantee
 from penstock.core.released import Released
@@ -331,7 +331,7 @@ def rectangles(side: int, reach: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def error(out: Released, counts: np.ndarray, side: int, reach: int) -> float:
-    return float(np.abs(box_sums(out.estimate - counts, (side, side), *rectangles(side, reach))).mean())
+    return float(np.abs(Boxes((side, side), *rectangles(side, reach)).sums(out.estimate - counts)).mean())
 
 
 @pytest.mark.parametrize(("epsilon", "reach"), [("0.05", 4), ("0.05", 16), ("0.05", 32), ("0.1", 16), ("0.1", 32)])

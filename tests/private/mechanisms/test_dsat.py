@@ -37,7 +37,7 @@ def by_hand(mechanism: AdaptiveThreshold, made: list[int], units: int) -> list[f
     threshold, errors, result = float(mechanism.threshold), [], []
     for unit in range(1, units + 1):
         within = [each for each in made if unit - window < each < unit]
-        if len(within) < most and 1 < unit != mechanism.horizon and unit > mechanism.rest:
+        if len(within) < most and 1 < unit != mechanism.horizon and unit > mechanism.burn_in:
             counted = sum(each < unit - window // (PAUSE * most) for each in within)
             errors.append(counted - goal * min(unit, window) / window)
             now, last, before = (errors[max(len(errors) - back, 0)] for back in (1, 2, 3))
@@ -49,7 +49,7 @@ def by_hand(mechanism: AdaptiveThreshold, made: list[int], units: int) -> list[f
 
 @pytest.mark.parametrize("horizon", [None, 60, 130])
 @pytest.mark.parametrize(
-    "gains", [{}, {"integral": 0}, {"derivative": "0.5", "proportional": "1.5"}, {"rest": 7}, {"releases": 1}]
+    "gains", [{}, {"integral": 0}, {"derivative": "0.5", "proportional": "1.5"}, {"burn_in": 7}, {"releases": 1}]
 )
 def test_the_threshold_follows_from_the_releases_alone(horizon: int | None, gains: dict[str, Any]) -> None:
     mechanism = AdaptiveThreshold(**{"epsilon": 1, "window": 60, "horizon": horizon, "releases": 4, **gains})
@@ -87,11 +87,11 @@ def test_the_public_threshold_keeps_to_its_bounds() -> None:
 
 
 def test_nothing_is_asked_while_it_rests() -> None:
-    mechanism = AdaptiveThreshold(epsilon=1, window=20, horizon=20, releases=3, rest=8)
+    mechanism = AdaptiveThreshold(epsilon=1, window=20, horizon=20, releases=3, burn_in=8)
     run = play(mechanism, [True] * 20)
     asked = [line.unit for line in run.ledger if line.kind == "ask"]
     assert asked[0] == 9
-    everything = play(replace(mechanism, rest=100), [True] * 20)
+    everything = play(replace(mechanism, burn_in=100), [True] * 20)
     assert [line.unit for line in everything.ledger] == [1, 20]
     assert everything.account().worst == 1
 
@@ -118,5 +118,5 @@ def test_gains_are_numbers_between_0_and_1000(gain: str) -> None:
 
 
 def test_the_rest_is_a_whole_number() -> None:
-    with pytest.raises(ConfigurationError, match="rest must be a whole number of at least 0"):
-        AdaptiveThreshold(epsilon=1, window=10, rest=-1)
+    with pytest.raises(ConfigurationError, match="burn_in must be a whole number of at least 0"):
+        AdaptiveThreshold(epsilon=1, window=10, burn_in=-1)

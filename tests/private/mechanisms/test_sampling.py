@@ -335,7 +335,7 @@ def test_no_window_ever_costs_more_than_promised(data: st.DataObject) -> None:
     more: dict[str, Any] = {}
     if kind is AdaptiveThreshold:
         more = {
-            "rest": data.draw(st.integers(0, 5)),
+            "burn_in": data.draw(st.integers(0, 5)),
             "proportional": data.draw(st.sampled_from(["0", "1", "3"])),
             "integral": data.draw(st.sampled_from(["0", "0.3", "2"])),
             "derivative": data.draw(st.sampled_from(["0", "1"])),

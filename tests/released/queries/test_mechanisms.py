@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from penstock import QuadTree, Sample
 from penstock.core.errors import ConfigurationError
 from penstock.core.spread import laplace_variance
 from penstock.core.weights import Weights
@@ -15,7 +16,7 @@ from penstock.private.mechanisms.kary import SignedBlocks
 from penstock.private.mechanisms.rg import RetroactiveGrouping
 from penstock.private.mechanisms.sw_tree import WindowTree
 from penstock.released.queries import Everything, LowSignal, RollUp, SlidingSum, TopK, UnitCounts, WeightedSum
-from penstock.released.queries.standing import Sums, counts, weighted, windows
+from penstock.released.queries.standing import Sums, counts, differences, weighted, windows
 
 from tests.released.streams import noisy, quiet
 
@@ -98,3 +99,18 @@ def test_what_is_repeated_after_a_horizon_is_not_taken_for_read(mechanism):
     sums = SlidingSum(4).answer(log, 8)
     assert sums.unread.tolist() == [[4, 4]]
     assert np.allclose(sums.variance, 16 * laplace_variance(np.array(1.0)))
+
+
+def test_a_jump_within_one_release_of_a_tree_is_not_known():
+    mechanism = Sample(epsilon=1, window=10, histogram=QuadTree(split=None))
+    log = noisy(mechanism, [[1000 * unit] * 4 for unit in range(20)])
+    found = differences(counts(log, 1, 20), 3)
+    same = np.array([log[unit].public["start"][0] == log[unit - 2].public["start"][0] for unit in range(3, 21)])
+    assert same.any()
+    assert np.isnan(found.noise.variance[same]).all()
+
+
+def test_sums_over_keys_of_sums_over_keys_are_refused():
+    log = quiet(RetroactiveGrouping(epsilon=1), STREAM)
+    with pytest.raises(ConfigurationError, match="of must give a number for each key"):
+        Everything(of=Everything()).answer(log)

@@ -96,9 +96,9 @@ def resolve(spec: str) -> Subject:
             flawed=True,
             exact=variant.exact,
         )
-    known, _, level = name.partition("@")
-    if level not in ("", "user"):
-        raise ConfigurationError(f"{name!r} names no audit: after @ comes user, or nothing.")
+    known, at, level = name.partition("@")
+    if at and (level != "user" or not known):
+        raise ConfigurationError(f"{name!r} names no audit: write a mechanism, or MECHANISM@user.")
     mechanism = find(known)(epsilon=epsilon, window=window, **_parameters(known, window, user_level=bool(level)))
     promise = mechanism.guarantee
     pairs = list(

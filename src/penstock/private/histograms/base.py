@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+
 from penstock.budget.grid import Budget
 from penstock.core.errors import ConfigurationError
 from penstock.core.private import Private
@@ -13,6 +15,9 @@ from penstock.private.gate import Gate
 PUBLISH = "publish"
 """The label of every publication in the ledger; a method that makes several draws writes more behind it."""
 
+APART = "apart"
+"""The name of a public array of one number: how far noise is expected to keep a release from the counts, over all keys."""
+
 
 @runtime_checkable
 class Histogram(Protocol):
@@ -20,7 +25,9 @@ class Histogram(Protocol):
 
     A frozen dataclass, so that its parameters show in a run's configuration. It reads the counts through the gate, spends at
     most `epsilon` on any key, and gives a release with one number per key. A class attribute `by_place = True` says that the
-    order of keys matters to it. docs/how-to/add-a-histogram.md makes one.
+    order of keys matters to it. Where the noise of a release is not what its variances say, `public["apart"]` may have one
+    number, how far noise is expected to keep it from the counts, over all keys: `dsft` and `dsat` look for movement beyond
+    that. docs/how-to/add-a-histogram.md makes one.
     """
 
     def release(self, counts: Private, epsilon: Budget, gate: Gate) -> Released:
@@ -45,3 +52,11 @@ def publish(histogram: Histogram, counts: Private, epsilon: Budget, gate: Gate) 
             f"unit {gate.unit}: {histogram} was given epsilon={epsilon.epsilon} and spent {(left - gate.left).epsilon}."
         )
     return released
+
+
+def apart(released: Released) -> float:
+    """How far noise is expected to keep a release from the counts, over all keys: as it says, or by its variances."""
+    if APART in released.public:
+        return float(released.public[APART][0])
+    spread = np.sqrt(released.variance / 2)  # the mean of |noise|, for Laplace noise
+    return float(spread[np.isfinite(spread)].sum())

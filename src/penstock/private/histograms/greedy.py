@@ -16,7 +16,7 @@ from penstock.core.grouping import stretches
 from penstock.core.private import Private
 from penstock.core.released import Released
 from penstock.private.gate import Gate
-from penstock.private.histograms.base import PUBLISH
+from penstock.private.histograms.base import APART, PUBLISH
 
 ORDER, TOTAL = f"{PUBLISH} order", f"{PUBLISH} total"
 """The labels of the draw that orders the keys, and of the groups' totals; the counts have the plain label."""
@@ -79,7 +79,9 @@ class Greedy:
         if large.any():
             drawn = gate.laplace(counts.sums(groups), epsilon=half, label=TOTAL, where=large)
             totals = np.where(large, drawn.value, totals)
-        return replace(noisy, value=shared_out(totals, groups))
+        off = np.where(large, first.variance[0], groups.sizes * noisy.variance[0])  # of totals
+        apart = np.array([round(float(np.sqrt(off / 2).sum()))])
+        return replace(noisy, value=shared_out(totals, groups), public={APART: apart})
 
 
 def _groups(order: IntArray, starts: IntArray) -> Groups:

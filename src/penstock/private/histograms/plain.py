@@ -13,7 +13,7 @@ from penstock.private.histograms.base import PUBLISH
 
 @dataclass(frozen=True)
 class Plain:
-    r"""Every count with discrete Laplace noise of scale :math:`1/\varepsilon`.
+    """Every count with discrete Laplace noise of scale 1/ε.
 
     >>> from penstock.private.mechanisms.sample import Sample
     >>> Sample(epsilon="1", window=3, histogram=Plain()).histogram

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import inspect
 from typing import Any
 
@@ -13,6 +12,7 @@ from penstock.private.histograms.greedy import Greedy
 from penstock.private.histograms.kd_tree import KdTree
 from penstock.private.histograms.plain import Plain
 from penstock.private.histograms.quad_tree import QuadTree
+from penstock.private.imported import imported
 
 HISTOGRAMS: dict[str, type[Histogram]] = {
     "plain": Plain,
@@ -39,15 +39,7 @@ def find(name: str) -> type[Histogram]:
                 f"there is no histogram {name!r}: use {', '.join(HISTOGRAMS)}, or a path such as 'module:Class'."
             )
         return HISTOGRAMS[name]
-    module, _, path = name.partition(":")
-    if module.split(".")[:2] == ["penstock", "lab"]:
-        raise ConfigurationError(f"{name!r} lives in the lab, where things are broken on purpose; it cannot be used.")
-    try:
-        found: Any = importlib.import_module(module)
-        for part in path.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise ConfigurationError(f"{name!r} cannot be imported: {error}.") from error
+    found = imported(name)
     if not (isinstance(found, type) and dataclasses.is_dataclass(found) and issubclass(found, Histogram)):
         raise ConfigurationError(f"{name!r} is not a dataclass with a method release(counts, epsilon, gate).")
     return found

@@ -21,7 +21,7 @@ from penstock.core.fitting import agree
 from penstock.core.private import Private
 from penstock.core.released import Released, Scale
 from penstock.private.gate import Gate, affordable
-from penstock.private.histograms.base import PUBLISH
+from penstock.private.histograms.base import APART, PUBLISH
 
 FINENESS = 256
 """Fitted totals are rounded to parts of 1/256."""
@@ -239,7 +239,8 @@ def _together(levels: Sequence[Level], shape: Shape) -> Released:
     tree, one = Tree.of(levels), levels[0].noisy
     noisy = np.concatenate([level.noisy.value for level in levels])
     parts = np.concatenate([np.broadcast_to(level.noisy.scale.parts, len(level.last)) for level in levels])
-    fitted = agree(tree, noisy.astype(np.float64), np.concatenate([level.noisy.variance for level in levels]))
+    variances = np.concatenate([level.noisy.variance for level in levels])
+    fitted = agree(tree, noisy.astype(np.float64), variances)
     ends = np.concatenate([level.blocks[level.last] for level in levels])
     block = np.flatnonzero(~tree.inner)[cells(ends, shape).of]
     size = tree.leaves[block]
@@ -251,7 +252,12 @@ def _together(levels: Sequence[Level], shape: Shape) -> Released:
         private=all(level.noisy.private for level in levels),
         divisor=FINENESS * size,
         kind="median",
-        public={"noisy": noisy[block], "start": np.full(len(block), one.unit), "block": block},
+        public={
+            "noisy": noisy[block],
+            "start": np.full(len(block), one.unit),
+            "block": block,
+            APART: np.array([round(float(np.sqrt(variances[~tree.inner] / 2).sum()))]),
+        },
     )
 
 

@@ -37,7 +37,7 @@ class AdaptiveThreshold(ByQuestion):
     that a release is left for what nobody foresaw. A release is counted after a pause of :math:`w/30C` units: one that was made
     in an unusual unit is easily followed by another. The *public* threshold is kept between one in a million and 2, the
     most that two histograms can be apart; its noise is drawn once a block and never cut. Nothing is asked in the
-    first `rest` units.
+    first `burn_in` units.
 
     Guarantee: w-event, pure; user level with `horizon=window`. Proof: docs/proofs/dsft.md.
     Kept between units: as in `dsft`, and the controller's last errors.
@@ -60,14 +60,14 @@ class AdaptiveThreshold(ByQuestion):
     proportional: Exact = 1
     integral: Exact = "0.3"
     derivative: Exact = 0
-    rest: int = 0
+    burn_in: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "threshold", positive(self.threshold, name="threshold"))
         for name in ("proportional", "integral", "derivative"):
             object.__setattr__(self, name, _gain(getattr(self, name), name=name))
-        object.__setattr__(self, "rest", whole(self.rest, name="rest", least=0))
+        object.__setattr__(self, "burn_in", whole(self.burn_in, name="burn_in", least=0))
 
     @property
     def goal(self) -> float:
@@ -78,7 +78,7 @@ class AdaptiveThreshold(ByQuestion):
         return float(min(exact(self.threshold), Fraction(MOST)))
 
     def resting(self, unit: int) -> bool:
-        return unit <= self.rest
+        return unit <= self.burn_in
 
     def adjust(self, state: Standing, unit: int) -> Standing:
         counted = sum(made < unit - self.window // (PAUSE * self.most) for made in state.made)

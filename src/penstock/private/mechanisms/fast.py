@@ -83,6 +83,8 @@ class ByFilter(Mechanism[Following]):
             object.__setattr__(self, name, gain and _moderate(gain, name=name))
         if self.filter not in get_args(FilterName):
             raise ConfigurationError(f"filter must be one of {', '.join(get_args(FilterName))}, not {self.filter!r}.")
+        if self.filter == "particle" and self.measurement is not None:
+            raise ConfigurationError("measurement is for the Kalman filter: the particle filter takes the noise as it is.")
         object.__setattr__(self, "particles", whole(self.particles, name="particles", least=2))
         object.__setattr__(self, "over", whole(self.over, name="over", least=1))
 
@@ -236,7 +238,8 @@ class FilteredBlocks(ByFilter):
     A block is units 1 to w, w + 1 to 2w, and so on. It has at most :math:`M=\max(1,\lfloor r w\rfloor)` samples, each with
     :math:`(\varepsilon/2)/M`, and none after the M-th. Two blocks meet a window, so that it costs :math:`\varepsilon` at most.
     Estimates and controller go on from block to block. This is the published form for endless streams; `fast`, whose window
-    slides, has twice the budget for each sample and, in the long run, as many of them.
+    slides, has twice the budget for each sample and, in the long run, as many of them. With `horizon=window` half of
+    :math:`\varepsilon` is never spent: take `fast`.
 
     Everything else is as in `fast`.
 

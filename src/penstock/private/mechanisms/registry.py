@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from typing import Any
 
 from penstock.core.errors import ConfigurationError
+from penstock.private.imported import imported
 from penstock.private.mechanisms.ba import BudgetAbsorption
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.bd import BudgetDistribution
@@ -77,15 +77,7 @@ def find(name: str) -> AnyMechanism:
                 f"there is no mechanism {name!r}: use {', '.join(MECHANISMS)}, or a path such as 'module:Class'."
             )
         return MECHANISMS[name]
-    module, _, path = name.partition(":")
-    if module.split(".")[:2] == ["penstock", "lab"]:
-        raise ConfigurationError(f"{name!r} lives in the lab, where mechanisms are broken on purpose; it cannot be used.")
-    try:
-        found: Any = importlib.import_module(module)
-        for part in path.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise ConfigurationError(f"{name!r} cannot be imported: {error}.") from error
+    found = imported(name)
     if not (isinstance(found, type) and issubclass(found, Mechanism)):
         raise ConfigurationError(f"{name!r} is not a subclass of penstock.Mechanism.")
     return found

@@ -20,7 +20,7 @@ from penstock.core.exact import Exact, exact, whole
 from penstock.core.private import Private
 from penstock.core.released import Released
 from penstock.private.gate import Gate, Price, affordable, limit
-from penstock.private.histograms.base import Histogram, part, publish
+from penstock.private.histograms.base import Histogram, apart, part, publish
 from penstock.private.histograms.plain import Plain
 from penstock.private.mechanisms.base import Mechanism
 
@@ -169,8 +169,7 @@ class ByQuestion(Mechanism[Standing]):
 
     def _after(self, state: Standing, fresh: Released, now: int) -> Standing:
         people = self.population or max(1, round(float(fresh.estimate.sum())))
-        spread = np.sqrt(fresh.variance / 2)  # the mean of |noise|, for Laplace noise
-        floor = round(min(float(spread[np.isfinite(spread)].sum()), MOST_PEOPLE))
+        floor = round(min(apart(fresh), MOST_PEOPLE))
         return replace(state, last=fresh, made=(*state.made, now), people=people, floor=floor)
 
 

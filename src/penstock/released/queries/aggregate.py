@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.core.arrays import IntArray
+from penstock.core.errors import ConfigurationError
 from penstock.released.log import Log
 from penstock.released.queries.answer import Answer
 from penstock.released.queries.query import Numbers, Units, chunks, key_places
@@ -34,6 +35,8 @@ class OverKeys(Numbers):
         return self.of.units(log)
 
     def answer(self, log: Log, unit: Units = None) -> Answer:
+        if isinstance(self.of, OverKeys):
+            raise ConfigurationError("of must give a number for each key, not sums over keys.")
         first, last = self._span(log, unit)
         groups, names = self.groups(log)
         return Answer.stacked(

@@ -347,7 +347,7 @@ def differences(standing: Standing, width: int) -> Sums:
     now = slice(width - 1, None)
     low = np.broadcast_to(places[: len(standing) - width + 1], standing.start[now].shape)
     apart = low < standing.start[now]  # otherwise one release stands for both
-    shared = ~apart & standing.running
+    shared = ~apart & standing.running & (standing.read[now] > standing.read[: len(low)])
     then = np.where(apart, end[: len(low)], np.where(shared, low, low + width - 1))
 
     def at(values: Array) -> Array:

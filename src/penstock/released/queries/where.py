@@ -26,7 +26,8 @@ class Where(OverKeys):
     """The sum over all keys whose attributes have the values asked for, in a log over a `Product` of attributes.
 
     Of each attribute a value, a tuple of the first and the last of a range, both included and in the attribute's order, or a
-    list of values; None for an end leaves that side open. Attributes that are not named may have any value.
+    list of values; None for an end leaves that side open. Attributes that are not named may have any value. Names that Python
+    does not take, and `of`, go into a dict.
 
     >>> Where(age=("20", "39"), sex="f").in_words()
     'counts where age is 20 to 39 and sex is f'
