@@ -34,7 +34,26 @@ _SHORT, _HOP = 0.35, 0.07  # the share of short trips, and how far they go
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fleet:
+class _OnMap:
+    """Something on a map of `rows` and `columns`, made from a seed."""
+
+    rows: int
+    columns: int
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        whole(self.rows, name="rows", least=1)
+        whole(self.columns, name="columns", least=1)
+        whole(self.seed, name="seed", least=0)
+
+    @cached_property
+    def domain(self) -> Product:
+        """The cells of the map, in the order of the columns of `counts`."""
+        return Product.grid(self.rows, self.columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet(_OnMap):
     """Taxis on a map, each in **one** cell in every hour, so that all of them are in all units.
 
     Hour 0 is a Saturday at 00:00. How many move in an hour, and where to, follows the time of day: offices by day, bars in the
@@ -52,18 +71,10 @@ class Fleet:
     vehicles: int = 110_357
     rows: int = 10
     columns: int = 10
-    seed: int = 1
 
     def __post_init__(self) -> None:
         whole(self.vehicles, name="vehicles", least=1)
-        whole(self.rows, name="rows", least=1)
-        whole(self.columns, name="columns", least=1)
-        whole(self.seed, name="seed", least=0)
-
-    @cached_property
-    def domain(self) -> Product:
-        """The cells of the map, in the order of the columns of `counts`."""
-        return Product.grid(self.rows, self.columns)
+        super().__post_init__()
 
     def counts(self, hours: int) -> IntArray:
         """How many vehicles are in each cell in each hour."""
@@ -137,7 +148,7 @@ _RUSHES: Final = ((0.3, 0.05), (0.7, 0.06))  # when in the stream, and how long:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Roads:
+class Roads(_OnMap):
     """Objects that enter a chequerboard of streets, drive along it to where they want to be, and leave.
 
     An object drives along one street and then along another, faster where it is an arterial; it is in **one** cell in each
@@ -153,18 +164,10 @@ class Roads:
     objects: int = 100_000
     rows: int = 32
     columns: int = 32
-    seed: int = 1
 
     def __post_init__(self) -> None:
         whole(self.objects, name="objects", least=1)
-        whole(self.rows, name="rows", least=1)
-        whole(self.columns, name="columns", least=1)
-        whole(self.seed, name="seed", least=0)
-
-    @cached_property
-    def domain(self) -> Product:
-        """The cells of the map, in the order of the columns of `counts`."""
-        return Product.grid(self.rows, self.columns)
+        super().__post_init__()
 
     def counts(self, units: int) -> IntArray:
         """How many objects are in each cell in each unit."""

@@ -22,21 +22,13 @@ from penstock.private.histograms.base import Histogram
 from penstock.private.histograms.plain import Plain
 from penstock.private.histograms.quad_tree import QuadTree
 from penstock.private.histograms.spatial import areas, cells, quarters, square
-from penstock.private.mechanisms.dsat import AdaptiveThreshold
-from penstock.private.mechanisms.dsft import FixedThreshold
 from penstock.private.mechanisms.fixed import FixedSampling
 from penstock.private.mechanisms.sample import Sample
-from penstock.private.run import Run
 from penstock.released.log import Log
 from penstock.released.queries import Rectangle
 from penstock.testing import NoNoise, RecordingNoise, TestNoise
 
-SHAPES = [(1, 1), (1, 2), (2, 3), (5, 7), (1, 13), (9, 1), (3, 40), (16, 16)]
-
-
-def run_of(histogram: Histogram, size: int, *, epsilon: str = "1", noise=None, contribution: int = 1) -> Run:
-    mechanism = Sample(epsilon=epsilon, window=1, histogram=histogram, contribution=contribution)
-    return mechanism.run(size, noise=NoNoise() if noise is None else noise, record=True)
+from tests.private.histograms.grids import SHAPES, run_of
 
 
 def clustered(side: int, people: int) -> np.ndarray:
@@ -271,48 +263,8 @@ class EveryQuadTree(FixedSampling):
     histogram: Histogram = field(default=QuadTree())
 
 
-CELLS_HAVE_PLACES = checks.check_relabelling_keys_relabels_the_output
-SLOW = checks.check_memory_does_not_grow
-
-
-@pytest.mark.parametrize(
-    "check", [check for check in checks.CHECKS if check not in (CELLS_HAVE_PLACES, SLOW)], ids=checks.title
-)
-def test_it_passes_the_checks_of_mechanisms(check: checks.Check) -> None:
-    check(EveryQuadTree, quick=True)
-
-
-def test_it_does_not_matter_which_mechanism_it_is_a_part_of() -> None:
-    counts = clustered(16, 5000)
-    whole = {"epsilon": "2", "window": 4, "histogram": QuadTree(shape=(16, 16)), "contribution": 3}
-    for mechanism in (
-        Sample(**whole),
-        FixedSampling(**whole, every=2),
-        FixedThreshold(**whole, releases=2),
-        AdaptiveThreshold(**whole, releases=2),
-        FixedThreshold(**whole, releases=2, horizon=4),
-    ):
-        run = mechanism.run(256, noise=TestNoise(4), record=True)
-        for unit in range(9):
-            if unit == 5:
-                run = mechanism.restore(run.snapshot(), 256, noise=TestNoise(4), record=True)
-            out = run.step(np.roll(counts, unit))
-            assert len(out.value) == 256
-        assert run.account().worst <= 2
-        assert "publish 1" in {line.label for line in run.ledger}
-
-
-def test_a_restored_run_releases_the_same() -> None:
-    mechanism = SampledQuadTree(epsilon="1", window=2)
-    stream = np.random.default_rng(6).poisson(40, (6, 50))
-    one = mechanism.run(50, noise=TestNoise(7))
-    outs = [one.step(counts) for counts in stream]
-    other = mechanism.run(50, noise=TestNoise(7))
-    for counts in stream[:3]:
-        other.step(counts)
-    other = mechanism.restore(other.snapshot(), 50, noise=TestNoise(7))
-    for counts, out in zip(stream[3:], outs[3:], strict=True):
-        assert np.array_equal(other.step(counts).value, out.value)
+def test_cells_that_are_blocks_have_the_noise_that_they_claim() -> None:
+    checks.check_noise_has_the_scale_it_claims(EveryQuadTree, quick=True)
 
 
 def test_a_run_goes_on_with_the_same_tree_only() -> None:
