@@ -788,7 +788,7 @@ _LOOKS: dict[str, Callable[[Any], object]] = {
 _FORBIDDEN = frozenset({"unseal", "_Private__value", "_gate", "_ledger", "_noise", "_secrets", "_counters", "_noisy", "_draw"})
 """Names that open a `Private` or go behind the gate."""
 
-_NOT_FOR_MECHANISMS = frozenset({"memory", "save", "load", "begin", "end", "disturb"})
+_NOT_FOR_MECHANISMS = frozenset({"memory", "save", "load", "wipe", "begin", "end", "disturb"})
 """What the gate offers to the run and to the lab, not to a mechanism."""
 
 
