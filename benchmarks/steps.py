@@ -1,4 +1,4 @@
-"""The cost of one step of every w-event mechanism, in multiples of one NumPy Laplace draw of the same size.
+"""The cost of one step of every w-event and user-level mechanism, in multiples of one NumPy Laplace draw of the same size.
 
     python benchmarks/steps.py [--json]
 
@@ -70,7 +70,7 @@ def draw(keys: int, rounds: int = 400) -> float:
 
 
 def figures() -> Iterator[Figure]:
-    for name in (name for name, cls in MECHANISMS.items() if cls.family == "w-event"):
+    for name in (name for name, cls in MECHANISMS.items() if cls.family != "event"):
         yardstick = draw(LARGE)
         large, small = measure(name, LARGE, 240), measure(name, SMALL, 240)
         yardstick = median([yardstick, draw(LARGE)])

@@ -71,7 +71,7 @@ def test_an_audit_hears_both_answers(name: str, window: int | None) -> None:
 
 
 def test_only_user_level_comes_after_a_name() -> None:
-    with pytest.raises(ConfigurationError, match="after @ comes user"):
+    with pytest.raises(ConfigurationError, match="MECHANISM@user"):
         subject("dsft@event")
 
 

@@ -46,7 +46,7 @@ class Mechanism(ABC, Generic[S]):
     """The page under docs/proofs/ that its promise rests on."""
     State: ClassVar[type]
     family: ClassVar[str] = "w-event"
-    """What it was made for: `w-event`, or `event` for those whose window is 1 unless they are asked for another."""
+    """What it was made for: `w-event`; `event`, with a window of 1 unless asked for another; or `user`, with few releases."""
     by_key: ClassVar[bool] = False
     """Whether every key is treated by itself, so that an audit may take independent runs as keys."""
 

@@ -56,6 +56,7 @@ class ByFilter(Mechanism[Following]):
     """A filter over samples whose moments a PID controller chooses, the same for every key."""
 
     State = Following
+    family = "user"
 
     sampled: Exact = "0.15"
     filter: FilterName = "kalman"

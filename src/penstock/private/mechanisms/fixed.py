@@ -78,6 +78,7 @@ class FixedSampling(Periodic):
     name = "fixed"
     paper = "Li et al., CIKM 2015, section 3"
     proof = "sample.md"
+    family = "user"
 
     every: int = 10
 

@@ -65,6 +65,7 @@ class ByQuestion(Mechanism[Standing]):
     """Release when a noisy distance reaches a noisy threshold, at most `releases` times a window."""
 
     State = Standing
+    family = "user"
 
     releases: int = 10
     population: int | None = None
