@@ -1,4 +1,4 @@
-"""For your own tests: noise that repeats itself or is off, noise that remembers its draws, and a look into the memory.
+"""For your own tests: noise that repeats itself or is off, noise that remembers its draws, clocks, and a look into the memory.
 
 Nothing here is private: what is made with these sources is marked `private=False` for ever.
 
@@ -13,16 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from penstock.core.arrays import IntArray
+from penstock.core.calendar import duration, instant
 from penstock.private.noise import Noise, NoNoise, TestNoise
 from penstock.private.run import Run
+from penstock.private.units import Replay
 
-__all__ = ["Draw", "GaussianDraw", "NoNoise", "RecordingNoise", "TestNoise", "intrude"]
+__all__ = ["Clock", "Draw", "GaussianDraw", "NoNoise", "RecordingNoise", "Replay", "TestNoise", "intrude"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,28 @@ class RecordingNoise:
         if size:
             self.gaussians.append(GaussianDraw(unit, label, Fraction(variance), size))
         return self.source.gaussian(variance, size, unit=unit, label=label)
+
+
+class Clock:
+    """A clock that you set, also back, and advance. `Replay` is the clock of a finished file.
+
+    >>> clock = Clock("2026-03-01T00:00Z")
+    >>> clock.advance("90min")
+    >>> clock.now() == instant("2026-03-01T01:30Z")
+    True
+    """
+
+    def __init__(self, now: datetime | str) -> None:
+        self.set(now)
+
+    def now(self) -> int:
+        return self._now
+
+    def set(self, now: datetime | str) -> None:
+        self._now = instant(now, name="now")
+
+    def advance(self, by: str) -> None:
+        self._now += duration(by, name="by")
 
 
 def intrude(run: Run) -> dict[str, Any]:
