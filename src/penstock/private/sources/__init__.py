@@ -1,0 +1,1 @@
+"""Where events come from: columnar batches, each with the place to go on from."""

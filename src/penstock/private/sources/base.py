@@ -1,0 +1,479 @@
+"""What every source gives: batches of events in columns, the place to go on from, and a private tally of what was bad."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from importlib import import_module
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+
+from penstock.core.arrays import BoolArray, IntArray
+from penstock.core.domain import AnyDomain, Domain
+from penstock.core.errors import ConfigurationError, InputError, MissingExtraError
+from penstock.core.product import Product
+
+Arrow: TypeAlias = Any
+"""An Arrow array, table or record batch."""
+
+Position: TypeAlias = Mapping[str, str | int]
+"""Where a source stands: plain data that JSON can write. It belongs to the private state, as it tells how much was read."""
+
+Kind: TypeAlias = Literal["text", "integer"]
+Clock: TypeAlias = Literal["iso", "seconds", "milliseconds", "microseconds"]
+
+FACTORS: dict[str, int] = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}
+
+FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The years 1 to 9999 in microseconds since 1970: what a calendar can show."""
+
+_HOUR = "(?:[01][0-9]|2[0-3])"
+_LEAP = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
+_DATE = (
+    "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    f"|02-(?:0[1-9]|1[0-9]|2[0-8]))|{_LEAP}-02-29)"
+)
+_TIME = f"[T ]{_HOUR}(?::[0-5][0-9](?::[0-5][0-9](?:\\.[0-9]+)?)?)?"
+_OFFSET = f"(?:Z|[+-]{_HOUR}(?::?[0-5][0-9])?)"
+NAIVE = rf"^{_DATE}(?:{_TIME})?\z"
+ZONED = rf"^{_DATE}{_TIME}{_OFFSET}\z"
+WHOLE = r"^(?:0|-?[1-9][0-9]{0,18})\z"
+UTF8 = (
+    r"^(?:[\x00-\x7F]|[\xC2-\xDF][\x80-\xBF]|\xE0[\xA0-\xBF][\x80-\xBF]|[\xE1-\xEC\xEE\xEF][\x80-\xBF]{2}|\xED[\x80-\x9F][\x80-\xBF]"
+    r"|\xF0[\x90-\xBF][\x80-\xBF]{2}|[\xF1-\xF3][\x80-\xBF]{3}|\xF4[\x80-\x8F][\x80-\xBF]{2})*\z"
+)
+
+
+def arrow(module: str = "pyarrow") -> Any:
+    """A module of PyArrow, or a `MissingExtraError` that says how to install it."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise MissingExtraError("pyarrow", "columns", "reading events") from None
+
+
+@contextmanager
+def sealed(name: str) -> Iterator[None]:
+    """Turns what Arrow raises into an `InputError`, as its messages show data."""
+    try:
+        yield
+    except arrow().ArrowException as error:
+        raise InputError(f"{name}: rows that cannot be read ({type(error).__name__}).") from None
+
+
+class Reason(StrEnum):
+    """Why a row, a line or a file was not taken."""
+
+    BROKEN = "broken line"
+    LONG = "line too long"
+    ENCODING = "not UTF-8"
+    FIELDS = "wrong number of fields"
+    TYPE = "wrong type"
+    MISSING = "missing value"
+    TIME = "time out of range"
+    KEY = "unknown key"
+    ORDER = "file after its turn"
+
+
+@dataclass(frozen=True)
+class Rejections:
+    """How many rows were not taken, by reason. How many is private: only the operator may see it.
+
+    >>> rejections = Rejections()
+    >>> rejections.add(Reason.KEY, 3)
+    >>> rejections
+    Rejections(private)
+    >>> rejections.for_operator()
+    {'unknown key': 3}
+    """
+
+    _counts: Counter[Reason] = field(default_factory=Counter, init=False, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        return "Rejections(private)"
+
+    def add(self, reason: Reason, count: int) -> None:
+        if count:
+            self._counts[reason] += count
+
+    def for_operator(self) -> dict[str, int]:
+        """The tallies, for those who may see private figures. Rows that are read again after a restart count again."""
+        return {str(reason): self._counts[reason] for reason in Reason if self._counts[reason]}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Batch:
+    """Events as columns of equal length: only good rows, each with a key of the domain.
+
+    `time` is in microseconds since 1970 UTC, `key` a code into the domain; `person` is an array of int64, or of Arrow
+    strings (perhaps as a dictionary), or None where every event is its own person. `position` is where the source stands
+    after this batch, None if it cannot go on from anywhere. A batch may be empty: its position still moves on.
+    """
+
+    time: IntArray
+    key: IntArray
+    person: IntArray | Arrow | None
+    position: Position | None
+
+    def __repr__(self) -> str:
+        return "Batch(private)"
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+
+class Source(Protocol):
+    """What the engine reads from."""
+
+    @property
+    def resumable(self) -> bool:
+        """Whether the source can go on from a position."""
+
+    @property
+    def rejections(self) -> Rejections:
+        """What was not taken so far."""
+
+    def batches(self, after: Position | None = None) -> Iterator[Batch]:
+        """All that there is now and that follows `after`, in order, none twice; ask again later for what has come since."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns tell when, what and who, and how they are written.
+
+    `key` is one column, or one per attribute of a `Product` in its order. With `clock="iso"` times are ISO 8601 text or
+    Arrow timestamps, with or without an offset; otherwise whole numbers since 1970 UTC, while Arrow timestamps are taken
+    as they are. Times without an offset are of the `zone`: of a time that a clock shows twice the first is meant, and a time
+    that it skips is the moment of the jump. Types are declared, never guessed: an `integer` is written as Python
+    writes it, within 64 bits (so that 7 and 007 are not one person); whole numbers may also be read as `text`, except
+    in JSON, where `text` is in quotes.
+
+    >>> Columns("start", "station", person="rider", zone="Europe/Paris").names
+    ('start', 'station', 'rider')
+    """
+
+    time: str
+    key: str | tuple[str, ...]
+    _: KW_ONLY
+    person: str | None = None
+    clock: Clock = "iso"
+    zone: str = "UTC"
+    key_type: Kind | tuple[Kind, ...] = "text"
+    person_type: Kind = "text"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.key, str):
+            object.__setattr__(self, "key", tuple(self.key))
+        if not self.keys or not all(self.names):
+            raise ConfigurationError("columns: time, key and person must be names of columns.")
+        if self.clock not in ("iso", *FACTORS):
+            raise ConfigurationError(f"columns: clock must be 'iso', {', '.join(map(repr, FACTORS))}, not {self.clock!r}.")
+        if len(self.key_types) != len(self.keys):
+            raise ConfigurationError("columns: key_type must be one type, or one for each column of the key.")
+        for kind in (*self.key_types, self.person_type):
+            if kind not in ("text", "integer"):
+                raise ConfigurationError(f"columns: key_type and person_type must be 'text' or 'integer', not {kind!r}.")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns of the key."""
+        return (self.key,) if isinstance(self.key, str) else self.key
+
+    @property
+    def key_types(self) -> tuple[Kind, ...]:
+        """The type of each column of the key."""
+        return (self.key_type,) * len(self.keys) if isinstance(self.key_type, str) else self.key_type
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every column that is read, each once."""
+        return tuple(dict.fromkeys((self.time, *self.keys, *((self.person,) if self.person else ()))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intake:
+    """Makes batches of Arrow columns: times in microseconds, keys as codes of the domain, bad rows dropped and counted.
+
+    A key that the domain lacks becomes `other`, one of its keys, or the row is dropped. Whether a row is taken depends on that
+    row alone.
+    """
+
+    columns: Columns
+    domain: AnyDomain
+    other: str | None = None
+
+    def __post_init__(self) -> None:
+        domain = Domain.of(self.domain)
+        object.__setattr__(self, "domain", domain)
+        if self.other is not None and self.other not in domain.keys:
+            raise ConfigurationError("other must be a key of the domain.")
+        sides = len(domain.attributes) if isinstance(domain, Product) else 1
+        if len(self.columns.keys) not in (1, sides):
+            raise ConfigurationError(f"columns: key must be one column or, for this domain, {sides}: one per attribute.")
+        pa, pc = arrow(), arrow("pyarrow.compute")
+        try:
+            pc.assume_timezone(pa.array([0], pa.timestamp("us")), self.columns.zone)
+        except pa.ArrowInvalid:
+            raise ConfigurationError(f"columns: zone={self.columns.zone!r} is not a known time zone.") from None
+
+    def batch(self, table: Arrow, *, position: Position | None, rejections: Rejections) -> Batch:
+        """The good rows of a table or record batch with all the columns that are named."""
+        with sealed("batch"):
+            return self._batch(table, position, rejections)
+
+    def _batch(self, table: Arrow, position: Position | None, rejections: Rejections) -> Batch:
+        keep = np.ones(table.num_rows, np.bool_)
+
+        def drop(bad: BoolArray | None, reason: Reason) -> None:
+            if bad is not None:
+                rejections.add(reason, int(np.count_nonzero(bad & keep)))
+                np.logical_and(keep, ~bad, out=keep)
+
+        columns = self.columns
+        arrays = {name: _whole_array(table.column(name)) for name in columns.names}
+        for array in arrays.values():
+            if array.null_count:
+                drop(_mask(array.is_null()), Reason.MISSING)
+
+        time, wrong = _times(arrays[columns.time], columns)
+        drop(wrong, Reason.TYPE)
+        drop((time < FIRST) | (time > LAST), Reason.TIME)
+
+        person = None
+        if columns.person:
+            convert = _integers if columns.person_type == "integer" else _texts
+            person, wrong = convert(arrays[columns.person])
+            drop(wrong, Reason.TYPE)
+
+        key = np.zeros(len(keep), np.int64)
+        known = np.ones(len(keep), np.bool_)
+        for name, kind, lookup in zip(columns.keys, columns.key_types, self._lookups, strict=True):
+            codes, wrong = lookup.codes(arrays[name], kind)
+            drop(wrong, Reason.TYPE)
+            known &= codes >= 0
+            key = key * lookup.size + codes
+        if self.other is None:
+            drop(~known, Reason.KEY)
+        else:
+            key[~known] = Domain.of(self.domain).keys.index(self.other)
+
+        if not keep.all():
+            time, key = time[keep], key[keep]
+            if isinstance(person, np.ndarray):
+                person = person[keep]
+            elif person is not None:
+                person = person.filter(arrow().array(keep))
+        for array in (time, key, person):
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False
+        return Batch(time=time, key=key, person=person, position=position)
+
+    @cached_property
+    def _lookups(self) -> tuple[_Lookup, ...]:
+        domain = Domain.of(self.domain)
+        if isinstance(domain, Product) and len(self.columns.keys) == len(domain.attributes):
+            return tuple(_Lookup(values) for _, values in domain.attributes)
+        return (_Lookup(domain.keys),)
+
+
+@dataclass(frozen=True)
+class _Lookup:
+    """Codes of values, by their place in a list."""
+
+    values: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
+
+    @cached_property
+    def _texts(self) -> Arrow:
+        pa = arrow()
+        return pa.array(self.values, pa.large_string())
+
+    @cached_property
+    def _numbers(self) -> tuple[Arrow, IntArray]:
+        """The values that are whole numbers of 64 bits, and where they stand."""
+        numbers, wrong = _integers(self._texts)
+        places = np.flatnonzero(~wrong) if wrong is not None else np.arange(self.size)
+        return arrow().array(numbers[places]), places
+
+    def codes(self, array: Arrow, kind: Kind) -> tuple[IntArray, BoolArray | None]:
+        """Each value's code, −1 where there is none, and where the type is wrong."""
+        pa, pc = arrow(), arrow("pyarrow.compute")
+        if pa.types.is_dictionary(array.type):
+            codes, wrong = self.codes(array.dictionary, kind)
+            places = _filled(array.indices)
+            if not len(codes):
+                return np.full(len(array), -1, np.int64), None
+            return codes[places], None if wrong is None else wrong[places]
+        if kind == "integer" or pa.types.is_integer(array.type):
+            numbers, wrong = _integers(array)
+            known, places = self._numbers
+            found = _filled(pc.index_in(pa.array(numbers), value_set=known), -1)
+            codes = np.where(found >= 0, places[found], -1) if len(places) else np.full(len(array), -1, np.int64)
+            return codes, wrong
+        texts, wrong = _texts(array)
+        found = pc.index_in(_cast(texts, pa.large_string()), value_set=self._texts)
+        return _filled(found, -1), wrong
+
+
+def _times(array: Arrow, columns: Columns) -> tuple[IntArray, BoolArray | None]:
+    """Microseconds since 1970 UTC, anything where the value is missing or wrong, and where it is wrong."""
+    pa = arrow()
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_date(array.type):
+        array = array.cast(pa.timestamp("s" if pa.types.is_date32(array.type) else "ms"))
+    if pa.types.is_timestamp(array.type):
+        numbers = _filled(array.cast(pa.int64()))
+        unit, zone = array.type.unit, array.type.tz
+        numbers = numbers // 1_000 if unit == "ns" else _scaled(numbers, {"s": 1_000_000, "ms": 1_000, "us": 1}[unit])
+        return (numbers if zone else _placed(numbers, columns.zone)), None
+    if columns.clock != "iso":
+        numbers, wrong = _integers(array)
+        return _scaled(numbers, FACTORS[columns.clock]), wrong
+    if not _is_text(array.type):
+        return _none(array)
+    return _iso(array, columns.zone)
+
+
+def _iso(array: Arrow, zone: str) -> tuple[IntArray, BoolArray | None]:
+    pa, pc = arrow(), arrow("pyarrow.compute")
+    texts, wrong = _texts(array)
+    naive, zoned = pa.timestamp("us"), pa.timestamp("us", "UTC")
+    for kind in (naive, zoned):
+        try:
+            texts.slice(0, 1).cast(kind)  # the whole column is slow to fail
+            numbers = _filled(texts.cast(kind).cast(pa.int64()))
+        except pa.ArrowInvalid:
+            continue
+        return (_placed(numbers, zone) if kind is naive else numbers), wrong
+    texts = pc.replace_substring_regex(texts, pattern=r"(\.[0-9]{6})[0-9]+", replacement=r"\1")
+    numbers, good = np.zeros(len(texts), np.int64), _mask(texts.is_null())
+    for kind, pattern in ((naive, NAIVE), (zoned, ZONED)):
+        mask = _mask(pc.match_substring_regex(texts, pattern=pattern))
+        found = _filled(texts.filter(pa.array(mask)).cast(kind).cast(pa.int64()))
+        numbers[mask] = _placed(found, zone) if kind is naive else found
+        good |= mask
+    return numbers, ~good
+
+
+def _placed(numbers: IntArray, zone: str) -> IntArray:
+    """What a clock of the zone shows, as microseconds UTC."""
+    if zone == "UTC":
+        return numbers
+    pa, pc = arrow(), arrow("pyarrow.compute")
+    shown = pa.array(np.clip(numbers, FIRST, LAST)).cast(pa.timestamp("us"))
+    moments = pc.assume_timezone(shown, zone, ambiguous="earliest", nonexistent="latest")
+    return np.where((numbers < FIRST) | (numbers > LAST), numbers, _filled(moments.cast(pa.int64())))
+
+
+def _scaled(numbers: IntArray, factor: int) -> IntArray:
+    """The numbers times the factor, kept from overflowing: what is out of range stays out of range."""
+    return np.clip(numbers, FIRST // factor - 1, LAST // factor + 1) * factor
+
+
+def _integers(array: Arrow) -> tuple[IntArray, BoolArray | None]:
+    """Whole numbers of 64 bits, 0 where the value is missing or wrong, and where it is wrong."""
+    pa, pc = arrow(), arrow("pyarrow.compute")
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_integer(array.type):
+        if array.type != pa.uint64():
+            return _filled(array.cast(pa.int64())), None
+        numbers = _filled(array.cast(pa.int64(), safe=False))
+        return numbers, (numbers < 0 if (numbers < 0).any() else None)
+    if not _is_text(array.type):
+        return _none(array)
+    texts, wrong = _texts(array)
+    try:
+        found = texts.cast(pa.int64())
+        if pc.all(pc.equal(found.cast(texts.type), texts)).as_py() is not False:
+            return _filled(found), None
+    except pa.ArrowInvalid:
+        pass
+    whole = _mask(pc.match_substring_regex(texts, pattern=WHOLE))
+    long = whole & (_filled(pc.binary_length(texts)) >= 19)
+    if long.any():
+        digits = pc.utf8_ltrim(texts, characters="-")
+        most = pc.if_else(pc.starts_with(texts, pattern="-"), str(2**63), str(2**63 - 1))
+        fits = pc.or_(pc.less(pc.binary_length(digits), 19), pc.less_equal(digits, most.cast(digits.type)))
+        whole &= ~long | _mask(fits)
+    bad = ~whole & ~_mask(array.is_null())
+    wrong = bad if wrong is None else bad | wrong
+    if not whole.all():
+        texts = pc.if_else(pa.array(whole), texts, pa.scalar("0", texts.type))
+    return _filled(texts.cast(pa.int64())), wrong if wrong.any() else None
+
+
+def _texts(array: Arrow) -> tuple[Arrow, BoolArray | None]:
+    """Strings, and where they are not UTF-8 or the type is wrong. A dictionary of strings stays one."""
+    pa, pc = arrow(), arrow("pyarrow.compute")
+    if pa.types.is_dictionary(array.type):
+        words, wrong = _texts(array.dictionary)
+        if wrong is None:
+            return pa.DictionaryArray.from_arrays(array.indices, words), None
+        return _texts(array.dictionary_decode())
+    if pa.types.is_integer(array.type):
+        return array.cast(pa.string()), None
+    if not _is_text(array.type):
+        return pa.nulls(len(array), pa.string()), _none(array)[1]
+    raw = array.cast(
+        pa.large_binary() if pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type) else pa.binary()
+    )
+    kind = pa.large_string() if pa.types.is_large_binary(raw.type) else pa.string()
+    try:
+        return raw.cast(kind), None
+    except pa.ArrowInvalid:
+        valid = pc.fill_null(pc.match_substring_regex(raw, pattern=UTF8), True)
+        return pc.if_else(valid, raw, pa.scalar(b"", raw.type)).cast(kind), ~_mask(valid)
+
+
+def _is_text(kind: Arrow) -> bool:
+    types = arrow().types
+    tests = (
+        types.is_string,
+        types.is_large_string,
+        types.is_string_view,
+        types.is_binary,
+        types.is_large_binary,
+        types.is_binary_view,
+    )
+    return any(test(kind) for test in tests)
+
+
+def _none(array: Arrow) -> tuple[IntArray, BoolArray]:
+    """No number at all: a column of a type that is not accepted."""
+    return np.zeros(len(array), np.int64), _mask(array.is_valid())
+
+
+def _cast(array: Arrow, kind: Arrow) -> Arrow:
+    return array if array.type == kind else array.cast(kind)
+
+
+def _filled(array: Arrow, value: int = 0) -> IntArray:
+    """An Arrow array of whole numbers as a NumPy one, with `value` where it is missing."""
+    filled = array.fill_null(value) if array.null_count else array
+    return np.asarray(filled.to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
+
+
+def _mask(array: Arrow) -> BoolArray:
+    """An Arrow array of truths as a NumPy one; missing is false."""
+    filled = array.fill_null(False) if array.null_count else array
+    return np.asarray(filled.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _whole_array(column: Arrow) -> Arrow:
+    """One array, whether the column is in chunks or not."""
+    pa = arrow()
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
+        column = column.dictionary_decode()
+    return column

@@ -1,0 +1,115 @@
+"""Lines of fields with a delimiter between them."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from penstock.core.errors import ConfigurationError
+from penstock.core.exact import whole
+from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
+from penstock.private.sources.files import BLOCK, LIMIT, Mark, joined, lines, require, taken
+
+
+@dataclass(frozen=True, kw_only=True)
+class Csv:
+    """Comma-separated values, or with another delimiter; fields may be in double quotes, an empty field is a missing value.
+
+    The first line of each file names the columns unless `names` does. A line that is broken is dropped by itself. With
+    `quoted_newlines` a field in quotes may go on over several lines; then a quote that is lost takes with it what stands up
+    to the next quote, but no more than `limit` bytes, so leave it off unless it is needed.
+    """
+
+    delimiter: str = ","
+    names: tuple[str, ...] | None = None
+    quoted_newlines: bool = False
+    limit: int = LIMIT
+    block: int = BLOCK
+
+    def __post_init__(self) -> None:
+        if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '"\r\n':
+            raise ConfigurationError("delimiter must be one ASCII character, not a quote or a line break.")
+        whole(self.limit, name="limit", least=1)
+        whole(self.block, name="block", least=1)
+
+    @property
+    def streamed(self) -> bool:
+        return True
+
+    def tables(
+        self, file: BinaryIO, mark: Mark, columns: Columns, *, name: str, rows: int, final: bool, rejections: Rejections
+    ) -> Iterator[tuple[Arrow, Mark]]:
+        names = self.names
+        if mark.offset:
+            if names is None:
+                file.seek(0)
+                names = next(self._names(array) for array, _ in self._lines(file, 0, 1, True, Rejections()) if len(array))
+            file.seek(mark.offset)
+        if names is not None:
+            require(columns, names, name=name)
+        for array, offset in self._lines(file, mark.offset, rows, final, rejections):
+            if names is None and len(array):
+                names, array = self._names(array), array.slice(1)
+                require(columns, names, name=name)
+            if names is not None:
+                yield self._table(array, names, columns, rejections), Mark(offset)
+
+    def _lines(
+        self, file: BinaryIO, offset: int, rows: int, final: bool, rejections: Rejections
+    ) -> Iterator[tuple[Arrow, int]]:
+        quote = b'"' if self.quoted_newlines else None
+        return lines(
+            file, offset, rows=rows, final=final, rejections=rejections, limit=self.limit, block=self.block, quote=quote
+        )
+
+    def _names(self, array: Arrow) -> tuple[str, ...]:
+        first = array[0].as_py().decode().rstrip("\r\n")
+        try:
+            return tuple(next(csv.reader([first], delimiter=self.delimiter), ()))
+        except csv.Error:
+            return ()
+
+    def _table(self, array: Arrow, names: tuple[str, ...], columns: Columns, rejections: Rejections) -> Arrow:
+        pa, pc, pcsv = arrow(), arrow("pyarrow.compute"), arrow("pyarrow.csv")
+        data = joined(array)
+        if self._suspicious(data):
+            array = taken(array, pc.match_substring_regex(array, pattern=self._pattern), Reason.BROKEN, rejections)
+            data = joined(array)
+        places = [str(names.index(column)) for column in columns.names]
+        if not data.size:
+            return pa.table({column: pa.array([], pa.string()) for column in columns.names})
+
+        def skip(row: object) -> str:
+            rejections.add(Reason.FIELDS, 1)
+            return "skip"
+
+        return pcsv.read_csv(
+            pa.BufferReader(data),
+            read_options=pcsv.ReadOptions(
+                use_threads=False, block_size=data.size + 1, column_names=[*map(str, range(len(names)))]
+            ),
+            parse_options=pcsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=skip),
+            convert_options=pcsv.ConvertOptions(
+                check_utf8=False,
+                include_columns=places,
+                column_types=dict.fromkeys(places, pa.string()),
+                null_values=[""],
+                strings_can_be_null=True,
+            ),
+        ).rename_columns(list(columns.names))
+
+    @staticmethod
+    def _suspicious(data: Arrow) -> bool:
+        """Whether there is a quote, or a return that no line ends with."""
+        text = memoryview(data).tobytes()
+        return b'"' in text or (b"\r" in text and text.count(b"\r") != text.count(b"\r\n"))
+
+    @property
+    def _pattern(self) -> str:
+        """A whole line: fields without quotes, or in quotes where a quote is written twice."""
+        mark = re.escape(self.delimiter)
+        one = rf'(?:[^"\r\n{mark}]*|"(?:[^"]|"")*")'
+        return rf"^{one}(?:{mark}{one})*\r?\n?\z"

@@ -1,0 +1,320 @@
+"""Files by name or glob, finished or growing, and standard input."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import itertools
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, Protocol
+
+import numpy as np
+
+from penstock.core.arrays import IntArray
+from penstock.core.errors import ConfigurationError, InputError, StateError
+from penstock.core.exact import whole
+from penstock.private.sources.base import UTF8, Arrow, Batch, Columns, Intake, Position, Reason, Rejections, arrow, sealed
+
+ROWS = 1_000_000
+BLOCK = 16 * 2**20
+LIMIT = 2**20
+EDGE = 4096
+SHOWN = 20
+MARK = b"\xef\xbb\xbf"
+
+
+class Mark(NamedTuple):
+    """A place in a file: bytes that were taken (for a file that never grows: its size), and rows where those count."""
+
+    offset: int = 0
+    row: int = 0
+
+
+class Format(Protocol):
+    """How events are written in a file."""
+
+    @property
+    def streamed(self) -> bool:
+        """Whether it is read line by line, so that a file may grow and a pipe will do."""
+
+    def tables(
+        self, file: BinaryIO, mark: Mark, columns: Columns, *, name: str, rows: int, final: bool, rejections: Rejections
+    ) -> Iterator[tuple[Arrow, Mark]]:
+        """The rows after the mark, at most `rows` at a time, each time with the place after them.
+
+        `final` says that nothing will be added to the file, so that its last line needs no end.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where `Files` stands: in which file, how far, what the file looked like, and how many files there were up to it."""
+
+    path: str
+    offset: int
+    row: int
+    fingerprint: str
+    files: int
+
+    @classmethod
+    def of(cls, position: Position) -> Place:
+        types = {each.name: int if each.type == "int" else str for each in fields(cls)}
+        good = position.keys() == types.keys() and all(type(position[name]) is kind for name, kind in types.items())
+        if not good:
+            raise StateError("the position is not one of files.")
+        return cls(**position)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """Events of one file, or of all the files that match a pattern, in the order of their names.
+
+    A file counts as finished as soon as one with a later name is there; with `growing` the last one may still be written
+    to, and its end is left for the next call while it is no whole line. Without `growing` all files are finished. A
+    file whose name comes before the one that is being read is too late: it is counted, not read. The file that a position
+    names must stay, as it was or longer: if it is gone, shorter or another one, that is a `StateError`.
+    """
+
+    pattern: str | Path
+    format: Format
+    intake: Intake
+    growing: bool = False
+    rows: int = ROWS
+    rejections: Rejections = field(default_factory=Rejections, init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        whole(self.rows, name="rows", least=1)
+
+    @property
+    def resumable(self) -> bool:
+        return True
+
+    def batches(self, after: Position | None = None) -> Iterator[Batch]:
+        """All rows after the position that are there now; ask again, with the last position, for what has come since."""
+        place = None if after is None else Place.of(after)
+        names = self._names()
+        first = 0
+        if place is not None:
+            if place.path not in names:
+                raise StateError(f"{_base(place.path)}: this file, in which the source stands, is gone.")
+            first = names.index(place.path)
+            self.rejections.add(Reason.ORDER, max(first + 1 - place.files, 0))
+        elif not names and not self.growing:
+            raise InputError("pattern: no file matches it.")
+        for number, path in enumerate(names[first:], start=first + 1):
+            with _opened(self._root / path) as file, sealed(_base(path)):
+                mark = Mark()
+                if place is not None and place.path == path:
+                    _unchanged(file, place, streamed=self.format.streamed)
+                    mark = Mark(place.offset, place.row)
+                final = not self.growing or number < len(names)
+                tables = self.format.tables(
+                    file, mark, self.intake.columns, name=_base(path), rows=self.rows, final=final, rejections=self.rejections
+                )
+                for table, (offset, row) in tables:
+                    here = Place(path=path, offset=offset, row=row, fingerprint=_fingerprint(file, offset), files=number)
+                    yield self.intake.batch(table, position=asdict(here), rejections=self.rejections)
+
+    @cached_property
+    def _root(self) -> Path:
+        """The folder that the names of files are told from: the pattern up to its first wildcard."""
+        path = Path(self.pattern)
+        if path.is_file() or not glob.has_magic(str(path)):
+            return path.parent
+        return Path(*itertools.takewhile(lambda part: not glob.has_magic(part), path.parts))
+
+    def _names(self) -> list[str]:
+        path = Path(self.pattern)
+        if path.is_file() or not glob.has_magic(str(path)):
+            return [path.name] if path.is_file() else []
+        found = map(Path, glob.iglob(str(path), recursive=True))  # noqa: PTH207  (Path.glob finds hidden files too)
+        return sorted({each.relative_to(self._root).as_posix() for each in found if each.is_file()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stdin:
+    """Events of standard input (or another stream that can be read once). It cannot go on after a restart, and says so."""
+
+    format: Format
+    intake: Intake
+    rows: int = ROWS
+    stream: BinaryIO | None = field(default=None, repr=False, compare=False)
+    rejections: Rejections = field(default_factory=Rejections, init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        whole(self.rows, name="rows", least=1)
+        if not self.format.streamed:
+            raise ConfigurationError(f"format: {type(self.format).__name__} cannot be read from standard input.")
+
+    @property
+    def resumable(self) -> bool:
+        return False
+
+    def batches(self, after: Position | None = None) -> Iterator[Batch]:
+        """All that comes until the stream ends. Batches have no position, as what was read once is gone."""
+        if after is not None:
+            raise StateError("standard input cannot go on from a position.")
+        stream: Any = sys.stdin.buffer if self.stream is None else self.stream
+        name, columns = "standard input", self.intake.columns
+        with sealed(name):
+            for table, _ in self.format.tables(
+                stream, Mark(), columns, name=name, rows=self.rows, final=True, rejections=self.rejections
+            ):
+                yield self.intake.batch(table, position=None, rejections=self.rejections)
+
+
+def lines(
+    file: BinaryIO,
+    offset: int,
+    *,
+    rows: int,
+    final: bool,
+    rejections: Rejections,
+    limit: int = LIMIT,
+    block: int = BLOCK,
+    quote: bytes | None = None,
+) -> Iterator[tuple[Arrow, int]]:
+    """Whole lines with their ends, as Arrow arrays of bytes, each array with the offset after it.
+
+    A line longer than `limit` bytes or not in UTF-8 is dropped and counted; never more than a block and a line are in
+    memory. With `quote` a line goes on while a quote is open; if it becomes too long that way, or the file ends, only its
+    part up to the first line break is taken for it.
+    """
+    read = file.read if file.seekable() else getattr(file, "read1", file.read)
+    rest, skipped, ended, moved = b"", 0, False, False
+    while not ended:
+        data = read(block)
+        ended = not data
+        if skipped:
+            cut = data.find(b"\n") + 1
+            skipped += cut or len(data)
+            if not cut and not (ended and final):
+                continue
+            rejections.add(Reason.LONG, 1)
+            offset, skipped, moved, data = offset + skipped, 0, True, data[cut:]
+        if offset == 0 and not rest and data.startswith(MARK):
+            data, offset = data[len(MARK) :], len(MARK)
+        data = rest + data
+        bounds = _bounds(data, quote=quote, limit=limit, final=ended and final)
+        for start in range(0, len(bounds) - 1, rows):
+            some = bounds[start : start + rows + 1]
+            moved = False
+            yield _good(data, some, limit=limit, rejections=rejections), offset + int(some[-1])
+        offset, rest = offset + int(bounds[-1]), data[bounds[-1] :]
+        if len(rest) > limit:
+            rest, skipped = b"", len(rest)
+    if moved:
+        yield arrow().array([], arrow().large_binary()), offset
+
+
+def joined(array: Arrow) -> Arrow:
+    """The bytes of all the lines, one after the other."""
+    if not len(array):
+        return arrow().py_buffer(b"")
+    _, places, data = array.buffers()
+    bounds = np.frombuffer(places, np.int64)[array.offset : array.offset + len(array) + 1]
+    return data.slice(int(bounds[0]), int(bounds[-1] - bounds[0]))
+
+
+def taken(array: Arrow, good: Arrow, reason: Reason, rejections: Rejections) -> Arrow:
+    """The lines that are good; the others are counted."""
+    kept = array.filter(good)
+    rejections.add(reason, len(array) - len(kept))
+    return kept
+
+
+def require(columns: Columns, there: Sequence[str], *, name: str) -> None:
+    """That every column is there, and once."""
+    for column in columns.names:
+        if there.count(column) != 1:
+            what = "has no column" if column not in there else "has more than one column"
+            shown = ", ".join(map(repr, there[:SHOWN])) + (", …" if len(there) > SHOWN else "")
+            if not there or any(not each or not (each[0].isalpha() or each[0] == "_") for each in there):
+                shown = "names that do not look like names of columns"
+            raise InputError(f"{name} {what} {column!r}; it has {shown}.")
+
+
+def _bounds(data: bytes, *, quote: bytes | None, limit: int, final: bool) -> IntArray:
+    """Where each whole line begins, and where the last one ends."""
+    codes = np.frombuffer(data, np.uint8)
+    breaks = np.flatnonzero(codes == ord("\n")) + 1
+    if quote is None:
+        parts = [breaks]
+    else:
+        parts = _outside(breaks, np.flatnonzero(codes == ord(quote)), len(data), limit=limit, final=final)
+    bounds = np.concatenate([np.zeros(1, np.int64), *parts])
+    return np.append(bounds, len(data)) if final and bounds[-1] < len(data) else bounds
+
+
+def _outside(breaks: IntArray, quotes: IntArray, size: int, *, limit: int, final: bool) -> list[IntArray]:
+    """The line breaks that no quote encloses; of a line that would become too long, or never end, the first one."""
+    parts: list[IntArray] = []
+    start = 0
+    while True:
+        breaks = breaks[breaks > start]
+        ends = breaks[(np.searchsorted(quotes, breaks) - np.searchsorted(quotes, start)) % 2 == 0]
+        long = np.flatnonzero(np.diff(ends, prepend=start) > limit)
+        last = int(ends[-1]) if len(ends) else start
+        still_open = (len(quotes) - np.searchsorted(quotes, last)) % 2 == 1
+        if len(long):
+            ends = ends[: long[0]]
+            last = int(ends[-1]) if len(ends) else start
+        following = breaks[breaks > last]
+        if not len(following) or not (len(long) or size - last > limit or (final and still_open)):
+            return [*parts, ends]
+        start = int(following[0])
+        parts += [ends, following[:1]]
+
+
+def _good(data: bytes, bounds: IntArray, *, limit: int, rejections: Rejections) -> Arrow:
+    """The lines between the bounds that are short enough and UTF-8."""
+    pa, pc = arrow(), arrow("pyarrow.compute")
+    array = pa.Array.from_buffers(
+        pa.large_binary(), len(bounds) - 1, [None, pa.py_buffer(np.ascontiguousarray(bounds)), pa.py_buffer(data)]
+    )
+    short = np.diff(bounds) <= limit
+    if not short.all():
+        array = taken(array, pa.array(short), Reason.LONG, rejections)
+    try:
+        array.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        array = taken(array, pc.match_substring_regex(array, pattern=UTF8), Reason.ENCODING, rejections)
+    return array
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise InputError(f"{path.name}: the file cannot be opened ({type(error).__name__}).") from None
+    with file:
+        yield file
+
+
+def _unchanged(file: BinaryIO, place: Place, *, streamed: bool) -> None:
+    """That the file is the one that the position was taken in: as long or, if it may grow, longer, with the same edges."""
+    name, size = _base(place.path), os.fstat(file.fileno()).st_size
+    if size < place.offset:
+        raise StateError(f"{name}: the file is shorter than what was already read from it.")
+    if (size > place.offset and not streamed) or _fingerprint(file, place.offset) != place.fingerprint:
+        raise StateError(f"{name}: this is not the file that was read before; it was replaced or changed.")
+    if size > place.offset > 0 and streamed and os.pread(file.fileno(), 1, place.offset - 1) != b"\n":
+        raise StateError(f"{name}: the file went on in the middle of a line that was already read.")
+
+
+def _fingerprint(file: BinaryIO, offset: int) -> str:
+    """What the file's first `offset` bytes begin and end with, as a short hash."""
+    edge = min(offset, EDGE)
+    ends = os.pread(file.fileno(), edge, 0) + os.pread(file.fileno(), edge, offset - edge)
+    return hashlib.blake2b(ends, digest_size=16).hexdigest()
+
+
+def _base(path: str) -> str:
+    return path.rpartition("/")[2]

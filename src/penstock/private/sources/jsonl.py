@@ -1,0 +1,158 @@
+"""Lines of JSON, one object each."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from penstock.core.exact import whole
+from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
+from penstock.private.sources.files import BLOCK, LIMIT, Mark, joined, lines, require, taken
+
+PIECE = 4096
+OBJECT = r"(?s)^[ \t]*\{.*\}[ \t\r\n]*\z"
+BLANK = r"^[ \t\r\n]*\z"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonLines:
+    """An object a line; the columns are fields at its top, whatever else it has. A field that a line lacks is a missing value.
+
+    A line that is broken, has a field twice or of another type is dropped by itself; finding it costs far more than
+    reading a good one.
+    """
+
+    limit: int = LIMIT
+    block: int = BLOCK
+
+    def __post_init__(self) -> None:
+        whole(self.limit, name="limit", least=1)
+        whole(self.block, name="block", least=1)
+
+    @property
+    def streamed(self) -> bool:
+        return True
+
+    def tables(
+        self, file: BinaryIO, mark: Mark, columns: Columns, *, name: str, rows: int, final: bool, rejections: Rejections
+    ) -> Iterator[tuple[Arrow, Mark]]:
+        schema = _schema(columns)
+        if mark.offset:
+            file.seek(mark.offset)
+        elif final and file.seekable():
+            start = file.tell()
+            _check(file.read(LIMIT), columns, schema, name=name)
+            file.seek(start)
+        for array, offset in lines(
+            file, mark.offset, rows=rows, final=final, rejections=rejections, limit=self.limit, block=self.block
+        ):
+            yield _table(array, schema, rejections), Mark(offset)
+
+
+def _check(beginning: bytes, columns: Columns, schema: Arrow, *, name: str) -> None:
+    """That the beginning of a finished file has every column somewhere."""
+    nowhere = Rejections()
+    for array, _ in lines(io.BytesIO(beginning), 0, rows=LIMIT, final=len(beginning) < LIMIT, rejections=nowhere):
+        table = _table(array, schema, nowhere)
+        if table.num_rows and any(column.null_count == table.num_rows for column in table.columns):
+            found = (_fields(line.as_py()) for line in array)
+            require(columns, next(filter(None, found), []), name=name)
+
+
+def _schema(columns: Columns) -> Arrow:
+    pa = arrow()
+    kinds = {"text": pa.string(), "integer": pa.int64()}
+    types = {columns.time: kinds["text" if columns.clock == "iso" else "integer"]}
+    types |= {name: kinds[kind] for name, kind in zip(columns.keys, columns.key_types, strict=True)}
+    if columns.person:
+        types[columns.person] = kinds[columns.person_type]
+    return pa.schema(types.items())
+
+
+def _table(array: Arrow, schema: Arrow, rejections: Rejections) -> Arrow:
+    pa, pc = arrow(), arrow("pyarrow.compute")
+    if not _framed(array):
+        array = array.filter(pc.invert(pc.match_substring_regex(array, pattern=BLANK)))
+        array = taken(array, pc.match_substring_regex(array, pattern=OBJECT), Reason.BROKEN, rejections)
+    return pa.concat_tables([schema.empty_table(), *_pieces(array, schema, rejections)])
+
+
+def _framed(array: Arrow) -> bool:
+    """Whether every line is in braces."""
+    pc = arrow("pyarrow.compute")
+    ends = (pc.starts_with(array, pattern="{"), pc.ends_with(array, pattern="}\n"))
+    return all(pc.all(each).as_py() is not False for each in ends)
+
+
+def _pieces(array: Arrow, schema: Arrow, rejections: Rejections) -> Iterator[Arrow]:
+    """All lines that can be read: halves of what cannot be read as a whole, and in the end line by line."""
+    table = _parsed(array, schema)
+    if table is not None:
+        yield table
+        return
+    if len(array) <= PIECE:
+        types = _types(schema)
+        verdicts = [_verdict(line, types) for line in array.to_pylist()]
+        for reason in filter(None, verdicts):
+            rejections.add(reason, 1)
+        perhaps = array.filter(arrow().array([verdict is None for verdict in verdicts]))
+        if len(perhaps) < len(array):
+            yield from _pieces(perhaps, schema, rejections)
+            return
+    if len(array) == 1:
+        rejections.add(Reason.TYPE, 1)
+    else:
+        half = len(array) // 2
+        yield from _pieces(array.slice(0, half), schema, rejections)
+        yield from _pieces(array.slice(half), schema, rejections)
+
+
+def _parsed(array: Arrow, schema: Arrow) -> Arrow | None:
+    """The lines, each of them in braces, as columns; None if not every line is one object of the right types.
+
+    No object reaches from one line into the next: a brace that closes and then one that opens, with nothing between
+    them, cannot stand inside of anything. So as many rows as lines means one row per line.
+    """
+    pa, pj = arrow(), arrow("pyarrow.json")
+    if not len(array):
+        return schema.empty_table()
+    data = joined(array)
+    try:
+        table = pj.read_json(
+            pa.BufferReader(data),
+            read_options=pj.ReadOptions(use_threads=False, block_size=data.size + 1),
+            parse_options=pj.ParseOptions(explicit_schema=schema, newlines_in_values=True, unexpected_field_behavior="ignore"),
+        )
+    except pa.ArrowInvalid:
+        return None
+    return table if table.num_rows == len(array) else None
+
+
+def _fields(line: bytes) -> list[str]:
+    """The names of a line's fields; none if it is no object."""
+    try:
+        found = json.loads(line.decode())
+    except (ValueError, RecursionError):
+        return []
+    return list(found) if isinstance(found, dict) else []
+
+
+def _types(schema: Arrow) -> dict[str, type]:
+    return {each.name: str if arrow().types.is_string(each.type) else int for each in schema}
+
+
+def _verdict(line: bytes, types: dict[str, type]) -> Reason | None:
+    """Why a line can certainly not be read; None if perhaps it can."""
+    try:
+        found = json.loads(line.decode())
+    except json.JSONDecodeError:
+        return Reason.BROKEN
+    except (ValueError, RecursionError):  # numbers too long and objects too deep, but only for Python
+        return None
+    if not isinstance(found, dict):
+        return Reason.BROKEN
+    wrong = any(found.get(name) is not None and type(found[name]) is not kind for name, kind in types.items())
+    return Reason.TYPE if wrong else None
