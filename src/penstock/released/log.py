@@ -8,8 +8,7 @@ import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, replace
-from fractions import Fraction
+from dataclasses import replace
 from functools import cached_property
 from operator import index
 from pathlib import Path
@@ -23,10 +22,9 @@ from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.domain import AnyDomain, Domain
 from penstock.core.errors import ConfigurationError, InputError, StateError
 from penstock.core.guarantee import Guarantee
-from penstock.core.hierarchy import SEPARATOR, Hierarchy, Nodes
-from penstock.core.product import Product
-from penstock.core.released import Released, Scale
-from penstock.core.weights import Weights
+from penstock.core.hierarchy import Hierarchy, Nodes
+from penstock.core.released import Released
+from penstock.released import encoding
 
 FORMAT = "penstock log"
 VERSION = 1
@@ -243,7 +241,7 @@ class Log:
 
 def same(one: Released, other: Released) -> bool:
     """Whether two releases of a unit are the same, number by number."""
-    return one is other or (_body(one) == _body(other) and _flags(one) == _flags(other))
+    return one is other or (encoding.body(one) == encoding.body(other) and encoding.flags(one) == encoding.flags(other))
 
 
 class LogFile(Log):
@@ -302,8 +300,8 @@ class LogFile(Log):
                     "name": self.name,
                     "mechanism": self.mechanism,
                     "configuration": self.configuration,
-                    "guarantee": _plain_guarantee(self.guarantee),
-                    "domain": _plain_domain(self.domain),
+                    "guarantee": encoding.plain_guarantee(self.guarantee),
+                    "domain": encoding.plain_domain(self.domain),
                 }
                 rows = [(key, json.dumps(value, ensure_ascii=False)) for key, value in about.items()]
                 self._file.executemany("INSERT INTO about VALUES (?, ?)", rows)
@@ -326,8 +324,8 @@ class LogFile(Log):
             if version != VERSION:
                 raise StateError(f"{self.path} has format version {version}; this Penstock reads version {VERSION}.")
             return {
-                "domain": _rich_domain(about["domain"]),
-                "guarantee": _rich_guarantee(about["guarantee"]),
+                "domain": encoding.rich_domain(about["domain"]),
+                "guarantee": encoding.rich_guarantee(about["guarantee"]),
                 "mechanism": about["mechanism"],
                 "configuration": about["configuration"],
                 "name": about["name"],
@@ -362,7 +360,7 @@ class LogFile(Log):
     def _flags(self, unit: int, flags: bytes) -> tuple[bool, Any]:
         with self._readable(unit):
             private, repeated = msgspec.msgpack.decode(flags)
-            return private, _rich(repeated)
+            return private, encoding.rich(repeated)
 
     @contextmanager
     def _readable(self, unit: int) -> Iterator[None]:
@@ -379,7 +377,7 @@ class LogFile(Log):
         rows = self._select("body FROM units WHERE unit = ?", of)
         with self._readable(of):
             ((body,),) = rows
-            release = _release(of, body, self.guarantee)
+            release = encoding.release_of(of, body, self.guarantee)
         self._cache[of] = release
         width = self.domain.size * (2 + len(release.public))
         while len(self._cache) > max(CACHED // width, 4):
@@ -389,7 +387,7 @@ class LogFile(Log):
     def _add(self, release: Released) -> None:
         if not self._writes:
             raise InputError(f"{self.path} was opened for reading: append where it is published.")
-        body, flags = _body(release), _flags(release)
+        body, flags = encoding.body(release), encoding.flags(release)
         with _transaction(self._file, self.path):
             first, last = self._bounds()
             if last >= first and release.unit != last + 1:
@@ -460,101 +458,3 @@ def _transaction(file: sqlite3.Connection, path: Path) -> Iterator[None]:
             raise
     except sqlite3.Error as error:
         raise StateError(f"{path} cannot be written: {str(error).rstrip('.')}.") from None
-
-
-# -- what stands in it ---------------------------------------------------------------------------------------------
-
-_SMALL = (np.int8, np.int16, np.int32, np.int64)
-_APART = {"unit", "repeated", "guarantee", "private"}
-_DEFAULTS = {field.name for field in fields(Released)} - _APART
-
-
-def _body(release: Released) -> bytes:
-    """All of a release but its unit and its flags; the same bytes for the same numbers."""
-    return msgspec.msgpack.encode({name: _plain(getattr(release, name)) for name in sorted(_DEFAULTS)})
-
-
-def _flags(release: Released) -> bytes:
-    return msgspec.msgpack.encode([release.private, _plain(release.repeated)])
-
-
-def _release(unit: int, body: bytes, guarantee: Guarantee | None) -> Released:
-    content = {name: _rich(value) for name, value in msgspec.msgpack.decode(body).items() if name in _DEFAULTS}
-    return Released(unit=unit, guarantee=guarantee, private=False, **content)  # type: ignore[arg-type]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return {"array": _array(value)}
-    if isinstance(value, Fraction):
-        return {"ratio": str(value)}
-    if isinstance(value, Scale):
-        return {"scale": [str(value.base), _plain(value.parts)]}
-    if isinstance(value, Weights):
-        return {"weights": [value.kind, value.length, str(value.rate)]}
-    if isinstance(value, Mapping):
-        return {"map": [[key, _plain(value[key])] for key in sorted(value)]}
-    if isinstance(value, np.integer):
-        return int(value)
-    return value
-
-
-def _array(value: Any) -> list[Any]:
-    """Whole numbers in the fewest bytes that hold them all; bits for flags."""
-    if value.dtype == np.bool_:
-        return ["bits", len(value), np.packbits(value).tobytes()]
-    if not value.size:
-        return ["<i8", 0, b""]
-    low, high = int(value.min()), int(value.max())
-    small = next(kind for kind in _SMALL if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
-    kind = np.dtype(small).newbyteorder("<")
-    return [kind.str, len(value), value.astype(kind).tobytes()]
-
-
-def _rich(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    ((kind, content),) = value.items()
-    if kind == "array":
-        dtype, size, data = content
-        if dtype == "bits":
-            return np.unpackbits(np.frombuffer(data, np.uint8), count=size).astype(np.bool_)
-        return np.frombuffer(data, np.dtype(dtype)).astype(np.int64)
-    if kind == "ratio":
-        return Fraction(content)
-    if kind == "scale":
-        return Scale(Fraction(content[0]), _rich(content[1]))
-    if kind == "weights":
-        return Weights(content[0], content[1], Fraction(content[2]))
-    return {key: _rich(each) for key, each in content}
-
-
-def _plain_guarantee(guarantee: Guarantee | None) -> dict[str, Any]:
-    return {field.name: _plain(getattr(guarantee, field.name)) for field in fields(Guarantee)}
-
-
-def _rich_guarantee(plain: dict[str, Any]) -> Guarantee:
-    return Guarantee(**{name: _rich(value) for name, value in plain.items()})
-
-
-def _plain_domain(domain: Domain) -> dict[str, Any]:
-    """The keys, and their attributes; or the parents of nodes or the paths of keys where they are in a hierarchy."""
-    tree = domain.tree if isinstance(domain, Nodes) else domain
-    plain: dict[str, Any] = {"keys": tree.keys, "nodes": isinstance(domain, Nodes)}
-    if isinstance(tree, Hierarchy):
-        plain["paths"] = [SEPARATOR.join(path) for path in tree.paths]
-    if isinstance(tree, Product):
-        plain["attributes"] = tree.attributes
-    return plain
-
-
-def _rich_domain(plain: dict[str, Any]) -> Domain:
-    if "attributes" in plain:
-        product = Product(tuple((name, tuple(values)) for name, values in plain["attributes"]))
-        if product.keys != tuple(plain["keys"]):
-            raise ValueError("the keys are not those of the attributes.")
-        return product
-    if "paths" not in plain:
-        return Domain(tuple(plain["keys"]))
-    tree = Hierarchy(tuple(plain["keys"]), tuple(tuple(path.split(SEPARATOR)) if path else () for path in plain["paths"]))
-    return tree.nodes if plain["nodes"] else tree

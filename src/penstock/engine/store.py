@@ -1,0 +1,198 @@
+"""What a store is: everything of a unit in one transaction, by one publisher at a time, for anybody to read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol, Self
+
+from penstock.budget.accountant import Account
+from penstock.budget.ledger import Line
+from penstock.core.domain import Domain
+from penstock.core.errors import ConfigurationError, InputError
+from penstock.core.guarantee import Guarantee
+from penstock.core.released import Released
+from penstock.engine.chain import Head
+from penstock.released import encoding, log
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stream:
+    """What a stream is of: public, and never changed once the store has it.
+
+    >>> from penstock import Laplace
+    >>> Stream.of(Laplace(epsilon="1").run(["north", "south"]), name="visits")
+    <Stream 'visits': laplace over 2 keys, Guarantee(epsilon=1, window=1)>
+    """
+
+    name: str
+    domain: Domain
+    guarantee: Guarantee
+    mechanism: str = ""
+    configuration: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.name.strip() or not self.name.isprintable():
+            raise ConfigurationError(f"name must be a text that can be printed, not {self.name!r}.")
+
+    @classmethod
+    def of(cls, run: log.Publishing, *, name: str) -> Stream:
+        """The stream that this run publishes."""
+        configuration = {key: str(value) for key, value in run.mechanism.configuration().items()}
+        return cls(
+            name=name,
+            domain=run.released,
+            guarantee=run.guarantee,
+            mechanism=run.mechanism.name,
+            configuration=configuration,
+        )
+
+    def __repr__(self) -> str:
+        what = f"{self.mechanism or 'releases'} over {self.domain.size} keys"
+        return f"<{type(self).__name__} {self.name!r}: {what}, {self.guarantee}>"
+
+    @cached_property
+    def about(self) -> str:
+        """All of it as one text: the same for the same stream."""
+        content = {
+            "name": self.name,
+            "domain": encoding.plain_domain(self.domain),
+            "guarantee": encoding.plain_guarantee(self.guarantee),
+            "mechanism": self.mechanism,
+            "configuration": dict(self.configuration),
+        }
+        return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def read(cls, about: str) -> Stream:
+        """The stream again, from its text; a `ValueError` or its like if it cannot be one."""
+        content = json.loads(about)
+        content["domain"] = encoding.rich_domain(content["domain"])
+        content["guarantee"] = encoding.rich_guarantee(content["guarantee"])
+        return cls(**content)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lease:
+    """Who may publish a stream. Each holder has a higher number, and only the highest commits."""
+
+    stream: str
+    owner: str
+    number: int
+    since: float
+    expires: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Committed:
+    """Where a stream stands. Before its first unit there is no release and no state."""
+
+    unit: int
+    head: Head
+    release: Released | None
+    state: bytes | None = field(repr=False)
+    positions: Mapping[str, Any] = field(repr=False)
+    private: Mapping[str, bytes] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verified:
+    """A chain that was followed to its head, and what every window of it cost."""
+
+    head: Head
+    account: Account
+
+
+class Reader(Protocol):
+    """What anybody may read of a store."""
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The names of all streams."""
+
+    def stream(self, name: str) -> Stream:
+        """What a stream is of."""
+
+    def head(self, stream: str) -> Head:
+        """The newest unit and the link after it."""
+
+    def releases(self, stream: str, first: int = 1, last: int | None = None) -> Iterator[Released]:
+        """What was released of these units, one after the other."""
+
+    def lines(self, stream: str, first: int = 1, last: int | None = None) -> Iterator[Line]:
+        """The ledger lines of these units, in order."""
+
+    def verify(self, stream: str, *, head: Head | None = None) -> Verified:
+        """Recompute every link and the cost of every window; the first line that is wrong is a `LedgerError`."""
+
+    def close(self) -> None:
+        """Let go of the store."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class StreamLog(log.Log):
+    """A stream of a store as a release log to ask; it grows with the store."""
+
+    def __init__(self, reader: Reader, stream: str) -> None:
+        what = reader.stream(stream)
+        super().__init__(
+            what.domain,
+            guarantee=what.guarantee,
+            mechanism=what.mechanism,
+            configuration=what.configuration,
+            name=what.name,
+        )
+        self._reader = reader
+
+    def _bounds(self) -> tuple[int, int]:
+        return 1, self._reader.head(self.name).unit
+
+    def _read(self, first: int, last: int) -> Iterator[Released]:
+        return self._reader.releases(self.name, first, last)
+
+    def _add(self, release: Released) -> None:
+        raise InputError(f"unit {release.unit}: {self.name!r} is read here: its publisher commits.")
+
+
+class Store(Reader, Protocol):
+    """Where a publisher keeps everything: the only thing that its readers, its sinks and a restart go by."""
+
+    def begin(self, stream: Stream, *, seconds: float = 30, heads: Iterable[Head] = (), takeover: bool = False) -> Lease:
+        """Take the stream's lease. `heads` are what sinks have seen: one that is not in the store's past is refused.
+
+        A lease that another publisher holds is refused until it expires; with `takeover` it is taken at once.
+        """
+
+    def renew(self, stream: str) -> Lease:
+        """Hold the lease longer. A commit does so too."""
+
+    def end(self, stream: str) -> None:
+        """Give the lease back."""
+
+    def last(self, stream: str) -> Committed | None:
+        """Where the stream stands, with everything needed to go on; None if nothing was kept yet."""
+
+    def commit(
+        self,
+        stream: str,
+        unit: int,
+        *,
+        lines: Iterable[Line],
+        release: Released,
+        state: bytes,
+        positions: Mapping[str, Any],
+        private: Mapping[str, bytes | None] | None = None,
+    ) -> Head:
+        """Keep everything of the next unit, all of it or nothing, before anyone can see it.
+
+        `positions` replace the earlier ones. `private` holds what is kept of units that are still open, in named parts: those
+        given are replaced, None takes one away, and the others stay.
+        """
+
+    def save(self, stream: str, *, positions: Mapping[str, Any], private: Mapping[str, bytes | None]) -> None:
+        """Keep what was read of open units, and how far that was: all of it or nothing, and no unit is released."""

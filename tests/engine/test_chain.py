@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.budget.ledger import Line
+from penstock.core.errors import StateError
+from penstock.engine.chain import Head, HeadFile, after_line, after_release, beginning, canonical
+
+LINE = Line(7, "open", "watch", 5, 3, 1)
+START = beginning("a stream")
+
+lines = st.builds(
+    Line,
+    st.integers(1, 2**40),
+    st.sampled_from(["spend", "expose", "settle", "open", "ask", "yes", "close"]),
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.integers(0, 2**60),
+    st.integers(0, 2**60),
+    st.integers(0, 2**40),
+)
+
+
+@given(one=lines, other=lines)
+def test_two_lines_have_the_same_bytes_only_if_they_are_the_same(one, other):
+    assert (canonical(one) == canonical(other)) == (one == other)
+
+
+@given(line=lines)
+def test_the_bytes_of_a_line_say_what_is_in_it(line):
+    unit, kind, label, amount, number, run = json.loads(canonical(line))
+    assert Line(unit, kind, label, amount, number, run) == line
+
+
+@pytest.mark.parametrize(
+    "change", [{"unit": 8}, {"kind": "spend"}, {"label": "watcg"}, {"amount": 6}, {"number": 4}, {"run": 2}], ids=str
+)
+def test_a_link_depends_on_every_part_of_its_line(change):
+    assert after_line(START, LINE) != after_line(START, replace(LINE, **change))
+
+
+def test_a_link_depends_on_all_that_came_before():
+    one, other = LINE, replace(LINE, label="other")
+    assert after_line(after_line(START, one), other) != after_line(after_line(START, other), one)
+    assert after_line(START, one) != after_line(beginning("another stream"), one)
+
+
+def test_a_link_depends_on_every_part_of_a_release():
+    link = after_release(START, 7, b"flags", bytes(32))
+    assert link != after_release(START, 8, b"flags", bytes(32))
+    assert link != after_release(START, 7, b"flagz", bytes(32))
+    assert link != after_release(START, 7, b"flags", bytes(31) + b"x")
+    assert link != after_release(after_line(START, LINE), 7, b"flags", bytes(32))
+
+
+# -- the head file -------------------------------------------------------------------------------------------------
+
+
+def test_a_head_file_keeps_the_newest_head_of_every_stream(tmp_path):
+    file = HeadFile(tmp_path / "heads.json")
+    assert file.read() == {}
+    file.write("visits", Head(1, b"a" * 32))
+    file.write("rides\n", Head(9, b"b" * 32))
+    file.write("visits", Head(2, b"c" * 32))
+    assert HeadFile(tmp_path / "heads.json").read() == {"visits": Head(2, b"c" * 32), "rides\n": Head(9, b"b" * 32)}
+    assert [path.name for path in tmp_path.iterdir()] == ["heads.json"]
+
+
+def test_the_new_head_is_on_the_disk_before_it_replaces_the_old_one(tmp_path, monkeypatch):
+    order = []
+    real_fsync, real_replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: (order.append("fsync"), real_fsync(handle))[1])
+    monkeypatch.setattr(os, "replace", lambda *args, **more: (order.append("replace"), real_replace(*args, **more))[1])
+    HeadFile(tmp_path / "heads.json").write("visits", Head(1, b"a" * 32))
+    assert order == ["fsync", "replace", "fsync"]
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_head_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch, call):
+    file = HeadFile(tmp_path / "heads.json")
+    file.write("visits", Head(1, b"a" * 32))
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, full)
+        with pytest.raises(StateError, match=r"unit 2 of 'visits' is committed, and .* cannot be written: No space"):
+            file.write("visits", Head(2, b"b" * 32))
+    assert file.read() == {"visits": Head(1, b"a" * 32)}
+    assert [path.name for path in tmp_path.iterdir()] == ["heads.json"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff",
+        b'{"format":["penstock head",2],"heads":{}}',
+        b'{"format":["penstock head",1],"heads":{"visits":[1,"00"]}}',
+        b'{"format":["penstock head",1],"heads":{"visits":["1","' + b"00" * 32 + b'"]}}',
+        b'{"format":["penstock head",1],"heads":{"visits":[1]}}',
+    ],
+)
+def test_a_damaged_head_file_is_refused_and_left_alone(tmp_path, content):
+    path = tmp_path / "heads.json"
+    path.write_bytes(content)
+    with pytest.raises(StateError, match=r"heads\.json is not a head file, or damaged"):
+        HeadFile(path).read()
+    with pytest.raises(StateError, match="damaged"):
+        HeadFile(path).write("visits", Head(1, bytes(32)))
+    assert path.read_bytes() == content
+
+
+def test_a_head_file_that_cannot_be_read_says_why(tmp_path):
+    with pytest.raises(StateError, match="cannot be read: Is a directory"):
+        HeadFile(tmp_path).read()
