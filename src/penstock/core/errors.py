@@ -4,7 +4,8 @@
 
     PenstockError
     ├── ConfigurationError (ValueError)   a parameter that cannot be used
-    │   └── InexactError   (TypeError)    a float where an exact number is needed
+    │   ├── InexactError   (TypeError)    a float where an exact number is needed
+    │   └── InvalidConfigurationError     a configuration file with all its mistakes (engine/toml.py)
     ├── InputError         (ValueError)   counts or units that cannot be taken; the run is as before
     ├── BudgetError                       a charge above the promise; nothing was drawn or recorded
     ├── SealedError        (TypeError)    an attempt to look at private data
