@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +35,12 @@ def new(rows: int = 1, columns: int = 1, *, width: float = 9.0, height: float = 
 
 
 def save(figure: Any, path: Path) -> Path:
-    """Write the figure; the folder is made if it is not there."""
+    """Write the figure as a PNG of 256 colours, which are plenty; the folder is made if it is not there."""
+    from PIL import Image  # matplotlib brings it
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png")
+    with Image.open(drawn) as image:
+        image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
     return path
