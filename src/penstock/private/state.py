@@ -22,7 +22,7 @@ import numpy as np
 from penstock.core.errors import StateError
 
 MAGIC = b"PENSTOCK"
-VERSION = 1
+VERSION = 2
 """The version of the format. A reader takes its own version only; see docs/architecture.md for what a change needs."""
 
 _DIGEST = hashlib.sha256().digest_size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -82,7 +83,7 @@ class Tree:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decomposition:
+class Decomposition(ABC):
     """Noisy totals of the blocks of a grid: all of it, its parts, theirs, and so on where there is enough to see."""
 
     by_place: ClassVar[bool] = True
@@ -117,9 +118,9 @@ class Decomposition:
         """What is spent where."""
         return Shares(growing(epsilon, self.levels(shape), exact(self.growth)))
 
+    @abstractmethod
     def divide(self, blocks: IntArray, depth: int, counts: Private, shares: Shares, gate: Gate, shape: Shape) -> Parts:
         """The parts of these blocks of a level."""
-        raise NotImplementedError
 
     def release(self, counts: Private, epsilon: Budget, gate: Gate) -> Released:
         shape = self._shape_of(gate.keys)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -95,13 +96,13 @@ class ByFilter(Mechanism[Following]):
         return max(1, int(exact(self.sampled) * self.window))
 
     @property
+    @abstractmethod
     def each(self) -> Budget:
         """What every sample spends."""
-        raise NotImplementedError
 
+    @abstractmethod
     def room(self, state: Following, gate: Gate) -> bool:
         """Whether this unit may be sampled."""
-        raise NotImplementedError
 
     @cached_property
     def _filter(self) -> Filter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -38,9 +39,9 @@ class Periodic(Mechanism[Last]):
         object.__setattr__(self, "by_key", isinstance(self.histogram, Plain))  # others look at several keys at once
 
     @property
+    @abstractmethod
     def interval(self) -> int:
         """How many units lie between two publications, the first of them included."""
-        raise NotImplementedError
 
     @cached_property
     def share(self) -> Budget:

@@ -6,6 +6,7 @@ The question is the sparse vector technique's: distance and threshold both carry
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -133,9 +134,9 @@ class ByQuestion(Mechanism[Standing]):
         self.plan(domain.size)  # refuses a domain that the budget cannot serve
         return Standing(Released.nothing(domain.size, self.guarantee), threshold=self.first_threshold())
 
+    @abstractmethod
     def first_threshold(self) -> float:
         """T before the first question."""
-        raise NotImplementedError
 
     def adjust(self, state: Standing, unit: int) -> Standing:
         """The threshold for this unit's question, from what was released before."""

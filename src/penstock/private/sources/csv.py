@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from penstock.core.errors import ConfigurationError
-from penstock.core.exact import whole
 from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
-from penstock.private.sources.files import BLOCK, LIMIT, Mark, joined, lines, require, taken
+from penstock.private.sources.files import ByLine, Mark, joined, lines, require, taken
 
 
 @dataclass(frozen=True, kw_only=True)
-class Csv:
+class Csv(ByLine):
     """Comma-separated values, or with another delimiter; fields may be in double quotes, an empty field is a missing value.
 
     The first line of each file names the columns unless `names` does. A line that is broken is dropped by itself. With
@@ -26,18 +25,11 @@ class Csv:
     delimiter: str = ","
     names: tuple[str, ...] | None = None
     quoted_newlines: bool = False
-    limit: int = LIMIT
-    block: int = BLOCK
 
     def __post_init__(self) -> None:
         if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '"\r\n':
             raise ConfigurationError("delimiter must be one ASCII character, not a quote or a line break.")
-        whole(self.limit, name="limit", least=1)
-        whole(self.block, name="block", least=1)
-
-    @property
-    def streamed(self) -> bool:
-        return True
+        super().__post_init__()
 
     def tables(
         self, file: BinaryIO, mark: Mark, columns: Columns, *, name: str, rows: int, final: bool, rejections: Rejections

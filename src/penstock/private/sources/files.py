@@ -53,6 +53,22 @@ class Format(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ByLine:
+    """What formats of lines share: the longest line, and how many bytes are read at once."""
+
+    limit: int = LIMIT
+    block: int = BLOCK
+
+    def __post_init__(self) -> None:
+        whole(self.limit, name="limit", least=1)
+        whole(self.block, name="block", least=1)
+
+    @property
+    def streamed(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
 class Place:
     """Where `Files` stands: in which file, how far, what the file looked like, and how many files there were up to it."""
 

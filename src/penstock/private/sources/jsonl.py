@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from penstock.core.exact import whole
 from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
-from penstock.private.sources.files import BLOCK, LIMIT, Mark, joined, lines, require, taken
+from penstock.private.sources.files import LIMIT, ByLine, Mark, joined, lines, require, taken
 
 PIECE = 4096
 OBJECT = r"(?s)^[ \t]*\{.*\}[ \t\r\n]*\z"
@@ -18,23 +17,12 @@ BLANK = r"^[ \t\r\n]*\z"
 
 
 @dataclass(frozen=True, kw_only=True)
-class JsonLines:
+class JsonLines(ByLine):
     """An object a line; the columns are fields at its top, whatever else it has. A field that a line lacks is a missing value.
 
     A line that is broken, has a field twice or of another type is dropped by itself; finding it costs far more than
     reading a good one.
     """
-
-    limit: int = LIMIT
-    block: int = BLOCK
-
-    def __post_init__(self) -> None:
-        whole(self.limit, name="limit", least=1)
-        whole(self.block, name="block", least=1)
-
-    @property
-    def streamed(self) -> bool:
-        return True
 
     def tables(
         self, file: BinaryIO, mark: Mark, columns: Columns, *, name: str, rows: int, final: bool, rejections: Rejections
