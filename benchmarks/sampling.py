@@ -385,15 +385,14 @@ def threshold_points(setting: Setting) -> Iterator[Point]:
                 yield from lines(panel, float(threshold), cell, ("dsat", "fixed", *TRIVIAL), runs)
 
 
+COMPARED = ("dsat", "fixed", "baseline", "bd", "ba", *PUBLIC[1:], *TRIVIAL)
+
+
 def epsilon_points(setting: Setting) -> Iterator[Point]:
-    names = ("dsat", "fixed", "baseline", "bd", "ba", *PUBLIC[1:], *TRIVIAL)
     for stream in setting.streams():
         for epsilon in EPSILONS:
             cell = user_level(stream, setting, "dsat", epsilon)
-            yield from lines(stream.title, float(epsilon), cell, names, setting.runs)
-
-
-COMPARED = ("dsat", "fixed", *PUBLIC[1:], *TRIVIAL)
+            yield from lines(stream.title, float(epsilon), cell, COMPARED, setting.runs)
 
 
 def rate_points(setting: Setting) -> Iterator[Point]:
@@ -407,7 +406,7 @@ def releases_points(setting: Setting) -> Iterator[Point]:
     for stream in setting.streams():
         for releases in RELEASES:
             cell = user_level(stream, setting, "dsat", releases=min(releases, stream.units))
-            yield from lines(stream.title, releases, cell, ("baseline", *COMPARED), setting.runs)
+            yield from lines(stream.title, releases, cell, COMPARED, setting.runs)
 
 
 def attributes_points(setting: Setting) -> Iterator[Point]:
