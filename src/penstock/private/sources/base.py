@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from importlib import import_module
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -113,12 +113,17 @@ class Batch:
     `time` is in microseconds since 1970 UTC, `key` a code into the domain; `person` is an array of int64, or of Arrow
     strings (perhaps as a dictionary), or None where every event is its own person. `position` is where the source stands
     after this batch, None if it cannot go on from anywhere. A batch may be empty: its position still moves on.
+
+    `certain`: nothing that follows is earlier than this instant, as a finished file itself says; None if nothing is known.
+    `parts`: what the source wants kept with this batch, by name, until it gives None for it; a `Receiver` gets it back.
     """
 
     time: IntArray
     key: IntArray
     person: IntArray | Arrow | None
     position: Position | None
+    certain: int | None = None
+    parts: Mapping[str, bytes | None] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return "Batch(private)"
@@ -140,6 +145,23 @@ class Source(Protocol):
 
     def batches(self, after: Position | None = None) -> Iterator[Batch]:
         """All that there is now and that follows `after`, in order, none twice; ask again later for what has come since."""
+
+
+@runtime_checkable
+class Receiver(Source, Protocol):
+    """A source that listens: somebody sends, and may wait to hear that what was sent will not be lost."""
+
+    def open(self, parts: Mapping[str, bytes]) -> None:
+        """Begin to listen. `parts` is what was kept with the batches so far."""
+
+    def wait(self, seconds: float) -> None:
+        """Return as soon as something has come, or after so many seconds."""
+
+    def kept(self, batch: Batch) -> None:
+        """This batch, and all before it, is on disk with its position and its parts: whoever waits may be told so."""
+
+    def close(self) -> None:
+        """Listen no more. What was not kept is refused or left to be sent again."""
 
 
 @dataclass(frozen=True)
