@@ -11,6 +11,7 @@ import sys
 import tempfile
 import textwrap
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 
 from penstock.budget.ledger import Line
+from penstock.core.calendar import Calendar
 from penstock.core.errors import ConfigurationError, InputError, LedgerError, StateError
 from penstock.core.hierarchy import Hierarchy
 from penstock.engine import sqlite as module
@@ -313,15 +315,63 @@ def test_a_stream_of_something_else_is_refused(path):
         "domain": BudgetAbsorption(epsilon="1", window=4).run(["south", "north", "wést"]),
         "guarantee": BudgetAbsorption(epsilon="2", window=4).run(["north", "south", "wést"]),
         "mechanism": replace(stream(), mechanism="bd"),
-        "configuration": replace(stream(), configuration={"caution": "1"}),
+        "caution": replace(stream(), configuration={"caution": "1"}),
+        "calendar": replace(stream(), calendar=Calendar(every="1h", origin="2026-01-01")),
+        "source.person": replace(stream(), facts={"source.person": "card"}),
     }
     with SQLiteStore(path) as store:
         for what, other in others.items():
-            with pytest.raises(StateError, match=f"is another one: its {what} differs"):
+            with pytest.raises(StateError, match=f"is another one: .*{what}.* differs"):
                 store.begin(other if isinstance(other, Stream) else stream(other))
         with pytest.raises(StateError, match="has not begun here"):
             store.renew("visits")
         store.begin(stream())
+
+
+def test_what_a_stream_is_of_reads_back_from_its_text():
+    dated = replace(stream(), calendar=Calendar(every="1h", zone="Europe/Zurich", origin="2026-01-01"), facts={"a": "b"})
+    assert Stream.read(dated.about) == dated
+    assert dated.differences(dated) == ()
+
+
+def test_units_of_several_streams_commit_together_or_not_at_all(path, tmp_path):
+    first, second = fresh(), fresh(seed=4)
+    head = HeadFile(tmp_path / "city.head")
+    with SQLiteStore(path, head=head.path) as store:
+        store.begin(stream(first))
+        store.begin(stream(second, name="visits/daily"))
+        with store.together():
+            commit(store, first)
+            commit(store, second, name="visits/daily")
+            store.mark("visits", "partners", 1)
+            assert head.read()["visits"].unit == 0  # nobody can have seen it yet
+        assert {name: each.unit for name, each in head.read().items()} == {"visits": 1, "visits/daily": 1}
+        assert store.marks("visits") == {"partners": 1}
+        with suppress(KeyError), store.together():
+            commit(store, first)
+            store.mark("visits", "partners", 2)
+            commit(store, second, name="visits/daily")
+            raise KeyError
+        assert [store.head(name).unit for name in store.streams] == [1, 1]
+        assert store.marks("visits") == {"partners": 1}
+        with pytest.raises(ConfigurationError, match="in a transaction already"), store.together(), store.together():
+            pass
+    with SQLiteReader(path) as reader:
+        assert reader.marks("visits") == {"partners": 1}
+
+
+def test_others_wait_until_what_is_together_is_done(path):
+    run, order = fresh(), []
+    with SQLiteStore(path) as store:
+        store.begin(stream(run))
+        waiting = threading.Thread(target=lambda: (store.mark("visits", "partners", 1), order.append("mark")))
+        with store.together():
+            waiting.start()
+            commit(store, run)
+            order.append("commit")
+        waiting.join()
+        assert order == ["commit", "mark"]
+        assert store.marks("visits") == {"partners": 1}
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb"])

@@ -95,8 +95,13 @@ class HeadFile:
             ) from None
 
     def write(self, stream: str, head: Head) -> None:
-        """Note a stream's newest head: killed at any point, the old or the new file is read."""
-        heads = self.read() | {stream: head}
+        """Note a stream's newest head."""
+        self.update({stream: head})
+
+    def update(self, heads: Mapping[str, Head]) -> None:
+        """Note the newest heads of some streams: killed at any point, the old or the new file is read."""
+        committed = " and ".join(f"unit {head.unit} of {stream!r}" for stream, head in heads.items())
+        heads = {**self.read(), **heads}
         fresh = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}.new")
         try:
             try:
@@ -115,7 +120,7 @@ class HeadFile:
                 os.close(folder)
         except OSError as error:
             raise StateError(
-                f"unit {head.unit} of {stream!r} is committed, and the head file {self.path.name} cannot be written: "
+                f"{committed} is committed, and the head file {self.path.name} cannot be written: "
                 f"{error.strerror}. Make its folder writable, see that the disk is not full, and start again."
             ) from None
 

@@ -64,6 +64,9 @@ def _first_tables(file: sqlite3.Connection) -> None:
         "CREATE TABLE secrets (stream TEXT NOT NULL, part TEXT NOT NULL, unit INTEGER NOT NULL, key TEXT NOT NULL, "
         "content BLOB NOT NULL, PRIMARY KEY (stream, part))"
     )
+    file.execute(
+        "CREATE TABLE marks (stream TEXT NOT NULL, sink TEXT NOT NULL, unit INTEGER NOT NULL, PRIMARY KEY (stream, sink))"
+    )
 
 
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [_first_tables]
@@ -145,6 +148,10 @@ class SQLiteReader:
         for start, end in self._portions(stream, first, last):
             for unit, _, kind, label, amount, number, run, _ in self._line_rows(stream, start, end):
                 yield Line(unit, kind, label, amount, number, run)
+
+    def marks(self, stream: str) -> dict[str, int]:
+        """Up to which unit each sink that was marked has the stream's releases."""
+        return dict(self._select("sink, unit FROM marks WHERE stream = ?", stream))
 
     def verify(self, stream: str, *, head: Head | None = None) -> Verified:
         """Recompute every link and the cost of every window; the first line that is wrong is a `LedgerError`.
@@ -347,6 +354,7 @@ class SQLiteStore(SQLiteReader):
         self._wait = wait
         self._clock = clock
         self._leases: dict[str, tuple[int, float]] = {}
+        self._together: dict[str, Head] | None = None
         super().__init__(path)
 
     def close(self) -> None:
@@ -412,10 +420,12 @@ class SQLiteStore(SQLiteReader):
         if stream.name not in self.streams:
             self._file.execute("INSERT INTO streams (name, about) VALUES (?, ?)", (stream.name, stream.about))
             return
-        there = self.stream(stream.name)
-        for what in ("domain", "guarantee", "mechanism", "configuration"):
-            if getattr(there, what) != getattr(stream, what):
-                raise StateError(f"stream {stream.name!r} in {self.path.name} is another one: its {what} differs.")
+        changed = self.stream(stream.name).differences(stream)
+        if changed:
+            raise StateError(
+                f"stream {stream.name!r} in {self.path.name} is another one: {', '.join(changed)} differs. What has begun goes "
+                "on as it began: restore what was changed, or begin a stream of another name."
+            )
 
     def _lease(self, stream: str) -> Lease | None:
         rows = self._select("owner, number, since, expires FROM leases WHERE stream = ?", stream)
@@ -468,6 +478,31 @@ class SQLiteStore(SQLiteReader):
             private={part.removeprefix(_PRIVATE): content for part, content in parts.items() if part.startswith(_PRIVATE)},
         )
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is committed, saved and marked inside is one transaction: all of it or nothing."""
+        with self._lock:
+            if self._together is not None:
+                raise ConfigurationError("one thing after the other: this store is in a transaction already.")
+            try:
+                with self._transaction():
+                    self._together = {}
+                    yield
+                    heads = self._together
+            finally:
+                self._together = None
+            if self._head_file and heads:
+                self._head_file.update(heads)
+
+    def mark(self, stream: str, sink: str, unit: int) -> None:
+        """Note that a sink has all releases up to this unit."""
+        with self._transaction():
+            self._file.execute(
+                "INSERT INTO marks (stream, sink, unit) VALUES (?, ?, ?) ON CONFLICT (stream, sink) "
+                "DO UPDATE SET unit = excluded.unit",
+                (stream, sink, unit),
+            )
+
     def commit(
         self,
         stream: str,
@@ -510,7 +545,9 @@ class SQLiteStore(SQLiteReader):
             self._file.execute("INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             self._put(stream, content, unit=unit)
         head = Head(unit, link)
-        if self._head_file:
+        if self._together is not None:
+            self._together[stream] = head
+        elif self._head_file:
             self._head_file.write(stream, head)
         return head
 
@@ -623,8 +660,11 @@ class SQLiteStore(SQLiteReader):
 
     @contextmanager
     def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-        """All of it or nothing, and nobody else in between."""
+        """All of it or nothing, and nobody else in between; inside `together`, part of that one."""
         with self._lock:
+            if self._together is not None:
+                yield
+                return
             try:
                 try:
                     self._file.execute(begin)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, Self
 
 from penstock.budget.accountant import Account
 from penstock.budget.ledger import Line
+from penstock.core.calendar import Calendar
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError, InputError
 from penstock.core.guarantee import Guarantee
@@ -32,13 +34,18 @@ class Stream:
     guarantee: Guarantee
     mechanism: str = ""
     configuration: Mapping[str, str] = field(default_factory=dict)
+    calendar: Calendar | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What else may not change from one start to the next, by name: see `Pipeline.facts`."""
 
     def __post_init__(self) -> None:
         if not self.name.strip() or not self.name.isprintable():
             raise ConfigurationError(f"name must be a text that can be printed, not {self.name!r}.")
 
     @classmethod
-    def of(cls, run: log.Publishing, *, name: str) -> Stream:
+    def of(
+        cls, run: log.Publishing, *, name: str, calendar: Calendar | None = None, facts: Mapping[str, str] | None = None
+    ) -> Stream:
         """The stream that this run publishes."""
         configuration = {key: str(value) for key, value in run.mechanism.configuration().items()}
         return cls(
@@ -47,6 +54,8 @@ class Stream:
             guarantee=run.guarantee,
             mechanism=run.mechanism.name,
             configuration=configuration,
+            calendar=calendar,
+            facts=facts or {},
         )
 
     def __repr__(self) -> str:
@@ -56,12 +65,14 @@ class Stream:
     @cached_property
     def about(self) -> str:
         """All of it as one text: the same for the same stream."""
-        content = {
+        content: dict[str, Any] = {
             "name": self.name,
             "domain": encoding.plain_domain(self.domain),
             "guarantee": encoding.plain_guarantee(self.guarantee),
             "mechanism": self.mechanism,
             "configuration": dict(self.configuration),
+            "calendar": self.calendar and [self.calendar.every, self.calendar.zone, str(self.calendar.origin)],
+            "facts": dict(self.facts),
         }
         return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -71,7 +82,19 @@ class Stream:
         content = json.loads(about)
         content["domain"] = encoding.rich_domain(content["domain"])
         content["guarantee"] = encoding.rich_guarantee(content["guarantee"])
+        if content["calendar"] is not None:
+            every, zone, origin = content["calendar"]
+            content["calendar"] = Calendar(every=every, zone=zone, origin=origin)
         return cls(**content)
+
+    def differences(self, other: Stream) -> tuple[str, ...]:
+        """What of it is not the same in the other, by name."""
+        names = [
+            name for name in ("domain", "guarantee", "mechanism", "calendar") if getattr(self, name) != getattr(other, name)
+        ]
+        for here, there in ((self.configuration, other.configuration), (self.facts, other.facts)):
+            names += sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
+        return tuple(dict.fromkeys(names))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +146,9 @@ class Reader(Protocol):
 
     def lines(self, stream: str, first: int = 1, last: int | None = None) -> Iterator[Line]:
         """The ledger lines of these units, in order."""
+
+    def marks(self, stream: str) -> dict[str, int]:
+        """Up to which unit each sink that was marked has the stream's releases."""
 
     def verify(self, stream: str, *, head: Head | None = None) -> Verified:
         """Recompute every link and the cost of every window; the first line that is wrong is a `LedgerError`."""
@@ -176,6 +202,12 @@ class Store(Reader, Protocol):
 
     def last(self, stream: str) -> Committed | None:
         """Where the stream stands, with everything needed to go on; None if nothing was kept yet."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """What is committed, saved and marked inside is one transaction: all of it or nothing."""
+
+    def mark(self, stream: str, sink: str, unit: int) -> None:
+        """Note that a sink has all releases up to this unit: for sinks that cannot tell themselves."""
 
     def commit(
         self,
