@@ -246,9 +246,14 @@ class Pipeline:
             "domain": f"{type(self.keys).__name__} {_digest(self.keys.facts)}",
             "domain.other": self.other or "",
             "privacy": repr(self.guarantee),
+            "privacy.epsilon": str(self.guarantee.epsilon),
+            "privacy.window": str(self.guarantee.window),
+            "privacy.horizon": str(self.guarantee.horizon or ""),
         }
         for view in self.views:
             facts[f"view.{view.name}.every"] = view.calendar.every
+            facts[f"view.{view.name}.share"] = str(view.share)
+            facts[f"view.{view.name}.times"] = str(view.times)
             facts[f"view.{view.name}.mechanism"] = view.mechanism.name
             for name, value in view.mechanism.configuration().items():
                 facts[f"view.{view.name}.{name}"] = str(value)

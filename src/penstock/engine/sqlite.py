@@ -33,7 +33,7 @@ from penstock.core.exact import whole
 from penstock.core.released import Released
 from penstock.engine.chain import Head, HeadFile, after_line, after_release, beginning
 from penstock.engine.sealing import Key
-from penstock.engine.store import Committed, Lease, Stream, Verified
+from penstock.engine.store import Committed, Lease, LeaseError, Stream, Verified
 from penstock.released import encoding
 
 _AT_ONCE = 64
@@ -126,6 +126,15 @@ class SQLiteReader:
         """The newest unit and the link after it."""
         rows = self._select("unit, link FROM releases WHERE stream = ? ORDER BY unit DESC LIMIT 1", stream)
         return Head(*rows[0]) if rows else Head(0, beginning(self.stream(stream).about))
+
+    def at(self, stream: str, unit: int) -> Head:
+        """The link after a unit that was released; unit 0 is the beginning."""
+        if not unit:
+            return Head(0, beginning(self.stream(stream).about))
+        rows = self._select("link FROM releases WHERE stream = ? AND unit = ?", stream, unit)
+        if not rows:
+            raise InputError(f"unit {unit} is not in {stream!r}: it has units 1..{self.head(stream).unit}.")
+        return Head(unit, rows[0][0])
 
     def releases(self, stream: str, first: int = 1, last: int | None = None) -> Iterator[Released]:
         """What was released of these units, one after the other."""
@@ -386,7 +395,7 @@ class SQLiteStore(SQLiteReader):
             now = self._clock()
             held = self._lease(stream.name)
             if held and held.owner not in ("", self.owner) and now < held.expires and not takeover:
-                raise StateError(
+                raise LeaseError(
                     f"stream {stream.name!r} is {_holder(held)}, until {_when(held.expires)} if it does not renew: "
                     "two publishers would release a unit twice. Stop it first, or wait."
                 )
@@ -448,7 +457,7 @@ class SQLiteStore(SQLiteReader):
         number, seconds = self._leases[stream]
         held = self._lease(stream)
         if held is None or held.number != number or held.owner != self.owner:
-            raise StateError(f"stream {stream!r} is {_holder(held)}: another publisher has taken it over. Nothing was written.")
+            raise LeaseError(f"stream {stream!r} is {_holder(held)}: another publisher has taken it over. Nothing was written.")
         lease = replace(held, expires=max(held.expires, self._clock() + seconds))
         self._write_lease(lease)
         return lease

@@ -13,7 +13,7 @@ from penstock.budget.accountant import Account
 from penstock.budget.ledger import Line
 from penstock.core.calendar import Calendar
 from penstock.core.domain import Domain
-from penstock.core.errors import ConfigurationError, InputError
+from penstock.core.errors import ConfigurationError, InputError, StateError
 from penstock.core.guarantee import Guarantee
 from penstock.core.released import Released
 from penstock.engine.chain import Head
@@ -108,6 +108,10 @@ class Lease:
     expires: float
 
 
+class LeaseError(StateError):
+    """The stream is somebody else's to publish. Nothing was written."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Committed:
     """Where a stream stands. Before its first unit there is no release and no state."""
@@ -140,6 +144,9 @@ class Reader(Protocol):
 
     def head(self, stream: str) -> Head:
         """The newest unit and the link after it."""
+
+    def at(self, stream: str, unit: int) -> Head:
+        """The link after a unit that was released; unit 0 is the beginning."""
 
     def releases(self, stream: str, first: int = 1, last: int | None = None) -> Iterator[Released]:
         """What was released of these units, one after the other."""
