@@ -70,6 +70,10 @@ def after_release(before: bytes, unit: int, flags: bytes, body: bytes) -> bytes:
 # -- the head, kept elsewhere --------------------------------------------------------------------------------------
 
 
+class HeadError(StateError):
+    """A head file that cannot be written, although its unit is committed."""
+
+
 class HeadFile:
     """The heads of a store's streams in a small file of its own, to be kept where a restored backup does not reach."""
 
@@ -119,7 +123,7 @@ class HeadFile:
             finally:
                 os.close(folder)
         except OSError as error:
-            raise StateError(
+            raise HeadError(
                 f"{committed} is committed, and the head file {self.path.name} cannot be written: "
                 f"{error.strerror}. Make its folder writable, see that the disk is not full, and start again."
             ) from None

@@ -75,7 +75,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """What the releases are called, and when. `lateness` and `tolerance` are durations, as `private.units` takes them."""
+    """What the releases are called, and when. `lateness` and `tolerance` are durations, as `private.units` takes them.
+
+    `pace`: in a live stream releases leave at multiples of it after a unit's close, whatever the work took.
+    """
 
     name: str
     calendar: Calendar
@@ -83,6 +86,7 @@ class Stream:
     lateness: str = "0s"
     late: Late = "drop"
     tolerance: str = "1min"
+    pace: str = "1s"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,11 +299,12 @@ def _stream(section: Section) -> Stream | None:
     if calendar and until:
         until = _until(section, calendar, until)
     lateness, tolerance = _length(section, "lateness", "0s"), _length(section, "tolerance", "1min")
+    pace = _length(section, "pace", "1s")
     late: Late = "current" if section.text("late", "drop", among=("drop", "current")) == "current" else "drop"
     section.close()
     if section.faulty or calendar is None:
         return None
-    return Stream(name=name, calendar=calendar, until=until, lateness=lateness, late=late, tolerance=tolerance)
+    return Stream(name=name, calendar=calendar, until=until, lateness=lateness, late=late, tolerance=tolerance, pace=pace)
 
 
 def _duration(section: Section, name: str, default: str | None = None, *, example: str) -> str:

@@ -1,0 +1,343 @@
+"""The open units of one view: events in, the counts of closed units out, and what a restart needs in between.
+
+Everything here is raw data. What is kept for a restart goes into the store's private part. What does not fit into memory waits
+in files without a name, under a key that nobody keeps: they are gone when the process is.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from penstock.core.arrays import BoolArray, IntArray
+from penstock.core.errors import StateError
+from penstock.private import state as saved
+from penstock.private.bounding import Bounding, OpenUnit
+from penstock.private.sources.base import Arrow, Batch, arrow
+from penstock.private.units import Units
+
+ROWS = 6_000_000
+"""Events of open units that are held in memory, all together; what is more waits in files."""
+
+APART = 2_000_000
+"""Events that are kept one by one before whole units are kept instead."""
+
+_FEW = 64
+"""Up to so many stretches of one unit, a batch is cut and not put in order."""
+
+_UNITS, _EVENTS, _OPEN = "units", "events ", "open "
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Events:
+    """Events of one view, each with the unit that it counts in."""
+
+    unit: IntArray
+    time: IntArray
+    key: IntArray
+    person: IntArray | Arrow | None
+
+    def __len__(self) -> int:
+        return len(self.unit)
+
+    def __repr__(self) -> str:
+        return "Events(private)"
+
+    def where(self, mask: BoolArray) -> Events:
+        """Some of them, in the same order."""
+        person = self.person
+        if person is not None:
+            person = person[mask] if isinstance(person, np.ndarray) else person.filter(arrow().array(mask))
+        return Events(unit=self.unit[mask], time=self.time[mask], key=self.key[mask], person=person)
+
+    def part(self, start: int, stop: int) -> Events:
+        """Those from one place to another."""
+        person = None if self.person is None else self.person[start:stop]
+        return Events(unit=self.unit[start:stop], time=self.time[start:stop], key=self.key[start:stop], person=person)
+
+    def by_unit(self) -> Iterator[tuple[int, Events]]:
+        """The events of one unit after the other; where units alternate little, some units come more than once."""
+        if not len(self):
+            return
+        events, cuts = self, np.flatnonzero(np.diff(self.unit)) + 1
+        if len(cuts) > _FEW:
+            order = np.argsort(self.unit, kind="stable")
+            person = self.person
+            if person is not None:
+                person = person[order] if isinstance(person, np.ndarray) else person.take(arrow().array(order))
+            events = Events(unit=self.unit[order], time=self.time[order], key=self.key[order], person=person)
+            cuts = np.flatnonzero(np.diff(events.unit)) + 1
+        for start, stop in pairwise([0, *cuts.tolist(), len(self)]):
+            yield int(events.unit[start]), events.part(start, stop)
+
+    def encode(self) -> bytes:
+        """As bytes, to be kept secret."""
+        pa = arrow()
+        columns = {"unit": pa.array(self.unit), "time": pa.array(self.time), "key": pa.array(self.key.astype(np.int32))}
+        if self.person is not None:
+            columns["person"] = pa.array(self.person) if isinstance(self.person, np.ndarray) else self.person
+        table = pa.table(columns)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        return bytes(sink.getvalue())
+
+    @classmethod
+    def decode(cls, content: bytes) -> Events:
+        """The events again."""
+        pa = arrow()
+        try:
+            table = pa.ipc.open_stream(content).read_all()
+            columns = {name: _one(table.column(name)) for name in table.column_names}
+            numbers = {name: np.asarray(columns[name]).astype(np.int64) for name in ("unit", "time", "key")}
+        except (pa.ArrowException, KeyError, TypeError, ValueError):
+            raise StateError("what was kept of open units is damaged.") from None
+        person = columns.get("person")
+        if person is not None and pa.types.is_integer(person.type):
+            person = np.asarray(person)
+        return cls(**numbers, person=person)
+
+
+def _one(column: Arrow) -> Arrow:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+@dataclass
+class _Unit:
+    """An open unit: counted in memory, or waiting in a file."""
+
+    bounding: Bounding | None
+    rows: int = 0
+    waiting: list[Events] = field(default_factory=list)
+    file: _File | None = None
+
+    @property
+    def held(self) -> int:
+        """The events that are in memory, at most."""
+        return self.rows if self.bounding is not None else sum(map(len, self.waiting))
+
+
+class _File:
+    """Contents one after the other, unreadable without this object."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+        self._cipher = AESGCM(AESGCM.generate_key(256))
+        self._lengths: list[int] = []
+
+    def write(self, content: bytes) -> None:
+        sealed = self._cipher.encrypt(len(self._lengths).to_bytes(12, "big"), content, None)
+        self._file.write(sealed)
+        self._lengths.append(len(sealed))
+
+    def read(self) -> Iterator[bytes]:
+        self._file.seek(0)
+        for place, length in enumerate(self._lengths):
+            yield self._cipher.decrypt(place.to_bytes(12, "big"), self._file.read(length), None)
+        self._file.close()
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What the store has: the last unit that something in it is of, and how much it is."""
+
+    last: int
+    rows: int
+
+
+class Counting:
+    """The open units of one view.
+
+    `finite`: the input has an end and can be read again from anywhere, so that nothing of it is kept: an event of a unit
+    that is closed has been counted before a restart. Otherwise nothing can be had twice, and `changes` gives all that a
+    restart needs: `restore` goes on from there.
+
+    At most `rows` events of open units are in memory; others wait in files in `folder` until their unit closes.
+    """
+
+    def __init__(
+        self, units: Units, *, keys: int, contribution: int, finite: bool, rows: int = ROWS, folder: Path | None = None
+    ) -> None:
+        self.units = units
+        self.finite = finite
+        self._keys = keys
+        self._contribution = contribution
+        self._rows = rows
+        self._folder = folder
+        self._open: dict[int, _Unit] = {}
+        self._spare: Bounding | None = None
+        self._fresh: list[Events] = []  # taken since the last `changes` that was kept
+        self._kept: dict[str, _Part] = {}
+        self._asked: dict[str, _Part] | None = None
+        self._next = 0
+
+    def __repr__(self) -> str:
+        return "<Counting, private>"
+
+    @property
+    def pending(self) -> int:
+        """Events that a restart would have to get from the source again: private."""
+        return sum(map(len, self._fresh))
+
+    # -- events in -----------------------------------------------------------------------------------------------
+
+    def take(self, batch: Batch, now: int) -> int:
+        """Count a batch; of a finite input `now` is its declared end. Returns the last unit that it has an event of, or 0."""
+        places = self.units.sort(batch.time, now)
+        if self.finite:
+            self.units.tally.late = 0
+        events = Events(unit=places, time=batch.time, key=batch.key, person=batch.person)
+        good = places > 0
+        if not good.all():
+            events = events.where(good)
+        self._count(events)
+        if len(events) and not self.finite:
+            self._fresh.append(events)
+        return int(events.unit.max(initial=0))
+
+    def _count(self, events: Events) -> None:
+        for number, part in events.by_unit():
+            unit = self._open.pop(number, None) or _Unit(self._bounding())
+            self._open[number] = unit  # the one that was last used stands last
+            unit.rows += len(part)
+            if unit.bounding is None:
+                unit.waiting.append(part)
+            else:
+                unit.bounding.add(part.person, part.key, part.time)
+        if sum(unit.held for unit in self._open.values()) > self._rows:
+            self._make_room()
+
+    def _bounding(self) -> Bounding:
+        spare, self._spare = self._spare, None
+        return spare or Bounding(keys=self._keys, contribution=self._contribution)
+
+    def _make_room(self) -> None:
+        """Put the units that were not used lately into files, until half of the room is free."""
+        held = 0
+        for unit in reversed(list(self._open.values())):
+            held += unit.held
+            if held <= self._rows // 2:
+                continue
+            if unit.file is None:
+                unit.file = _File(self._folder)
+            if unit.bounding is not None:
+                unit.file.write(_encoded(unit.bounding.save()))
+                unit.bounding = None
+            for events in unit.waiting:
+                unit.file.write(events.encode())
+            unit.waiting = []
+
+    # -- counts out ----------------------------------------------------------------------------------------------
+
+    def due(self, now: int) -> range:
+        """The units to release, in order, empty ones too; they take no events any more."""
+        return self.units.due(now)
+
+    def counts(self, unit: int) -> IntArray:
+        """The counts of a unit."""
+        held = self._open.get(unit)
+        if held is None:
+            return np.zeros(self._keys, np.int64)
+        if held.bounding is None:
+            held.bounding = self._bounding()
+            for place, content in enumerate(held.file.read() if held.file else ()):
+                if place:
+                    _add(held.bounding, Events.decode(content))
+                else:
+                    held.bounding.load(_decoded(content))
+            for events in held.waiting:
+                _add(held.bounding, events)
+            held.file, held.waiting = None, []
+        return held.bounding.counts()
+
+    def close(self, unit: int) -> None:
+        """The unit has been released, for good."""
+        self.units.close(unit)
+        held = self._open.pop(unit, None)
+        if held is not None and held.bounding is not None:
+            held.bounding.clear()
+            self._spare = held.bounding
+
+    # -- for a restart -------------------------------------------------------------------------------------------
+
+    def changes(self, *, closing: int | None = None) -> dict[str, bytes | None]:
+        """What has to be kept since the last time, by part; None is for a part that is not needed any more.
+
+        `closing` is the unit that closes with it. Once it is all on disk, say `settled`; if that fails, ask again.
+        Events are kept as they came, and whole units instead as soon as that is less to read again.
+        """
+        closed = self.units.closed if closing is None else closing
+        parts: dict[str, bytes | None] = {_UNITS: msgspec.msgpack.encode(self.units.save() | {"closed": closed})}
+        kept = {name: part for name, part in self._kept.items() if part.last > closed}
+        if not self.finite:
+            fresh = [some for some in (events.where(events.unit > closed) for events in self._fresh) if len(some)]
+            apart = sum(part.rows for name, part in kept.items() if name.startswith(_EVENTS)) + sum(map(len, fresh))
+            whole = sum(part.rows for name, part in kept.items() if name.startswith(_OPEN))
+            if apart > APART + whole and all(unit.bounding is not None for unit in self._open.values()):
+                kept, new = {}, self._whole(closed)
+            else:
+                new = self._apart(fresh)
+            for name, content, part in new:
+                parts[name], kept[name] = content, part
+        parts |= dict.fromkeys(self._kept.keys() - kept.keys())
+        self._asked = kept
+        return parts
+
+    def _apart(self, fresh: list[Events]) -> Iterator[tuple[str, bytes, _Part]]:
+        for place, events in enumerate(fresh, self._next):
+            yield f"{_EVENTS}{place:012d}", events.encode(), _Part(int(events.unit.max()), len(events))
+
+    def _whole(self, closed: int) -> Iterator[tuple[str, bytes, _Part]]:
+        for number, unit in self._open.items():
+            if number > closed and unit.bounding is not None:
+                saving = unit.bounding.save()
+                yield f"{_OPEN}{number:012d}", _encoded(saving), _Part(number, max(len(saving.ids), 1))
+
+    def settled(self) -> None:
+        """What `changes` gave last is on disk."""
+        if self._asked is not None:
+            self._next += len(self._fresh)
+            self._kept, self._asked = self._asked, None
+            self._fresh.clear()
+
+    def restore(self, parts: Mapping[str, bytes]) -> None:
+        """Go on from what was kept."""
+        try:
+            content = msgspec.msgpack.decode(parts[_UNITS])
+        except (KeyError, msgspec.DecodeError):
+            raise StateError("what was kept of open units is damaged.") from None
+        self.units.load(content)
+        for name in sorted(parts, reverse=True):  # whole units first
+            if name.startswith(_OPEN):
+                number, unit = int(name.removeprefix(_OPEN)), _decoded(parts[name])
+                bounding = self._bounding()
+                bounding.load(unit)
+                self._open[number] = _Unit(bounding, rows=len(unit.ids))
+                self._kept[name] = _Part(number, max(len(unit.ids), 1))
+            elif name.startswith(_EVENTS):
+                events = Events.decode(parts[name])
+                self._kept[name] = _Part(int(events.unit.max(initial=0)), len(events))
+                self._next = max(self._next, int(name.removeprefix(_EVENTS)) + 1)
+                self._count(events.where(events.unit > self.units.closed))
+
+
+def _add(bounding: Bounding, events: Events) -> None:
+    bounding.add(events.person, events.key, events.time)
+
+
+def _encoded(unit: OpenUnit) -> bytes:
+    return saved.encode({"unit": unit}, (OpenUnit,))
+
+
+def _decoded(content: bytes) -> OpenUnit:
+    unit = saved.decode(content, (OpenUnit,)).get("unit")
+    if not isinstance(unit, OpenUnit):
+        raise StateError("what was kept of an open unit is damaged.")
+    return unit
