@@ -86,9 +86,10 @@ def test_a_restart_at_any_point_changes_nothing(person, apart, monkeypatch):
 def test_parts_of_closed_units_go_and_others_stay():
     each = made()
     each.take(batch((0, 1, 0, 1)), BEGIN + HOUR)
+    assert sorted(each.changes()) == ["events 000000000000", "units"]
+    each.settled()
     each.take(batch((1, 1, 1, 1)), BEGIN + HOUR)
-    first = each.changes()
-    assert sorted(first) == ["events 000000000000", "events 000000000001", "units"]
+    assert sorted(each.changes()) == ["events 000000000001", "units"]
     each.settled()
     assert list(each.due(BEGIN + HOUR)) == [1]
     closing = each.changes(closing=1)
@@ -97,7 +98,7 @@ def test_parts_of_closed_units_go_and_others_stay():
     each.settled()
     each.close(1)
     each.take(batch((1, 2, 1, 7)), BEGIN + 2 * HOUR)
-    assert [name for name, content in each.changes().items() if content] == ["units", "events 000000000002"]
+    assert [name for name, content in each.changes().items() if content] == ["units", "events 000000000003"]
 
 
 def test_what_was_not_settled_is_given_again():
@@ -108,6 +109,30 @@ def test_what_was_not_settled_is_given_again():
     each.settled()
     assert each.pending == 0
     assert set(each.changes()) == {"units"}
+
+
+@pytest.mark.parametrize("kinds", [("number", "number"), ("text", "words"), ("words", "words"), ("none", "none")])
+def test_several_batches_are_kept_as_one(kinds):
+    each, now = made(), BEGIN + HOUR
+    for minute, kind in enumerate(kinds):
+        each.take(batch((0, minute, minute, 5), (0, 30, 2, minute), person=kind), now)
+    kept = each.changes()
+    assert sorted(kept) == ["events 000000000000", "units"]
+    again = made()
+    again.restore(kept)
+    assert again.due(now) == each.due(now)
+    assert again.counts(1).tolist() == each.counts(1).tolist() == ([1, 1, 2] if kinds[0] == "none" else [1, 0, 2])
+
+
+def test_whole_units_are_kept_instead_of_too_many_parts(monkeypatch):
+    monkeypatch.setattr(counting, "PARTS", 5)
+    each, names = made(), set()
+    for minute in range(20):
+        each.take(batch((0, minute, 0, minute)), BEGIN + HOUR)
+        changes = each.changes()
+        names = {name for name in names if name not in changes} | {name for name, content in changes.items() if content}
+        each.settled()
+        assert len(names) <= 8
 
 
 def test_nothing_of_a_finite_input_is_kept_and_closed_units_are_not_counted_again():

@@ -7,10 +7,11 @@ in files without a name, under a key that nobody keeps: they are gone when the p
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -28,6 +29,9 @@ ROWS = 6_000_000
 
 APART = 2_000_000
 """Events that are kept one by one before whole units are kept instead."""
+
+PARTS = 1_000
+"""How many parts may have such events, at least."""
 
 _FEW = 64
 """Up to so many stretches of one unit, a batch is cut and not put in order."""
@@ -61,6 +65,24 @@ class Events:
         """Those from one place to another."""
         person = None if self.person is None else self.person[start:stop]
         return Events(unit=self.unit[start:stop], time=self.time[start:stop], key=self.key[start:stop], person=person)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Events]) -> Events:
+        """All of them, one after the other. Ids are of one kind in a stream, though not always written alike."""
+        parts = [part for part in parts if len(part)]
+        if len(parts) == 1:
+            return parts[0]
+        none = np.empty(0, np.int64)
+        people: list[Any] = [part.person for part in parts if part.person is not None]
+        person = None
+        if people and isinstance(people[0], np.ndarray):
+            person = np.concatenate(people)
+        elif people:
+            pa = arrow()
+            plain = (each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in people)
+            person = pa.concat_arrays([each.cast(pa.large_string()) for each in plain])
+        columns = {name: np.concatenate([none, *(getattr(part, name) for part in parts)]) for name in ("unit", "time", "key")}
+        return cls(**columns, person=person)
 
     def by_unit(self) -> Iterator[tuple[int, Events]]:
         """The events of one unit after the other; where units alternate little, some units come more than once."""
@@ -186,6 +208,11 @@ class Counting:
         """Events that a restart would have to get from the source again: private."""
         return sum(map(len, self._fresh))
 
+    @property
+    def held(self) -> dict[int, int]:
+        """The events of each open unit so far, before bounding: private."""
+        return {number: unit.rows for number, unit in list(self._open.items())}
+
     # -- events in -----------------------------------------------------------------------------------------------
 
     def take(self, batch: Batch, now: int) -> int:
@@ -277,10 +304,11 @@ class Counting:
         parts: dict[str, bytes | None] = {_UNITS: msgspec.msgpack.encode(self.units.save() | {"closed": closed})}
         kept = {name: part for name, part in self._kept.items() if part.last > closed}
         if not self.finite:
-            fresh = [some for some in (events.where(events.unit > closed) for events in self._fresh) if len(some)]
-            apart = sum(part.rows for name, part in kept.items() if name.startswith(_EVENTS)) + sum(map(len, fresh))
+            fresh = Events.joined([events.where(events.unit > closed) for events in self._fresh])
+            apart = [part.rows for name, part in kept.items() if name.startswith(_EVENTS)] + [len(fresh)]
             whole = sum(part.rows for name, part in kept.items() if name.startswith(_OPEN))
-            if apart > APART + whole and all(unit.bounding is not None for unit in self._open.values()):
+            many = sum(apart) > APART + whole or len(apart) > PARTS + whole // 1_000
+            if many and all(unit.bounding is not None for unit in self._open.values()):
                 kept, new = {}, self._whole(closed)
             else:
                 new = self._apart(fresh)
@@ -290,9 +318,9 @@ class Counting:
         self._asked = kept
         return parts
 
-    def _apart(self, fresh: list[Events]) -> Iterator[tuple[str, bytes, _Part]]:
-        for place, events in enumerate(fresh, self._next):
-            yield f"{_EVENTS}{place:012d}", events.encode(), _Part(int(events.unit.max()), len(events))
+    def _apart(self, fresh: Events) -> Iterator[tuple[str, bytes, _Part]]:
+        if len(fresh):
+            yield f"{_EVENTS}{self._next:012d}", fresh.encode(), _Part(int(fresh.unit.max()), len(fresh))
 
     def _whole(self, closed: int) -> Iterator[tuple[str, bytes, _Part]]:
         for number, unit in self._open.items():
@@ -303,7 +331,7 @@ class Counting:
     def settled(self) -> None:
         """What `changes` gave last is on disk."""
         if self._asked is not None:
-            self._next += len(self._fresh)
+            self._next += 1
             self._kept, self._asked = self._asked, None
             self._fresh.clear()
 
