@@ -1,0 +1,173 @@
+"""What a sink is: it takes releases unit after unit, tells how far it has them, and may be sent anything twice.
+
+A unit of a series has one content for ever, and the link of the hash chain after it says which. A sink that holds a unit leaves
+it alone when it comes again; if it comes with another link, then the sink and the store have parted (a restored backup, or two
+publishers), and the sink refuses.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from penstock.core.domain import Domain
+from penstock.core.errors import ConfigurationError, InputError, PenstockError
+from penstock.core.guarantee import Guarantee
+from penstock.core.released import Released
+
+_LINK = re.compile(r"[0-9a-f]{64}")
+
+
+class SinkError(PenstockError):
+    """A sink that did not take what it was sent: down, refused, timed out, full. Sending again later is safe.
+
+    `lasting`: it will hardly pass by itself. `after`: how many seconds it asks to be left alone. `done`: how many of the items,
+    from the first on, it has for sure.
+    """
+
+    def __init__(self, message: str, *, lasting: bool = False, after: float | None = None, done: int = 0) -> None:
+        self.lasting = lasting
+        self.after = after
+        self.done = done
+        super().__init__(message)
+
+
+class Head(NamedTuple):
+    """The newest unit that a sink holds of a series, and the link after it."""
+
+    unit: int
+    link: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """What the releases are of; public, and the same for all units."""
+
+    name: str
+    domain: Domain
+    guarantee: Guarantee
+    mechanism: str
+    configuration: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.name.strip() or not self.name.isprintable():
+            raise ConfigurationError(f"the name of a series must be a text that can be printed, not {self.name!r}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """What was released of one unit. `link` is the hash chain after it, in hexadecimal digits."""
+
+    series: Series
+    unit: int
+    begins: datetime
+    ends: datetime
+    release: Released = field(repr=False)
+    link: str
+
+    def __post_init__(self) -> None:
+        where = f"unit {self.unit} of {self.series.name!r}"
+        if not isinstance(self.release, Released):
+            raise InputError(f"{where}: a sink takes what was released, not {type(self.release).__name__}.")
+        if self.release.unit != self.unit or self.unit < 1:
+            raise InputError(f"{where}: the release is of unit {self.release.unit}.")
+        if self.release.value.shape != (self.series.domain.size,):
+            raise InputError(f"{where}: {self.release.value.size} numbers for {self.series.domain.size} keys.")
+        if not _LINK.fullmatch(self.link):
+            raise InputError(f"{where}: the link must be 64 hexadecimal digits.")
+        for name in ("begins", "ends"):
+            moment: datetime = getattr(self, name)
+            if moment.utcoffset() is None:
+                raise InputError(f"{where}: {name} must have an offset from UTC.")
+            object.__setattr__(self, name, moment.astimezone(UTC))
+        if self.ends <= self.begins:
+            raise InputError(f"{where}: it must end after it begins.")
+
+
+class Sink(Protocol):
+    """Where releases go. One publisher writes to it at a time; anybody may read."""
+
+    tells: bool
+    """Whether `head` can be relied on. If not, the publisher keeps count of what was delivered."""
+
+    def head(self, series: str) -> tuple[int, str] | None:
+        """The newest unit that it holds of the series and the link after it; None if it holds nothing, or cannot tell."""
+
+    def put(self, items: Sequence[Item]) -> None:
+        """Take them all, or raise a `SinkError`; what it holds already is left alone. Units of a series come in order."""
+
+    def close(self) -> None:
+        """Let go of files and connections; all that was put is safe already."""
+
+
+def in_order(items: Sequence[Item]) -> dict[str, list[Item]]:
+    """The items of each series, each one unit after the other; anything else is an `InputError`."""
+    found: dict[str, list[Item]] = {}
+    for item in items:
+        found.setdefault(item.series.name, []).append(item)
+    for name, each in found.items():
+        for one, other in pairwise(each):
+            if other.unit != one.unit + 1:
+                raise InputError(f"unit {other.unit} of {name!r} comes after unit {one.unit}: a sink takes units in order.")
+    return found
+
+
+def missing(items: Sequence[Item], head: tuple[int, str] | None) -> Sequence[Item]:
+    """Those that a sink with this head does not hold yet. Items are of one series and in order.
+
+    Another link at the head, or a unit left out after it, is a `SinkError`: the publisher must look at the head again.
+    """
+    if head is None or not items:
+        return items
+    unit, link = head
+    fresh = [item for item in items if item.unit > unit]
+    for item in items[: len(items) - len(fresh)]:
+        if item.unit == unit and item.link != link:
+            raise SinkError(
+                f"unit {unit} of {item.series.name!r} is there with another link: the sink holds releases of another store, or "
+                "of this one before it was restored. Nothing was written.",
+                lasting=True,
+            )
+    if fresh and fresh[0].unit != unit + 1:
+        raise SinkError(
+            f"unit {fresh[0].unit} of {fresh[0].series.name!r} does not follow unit {unit}, the newest that the sink holds: "
+            "what lies between must be sent first. Nothing was written."
+        )
+    return fresh
+
+
+@contextmanager
+def on_disk(path: Path) -> Iterator[None]:
+    """Turns what the disk refuses into a `SinkError` that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise SinkError(
+            f"{path.name} cannot be used: {error.strerror or type(error).__name__}. See that the disk is there and not full, "
+            "and that this account may write to it; what is missing will be written then."
+        ) from None
+
+
+def made(folder: Path) -> None:
+    """See that a folder is there, for good: also after a power cut."""
+    if folder.is_dir():
+        return
+    made(folder.parent)
+    folder.mkdir(exist_ok=True)
+    synced(folder.parent)
+
+
+def synced(folder: Path) -> None:
+    """See that the names in a folder are on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

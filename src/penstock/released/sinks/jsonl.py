@@ -1,0 +1,176 @@
+"""One growing file of JSON lines, one line a unit, of as many series as are put into it.
+
+A line is a document of `document.py` and a newline. A put is brought to the disk before it returns. What a crash leaves of a
+last line is cut off at the next put, and the unit is written again. If the file is moved away, the next put begins another one
+and goes on with the next unit; after a restart with no file, everything is written again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from penstock.core.errors import ConfigurationError
+from penstock.released.sinks.base import Head, Item, SinkError, in_order, made, missing, on_disk, synced
+from penstock.released.sinks.document import beginning, document
+
+CHUNK = 2**20
+"""How much is read at a time when looking back."""
+
+_REST = re.compile(rb'"unit":([0-9]+),"link":"([0-9a-f]{64})"')
+_LONGEST_REST = 128
+
+
+class JsonLines:
+    """A file of JSON lines that only grows, and belongs to one publisher."""
+
+    tells = True
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).absolute()
+        self._heads: dict[str, Head | None] = {}
+        self._file: int | None = None
+
+    def __repr__(self) -> str:
+        return f"<JsonLines {self.path.name!r}>"
+
+    def head(self, series: str) -> tuple[int, str] | None:
+        """The newest line of the series, searched from the end."""
+        with on_disk(self.path):
+            try:
+                file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                head = None
+            else:
+                try:
+                    head = _newest(file, self._end(file), series)
+                finally:
+                    os.close(file)
+        self._heads[series] = head
+        return head
+
+    def put(self, items: Sequence[Item]) -> None:
+        with on_disk(self.path):
+            file = self._opened()
+        fresh: list[Item] = []
+        for series, each in in_order(items).items():
+            if series not in self._heads:
+                self.head(series)
+            fresh += missing(each, self._heads[series])
+        try:
+            with on_disk(self.path):
+                self._append(file, fresh)
+        except BaseException:
+            self._heads.clear()
+            self.close()
+            raise
+        self._heads |= {item.series.name: Head(item.unit, item.link) for item in fresh}
+
+    def close(self) -> None:
+        if self._file is not None:
+            file, self._file = self._file, None
+            os.close(file)
+
+    def _append(self, file: int, items: Sequence[Item]) -> None:
+        """All lines, or the file as it was."""
+        if not items:
+            return
+        size = os.fstat(file).st_size
+        try:
+            for item in items:
+                rest = memoryview(document(item) + b"\n")
+                while rest:
+                    rest = rest[os.write(file, rest) :]
+            os.fsync(file)
+        except BaseException:
+            os.ftruncate(file, size)
+            raise
+
+    def _opened(self) -> int:
+        """The file, open for this sink alone and ending with a whole line."""
+        if self._file is not None and _same(self._file, self.path):
+            return self._file
+        self.close()
+        made(self.path.parent)
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise SinkError(f"{self.path.name} is being written by another sink: give each a file of its own.") from None
+            end = self._end(file)
+            if end < os.fstat(file).st_size:
+                os.ftruncate(file, end)
+            os.fsync(file)
+            synced(self.path.parent)
+        except BaseException:
+            os.close(file)
+            raise
+        self._file = file
+        return file
+
+    def _end(self, file: int) -> int:
+        """Where the last whole line ends. What comes after it is a line that a crash has torn, or else not ours to cut."""
+        end = os.fstat(file).st_size
+        ours = beginning().startswith(os.pread(file, len(beginning()), 0))
+        for start in _starts(file, end):
+            if start == end:
+                continue
+            told = os.pread(file, len(beginning()), start)
+            if not ours or not (beginning().startswith(told) or told[:1] == b"\0"):  # a power cut may leave zeros
+                raise ConfigurationError(
+                    f"{self.path.name} holds something that is no release: give the sink a file of its own. "
+                    "It was left as it is."
+                )
+            if _whole(file, start, end):
+                return end
+            end = start
+        return end
+
+
+def _same(file: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _starts(file: int, end: int) -> Iterator[int]:
+    """Where lines begin, the last one first; also where nothing has followed a newline yet."""
+    while end > 0:
+        start = max(end - CHUNK, 0)
+        chunk = os.pread(file, end - start, start)
+        at = chunk.rfind(b"\n")
+        while at >= 0:
+            yield start + at + 1
+            at = chunk.rfind(b"\n", 0, at)
+        end = start
+    yield 0
+
+
+def _whole(file: int, start: int, end: int) -> bool:
+    """Whether a line is a document to its end."""
+    line = b"".join(os.pread(file, min(CHUNK, end - at), at) for at in range(start, end, CHUNK))
+    if not line.endswith(b"\n"):
+        return False
+    try:
+        msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def _newest(file: int, end: int, series: str) -> Head | None:
+    mine = beginning(series)
+    for start in _starts(file, end):
+        told = os.pread(file, len(mine) + _LONGEST_REST, start) if start < end else b""
+        if told.startswith(mine):
+            rest = _REST.match(told, len(mine))
+            if rest:
+                return Head(int(rest[1]), rest[2].decode())
+    return None

@@ -1,0 +1,308 @@
+"""A Kafka topic: one record a unit, with the key "series/unit", the document as its value and the link as a header.
+
+All units of a series go to one partition, in order. A record may come twice, after a broken connection: then it is the same,
+and a compacted topic keeps one of each. A topic forgets by its own rules: give one that holds releases
+`cleanup.policy=compact`, or `retention.ms=-1`, and it also shows when the store was restored from an old backup.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from penstock.core.errors import ConfigurationError, MissingExtraError
+from penstock.released.sinks.base import Head, Item, SinkError, in_order
+from penstock.released.sinks.document import document
+
+LARGEST = 100_000_000
+"""The largest document in bytes. What a broker takes is counted after compression, and is its own decision."""
+
+WAITING = 2**24
+"""About how many bytes of documents wait for the broker at a time."""
+
+BACK = 64
+"""How many records before the end of a partition are looked at first."""
+
+_SILENT = logging.Logger("librdkafka", logging.CRITICAL + 1)
+"""The client writes nothing to standard error: what matters of it is in errors."""
+
+
+class Kafka:
+    """A topic of a Kafka cluster.
+
+    With a user name the connection is by TLS unless `tls` says otherwise; `authority` is a file with certificates to trust
+    instead of the system's. `timeout` is how many seconds a put or an answer may take, `search` how many the search for the
+    newest unit may.
+    """
+
+    tells = True
+
+    def __init__(
+        self,
+        servers: str | Sequence[str],
+        topic: str,
+        *,
+        username: str | None = None,
+        password: str | None = None,
+        mechanism: str = "PLAIN",
+        tls: bool | None = None,
+        authority: str | os.PathLike[str] | None = None,
+        timeout: float = 30.0,
+        search: float = 120.0,
+    ) -> None:
+        self._client = _client()
+        self.topic = topic
+        self.timeout = timeout
+        self.search = search
+        if (username is None) != (password is None):
+            raise ConfigurationError("kafka: username and password belong together: give both or neither.")
+        secure = username is not None if tls is None else tls
+        self._settings: dict[str, Any] = {
+            "bootstrap.servers": servers if isinstance(servers, str) else ",".join(servers),
+            "client.id": "penstock",
+            "security.protocol": ("SASL_" if username is not None else "") + ("SSL" if secure else "PLAINTEXT"),
+            "socket.connection.setup.timeout.ms": int(1000 * min(max(timeout, 1), 30)),
+            "socket.keepalive.enable": True,
+            "reconnect.backoff.max.ms": 2000,
+            "log_level": 0,
+            "logger": _SILENT,
+            "error_cb": lambda _: None,
+        }
+        if username is not None:
+            self._settings |= {"sasl.mechanisms": mechanism, "sasl.username": username, "sasl.password": password}
+        if authority is not None:
+            self._settings["ssl.ca.location"] = str(authority)
+        self._producer: Any = None
+        self._partitions = 0
+
+    def __repr__(self) -> str:
+        return f"<Kafka {self.topic!r}>"
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def put(self, items: Sequence[Item]) -> None:
+        in_order(items)
+        if not items:
+            return
+        deadline = time.monotonic() + self.timeout
+        try:
+            with self._told("cannot be written"):
+                self._send(items, deadline)
+        except BaseException:
+            self._drop()
+            raise
+
+    def _send(self, items: Sequence[Item], deadline: float) -> None:
+        """Ask for all of them to be taken, and wait until each has been, in order."""
+        producer = self._open(deadline)
+        answers: dict[int, Any] = {}
+        waiting = 0
+        for number, item in enumerate(items):
+            raw, key = document(item), f"{item.series.name}/{item.unit}".encode()
+            place = zlib.crc32(item.series.name.encode()) % self._partitions
+            headers = [("link", item.link.encode()), ("content-type", b"application/json")]
+            try:
+                producer.produce(self.topic, raw, key, place, _noted(answers, number), headers=headers)
+            except self._client.KafkaException:
+                self._wait(producer, answers, items[:number], deadline)  # an earlier one was refused: that is the error
+                raise
+            waiting += len(raw)
+            if waiting >= WAITING or item is items[-1]:
+                self._wait(producer, answers, items[: number + 1], deadline)
+                waiting = 0
+
+    def _wait(self, producer: Any, answers: dict[int, Any], items: Sequence[Item], deadline: float) -> None:
+        """Until all these items were taken; from the first that was not, they will be sent again."""
+        while len(answers) < len(items) and time.monotonic() < deadline:
+            self._poll(producer, min(0.1, max(deadline - time.monotonic(), 0)))
+        done = next((at for at in range(len(items)) if answers.get(at, True) is not None), len(items))
+        refused = answers.get(done)
+        if refused is not None:
+            raise self._error("did not take", refused, item=items[done], done=done)
+        if len(answers) < len(items):
+            where = f"unit {items[done].unit} of {items[done].series.name!r}"
+            raise SinkError(
+                f"topic {self.topic!r}: no broker confirmed {where} within {self.timeout:g} seconds; it will be sent again.",
+                done=done,
+            )
+
+    def _open(self, deadline: float) -> Any:
+        if self._producer is None:
+            self._producer = self._client.Producer(
+                {
+                    **self._settings,
+                    "enable.idempotence": True,
+                    "acks": "all",
+                    "enable.gapless.guarantee": True,  # with one request at a time: nothing follows what was refused
+                    "max.in.flight.requests.per.connection": 1,
+                    "compression.type": "zstd",
+                    "linger.ms": 5,
+                    "message.max.bytes": LARGEST,
+                    "queue.buffering.max.kbytes": 2 * LARGEST // 1000,
+                    "delivery.timeout.ms": int(1000 * self.timeout),
+                }
+            )
+            self._partitions = 0
+        while not self._partitions:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise SinkError(f"topic {self.topic!r} is not there, or has no leader yet; what is missing will be sent again.")
+            found = self._producer.list_topics(self.topic, left).topics[self.topic]
+            self._partitions = 0 if found.error else len(found.partitions)
+            if not self._partitions:
+                if found.error and not found.error.retriable() and found.error.code() != self._unknown:
+                    raise self._error("cannot be used", found.error)
+                self._poll(self._producer, 0.1)
+        return self._producer
+
+    def _poll(self, producer: Any, seconds: float) -> None:
+        """Hear from the broker. A client that gives up says so here, and of every record what became of it."""
+        try:
+            producer.poll(seconds)
+        except self._client.KafkaException as error:
+            if not error.args[0].fatal():
+                raise
+
+    def _drop(self) -> None:
+        """Forget what was not confirmed: it will be sent again, by another producer."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge()
+            self._poll(producer, 0)
+
+    def close(self) -> None:
+        self._drop()
+
+    # -- looking ---------------------------------------------------------------------------------------------------
+
+    def head(self, series: str) -> tuple[int, str] | None:
+        """The newest record of the series, searched from the end of every partition, further and further back."""
+        deadline = time.monotonic() + self.search
+        consumer = None
+        try:
+            with self._told("cannot be read"):
+                consumer = self._client.Consumer(
+                    {
+                        **self._settings,
+                        "group.id": f"penstock-head-{secrets.token_hex(8)}",
+                        "enable.auto.commit": False,
+                        "enable.partition.eof": True,
+                        "auto.offset.reset": "earliest",
+                        "isolation.level": "read_committed",
+                        "allow.auto.create.topics": False,
+                        "fetch.wait.max.ms": 20,
+                        "fetch.queue.backoff.ms": 20,
+                    }
+                )
+                found = consumer.list_topics(self.topic, self.timeout).topics[self.topic]
+                if found.error and found.error.code() == self._unknown:
+                    return None
+                if found.error:
+                    raise self._error("cannot be read", found.error)
+                heads = [self._newest(consumer, place, series, deadline) for place in found.partitions]
+                return max((head for head in heads if head), default=None)
+        finally:
+            if consumer is not None:
+                consumer.close()
+
+    def _newest(self, consumer: Any, place: int, series: str, deadline: float) -> Head | None:
+        where = self._client.TopicPartition(self.topic, place)
+        low, high = consumer.get_watermark_offsets(where, self.timeout)
+        end, back = high, BACK
+        while end > low:
+            start = max(end - back, low)
+            newest = max(self._between(consumer, place, start, end, series, deadline), default=None)
+            if newest is not None:
+                return newest
+            end, back = start, back * 2
+        return None
+
+    def _between(self, consumer: Any, place: int, start: int, end: int, series: str, deadline: float) -> Iterator[Head]:
+        """The units of the series among the records from one offset to another; some offsets may have no record."""
+        consumer.assign([self._client.TopicPartition(self.topic, place, start)])
+        while True:
+            if time.monotonic() > deadline:
+                raise SinkError(
+                    f"topic {self.topic!r}: the newest unit of {series!r} was not found within {self.search:g} seconds. Give "
+                    "the sink a topic of its own, or more time."
+                )
+            record = consumer.poll(0.5)
+            if record is None:
+                continue
+            if record.error():
+                if record.error().code() == self._client.KafkaError._PARTITION_EOF:
+                    return
+                raise self._error("cannot be read", record.error())
+            if record.offset() >= end:
+                return
+            head = _told(record, series)
+            if head:
+                yield head
+            if record.offset() == end - 1:
+                return
+
+    # -- errors ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _unknown(self) -> int:
+        return int(self._client.KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except self._client.KafkaException as error:
+            reason = error.args[0] if error.args else None
+            if isinstance(reason, self._client.KafkaError):
+                if reason.code() == self._client.KafkaError._INVALID_ARG:
+                    raise ConfigurationError("kafka: a setting, the address or the login cannot be used.") from None
+                raise self._error(what, reason) from None
+            raise SinkError(f"topic {self.topic!r} {what} ({type(error).__name__}).") from None
+        except BufferError:
+            raise SinkError(f"topic {self.topic!r}: too much is waiting for the broker; it will be sent again.") from None
+
+    def _error(self, what: str, reason: Any, *, item: Item | None = None, done: int = 0) -> SinkError:
+        codes = self._client.KafkaError
+        code = reason.code()
+        where = "" if item is None else f" unit {item.unit} of {item.series.name!r}"
+        advice = {
+            codes.MSG_SIZE_TOO_LARGE: " Raise max.message.bytes of the topic.",
+            codes.TOPIC_AUTHORIZATION_FAILED: " Allow this user to read and write the topic.",
+            codes.CLUSTER_AUTHORIZATION_FAILED: " Allow this user to write idempotently.",
+            codes._AUTHENTICATION: " See that user name and password are right.",
+            self._unknown: " Create the topic.",
+        }.get(code, "")
+        message = f"topic {self.topic!r} {what}{where}: {reason.name()}.{advice} What is missing will be sent again."
+        return SinkError(message, lasting=bool(advice), done=done)
+
+
+def _client() -> Any:
+    try:
+        import confluent_kafka
+    except ImportError:
+        raise MissingExtraError("confluent-kafka", "kafka", "a Kafka sink") from None
+    return confluent_kafka
+
+
+def _noted(answers: dict[int, Any], number: int) -> Callable[[Any, Any], None]:
+    """Notes what became of a record: None, or an error."""
+
+    def note(error: Any, _: Any) -> None:
+        answers[number] = error
+
+    return note
+
+
+def _told(record: Any, series: str) -> Head | None:
+    """The unit and the link of a record of the series, from its key and its header."""
+    name, _, unit = (record.key() or b"").rpartition(b"/")
+    link = dict(record.headers() or ()).get("link")
+    if name != series.encode() or not unit.isdigit() or not link:
+        return None
+    return Head(int(unit), link.decode(errors="replace"))

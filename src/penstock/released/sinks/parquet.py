@@ -1,0 +1,168 @@
+"""Parquet files in folders by series and day, for polars, DuckDB, Spark and PyArrow.
+
+::
+
+    releases/series=taps/day=2026-01-01/unit-0000000017.parquet
+    releases/series=taps/day=2026-01-01/units-0000000018-0000000024.parquet
+
+The name of a series is quoted as in an address ("/" is %2F), which readers undo, and the day is that of the unit's beginning,
+in UTC. A file holds the units that were put together, of one day, and its metadata the newest unit and its link. It is written
+under another name that begins with a dot, brought to the disk and renamed, and never touched again: a reader sees a unit whole
+and once, or not at all. Read `releases/**/*.parquet`.
+
+Files are not merged later: several names cannot be exchanged for one at once, so a reader between two steps would see rows
+twice or miss them, and to replace one growing file pulls it away from whoever has read its end and not yet its middle. With
+units of seconds put several at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from penstock.released.sinks.base import Head, Item, SinkError, in_order, made, missing, on_disk, synced
+from penstock.released.sinks.document import arrow, table
+
+ROWS = 1_000_000
+"""About how many rows a file holds at most, unless one unit has more."""
+
+GROUP = 2**17
+"""About how many rows a row group holds."""
+
+_NAME = re.compile(r"units?-(?:[0-9]{10,}-)?([0-9]{10,})\.parquet")
+
+
+class Parquet:
+    """A folder of Parquet files: one row a key and unit."""
+
+    tells = True
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        arrow("pyarrow.parquet")
+        self.path = Path(path).absolute()
+        self._heads: dict[str, Head | None] = {}
+        self._tidy: set[Path] = set()
+
+    def __repr__(self) -> str:
+        return f"<Parquet {self.path.name!r}>"
+
+    def head(self, series: str) -> tuple[int, str] | None:
+        """The newest unit of the newest day, from the newest file's metadata."""
+        with on_disk(self.path):
+            self._heads[series] = head = _head(self._folder(series), series)
+            return head
+
+    def put(self, items: Sequence[Item]) -> None:
+        fresh: list[Sequence[Item]] = []
+        for series, each in in_order(items).items():
+            if series not in self._heads:
+                self.head(series)
+            fresh.append(missing(each, self._heads[series]))
+        for part in (part for each in fresh for part in _parts(each)):
+            last = part[-1]
+            try:
+                with on_disk(self.path):
+                    self._write(part)
+            except BaseException:
+                self._heads.pop(last.series.name, None)
+                raise
+            self._heads[last.series.name] = Head(last.unit, last.link)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _folder(self, series: str) -> Path:
+        return self.path / f"series={quote(series, safe='')}"
+
+    def _write(self, items: Sequence[Item]) -> None:
+        first, last = items[0], items[-1]
+        folder = self._folder(first.series.name) / _day(first)
+        made(folder)
+        if folder not in self._tidy:
+            for left in folder.iterdir():
+                if left.name.startswith(".unit") and left.suffix == ".new":
+                    left.unlink()
+            self._tidy = {each for each in self._tidy if each.parent != folder.parent} | {folder}
+        one = f"unit-{last.unit:010}.parquet"
+        path = folder / (one if len(items) == 1 else f"units-{first.unit:010}-{last.unit:010}.parquet")
+        fresh = folder / f".{path.name}.new"
+        try:
+            with fresh.open("wb") as file:
+                _encode(items, file)
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(path)
+        except BaseException:
+            fresh.unlink(missing_ok=True)
+            raise
+        synced(folder)
+
+
+def _day(item: Item) -> str:
+    return f"day={item.begins.date().isoformat()}"
+
+
+def _parts(items: Sequence[Item]) -> Iterator[list[Item]]:
+    """What goes into one file each: of one day, and not too much."""
+    for _, day in groupby(items, _day):
+        part: list[Item] = []
+        for item in day:
+            if part and (len(part) + 1) * item.series.domain.size > ROWS:
+                yield part
+                part = []
+            part.append(item)
+        yield part
+
+
+def _encode(items: Sequence[Item], file: Any) -> None:
+    pa, pq = arrow(), arrow("pyarrow.parquet")
+    last, waiting, rows = items[-1], [], 0
+    about = {
+        "penstock.series": last.series.name,
+        "penstock.unit": str(last.unit),
+        "penstock.link": last.link,
+        "penstock.mechanism": last.series.mechanism,
+        "penstock.guarantee": repr(last.series.guarantee),
+        "penstock.private": str(all(item.release.private for item in items)).lower(),
+    }
+    schema = table(items[0]).drop_columns("series").schema.with_metadata(about)
+    with pq.ParquetWriter(file, schema, compression="zstd", write_statistics=True) as writer:
+        for item in items:
+            waiting.append(table(item).drop_columns("series"))
+            rows += item.series.domain.size
+            if rows >= GROUP or item is last:
+                writer.write_table(pa.concat_tables(waiting), row_group_size=rows)
+                waiting, rows = [], 0
+
+
+def _head(folder: Path, series: str) -> Head | None:
+    try:
+        days = sorted((day for day in folder.iterdir() if day.name.startswith("day=")), reverse=True)
+    except FileNotFoundError:
+        return None
+    for day in days:
+        found = [(int(match[1]), match[0]) for match in map(_NAME.fullmatch, (file.name for file in day.iterdir())) if match]
+        if found:
+            return _told(day / max(found)[1], max(found)[0], series)
+    return None
+
+
+def _told(path: Path, unit: int, series: str) -> Head:
+    pa, pq = arrow(), arrow("pyarrow.parquet")
+    try:
+        about = pq.read_metadata(path).metadata or {}
+    except pa.ArrowException:
+        about = {}
+    link = about.get(b"penstock.link", b"").decode()
+    if not link or about.get(b"penstock.unit") != b"%d" % unit or about.get(b"penstock.series") != series.encode():
+        raise SinkError(
+            f"{path.name}, the newest file of {series!r}, is damaged or was not written by this sink: move it away, and what "
+            "is missing will be written again.",
+            lasting=True,
+        )
+    return Head(unit, link)

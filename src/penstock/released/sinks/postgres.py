@@ -1,0 +1,158 @@
+"""A table of PostgreSQL: one row a key and unit, and a small table beside it that says how far each series is there.
+
+Both change in one transaction, so a unit is there whole or not at all. Where the tables are missing they are made; an account
+that may not make any needs SELECT, INSERT and UPDATE on tables that somebody else has made as `TABLE` and `HEADS` say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from penstock.core.arrays import FloatArray
+from penstock.core.errors import ConfigurationError, MissingExtraError
+from penstock.released.sinks.base import Head, Item, SinkError, in_order, missing
+from penstock.released.sinks.document import numbers
+
+TABLE = """CREATE TABLE IF NOT EXISTS {} (
+    series text NOT NULL, unit bigint NOT NULL, begins timestamptz NOT NULL, ends timestamptz NOT NULL, key text NOT NULL,
+    value double precision NOT NULL, deviation double precision, low double precision, high double precision,
+    repeated boolean NOT NULL, PRIMARY KEY (series, unit, key))"""
+HEADS = "CREATE TABLE IF NOT EXISTS {} (series text PRIMARY KEY, unit bigint NOT NULL, link text NOT NULL)"
+
+_INSERT = """INSERT INTO {} (series, unit, begins, ends, key, value, deviation, low, high, repeated)
+    SELECT %s, %s, %s, %s, * FROM unnest(%s::text[], %s::float8[], %s::float8[], %s::float8[], %s::float8[], %s::bool[])
+    ON CONFLICT DO NOTHING"""
+_ADVANCE = """INSERT INTO {0} (series, unit, link) VALUES (%s, %s, %s)
+    ON CONFLICT (series) DO UPDATE SET unit = excluded.unit, link = excluded.link WHERE {0}.unit < excluded.unit"""
+
+_HELD = "SELECT unit, link FROM {} WHERE series = %s"
+_LOCKED = f"{_HELD} FOR UPDATE"
+
+_LONGEST = 63
+_HEADS = "_heads"
+_LASTING = ("28", "3D", "42", "22", "0A")
+"""Classes of SQLSTATE that will hardly pass: login, no such database, wrong names or rights, values, features."""
+
+
+class Postgres:
+    """A table, named with its schema or without. `timeout` is how many seconds a connection or a statement may take."""
+
+    tells = True
+
+    def __init__(self, url: str, *, table: str = "releases", password: str | None = None, timeout: float = 60.0) -> None:
+        self._psycopg = _psycopg()
+        parts = table.split(".")
+        if not 1 <= len(parts) <= 2 or any(
+            not part or "\0" in part or len((part + _HEADS).encode()) > _LONGEST for part in parts
+        ):
+            raise ConfigurationError(
+                f"table must be a name, or a schema and a name with a dot between, of at most {_LONGEST - len(_HEADS)} bytes "
+                f"each, not {table!r}."
+            )
+        try:
+            self._psycopg.conninfo.conninfo_to_dict(url)
+        except self._psycopg.Error:
+            raise ConfigurationError("postgres: the address must be like postgresql://writer@localhost/open.") from None
+        self.table = table
+        self.timeout = timeout
+        self._url = url
+        self._password = password
+        self._table = self._psycopg.sql.Identifier(*parts)
+        self._heads = self._psycopg.sql.Identifier(*parts[:-1], parts[-1] + _HEADS)
+        self._connection: Any = None
+
+    def __repr__(self) -> str:
+        return f"<Postgres {self.table!r}>"
+
+    def head(self, series: str) -> tuple[int, str] | None:
+        """What the table of heads says."""
+        with self._transaction() as do:
+            return self._head(do, series) if self._there(do) else None
+
+    def put(self, items: Sequence[Item]) -> None:
+        series = in_order(items)
+        for item in items:
+            if "\0" in item.series.name or any("\0" in key for key in item.series.domain.keys):
+                raise ConfigurationError(f"the keys of {item.series.name!r} hold a zero character, which PostgreSQL cannot.")
+        with self._transaction() as do:
+            if not self._there(do):
+                do(TABLE, self._table)
+                do(HEADS, self._heads)
+            for name in sorted(series):
+                fresh = missing(series[name], self._head(do, name, lock=True))
+                for item in fresh:
+                    do(_INSERT, self._table, *_row(item))
+                if fresh:
+                    do(_ADVANCE, self._heads, name, fresh[-1].unit, fresh[-1].link)
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _head(self, do: Any, series: str, *, lock: bool = False) -> Head | None:
+        row = do(_LOCKED if lock else _HELD, self._heads, series).fetchone()
+        return None if row is None else Head(*row)
+
+    def _there(self, do: Any) -> bool:
+        names = [each.as_string(None) for each in (self._table, self._heads)]
+        row = do("SELECT to_regclass(%s) IS NOT NULL AND to_regclass(%s) IS NOT NULL", None, *names).fetchone()
+        return bool(row[0])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        """A function that runs statements in one transaction. After any error the connection is given up."""
+        done = False
+        try:
+            connection = self._opened()
+            with connection.transaction():
+                connection.execute(f"SET LOCAL statement_timeout = {int(1000 * self.timeout)}")
+                connection.execute(f"SET LOCAL lock_timeout = {int(1000 * self.timeout)}")
+                yield lambda query, name, *values: connection.execute(self._psycopg.sql.SQL(query).format(name), values)
+            done = True
+        except self._psycopg.Error as error:
+            code = error.sqlstate or ""
+            what = f"{type(error).__name__}, {code}" if code else type(error).__name__
+            raise SinkError(
+                f"table {self.table!r}: the database did not confirm it ({what}); it will be sent again.",
+                lasting=code[:2] in _LASTING,
+            ) from None
+        finally:
+            if not done:
+                self.close()
+
+    def _opened(self) -> Any:
+        if self._connection is None or self._connection.closed:
+            wait = max(int(min(self.timeout, 10)), 2)
+            options: dict[str, Any] = {"connect_timeout": wait, "tcp_user_timeout": int(1000 * self.timeout)}
+            if self._password is not None:
+                options["password"] = self._password
+            self._connection = self._psycopg.connect(
+                self._url, autocommit=True, prepare_threshold=None, application_name="penstock", **options
+            )
+        return self._connection
+
+
+def _psycopg() -> Any:
+    try:
+        import psycopg
+    except ImportError:
+        raise MissingExtraError("psycopg", "postgres", "a PostgreSQL sink") from None
+    return psycopg
+
+
+def _row(item: Item) -> tuple[Any, ...]:
+    of = numbers(item.release)
+    known = (_known(column) for column in (of.deviation, of.low, of.high))
+    keys = list(item.series.domain.keys)
+    return (item.series.name, item.unit, item.begins, item.ends, keys, of.value.tolist(), *known, of.repeated.tolist())
+
+
+def _known(values: FloatArray) -> list[float | None]:
+    if np.isfinite(values).all():
+        return values.tolist()  # type: ignore[no-any-return]
+    return [value if finite else None for value, finite in zip(values.tolist(), np.isfinite(values).tolist(), strict=True)]

@@ -1,0 +1,126 @@
+"""An address that every unit is posted to, one after the other.
+
+The body is the document. `Idempotency-Key` is "series/unit/link", the series quoted as in an address: a receiver that has seen
+it has nothing to do and answers as before. Any status from 200 to 299 means that the unit is safe there; all else means that it
+comes again. Redirects are not followed: the token belongs to one address. Neither the address nor what the receiver says is
+ever shown.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import http.client
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from penstock.core.errors import ConfigurationError
+from penstock.released.sinks.base import Item, SinkError, in_order
+from penstock.released.sinks.document import document
+
+LONGEST_WAIT = 3_600.0
+"""The longest that a receiver may ask to be left alone, in seconds."""
+
+_PASSING = (408, 425, 429)
+
+
+class Webhook:
+    """Posts to one address; a token goes with it as `Authorization: Bearer …`. `timeout` is seconds, for each wait."""
+
+    tells = False
+
+    def __init__(self, url: str, *, token: str | None = None, timeout: float = 10.0) -> None:
+        _check(url, token)
+        self._url = url
+        self._token = token
+        self.timeout = timeout
+        self._opener = urllib.request.build_opener(_NoRedirect)
+
+    def __repr__(self) -> str:
+        return "<Webhook>"
+
+    def head(self, series: str) -> tuple[int, str] | None:
+        """Nobody can tell."""
+        return None
+
+    def put(self, items: Sequence[Item]) -> None:
+        in_order(items)
+        for done, item in enumerate(items):
+            self._post(item, done)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _post(self, item: Item, done: int) -> None:
+        key = f"{quote(item.series.name, safe='')}/{item.unit}/{item.link}"
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key, "User-Agent": "penstock"}
+        where = f"unit {item.unit} of {item.series.name!r}"
+        try:
+            request = urllib.request.Request(self._url, document(item), headers, method="POST")  # noqa: S310
+            if self._token is not None:
+                request.add_unredirected_header("Authorization", f"Bearer {self._token}")
+            with self._opener.open(request, timeout=self.timeout) as answer:
+                status, wait = answer.status, None
+        except urllib.error.HTTPError as answer:
+            status, wait = answer.code, _wait(answer.headers.get("Retry-After"))
+            answer.close()
+        except TimeoutError:
+            raise SinkError(f"{where}: no answer within {self.timeout:g} seconds; it will be sent again.", done=done) from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise SinkError(f"{where}: {_reason(error)}; it will be sent again.", done=done) from None
+        if not 200 <= status < 300:
+            lasting = status < 500 and status not in _PASSING
+            advice = " See to the address, the token and the receiver." if lasting else ""
+            raise SinkError(
+                f"{where}: answered with status {status}; it will be sent again.{advice}",
+                lasting=lasting,
+                after=wait,
+                done=done,
+            )
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Every redirect is an answer like any other."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _check(url: str, token: str | None) -> None:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        good = good and url.isascii() and url.isprintable() and " " not in url
+    except ValueError:
+        good, parts = False, urlsplit("")
+    if not good:
+        raise ConfigurationError("webhook: the address must be like https://example.org/releases, in ASCII.")
+    if parts.username is not None or parts.password is not None:
+        raise ConfigurationError("webhook: the address must have no user name and password in it: use a token.")
+    if token is not None and not (token and token.isascii() and token.isprintable() and " " not in token):
+        raise ConfigurationError("webhook: the token must be of ASCII letters, digits and signs, without spaces.")
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, without any address."""
+    inner = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(inner, TimeoutError):
+        return "the receiver could not be reached in time"
+    return f"the receiver could not be reached ({type(inner).__name__})"
+
+
+def _wait(header: str | None) -> float | None:
+    """Seconds from a Retry-After header, which may hold a number or a date."""
+    if header is None:
+        return None
+    try:
+        if header.strip().isdigit():
+            seconds = float(header)
+        else:
+            seconds = email.utils.parsedate_to_datetime(header).timestamp() - time.time()
+    except (ValueError, OverflowError):
+        return None
+    return min(max(seconds, 0.0), LONGEST_WAIT)
