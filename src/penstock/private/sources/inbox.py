@@ -1,0 +1,244 @@
+"""What has come and is not on disk yet, between the thread of a server and that of the engine."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from threading import Condition
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.core.arrays import IntArray
+from penstock.core.errors import StateError
+from penstock.private.sources.base import Arrow, Batch, Position, Reason, Rejections, arrow
+from penstock.private.sources.seen import Entry, Seen
+
+OVERHEAD = 1024
+"""What a request without any event counts, in bytes."""
+
+
+class Answer(NamedTuple):
+    """What a sender is told: a status of HTTP, and a sentence without data."""
+
+    status: int
+    text: str
+
+
+KEPT = Answer(200, "kept")
+BUSY = Answer(429, "too much is waiting; nothing was taken. Send it again later.")
+CLOSED = Answer(503, "the server is closing; this was not kept. Send it again.")
+UNSURE = Answer(503, "the server is closing, and this may be kept or not. Send it again with the same idempotency key.")
+OTHER = Answer(422, "this idempotency key came before with another body; nothing was taken.")
+
+
+@dataclass(kw_only=True, eq=False)
+class Sending:
+    """One request: who waits for its outcome, and once it is read, its events."""
+
+    entry: Entry | None = None
+    outcome: Future[Answer] = field(default_factory=Future, repr=False)
+    rejections: Rejections = field(default_factory=Rejections)
+    batch: Batch | None = None
+    size: int = 0
+
+    def answer(self, answer: Answer) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(answer)
+
+
+@dataclass(kw_only=True, eq=False)
+class Inbox:
+    """Takes what was sent up to a limit of events and bytes, and hands it out in batches of at most `rows` events.
+
+    What was handed out counts, and is handed out again to whoever asks for what follows an earlier position, until it is
+    `kept`. Every method may be called from any thread; `batches`, `kept` and `close` from one only.
+    """
+
+    rows: int
+    most_events: int
+    most_bytes: int
+    seen: Seen
+    rejections: Rejections
+    closed: bool = field(default=False, init=False)
+    _events: int = field(default=0, init=False, repr=False)
+    _bytes: int = field(default=0, init=False, repr=False)
+    _ready: deque[Sending] = field(default_factory=deque, init=False, repr=False)
+    _open: dict[bytes, Sending] = field(default_factory=dict, init=False, repr=False)
+    _handed: deque[tuple[int, Batch, list[Sending]]] = field(default_factory=deque, init=False, repr=False)
+    _kept: int = field(default=0, init=False, repr=False)
+    _last: int | None = field(default=None, init=False, repr=False)
+    _changed: Condition = field(default_factory=Condition, init=False, repr=False)
+
+    def space(self, size: int) -> bool:
+        """Whether so many bytes more could come now."""
+        with self._changed:
+            return self._bytes + size <= self.most_bytes and self._events < self.most_events
+
+    def reserve(self, size: int) -> bool:
+        """Whether there is space for so many bytes more; if so, they count from now on."""
+        with self._changed:
+            fits = self._bytes + size <= self.most_bytes
+            self._bytes += size if fits else 0
+            return fits
+
+    def release(self, size: int) -> None:
+        with self._changed:
+            self._bytes -= size
+
+    def enter(self, sending: Sending) -> Sending:
+        """The request under whose outcome this one stands: itself, or the one that came before with the same key."""
+        entry = sending.entry
+        with self._changed:
+            if self.closed:
+                sending.answer(CLOSED)
+            elif entry is not None:
+                before = self._open.setdefault(entry.key, sending)
+                body = self.seen.body(entry.key) if before is sending else None
+                if body is not None:
+                    del self._open[entry.key]
+                    sending.answer(KEPT if body == entry.body else OTHER)
+                elif before.entry == entry:
+                    return before
+                else:
+                    sending.answer(OTHER)
+            return sending
+
+    def put(self, sending: Sending, batch: Batch, size: int, held: int) -> None:
+        """The request's events have been read, and `held` bytes are free again. If there is no space, that is its outcome."""
+        size += OVERHEAD
+        with self._changed:
+            self._bytes -= held
+            more = bool(self._events or self._bytes)
+            if self.closed:
+                self._refuse(sending, CLOSED)
+            elif more and (self._events + len(batch) > self.most_events or self._bytes + size > self.most_bytes):
+                self._refuse(sending, BUSY)
+            else:
+                sending.batch, sending.size = batch, size
+                self._events += len(batch)
+                self._bytes += size
+                self._ready.append(sending)
+                self._changed.notify_all()
+
+    def refuse(self, sending: Sending, answer: Answer) -> None:
+        """The request will not be taken: its key may come again. What was bad in it is counted."""
+        with self._changed:
+            self._refuse(sending, answer)
+            self._count(sending)
+
+    def _refuse(self, sending: Sending, answer: Answer) -> None:
+        if sending.entry is not None:
+            self._open.pop(sending.entry.key, None)
+        sending.answer(answer)
+
+    def _count(self, sending: Sending) -> None:
+        for reason, count in sending.rejections.for_operator().items():
+            self.rejections.add(Reason(reason), count)
+
+    def wait(self, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._ready or self.closed, seconds)
+
+    def batches(self, after: Position | None) -> Iterator[Batch]:
+        """What was handed out after the position and is not kept, and what was there when this began."""
+        number = _number(after)
+        with self._changed:
+            if self._last is None:
+                self._kept = self._last = number
+            if not self._kept <= number <= self._last:
+                raise StateError("http: the position is not one that this source has given last.")
+            again = [batch for place, batch, _ in self._handed if place > number]
+            coming = len(self._ready)
+        yield from again
+        while coming:
+            with self._changed:
+                some = self._next(coming)
+                parts = self.seen.add(each.entry for each in some if each.entry is not None)
+            if not some:
+                return
+            coming -= len(some)
+            batch = _merged([each.batch for each in some if each.batch is not None], {"batch": self._last + 1}, parts)
+            with self._changed:
+                self._last += 1
+                self._handed.append((self._last, batch, some))
+            yield batch
+
+    def _next(self, most: int) -> list[Sending]:
+        """The first requests in line, up to `rows` events, but one at least."""
+        some: list[Sending] = []
+        events = 0
+        while self._ready and len(some) < most and self._ready[0].batch is not None:
+            events += len(self._ready[0].batch)
+            if some and events > self.rows:
+                break
+            some.append(self._ready.popleft())
+            self._count(some[-1])
+        return some
+
+    def kept(self, batch: Batch) -> None:
+        """This batch and all before it are on disk: whoever waits for them is told."""
+        number = _number(batch.position)
+        with self._changed:
+            if self._last is None or number > self._last:
+                raise StateError("http: a batch that this source has not given cannot be kept.")
+            while self._handed and self._handed[0][0] <= number:
+                self._kept, done, sendings = self._handed.popleft()
+                self._events -= len(done)
+                for sending in sendings:
+                    self._bytes -= sending.size
+                    if sending.entry is not None:
+                        self._open.pop(sending.entry.key, None)
+                    sending.answer(KEPT)
+
+    def close(self) -> None:
+        """Take nothing more. What was not handed out is let go."""
+        with self._changed:
+            self.closed = True
+            for _, _, sendings in self._handed:
+                for sending in sendings:
+                    sending.answer(UNSURE)
+            for sending in (*self._ready, *self._open.values()):
+                sending.answer(CLOSED)
+            self._ready.clear()
+            self._changed.notify_all()
+
+
+def _number(position: Position | None) -> int:
+    if position is None:
+        return 0
+    number = position.get("batch")
+    if position.keys() != {"batch"} or type(number) is not int or number < 0:
+        raise StateError("the position is not one of HTTP.")
+    return number
+
+
+def _merged(batches: Sequence[Batch], position: Position, parts: Mapping[str, bytes | None]) -> Batch:
+    return Batch(
+        time=_joined([each.time for each in batches]),
+        key=_joined([each.key for each in batches]),
+        person=_persons([each.person for each in batches]),
+        position=position,
+        parts=parts,
+    )
+
+
+def _joined(arrays: Sequence[IntArray]) -> IntArray:
+    """One array, at addresses that compiled loops can read."""
+    whole = arrays[0] if len(arrays) == 1 and arrays[0].flags.aligned else np.concatenate(arrays)
+    whole.flags.writeable = False
+    return whole
+
+
+def _persons(columns: Sequence[Arrow]) -> IntArray | Arrow | None:
+    if columns[0] is None:
+        return None
+    if isinstance(columns[0], np.ndarray):
+        return _joined(columns)
+    if len(columns) == 1:
+        return columns[0]
+    pa = arrow()
+    plain = [each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in columns]
+    return pa.concat_arrays([each if pa.types.is_large_string(each.type) else each.cast(pa.large_string()) for each in plain])
