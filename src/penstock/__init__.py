@@ -29,6 +29,7 @@ from penstock.core.private import Private
 from penstock.core.product import Product
 from penstock.core.released import Released
 from penstock.core.weights import Weights
+from penstock.engine.front import Publication, publish
 from penstock.private.gate import Gate, Price
 from penstock.private.histograms.base import Histogram
 from penstock.private.histograms.greedy import Greedy
@@ -103,6 +104,7 @@ __all__ = [
     "Private",
     "Product",
     "PrunedPegasus",
+    "Publication",
     "QuadTree",
     "Released",
     "RetroactiveGrouping",
@@ -116,4 +118,5 @@ __all__ = [
     "Weights",
     "WindowTree",
     "account",
+    "publish",
 ]

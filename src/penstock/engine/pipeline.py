@@ -70,6 +70,10 @@ CLOCKS = ("iso", "seconds", "milliseconds", "microseconds")
 DURATION = re.compile(r"([0-9]{1,9}) ?(s|min|h|d|w|mo)")
 _ADDRESS = re.compile(r"(?:[^\s:/@]+|\[[0-9a-fA-F:]+\]):([0-9]{1,5})")
 _TELLING = re.compile(r"token|password|secret|key|signature|sig|auth", re.IGNORECASE)
+_INTRUDED = (
+    "{name} promises something to those whose memory is looked into, and a publisher cannot keep that: it holds the ids of the "
+    "open unit. Use the same mechanism without it."
+)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -411,7 +415,29 @@ def _units(section: Section, name: str, calendar: Calendar | None) -> int | None
 
 
 def _whole_units(section: Section, name: str, duration: str, calendar: Calendar) -> int | None:
-    """The units of a duration, wherever it begins."""
+    """The units of a duration, wherever it begins; None, and why, where that is no one number."""
+    fits = units_of(duration, calendar)
+    if isinstance(fits, int):
+        return fits
+    if fits is None:
+        section.wrong(name, f'"{duration}" is not a whole number of units of "{calendar.every}": write a number of units.')
+    else:
+        section.wrong(
+            name,
+            f'"{duration}" has {fits[0]} to {fits[1]} units of "{calendar.every}" in {calendar.zone}: '
+            f"write {name} = {fits[1]} for the longest.",
+        )
+    return None
+
+
+def units_of(duration: str, calendar: Calendar) -> int | tuple[int, int] | None:
+    """How many units so long a time has, wherever it begins: one number, the least and the most, or None if no whole number.
+
+    >>> units_of("1d", Calendar(every="1h", origin="2026-01-01"))
+    24
+    >>> units_of("1d", Calendar(every="1h", zone="Europe/Zurich", origin="2026-01-01"))
+    (23, 25)
+    """
     day = datetime.fromisoformat(str(calendar.origin)).date()
     if duration.endswith("mo"):
         day = day.replace(day=1)
@@ -419,18 +445,8 @@ def _whole_units(section: Section, name: str, duration: str, calendar: Calendar)
         whole = Calendar(every=duration, zone=calendar.zone, origin=day.isoformat())
         fits = units_in(dataclasses.replace(calendar, origin=whole.origin), whole)
     except ConfigurationError:
-        fits = None
-    if fits is None:
-        section.wrong(name, f'"{duration}" is not a whole number of units of "{calendar.every}": write a number of units.')
-    elif fits[0] != fits[1]:
-        section.wrong(
-            name,
-            f'"{duration}" has {fits[0]} to {fits[1]} units of "{calendar.every}" in {calendar.zone}: '
-            f"write {name} = {fits[1]} for the longest.",
-        )
-    else:
-        return fits[0]
-    return None
+        return None
+    return fits[0] if fits is not None and fits[0] == fits[1] else fits
 
 
 # -- the domain ----------------------------------------------------------------------------------------------------
@@ -824,6 +840,8 @@ def _ready(
         top.wrong("view", "cannot stand beside a mechanism that is built already: write privacy as a table.")
     if keys is not None:
         _tried(Section(top.document, ("privacy",), {}, top.problems), mechanism, keys, {})
+    if mechanism.guarantee.intrusion:
+        top.wrong("privacy", _INTRUDED.format(name=mechanism.name))
     if stream is None:
         return None, []
     return mechanism.guarantee, [View(name=stream.name, calendar=stream.calendar, mechanism=mechanism)]
@@ -954,6 +972,9 @@ def _mechanism(
         mechanism = cls(**{**values, **computed})
     except PenstockError as error:
         _refused(section, error, {*values, *computed})
+        return None
+    if mechanism.guarantee.intrusion:
+        section.wrong("mechanism", _INTRUDED.format(name=mechanism.name))
         return None
     return mechanism if keys is None or _tried(section, mechanism, keys, values) else None
 

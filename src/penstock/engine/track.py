@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.budget.grid import Budget
 from penstock.budget.ledger import Line
 from penstock.core.calendar import duration
 from penstock.core.released import Released
@@ -24,6 +25,17 @@ class Prepared:
     lines: tuple[Line, ...]
     release: Released
     state: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """What is committed, and so public: the newest release, and what the window that ends with it has cost.
+
+    The run is ahead of it while a unit is drawn and not committed: nobody may see anything of that.
+    """
+
+    release: Released | None
+    cost: Budget
 
 
 class Track:
@@ -50,6 +62,7 @@ class Track:
             folder=folder,
         )
         self.prepared: Prepared | None = None
+        self.standing = Standing(release=None, cost=self.run.cost)
 
     def __repr__(self) -> str:
         return f"<Track {self.name!r} at unit {self.run.unit}>"
@@ -67,6 +80,7 @@ class Track:
         """Go on from what the store has."""
         if committed.state is not None:
             self.run.load(committed.state)
+            self.standing = Standing(release=self.run.last, cost=self.run.cost)
         self.counting.restore(committed.private)
 
     def prepare(self, unit: int) -> Prepared:
@@ -99,5 +113,6 @@ class Track:
         self.counting.settled()
         if ready is not None:
             self.counting.close(ready.unit)
+            self.standing = Standing(release=ready.release, cost=self.run.cost)
             self.prepared = None
         return ready

@@ -1,0 +1,99 @@
+"""Several streams in one process: one publisher each, in a thread each; streams of one embedded store share it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Self
+
+from penstock.core.errors import ConfigurationError, PenstockError
+from penstock.engine import opening
+from penstock.engine.pipeline import Pipeline
+from penstock.engine.publisher import Listener, Publisher
+from penstock.engine.store import Store
+from penstock.private.noise import Noise
+
+
+class Process:
+    """The publishers of some pipelines. One that fails ends by itself; the others go on."""
+
+    def __init__(
+        self,
+        pipelines: Sequence[Pipeline],
+        *,
+        listener: Listener = lambda told: None,
+        noise: Callable[[], Noise | None] = lambda: None,
+        takeover: bool = False,
+    ) -> None:
+        names = [pipeline.stream.name for pipeline in pipelines]
+        for place, name in enumerate(names):
+            if name in names[:place]:
+                raise ConfigurationError(f"two of these pipelines publish a stream {name!r}: give each a name of its own.")
+        self.failures: dict[str, BaseException] = {}
+        self.unfinished: list[str] = []
+        self._closing = ExitStack()
+        self._stores: dict[object, Store] = {}
+        self.publishers: tuple[Publisher, ...] = ()
+        try:
+            for pipeline in pipelines:
+                publisher = Publisher(pipeline, store=self._store(pipeline), listener=listener, noise=noise, takeover=takeover)
+                self._closing.enter_context(publisher)
+                self.publishers += (publisher,)
+        except BaseException:
+            self._closing.close()
+            raise
+        self._threads = [
+            threading.Thread(target=self._work, args=(publisher,), name=publisher.pipeline.stream.name)
+            for publisher in self.publishers
+        ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+        self._closing.close()
+
+    def _store(self, pipeline: Pipeline) -> Store:
+        """A store that is shared by all streams in it: it has one writer."""
+        declared = pipeline.store
+        place = declared if declared.path is None else (pipeline.path(declared.path).resolve(), declared.head, declared.key_env)
+        if place not in self._stores:
+            self._stores[place] = self._closing.enter_context(opening.store(pipeline))
+        return self._stores[place]
+
+    def start(self) -> None:
+        """Begin to publish all of them."""
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether any is still at work."""
+        return any(thread.is_alive() for thread in self._threads)
+
+    def wait(self, seconds: float) -> bool:
+        """Until all have ended, for so many seconds at most; whether they have."""
+        for thread in self._threads:
+            thread.join(seconds / len(self._threads))
+        return not self.running
+
+    def stop(self) -> None:
+        """End all of them soon, each with whole units."""
+        for publisher in self.publishers:
+            publisher.stop()
+
+    def _work(self, publisher: Publisher) -> None:
+        name = publisher.pipeline.stream.name
+        try:
+            if not publisher.run():
+                self.unfinished.append(name)
+        except PenstockError as error:
+            self.failures[name] = error
+        except BaseException as error:
+            self.failures[name] = error
+            raise

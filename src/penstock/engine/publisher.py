@@ -1,0 +1,495 @@
+"""The publisher: events in, units released exactly once, sinks told. One thread does all of it; sinks and servers have theirs.
+
+The order of things
+-------------------
+1. What the source has now is read into the open units of every view.
+2. A unit that the clock has closed is drawn, once, in memory.
+3. In **one** transaction of the store: ledger lines, release, state of the mechanism, what is kept of open units, and the
+   place in the source, for all views. Before it nobody has seen anything, and a crash leaves nothing behind; after it the
+   release stands for ever. If the transaction fails, the same bytes are tried again: nothing is ever drawn a second time.
+4. Senders that wait are answered, and sinks read the new units from the store.
+
+In a live stream a release leaves on the clock, `pace` after its unit has closed, whatever the work took.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import Any, Literal, Self, TypeAlias
+
+from penstock.core.calendar import duration, instant
+from penstock.core.errors import ConfigurationError, InputError, PenstockError, StateError
+from penstock.engine import opening
+from penstock.engine.alone import Alone
+from penstock.engine.chain import HeadError
+from penstock.engine.outlet import Outlet
+from penstock.engine.pipeline import Pipeline
+from penstock.engine.sqlite import SQLiteStore
+from penstock.engine.store import LeaseError, Store
+from penstock.engine.track import Track
+from penstock.private.noise import Noise
+from penstock.private.sources.base import Batch, Position, Receiver, Source
+from penstock.private.units import Clock, Replay, SystemClock
+from penstock.released.sinks.base import SinkError
+
+PENDING = 3_000_000
+"""Events that are read and not kept, at most: then they are kept, without a unit being released."""
+
+LEASE = 30.0
+"""Seconds that a lease lasts. It is renewed after a third of that."""
+
+IDLE = 0.2
+"""Seconds until a source that cannot call is asked again."""
+
+LEAP = 600.0
+"""Seconds that a clock may go ahead of the time that has passed."""
+
+COMMITS = 20
+"""Commits whose times are remembered, for the operator."""
+
+_SOURCE = "source "
+
+Level: TypeAlias = Literal["info", "warning", "error"]
+State: TypeAlias = Literal["starting", "publishing", "ended", "failed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """Something that happened, fit for a log: public, or at least without any data."""
+
+    what: str
+    stream: str = ""
+    unit: int = 0
+    text: str = ""
+    level: Level = "info"
+
+
+Listener = Callable[[Told], None]
+
+
+class Publisher:
+    """One stream with all its views, from its source to its sinks.
+
+    `clock` and `noise` are the system's unless a test says otherwise; `noise` is asked once for each view. `store` may be
+    shared by several publishers in one process. `listener` hears what happens, from several threads.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        clock: Clock | None = None,
+        noise: Callable[[], Noise | None] = lambda: None,
+        store: Store | None = None,
+        source: Source | None = None,
+        listener: Listener = lambda told: None,
+        takeover: bool = False,
+        patience: float | None = None,
+    ) -> None:
+        self.pipeline = pipeline
+        self.finite = opening.finite(pipeline) if source is None else pipeline.stream.until is not None
+        self.reading = True
+        self.state: State = "starting"
+        self.problem = ""
+        self._listener = listener
+        self._takeover = takeover
+        self._patience = patience if patience is not None else (30.0 if self.finite else float("inf"))
+        self._clock: Clock = clock or (Replay(self._end()) if self.finite else SystemClock())
+        self._pace = 0 if self.finite else duration(pipeline.stream.pace, name="pace")
+        self._stopping = threading.Event()
+        self._fatal: PenstockError | None = None
+        self._closing = ExitStack()
+        self._position: Position | None = None
+        self._trail: deque[tuple[Position | None, tuple[int, ...]]] = deque()
+        self._parts: dict[str, bytes | None] = {}
+        self._unkept: list[Batch] = []
+        self.took: deque[float] = deque(maxlen=COMMITS)
+        self._pause = 0.0
+        self._again = 0.0
+        self._renewed = 0.0
+        self._held = 0.0
+        self._leaves = 0
+        self._leap: tuple[float, float] | None = None
+        try:
+            self.source = source or opening.source(pipeline)
+            self.store = store or self._closing.enter_context(opening.store(pipeline))
+            folder = self.store.path.parent if isinstance(self.store, SQLiteStore) else None
+            self.tracks = tuple(
+                Track(pipeline, view, finite=self.finite, noise=noise(), folder=folder) for view in pipeline.views
+            )
+            self.outlets = tuple(self._outlets())
+            self._begin()
+        except BaseException:
+            self._closing.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<Publisher of {self.pipeline.stream.name!r}, {'finite' if self.finite else 'live'}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- beginning -----------------------------------------------------------------------------------------------
+
+    def _end(self) -> int:
+        """The declared end of a finite input; without one, now."""
+        until = self.pipeline.stream.until
+        return time.time_ns() // 1_000 if until is None else instant(until, name="until")
+
+    def _outlets(self) -> Iterable[Outlet]:
+        for declared in self.pipeline.sinks:
+            chosen = [track.stream for track in self.tracks if not declared.views or track.view.name in declared.views]
+            yield Outlet(
+                declared.name,
+                lambda declared=declared: opening.sink(declared, self.pipeline),  # type: ignore[misc]
+                self.store,
+                chosen,
+                fatal=self._fail,
+                told=lambda text, well: self._tell("sink", text=text, level="info" if well else "warning"),
+            )
+
+    def _begin(self) -> None:
+        """Take the leases, go on from where the store stands, and begin to listen."""
+        takeover = self._takeover
+        if isinstance(self.store, SQLiteStore):
+            self._closing.enter_context(Alone(self.store.path, self.pipeline.stream.name))
+            takeover = True
+        for track in self.tracks:
+            self._lease(track, takeover=takeover)
+        self._renewed = self._held = time.monotonic()
+        kept = [self.store.last(track.name) for track in self.tracks]
+        places = [each.positions for each in kept if each is not None]
+        if any(place != places[0] for place in places) or len(places) not in (0, len(self.tracks)):
+            raise StateError(f"the views of {self.pipeline.stream.name!r} do not stand at one place: restore the newest store.")
+        parts: dict[str, bytes] = {}
+        for track, each in zip(self.tracks, kept, strict=True):
+            if each is not None:
+                track.restore(each)
+                parts |= {
+                    name.removeprefix(_SOURCE): content for name, content in each.private.items() if name.startswith(_SOURCE)
+                }
+        if places and places[0].get("source") is not None and self.source.resumable:
+            self._position = places[0]["source"]
+        for outlet in self.outlets:
+            outlet.check()
+        if isinstance(self.source, Receiver):
+            self.source.open(parts)
+            self._closing.callback(self.source.close)
+        for outlet in self.outlets:
+            outlet.start()
+
+    def _lease(self, track: Track, *, takeover: bool) -> None:
+        """Take a lease. One that nobody renews is waited for: its holder has crashed."""
+        try:
+            self.store.begin(track.stream, seconds=LEASE, takeover=takeover)
+        except LeaseError as error:
+            text = f"{error} If it does not renew, this one goes on then."
+            self._tell("waiting", stream=track.name, text=text, level="warning")
+            if self._stopping.wait(LEASE + 1):
+                raise
+            self.store.begin(track.stream, seconds=LEASE, takeover=takeover)
+        self._closing.callback(self._give_back, track.name)
+
+    def _give_back(self, name: str) -> None:
+        with suppress(StateError):
+            self.store.end(name)
+
+    # -- the whole of it -----------------------------------------------------------------------------------------
+
+    def run(self) -> bool:
+        """Publish until the input ends or `stop` is called; whether all that was due is released and all sinks have it."""
+        self.state = "publishing"
+        try:
+            self._tell("begin", text=f"{'finite' if self.finite else 'live'} input")
+            if self.finite:
+                self._replay()
+            else:
+                self._live()
+            self._check()
+            if not self.finite:
+                self._keep()
+        except PenstockError as error:
+            self.problem = str(error)
+            self._tell("stopped", text=str(error), level="error")
+            self.state = "failed"
+            raise
+        except BaseException:
+            self.state = "failed"
+            raise
+        whole = min([outlet.finish(self._grace) for outlet in self.outlets], default=True)
+        self.state = "ended"
+        self._tell("end", text="" if whole else "some sinks lack releases: they get them at the next start")
+        return whole and not self._stopping.is_set()
+
+    @property
+    def _grace(self) -> float:
+        return min(self._patience, 30.0)
+
+    def stop(self) -> None:
+        """End soon: a unit that is being committed is committed, everything else is left whole for the next start."""
+        self._stopping.set()
+
+    def close(self) -> None:
+        """Give everything back."""
+        for outlet in self.outlets:
+            outlet.finish(0)
+        self._closing.close()
+
+    def _fail(self, error: PenstockError) -> None:
+        self._fatal = error
+        self._stopping.set()
+
+    def _check(self) -> None:
+        if self._fatal is not None:
+            raise self._fatal
+
+    def _tell(self, what: str, *, stream: str = "", unit: int = 0, text: str = "", level: Level = "info") -> None:
+        self._listener(Told(what=what, stream=stream or self.pipeline.stream.name, unit=unit, text=text, level=level))
+
+    # -- a finite input ------------------------------------------------------------------------------------------
+
+    def _replay(self) -> None:
+        """Read all of it, close what the input itself shows to be complete on the way, and the rest at the end."""
+        clock, end = self._clock, self._end() if not isinstance(self._clock, Replay) else self._clock.end
+        if not isinstance(clock, Replay):
+            raise ConfigurationError("a finite input has the clock of a finished file: testing.Replay.")
+        batches = self.source.batches(self._position) if self.source.resumable else self.source.batches()
+        for batch in batches:
+            self._trail.append((batch.position, tuple(track.counting.take(batch, end) for track in self.tracks)))
+            if batch.certain is not None:
+                clock.beat(min(batch.certain, end))
+                self._release_all()
+            self._stay()
+            if self._stopping.is_set():
+                return
+        self.reading = False
+        clock.finish()
+        self._release_all()
+
+    def _release_all(self) -> None:
+        while not self._stopping.is_set() and self._prepare(self._clock.now()):
+            self._commit()
+
+    def _place(self) -> Position | None:
+        """Where to read on from after a restart. A finite input is read again from where all before is in closed units."""
+        closed = [track.prepared.unit if track.prepared else track.closed for track in self.tracks]
+        while self._trail and all(last <= unit for last, unit in zip(self._trail[0][1], closed, strict=True)):
+            self._position = self._trail.popleft()[0]
+        return self._position
+
+    # -- a live stream -------------------------------------------------------------------------------------------
+
+    def _live(self) -> None:
+        """Read what is there, keep it if somebody waits for that, release what is due; again and again.
+
+        A unit that has ended while nobody was reading gets what has come for it meanwhile: what is there is read before the
+        clock is asked.
+        """
+        while not self._stopping.is_set():
+            now = self._now()
+            self._read()
+            if self._stopping.is_set():
+                return
+            if self._waited_for:
+                self._keep()
+            if self._prepare(now) and self._clock.now() >= self._leaves:
+                self._commit()
+                continue
+            if getattr(self.source, "over", False):
+                return  # standard input has ended: what is open is kept
+            self._stay()
+            self._rest()
+
+    def _now(self) -> int:
+        """The clock's time, if it has not leapt ahead: that would close every unit up to there, for good."""
+        now = self._clock.now()
+        if not isinstance(self._clock, SystemClock):
+            return now
+        passed = time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+        if self._leap is not None:
+            leap = (now / 1e6 - self._leap[0]) - (passed - self._leap[1])
+            if leap > LEAP:
+                raise StateError(
+                    f"the clock has leapt ahead by {leap:.0f} seconds, and units close by it, for good: nothing was closed. "
+                    "Set it right; or, if it is right now, start again."
+                )
+        self._leap = now / 1e6, passed
+        return now
+
+    def _read(self) -> None:
+        """All that the source has now. A source that fails is asked again later: the clock goes on without it."""
+        if not self.reading or time.monotonic() < self._again:
+            return
+        try:
+            for batch in self.source.batches(self._position):
+                now = self._clock.now()
+                for track in self.tracks:
+                    track.counting.take(batch, now)
+                if batch.position is not None:
+                    self._position = batch.position
+                self._parts |= {_SOURCE + name: content for name, content in batch.parts.items()}
+                self._unkept.append(batch)
+                self._pause = 0.0
+                if self.pending > PENDING:
+                    self._keep()
+                self._stay()
+                if self._stopping.is_set():
+                    return
+            self._well()
+        except (InputError, StateError, SinkError) as error:
+            if isinstance(error, LeaseError):
+                raise
+            self._pause = min(max(2 * self._pause, 1.0), 30.0)
+            self._again = time.monotonic() + self._pause
+            if self.problem != str(error):
+                self.problem = str(error)
+                self._tell("source", text=f"{error} It is asked again; units go on by the clock.", level="warning")
+
+    def _well(self) -> None:
+        if self.problem:
+            self.problem = ""
+            self._tell("source", text="the source is back.")
+
+    @property
+    def share(self) -> float:
+        """How much of a finite input is read, from 0 to 1: for who runs it."""
+        if not self.reading:
+            return 1.0
+        place = self._trail[-1][0] if self._trail else self._position
+        share: Callable[[Position], float] | None = getattr(self.source, "share", None)
+        return share(place) if share is not None and place is not None else 0.0
+
+    @property
+    def clock(self) -> Clock:
+        """What units close by."""
+        return self._clock
+
+    @property
+    def leased(self) -> bool:
+        """Whether it holds the lease: nobody else publishes this stream."""
+        return self._held > 0 and time.monotonic() - self._held < LEASE
+
+    @property
+    def pending(self) -> int:
+        """Events that are read and not on disk, for the view that has most of them: private."""
+        return max(track.counting.pending for track in self.tracks)
+
+    @property
+    def _waited_for(self) -> bool:
+        return bool(self._unkept) and isinstance(self.source, Receiver) and getattr(self.source, "answers", True)
+
+    def _rest(self) -> None:
+        """Until something has come, the next unit is due, or the lease wants renewal."""
+        now = self._clock.now()
+        moments = [
+            self._leaves if track.prepared else track.closes(track.closed + 1)
+            for track in self.tracks
+            if track.closed < track.view.calendar.last
+        ]
+        seconds = min((min(moments, default=now) - now) / 1e6, LEASE / 3)
+        if seconds <= 0:
+            return
+        if isinstance(self.source, Receiver) and self.reading and time.monotonic() >= self._again:
+            self.source.wait(min(seconds, IDLE))
+        else:
+            self._stopping.wait(min(seconds, IDLE))
+
+    # -- what is written -----------------------------------------------------------------------------------------
+
+    def _prepare(self, now: int) -> bool:
+        """Draw the next unit of every view that has one due; whether any is drawn and not committed.
+
+        It leaves a multiple of `pace` after its close, so that nobody learns how long the work took. Who has to catch up
+        with several units does not wait for each.
+        """
+        for track in self.tracks:
+            due = track.counting.due(now) if track.prepared is None else ()
+            if due:
+                unit = due[0]
+                track.prepare(unit)
+                late = self._clock.now() - track.closes(unit)
+                wait = -(-max(late, 1) // self._pace) * self._pace if self._pace and len(due) == 1 else 0
+                self._leaves = max(self._leaves, track.closes(unit) + wait)
+        return any(track.prepared for track in self.tracks)
+
+    def _commit(self) -> None:
+        """Commit what is drawn. All views are written together, at one place of the source."""
+        self._write(commit=True)
+        for outlet in self.outlets:
+            outlet.notify()
+
+    def _keep(self) -> None:
+        """Keep what was read of open units, so that it need not be had again."""
+        self._write(commit=False)
+
+    def _write(self, *, commit: bool) -> None:
+        """One transaction, tried again with the same content until it succeeds."""
+        ready = {track.name: track.prepared for track in self.tracks if commit and track.prepared is not None}
+        began = time.monotonic()
+        self._until_done(lambda: self._transaction(commit=commit), ready)
+        self._renewed = self._held = time.monotonic()
+        if ready:
+            self.took.append(self._renewed - began)
+        for track in self.tracks:
+            closed = track.settled(commit=commit)
+            if closed is not None:
+                self._tell("release", stream=track.name, unit=closed.unit)
+        kept, self._unkept, self._parts = self._unkept, [], {}
+        if kept and isinstance(self.source, Receiver):
+            self.source.kept(kept[-1])
+
+    def _transaction(self, *, commit: bool) -> None:
+        positions = {"source": self._place()}
+        with self.store.together():
+            for place, track in enumerate(self.tracks):
+                track.write(self.store, positions, {} if place else self._parts, commit=commit)
+
+    def _until_done(self, write: Callable[[], None], ready: Mapping[str, Any]) -> None:
+        began, pause, trouble = time.monotonic(), 0.5, ""
+        while True:
+            try:
+                if not trouble or not self._was_done(ready):
+                    write()
+            except (LeaseError, HeadError):
+                raise
+            except StateError as error:
+                if self._stopping.is_set() or time.monotonic() - began > self._patience:
+                    raise
+                if str(error) != trouble:
+                    trouble = str(error)
+                    self._tell("store", text=f"{error} It is tried again, with the same content.", level="warning")
+                self._stopping.wait(pause)
+                pause = min(2 * pause, 15.0)
+            else:
+                if trouble:
+                    self._tell("store", text="the store is back.")
+                return
+
+    def _was_done(self, ready: Mapping[str, Any]) -> bool:
+        """Whether the units that are drawn are in the store, as one that lost its connection cannot tell."""
+        with suppress(StateError):
+            return bool(ready) and all(self.store.head(name).unit == each.unit for name, each in ready.items())
+        return False
+
+    def _stay(self) -> None:
+        """Hold the lease while nothing is committed."""
+        if time.monotonic() - self._renewed < LEASE / 3:
+            return
+        self._renewed = time.monotonic()
+        for track in self.tracks:
+            try:
+                self.store.renew(track.name)
+            except LeaseError:
+                raise
+            except StateError as error:
+                self._tell("store", text=f"{error} The lease is renewed later.", level="warning")
+                return
+        self._held = self._renewed

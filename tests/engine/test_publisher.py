@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import gc
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from penstock.core.errors import StateError
+from penstock.engine.pipeline import Pipeline
+from penstock.engine.publisher import Publisher
+from penstock.engine.sqlite import SQLiteReader
+from penstock.engine.store import LeaseError
+from penstock.private import counting
+from penstock.private.counting import Counting
+from penstock.private.units import SystemClock
+from penstock.testing import Clock, NoNoise
+
+from tests.engine import streams
+
+UNTIL = {"until": "2026-01-01T12:00Z"}
+
+
+def publish(tmp_path, *, noise=NoNoise, **tables):
+    made = Pipeline.of(streams.pipeline(**tables), folder=tmp_path)
+    told = []
+    with Publisher(made, noise=noise, listener=told.append) as publisher:
+        whole = publisher.run()
+    assert whole, told
+    return told
+
+
+def released(path, name="taps"):
+    with SQLiteReader(path) as reader:
+        assert reader.verify(name).account.kept
+        return np.array([release.value for release in reader.releases(name)])
+
+
+def test_a_finished_file_is_published_unit_by_unit(tmp_path):
+    columns = streams.events()
+    streams.parquet(tmp_path / "taps.parquet", columns, row_group_size=100)
+    told = publish(tmp_path, stream=UNTIL)
+    assert [each.unit for each in told if each.what == "release"] == list(range(1, 13))
+    assert (released(tmp_path / "taps.db") == streams.truth(*columns)).all()
+
+
+@pytest.mark.parametrize("order", [True, False])
+def test_the_order_of_a_finished_file_does_not_matter(tmp_path, order):
+    columns = streams.events(order=order)
+    streams.csv(tmp_path / "taps.csv", columns)
+    publish(tmp_path, stream=UNTIL, source={"kind": "csv", "path": "taps.csv"})
+    assert (released(tmp_path / "taps.db") == streams.truth(*columns)).all()
+
+
+def test_a_second_start_publishes_nothing_again(tmp_path):
+    streams.parquet(tmp_path / "taps.parquet", streams.events())
+    publish(tmp_path, noise=lambda: None, stream=UNTIL)
+    before = released(tmp_path / "taps.db")
+    told = publish(tmp_path, noise=lambda: None, stream=UNTIL)
+    assert not [each for each in told if each.what == "release"]
+    assert (released(tmp_path / "taps.db") == before).all()
+
+
+def test_what_has_begun_cannot_be_changed(tmp_path):
+    streams.parquet(tmp_path / "taps.parquet", streams.events())
+    publish(tmp_path, stream=UNTIL)
+    with pytest.raises(StateError, match=r"is another one: .*epsilon.* differs"):
+        publish(tmp_path, stream=UNTIL, privacy={"epsilon": "2"})
+
+
+# -- live streams --------------------------------------------------------------------------------------------------
+
+
+class Driven:
+    """A live publisher of a growing file, one turn at a time, by a clock that the test sets."""
+
+    def __init__(self, folder, **tables):
+        source = {"kind": "csv", "path": "taps.csv", "growing": True}
+        tables = {"source": source, "stream": {"lateness": "10min", "pace": "0s"}, **tables}
+        self.made = Pipeline.of(streams.pipeline(**tables), folder=folder)
+        self.path = folder / "taps.csv"
+        if not self.path.exists():
+            self.path.write_text("ts,station,card\n")
+        self.clock = Clock("2026-01-01T00:00Z")
+        self.told = []
+        self.start()
+
+    def start(self, noise=NoNoise):
+        self.publisher = Publisher(self.made, clock=self.clock, noise=noise, listener=self.told.append)
+
+    def crash(self):
+        """Let go of everything without a word, as a killed process does."""
+        self.publisher._closing.pop_all()
+        self.publisher.store._file.close()
+        self.publisher.outlets = ()
+        gc.collect()
+
+    def restart(self, **more):
+        self.crash()
+        alone = self.made.path(self.made.store.path).with_name("taps.db-taps.lock")
+        alone.unlink(missing_ok=True)  # the system does it for a process that is gone
+        self.start(**more)
+
+    def turn(self, now=None):
+        """What the loop does once: read, release what is due."""
+        if now:
+            self.clock.set(now)
+        moment = self.clock.now()
+        self.publisher._read()
+        while self.publisher._prepare(moment):
+            self.publisher._commit()
+
+    def write(self, *events):
+        with self.path.open("a") as file:
+            file.writelines(f"2026-01-01T{time}Z,{key},{card}\n" for time, key, card in events)
+
+    def values(self, name="taps"):
+        with SQLiteReader(self.publisher.store.path) as reader:
+            return [release.value.tolist() for release in reader.releases(name)]
+
+
+@pytest.fixture
+def live(tmp_path):
+    return Driven(tmp_path)
+
+
+def test_a_unit_closes_by_the_clock_and_silence_publishes(live):
+    live.write(("00:10", "Airport", 1), ("00:20", "Airport", 1), ("00:30", "Central", 2))
+    live.turn("2026-01-01T01:09Z")
+    assert live.values() == []
+    live.write(("00:59", "Harbour", 3), ("01:01", "Airport", 1))
+    live.turn("2026-01-01T01:10Z")
+    assert live.values() == [[1, 1, 1, 0]]
+    live.write(("00:58", "Old Town", 4))  # too late
+    live.turn("2026-01-01T03:10Z")
+    assert live.values() == [[1, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
+
+
+def test_an_event_from_the_future_moves_nothing(live):
+    live.write(("00:10", "Airport", 1), ("23:00", "Airport", 2), ("00:20", "Central", 3))
+    live.turn("2026-01-01T00:30Z")
+    live.turn("2026-01-01T01:10Z")
+    assert live.values() == [[1, 1, 0, 0]]
+
+
+def test_a_clock_that_is_set_back_releases_nothing_twice(live):
+    live.write(("00:10", "Airport", 1))
+    live.turn("2026-01-01T02:10Z")
+    live.turn("2026-01-01T00:05Z")
+    live.restart()
+    live.write(("00:20", "Airport", 2), ("01:30", "Airport", 3), ("02:05", "Central", 3))
+    live.turn("2026-01-01T00:30Z")
+    assert live.values() == [[1, 0, 0, 0], [0, 0, 0, 0]]
+    live.turn("2026-01-01T03:10Z")
+    assert live.values()[2] == [0, 1, 0, 0]
+
+
+def test_what_was_read_of_open_units_survives_a_crash(live):
+    """The file is gone beyond what was read: only what was kept can know of it."""
+    live.write(("00:10", "Airport", 1), ("01:05", "Central", 1), ("01:06", "Central", 2))
+    live.turn("2026-01-01T01:10Z")
+    live.write(("01:20", "Harbour", 3))
+    live.restart()
+    assert live.publisher._position["offset"] > 0
+    live.turn("2026-01-01T02:10Z")
+    assert live.values() == [[1, 0, 0, 0], [0, 2, 1, 0]]
+
+
+def test_what_was_kept_is_not_read_again(live):
+    live.write(("00:10", "Airport", 1), ("00:20", "Central", 2))
+    live.turn("2026-01-01T00:30Z")
+    live.publisher._keep()
+    live.restart()
+    assert live.publisher.pending == 0
+    live.turn("2026-01-01T01:10Z")
+    assert live.values() == [[1, 1, 0, 0]]
+
+
+def test_a_late_event_counts_once_also_after_a_crash(tmp_path):
+    live = Driven(tmp_path, stream={"lateness": "0s", "late": "current", "pace": "0s"})
+    live.turn("2026-01-01T01:10Z")
+    live.write(("00:50", "Airport", 7))
+    live.turn("2026-01-01T01:20Z")
+    live.publisher._keep()
+    live.restart()
+    live.turn("2026-01-01T02:20Z")
+    live.restart()
+    live.turn("2026-01-01T03:20Z")
+    assert live.values() == [[0, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
+
+
+def test_whole_units_are_kept_where_events_would_be_more(live, monkeypatch):
+    monkeypatch.setattr(counting, "APART", 3)
+    for minute in range(10, 20):
+        live.write((f"00:{minute}", "Airport", 1), (f"00:{minute}", "Central", 2))
+        live.turn(f"2026-01-01T00:{minute}Z")
+        live.publisher._keep()
+    kept = live.publisher.store.last("taps").private
+    assert any(name.startswith("open ") for name in kept)
+    assert len(kept) < 8
+    live.restart()
+    live.write(("00:05", "Old Town", 1))
+    live.turn("2026-01-01T01:10Z")
+    assert live.values() == [[0, 1, 0, 1]]
+    assert set(live.publisher.store.last("taps").private) == {"units"}
+
+
+def test_what_does_not_fit_into_memory_waits_in_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(Counting.__init__, "__kwdefaults__", {**Counting.__init__.__kwdefaults__, "rows": 150})
+    columns = streams.events(order=False, people=10_000)
+    streams.csv(tmp_path / "taps.csv", columns)
+    publish(tmp_path, stream=UNTIL, source={"kind": "csv", "path": "taps.csv"})
+    assert (released(tmp_path / "taps.db") == streams.truth(*columns)).all()
+    assert all(path.name.startswith("taps.") for path in tmp_path.iterdir())
+
+
+def test_views_are_released_together_from_one_place(tmp_path):
+    columns = streams.events()
+    views = [
+        {"name": "hourly", "every": "1h", "mechanism": "uniform"},
+        {"name": "half", "every": "6h", "mechanism": "uniform", "contribution": 2},
+    ]
+    made = streams.pipeline(stream=UNTIL, privacy={"window": 6}, view=views)
+    del made["privacy"]["mechanism"]
+    streams.parquet(tmp_path / "taps.parquet", columns, row_group_size=50)
+    with Publisher(Pipeline.of(made, folder=tmp_path), noise=NoNoise) as publisher:
+        assert publisher.run()
+    path = tmp_path / "taps.db"
+    assert (released(path, "taps/hourly") == streams.truth(*columns)).all()
+    assert (released(path, "taps/half") == streams.truth(*columns, every=6 * streams.HOUR, units=2, contribution=2)).all()
+
+
+def test_a_second_publisher_is_refused_and_the_first_goes_on(live):
+    with pytest.raises(LeaseError, match="being published by another process"):
+        Publisher(live.made, clock=live.clock, noise=NoNoise)
+    live.write(("00:10", "Airport", 1))
+    live.turn("2026-01-01T01:10Z")
+    assert live.values() == [[1, 0, 0, 0]]
+
+
+def test_a_clock_that_leaps_ahead_closes_nothing(tmp_path, monkeypatch):
+    live = Driven(tmp_path)
+    wall = time.time_ns()
+    live.publisher._clock = SystemClock(lambda: wall)
+    live.publisher._now()
+    wall += 3_600 * 10**9
+    with pytest.raises(StateError, match="leapt ahead by 3600 seconds"):
+        live.publisher._now()
+
+
+def test_stopping_leaves_everything_whole(tmp_path):
+    live = Driven(tmp_path)
+    live.write(("00:10", "Airport", 1))
+    live.clock.set("2026-01-01T00:30Z")
+    thread = threading.Thread(target=live.publisher.run)
+    thread.start()
+    wait_for(lambda: live.publisher.pending == 1)
+    live.publisher.stop()
+    thread.join(20)
+    live.publisher.close()
+    live.start()
+    assert live.publisher.pending == 0
+    live.turn("2026-01-01T01:10Z")
+    assert live.values() == [[1, 0, 0, 0]]
+
+
+def wait_for(condition, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
