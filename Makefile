@@ -1,10 +1,10 @@
-# make setup | demo | test | lint | bench. Needs python3 (3.11 or later) and make; nothing else first.
+# make setup | demo | test | lint | bench | torture. Needs python3 (3.11 or later) and make; nothing else first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test lint bench torture clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -31,11 +31,17 @@ lint: $(READY)  ## ruff, mypy --strict, the layers
 test: lint  ## lint, doctests, tests
 	$(BIN)/pytest -n auto --dist worksteal
 
+torture: $(READY)  ## kill a running publisher 500 times, with every source; PENSTOCK_KILLS says how often
+	PENSTOCK_KILLS=$${PENSTOCK_KILLS:-500} $(BIN)/pytest -s -p no:cacheprovider tests/recovery
+
 bench: $(READY)  ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/steps.py
 	$(BIN)/python benchmarks/event_steps.py
 	$(BIN)/python benchmarks/audit.py
+	$(BIN)/python benchmarks/ingest.py
+	$(BIN)/python benchmarks/close.py
+	$(BIN)/python benchmarks/http_source.py
 
 clean:  ## remove what was made
 	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
