@@ -193,7 +193,7 @@ def test_columns_are_described_as_sources_take_them():
         ({"kind": "jsonl", "path": "out"}, {"path": "out"}),
         ({"kind": "kafka", "servers": ["k:1", "l:2"], "topic": "t"}, {"servers": ("k:1", "l:2"), "topic": "t"}),
         ({"kind": "webhook", "url_env": "U", "token_file": "f"}, {"url_env": "U", "token_file": "f"}),
-        ({"kind": "postgres", "url": "postgresql://u@h/d"}, {"url": "postgresql://u@h/d", "table": "releases"}),
+        ({"kind": "postgres", "url": "postgresql://u@h/d"}, {"url": "postgresql://u@h/d", "table": "published"}),
     ],
     ids=lambda value: value.get("kind"),
 )

@@ -718,7 +718,7 @@ def _web(section: Section) -> dict[str, Any]:
 def _table(section: Section) -> dict[str, Any]:
     found = _one_of(section, "url", "url_env", needed=True)
     _postgres(section, found)
-    return {**found, "table": section.text("table", "releases", example="releases"), **_password(section)}
+    return {**found, "table": section.text("table", "published", example="published"), **_password(section)}
 
 
 def _postgres(section: Section, found: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from penstock.core.calendar import duration, instant
 from penstock.core.errors import ConfigurationError, InputError, PenstockError, StateError
@@ -31,10 +31,11 @@ from penstock.engine.outlet import Outlet
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.sqlite import SQLiteStore
 from penstock.engine.store import LeaseError, Store
-from penstock.engine.track import Track
+from penstock.engine.track import Prepared, Track
 from penstock.private.noise import Noise
 from penstock.private.sources.base import Batch, Position, Receiver, Source
 from penstock.private.units import Clock, Replay, SystemClock
+from penstock.released.log import same
 from penstock.released.sinks.base import SinkError
 
 PENDING = 3_000_000
@@ -452,7 +453,7 @@ class Publisher:
             for place, track in enumerate(self.tracks):
                 track.write(self.store, positions, {} if place else self._parts, commit=commit)
 
-    def _until_done(self, write: Callable[[], None], ready: Mapping[str, Any]) -> None:
+    def _until_done(self, write: Callable[[], None], ready: Mapping[str, Prepared]) -> None:
         began, pause, trouble = time.monotonic(), 0.5, ""
         while True:
             try:
@@ -473,11 +474,23 @@ class Publisher:
                     self._tell("store", text="the store is back.")
                 return
 
-    def _was_done(self, ready: Mapping[str, Any]) -> bool:
-        """Whether the units that are drawn are in the store, as one that lost its connection cannot tell."""
-        with suppress(StateError):
-            return bool(ready) and all(self.store.head(name).unit == each.unit for name, each in ready.items())
-        return False
+    def _was_done(self, ready: Mapping[str, Prepared]) -> bool:
+        """Whether the units that are drawn are in the store, as who has lost a connection cannot tell."""
+        try:
+            return bool(ready) and all(self._has(name, each) for name, each in ready.items())
+        except LeaseError:
+            raise
+        except StateError:
+            return False
+
+    def _has(self, name: str, drawn: Prepared) -> bool:
+        """Whether the store has this unit, as it was drawn here. As another drew it: that one is the publisher."""
+        if self.store.head(name).unit != drawn.unit:
+            return False
+        (there,) = self.store.releases(name, drawn.unit, drawn.unit)
+        if not same(there, drawn.release):
+            raise LeaseError(f"unit {drawn.unit} of {name!r} is released already, by another publisher. Nothing was written.")
+        return True
 
     def _stay(self) -> None:
         """Hold the lease while nothing is committed."""

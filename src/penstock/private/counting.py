@@ -194,7 +194,7 @@ class Counting:
         self._rows = rows
         self._folder = folder
         self._open: dict[int, _Unit] = {}
-        self._spare: Bounding | None = None
+        self._spare: Bounding | None = Bounding(keys=keys, contribution=contribution)  # compiled before the first event comes
         self._fresh: list[Events] = []  # taken since the last `changes` that was kept
         self._kept: dict[str, _Part] = {}
         self._asked: dict[str, _Part] | None = None

@@ -1,0 +1,398 @@
+"""The store of a team: tables of a PostgreSQL database, written by its publishers and read by whom they let.
+
+The tables stand in the first schema of the connection's `search_path` that is there; give the store one of its own, such as
+`postgresql://publisher@db/city?options=-csearch_path%3Dpenstock`. A role that reads needs no more than::
+
+    GRANT USAGE ON SCHEMA penstock TO reader;
+    GRANT SELECT ON penstock_store, streams, releases, lines, marks TO reader;
+
+and never gets `secrets` (mechanism state, source positions, data of open units) or `leases`. Without a key, what is secret is
+as readable as that table, its backups and the server's log, where statements are logged with their values: give a key.
+
+Leases go by the database's clock: publishers on several machines have several clocks, and share this one. A connection that
+is lost is made again by the next call. If it was lost during a commit, that is an `UncertainError`; the next call waits until
+the database has ended that commit one way or the other, so that `head` and `last` tell how it went. A server that loses what
+it had confirmed, such as a standby that was behind and took over, is refused. A pooler must leave whole sessions together.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
+from penstock.engine.sealing import Key
+from penstock.engine.tables import Kind, TableReader, TableStore, UncertainError, first_tables
+
+if TYPE_CHECKING:
+    import psycopg
+
+_DEFAULTS = {
+    "application_name": "penstock",
+    "connect_timeout": "10",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "60000",
+}
+"""How a connection is made and when it counts as lost, unless the address says otherwise."""
+
+_IDLE = 300
+"""Seconds after which the server ends a transaction of a publisher that does nothing: it holds up all others."""
+
+_TABLES = first_tables(whole="BIGINT", content="BYTEA")
+
+
+def _first_tables(server: psycopg.Connection[Any]) -> None:
+    for statement in _TABLES.values():
+        server.execute(statement.encode())
+    for column in ("releases ALTER COLUMN body", "secrets ALTER COLUMN content"):
+        server.execute(f"ALTER TABLE {column} SET STORAGE EXTERNAL".encode())  # noise and what is sealed do not get smaller
+
+
+MIGRATIONS: list[Callable[[psycopg.Connection[Any]], None]] = [_first_tables]
+"""Each brings the tables from the version that is its place in this list to the next."""
+
+
+class PostgresReader(TableReader):
+    """A store for reading: never written to, and without what is secret.
+
+    `password`: unless it stands in the address or in libpq's own files. `wait`: seconds until a lock that somebody else holds
+    is an error. `timeout`: seconds until a statement is given up.
+    """
+
+    _server: psycopg.Connection[Any]
+    _session = "; SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"
+
+    def __init__(self, url: str, *, password: str | None = None, wait: float = 5, timeout: float = 60) -> None:
+        self._prepare(url, password, wait, timeout)
+        super().__init__()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    def _prepare(self, url: str, password: str | None, wait: float, timeout: float) -> None:
+        self._psycopg = _psycopg()
+        self._parameters = self._parsed(url, password)
+        self.name = f"database {self._parameters.get('dbname', '')!r}" if "dbname" in self._parameters else "the database"
+        for what, seconds in (("wait", wait), ("timeout", timeout)):
+            if not 0 < seconds <= 86_400:
+                raise ConfigurationError(f"{what} must be above 0 and at most 86400 seconds, not {seconds}.")
+        self._limits = f"SET lock_timeout = {max(1, int(wait * 1000))}; SET statement_timeout = {max(1, int(timeout * 1000))}"
+        self._inside = False
+        self._closed = False
+
+    def _parsed(self, url: str, password: str | None) -> dict[str, Any]:
+        """The address in parts. A password with a sign that is not encoded slips into others, so none of them is shown."""
+        try:
+            found: dict[str, Any] = self._psycopg.conninfo.conninfo_to_dict(url)
+        except self._psycopg.Error:
+            found = {"host": "@"}
+        if any("@" in str(found.get(part, "")) for part in ("host", "port", "dbname")):
+            raise ConfigurationError(
+                "url is no address of a PostgreSQL database, such as postgresql://publisher@localhost/penstock. Signs such as "
+                "@ and / in a password must be percent-encoded: better give the password apart."
+            )
+        given = {} if password is None else {"password": password}
+        return _DEFAULTS | found | given | {"client_encoding": "utf8"}
+
+    # -- the connection ------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        try:
+            server = self._psycopg.connect(**self._parameters, autocommit=True)
+        except self._psycopg.Error as error:
+            told = (str(error).splitlines() or [""])[0].rstrip(".")
+            hidden = self._parameters.get("password")
+            told = told.replace(hidden, "…") if hidden else told
+            raise StateError(f"{self.name} cannot be reached: {told}.") from None
+        self._server = server
+        try:
+            server.execute(f"{self._limits}{self._session}")
+            ((schema,),) = server.execute("SELECT current_schema()")
+            if schema is None:
+                raise ConfigurationError(
+                    f"{self.name} has no schema of the search_path: CREATE SCHEMA first, or grant USAGE on it."
+                )
+            self._connected()
+        except self._psycopg.Error as error:
+            server.close()
+            raise self._problem(error, "opened") from None
+        except BaseException:
+            server.close()
+            raise
+
+    def _connected(self) -> None:
+        """What there is to do on a new connection."""
+
+    def _disconnect(self) -> None:
+        self._closed = True
+        self._server.close()
+
+    def _live(self) -> psycopg.Connection[Any]:
+        """The connection, made again if it was lost; never inside a transaction, which was lost with it."""
+        if self._closed:
+            raise StateError(f"{self.name} was closed here.")
+        if self._server.closed:
+            if self._inside:
+                raise StateError(f"{self.name}: the connection was lost. Nothing was written.")
+            self._streams.clear()
+            self._connect()
+            try:
+                self._still_the_same()
+            except BaseException:
+                self._server.close()
+                raise
+        return self._server
+
+    def _still_the_same(self) -> None:
+        """Refuse a server that is not the one as it was left."""
+        TableReader._look_over(self)
+
+    def _lost(self, error: psycopg.Error) -> bool:
+        """Whether the connection went with this error; if so it is closed."""
+        if not self._server.closed and error.diag.severity_nonlocalized in ("FATAL", "PANIC"):
+            self._server.close()
+        return self._server.closed
+
+    def _rows(self, statement: str, values: Sequence[object], what: str) -> list[Any]:
+        with self._lock:
+            once_more = not self._inside
+            while True:
+                server = self._live()
+                try:
+                    cursor = server.execute(statement.replace("?", "%s").encode(), values, binary=True)
+                    return cursor.fetchall() if cursor.description else []
+                except self._psycopg.Error as error:
+                    if not (self._lost(error) and once_more):
+                        raise self._problem(error, what) from None
+                    once_more = False
+
+    def _select(self, what: str, *values: object) -> list[Any]:
+        return self._rows(f"SELECT {what}", values, "read")
+
+    def _tables(self) -> set[str]:
+        names = {name for (name,) in self._select("tablename::text FROM pg_tables WHERE schemaname = current_schema()")}
+        return names & {"penstock_store", *_TABLES}
+
+    def _migrations(self) -> Sequence[Callable[[Any], None]]:
+        return MIGRATIONS
+
+    def _problem(self, error: psycopg.Error, what: str) -> StateError:
+        """What happened, and what to do about it; nothing that could quote a value."""
+        state = error.sqlstate or ""
+        if self._server.closed:
+            told = "the connection was lost"
+        elif state[:2] in _TELLING:
+            told = (error.diag.message_primary or type(error).__name__).rstrip(".")
+        else:
+            told = f"{type(error).__name__} {state}".rstrip()
+        advice = next((advice for start, advice in _ADVICE.items() if state.startswith(start)), "")
+        return StateError(f"{self.name} cannot be {what}: {told}.{advice}")
+
+
+class PostgresStore(TableStore, PostgresReader):
+    """A store for publishing: everything of a unit commits in one durable transaction, or nothing does.
+
+    `head`: a small file, kept where a restored backup does not reach. `key`: what is secret is sealed with it. `clock`: instead
+    of the database's own. The rest as for reading. What lay there in clear before a key was given is sealed and the table
+    written anew; the server's log of changes and its backups may hold it longer.
+
+    A transaction begins with the lease's row, locked until it ends: of two publishers, one waits and then finds itself
+    overtaken. That of another stream goes on.
+    """
+
+    _session = f"; SET idle_in_transaction_session_timeout = {_IDLE * 1000}"
+    _locking = " FOR UPDATE"
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        password: str | None = None,
+        head: str | os.PathLike[str] | None = None,
+        key: Key | None = None,
+        wait: float = 5,
+        timeout: float = 60,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self._prepare(url, password, wait, timeout)
+        self._clock = clock
+        self._backend: tuple[int, object] | None = None
+        self._left: tuple[int, object] | None = None
+        TableStore.__init__(self, head=head, key=key)
+
+    def _now(self) -> float:
+        if self._clock is not None:
+            return self._clock()
+        ((now,),) = self._select("extract(epoch FROM clock_timestamp())::float8")
+        return float(now)
+
+    def _tidy(self) -> None:
+        """Write the table of secrets anew: what was replaced would lie in it until its place is needed."""
+        self._rows("VACUUM (FULL) secrets", (), "written")
+
+    # -- the connection ------------------------------------------------------------------------------------------
+
+    def _connected(self) -> None:
+        ((fsync, durable, encoding, pid),) = self._server.execute(
+            "SELECT current_setting('fsync'), current_setting('synchronous_commit'), current_setting('server_encoding'), "
+            "pg_backend_pid()"
+        )
+        if fsync != "on":
+            raise StateError(f"{self.name} would lose units in a power cut, and draw them again: set fsync = on.")
+        if encoding != "UTF8":
+            raise StateError(f"{self.name} is kept in {encoding}: create one WITH ENCODING 'UTF8'.")
+        self._durable = "" if durable == "remote_apply" else "; SET LOCAL synchronous_commit = on"  # that one is stricter
+        self._left = self._left or self._backend
+        started = self._server.execute("SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()").fetchall()
+        mine = started and pid == self._server.info.backend_pid  # behind a pooler it may serve somebody else next
+        self._backend = (pid, started[0][0]) if mine else None
+
+    def _look_over(self) -> None:
+        self._bring_up_to_date()
+
+    def _still_the_same(self) -> None:
+        """End what the lost connection left open, wait for it, and refuse a server that lost what it had confirmed."""
+        super()._still_the_same()
+        try:
+            if self._left is not None:
+                self._server.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND backend_start = %s "
+                    "AND usename = current_user",
+                    self._left,
+                )
+            self._server.execute("BEGIN; LOCK TABLE leases IN EXCLUSIVE MODE; ROLLBACK")
+        except self._psycopg.Error as error:
+            raise self._problem(error, "read") from None
+        self._left = None
+        for stream, head in self._heads.items():
+            self._in_the_past(self.stream(stream), head, "what was committed here")
+
+    # -- transactions --------------------------------------------------------------------------------------------
+
+    def _execute(self, statement: str, *values: object) -> None:
+        self._rows(statement, values, "written")
+
+    def _execute_many(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+        try:
+            self._live().cursor().executemany(statement.replace("?", "%s").encode(), rows)
+        except self._psycopg.Error as error:
+            self._lost(error)
+            raise self._problem(error, "written") from None
+
+    def _migrate(self, migrate: Callable[[Any], None]) -> None:
+        try:
+            migrate(self._live())
+        except self._psycopg.Error as error:
+            self._lost(error)
+            raise self._problem(error, "written") from None
+
+    @contextmanager
+    def _whole(self, kind: Kind) -> Iterator[None]:
+        self._start(kind)
+        self._inside = True
+        try:
+            try:
+                yield
+            except BaseException:
+                self._undo()
+                raise
+            self._finish(kind)
+        finally:
+            self._inside = False
+
+    def _start(self, kind: Kind) -> None:
+        once_more = True
+        while True:
+            server = self._live()
+            if kind == "read":
+                statement = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+            else:
+                statement = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE{self._durable}{_FIRST.get(kind, '')}"
+            try:
+                server.execute(statement.encode())
+                return
+            except self._psycopg.Error as error:
+                lost = self._lost(error)
+                self._undo()
+                if not (lost and once_more):
+                    raise self._problem(error, "written") from None
+                once_more = False
+            except BaseException:
+                self._undo()
+                raise
+
+    def _undo(self) -> None:
+        """End the transaction without a trace; a connection that cannot even do that is given up."""
+        if self._server.closed:
+            return
+        try:
+            self._server.execute("ROLLBACK")
+        except BaseException as error:
+            self._server.close()
+            if not isinstance(error, self._psycopg.Error):
+                raise
+
+    def _finish(self, kind: Kind) -> None:
+        """Commit. An error that the server tells means that nothing was written; a silence means that nobody knows."""
+        server = self._live()
+        if server.info.transaction_status != self._psycopg.pq.TransactionStatus.INTRANS:
+            self._undo()
+            raise StateError(f"{self.name}: something in this transaction failed. Nothing of it was written.")
+        try:
+            # A commit that waits for a standby must not be given up: it would stand here and perhaps not there.
+            cursor = server.execute("SET LOCAL statement_timeout = 0; COMMIT")
+            while cursor.nextset():
+                pass
+            done = cursor.statusmessage == "COMMIT"
+        except self._psycopg.Error as error:
+            if not self._lost(error):
+                self._undo()
+                raise self._problem(error, "written") from None
+            if kind == "read":
+                raise self._problem(error, "read") from None
+            raise UncertainError(
+                f"{self.name}: the connection was lost during a commit, so all of it is written or nothing. Ask the store "
+                "which before going on: a unit that it has must not be drawn again."
+            ) from None
+        except BaseException:
+            server.close()
+            raise
+        if not done:
+            raise StateError(f"{self.name} has not taken the transaction. Nothing was written.")
+
+
+# -- small things --------------------------------------------------------------------------------------------------
+
+_FIRST = {
+    "alone": "; LOCK TABLE leases IN EXCLUSIVE MODE",
+    "migrate": "; SELECT pg_advisory_xact_lock(hashtext('penstock'), hashtext(current_schema()))",
+}
+"""What a transaction waits for before anything else."""
+
+_TELLING = ("08", "25", "28", "3D", "42", "53", "54", "55", "57", "58")
+"""The classes of errors whose message names things of the database and never a value."""
+
+_ADVICE = {
+    "55P03": " Another program holds it: stop that one, or try again. Nothing was written.",
+    "40P01": " Another program was in the way: try again. Nothing was written.",
+    "57014": " It took too long: see what holds the server up, or give it a longer timeout. Nothing was written.",
+    "53": " Nothing was written: make room on the server and commit again.",
+    "54": " Nothing was written: it is more than PostgreSQL takes at once.",
+    "25006": " Nothing was written: this server, or this connection, only reads.",
+    "42501": " Grant it to this role.",
+    "58": " Nothing was written: see whether the server's disk is full or failing, and commit again.",
+    "XX001": " It is damaged: restore the newest backup. A head file tells if that one is too old.",
+    "XX002": " An index is damaged: REINDEX it.",
+}
+
+
+def _psycopg() -> Any:
+    try:
+        import psycopg
+    except ImportError:
+        raise MissingExtraError("psycopg", "postgres", "a store in PostgreSQL") from None
+    return psycopg
