@@ -163,12 +163,14 @@ def test_a_domain_can_be_declared_in_five_ways(domain, keys, tmp_path):
         ({"kind": "stdin", "format": "csv"}, {"format": "csv", "delimiter": ",", "names": None, "quoted_newlines": False}),
         ({"kind": "http", "token_env": "T"}, {"listen": "127.0.0.1:8080", "token_env": "T"}),
         (
-            {"kind": "kafka", "servers": "k:9092", "topic": "t", "format": "avro", "schema_file": "s"},
-            {"servers": ("k:9092",), "topic": "t", "group": "penstock", "format": "avro", "schema_file": "s"},
+            {"kind": "kafka", "servers": "k:9092", "topic": "t", "format": "avro", "schema_file": "s", "accept_loss": True},
+            {"servers": ("k:9092",), "topic": "t", "group": "penstock", "format": "avro", "schema_file": "s", "framed": None}
+            | {"accept_loss": True, "mechanism": "PLAIN", "tls": None, "authority": None},
         ),
         (
-            {"kind": "mqtt", "server": "m:1883", "topic": "t/+", "username_env": "U", "password_env": "P"},
-            {"server": "m:1883", "topic": "t/+", "client": "penstock", "username_env": "U", "password_env": "P"},
+            {"kind": "mqtt", "server": "m:1883", "topic": "t/+", "username_env": "U", "password_env": "P", "tls": False},
+            {"server": "m:1883", "topic": "t/+", "client": "penstock", "username_env": "U", "password_env": "P"}
+            | {"tls": False, "authority": None},
         ),
     ],
     ids=lambda value: value.get("kind"),
@@ -191,7 +193,10 @@ def test_columns_are_described_as_sources_take_them():
     [
         ({"kind": "parquet", "path": "out"}, {"path": "out"}),
         ({"kind": "jsonl", "path": "out"}, {"path": "out"}),
-        ({"kind": "kafka", "servers": ["k:1", "l:2"], "topic": "t"}, {"servers": ("k:1", "l:2"), "topic": "t"}),
+        (
+            {"kind": "kafka", "servers": ["k:1", "l:2"], "topic": "t", "mechanism": "SCRAM-SHA-512", "authority": "broker.pem"},
+            {"servers": ("k:1", "l:2"), "topic": "t", "mechanism": "SCRAM-SHA-512", "tls": None, "authority": "broker.pem"},
+        ),
         ({"kind": "webhook", "url_env": "U", "token_file": "f"}, {"url_env": "U", "token_file": "f"}),
         ({"kind": "postgres", "url": "postgresql://u@h/d"}, {"url": "postgresql://u@h/d", "table": "published"}),
     ],

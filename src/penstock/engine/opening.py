@@ -79,16 +79,22 @@ def source(pipeline: Pipeline) -> Source:
         return Http(intake=intake, host=host, port=port, token=token)
     username, password = secret(options, "username", pipeline), secret(options, "password", pipeline)
     if declared.kind == "kafka":
-        from penstock.private.sources.kafka import Avro, Json, Kafka
+        from penstock.private.sources.avro import Avro
+        from penstock.private.sources.kafka import Kafka
+        from penstock.private.sources.values import Json
 
+        avro = options["format"] == "avro"
         return Kafka(
             intake=intake,
             servers=options["servers"],
             topic=options["topic"],
             group=options["group"],
-            format=Json() if options["format"] == "json" else Avro(_read(pipeline, options["schema_file"])),
+            format=Avro(_read(pipeline, options["schema_file"]), framed=options["framed"]) if avro else Json(),
             username=username,
             password=password,
+            mechanism=options["mechanism"],
+            accept_loss=options["accept_loss"],
+            **_connection(options, pipeline),
         )
     from penstock.private.sources.mqtt import Mqtt
 
@@ -99,7 +105,14 @@ def source(pipeline: Pipeline) -> Source:
         client=options["client"],
         username=username,
         password=password,
+        **_connection(options, pipeline),
     )
+
+
+def _connection(options: Mapping[str, Any], pipeline: Pipeline) -> dict[str, Any]:
+    """Whether a broker is spoken to by TLS, and whom to trust then."""
+    authority = options.get("authority")
+    return {"tls": options.get("tls"), "authority": None if authority is None else str(pipeline.path(authority))}
 
 
 def _format(kind: str, options: Mapping[str, Any]) -> Format:
@@ -170,7 +183,14 @@ def sink(declared: config.Sink, pipeline: Pipeline) -> sinks.Sink:
         from penstock.released.sinks.kafka import Kafka
 
         username, password = secret(options, "username", pipeline), secret(options, "password", pipeline)
-        return Kafka(options["servers"], options["topic"], username=username, password=password)
+        return Kafka(
+            options["servers"],
+            options["topic"],
+            username=username,
+            password=password,
+            mechanism=options["mechanism"],
+            **_connection(options, pipeline),
+        )
     from penstock.released.sinks.postgres import Postgres
 
     return Postgres(_url(options, pipeline), password=secret(options, "password", pipeline), table=options["table"])

@@ -66,6 +66,7 @@ Options: TypeAlias = Mapping[str, Any]
 Late: TypeAlias = Literal["drop", "current"]
 
 TYPES = ("text", "integer")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 CLOCKS = ("iso", "seconds", "milliseconds", "microseconds")
 DURATION = re.compile(r"([0-9]{1,9}) ?(s|min|h|d|w|mo)")
 _ADDRESS = re.compile(r"(?:[^\s:/@]+|\[[0-9a-fA-F:]+\]):([0-9]{1,5})")
@@ -625,9 +626,16 @@ def _http(section: Section) -> dict[str, Any]:
 
 def _kafka(section: Section) -> dict[str, Any]:
     form = section.text("format", "json", among=("json", "avro"))
-    options = {**_broker(section), "group": section.text("group", "penstock", example="penstock"), "format": form}
+    options = {
+        **_broker(section),
+        "group": section.text("group", "penstock", example="penstock"),
+        "format": form,
+        "accept_loss": section.flag("accept_loss", False),
+    }
     if form == "avro":
         options["schema_file"] = section.text("schema_file", example="tap.avsc")
+        options["framed"] = section.flag("framed", False) if "framed" in section else None
+        section.take("framed")
     return options
 
 
@@ -637,6 +645,7 @@ def _mqtt(section: Section) -> dict[str, Any]:
         "topic": section.text("topic", example="sensors/+/taps"),
         "client": section.text("client", "penstock", example="penstock"),
         **_login(section),
+        **_encryption(section),
     }
 
 
@@ -647,7 +656,20 @@ def _broker(section: Section) -> dict[str, Any]:
     for server in servers:
         if not _addressed(server):
             section.wrong("servers", f'must be addresses such as "localhost:9092", not {shown(server)}.')
-    return {"servers": servers, "topic": section.text("topic", example="taps"), **_login(section)}
+    return {
+        "servers": servers,
+        "topic": section.text("topic", example="taps"),
+        **_login(section),
+        "mechanism": section.text("mechanism", "PLAIN", among=MECHANISMS),
+        **_encryption(section),
+    }
+
+
+def _encryption(section: Section) -> dict[str, Any]:
+    """TLS or not (if nothing is said: with a login), and a file of certificates to trust instead of the system's."""
+    tls = section.flag("tls", False) if "tls" in section else None
+    section.take("tls")
+    return {"tls": tls, "authority": section.maybe("authority", example="broker.pem")}
 
 
 def _login(section: Section) -> dict[str, Any]:

@@ -20,8 +20,6 @@ class Ahead:
     It cannot go on after a restart: what was read and not kept is gone, and nobody waits for an answer.
     """
 
-    answers = False
-
     def __init__(self, source: Source) -> None:
         self._source = source
         self._batches: queue.Queue[Batch | PenstockError | None] = queue.Queue(WAITING)
@@ -34,6 +32,10 @@ class Ahead:
     @property
     def resumable(self) -> bool:
         return True
+
+    @property
+    def answers(self) -> bool:
+        return False
 
     @property
     def rejections(self) -> Rejections:

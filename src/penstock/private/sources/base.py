@@ -151,6 +151,10 @@ class Source(Protocol):
 class Receiver(Source, Protocol):
     """A source that listens: somebody sends, and may wait to hear that what was sent will not be lost."""
 
+    @property
+    def answers(self) -> bool:
+        """Whether somebody waits to hear that: then what came is kept at once, and not only when a unit closes."""
+
     def open(self, parts: Mapping[str, bytes]) -> None:
         """Begin to listen. `parts` is what was kept with the batches so far."""
 

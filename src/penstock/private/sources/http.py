@@ -112,6 +112,10 @@ class Http:
         return True
 
     @property
+    def answers(self) -> bool:
+        return True
+
+    @property
     def address(self) -> tuple[str, int]:
         """Where it listens: the host and the port, as they were bound."""
         return self._server.address

@@ -1,0 +1,100 @@
+"""Events of Kafka, read, checked and bounded, against a bare consumer that looks at nothing.
+
+    .ci/services start && eval "$(.ci/services env)" && python benchmarks/kafka.py [--json]
+
+A topic of two partitions with JSON values of about 100 bytes, on a broker of this machine. Both ways use one client with the
+same settings, and the bare one asks for as many messages at once as serves it best; they take turns, the best of `ROUNDS`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import time
+from collections.abc import Iterator
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from penstock.private.bounding import Bounding
+from penstock.private.sources.base import Columns, Intake
+from penstock.private.sources.kafka import Kafka
+
+from report import Figure, main
+
+EVENTS = 1_000_000
+PARTITIONS = 2
+KEYS = tuple(f"station{number:03d}" for number in range(500))
+ROUNDS = 3
+SIZES = (1_000, 10_000)
+
+INTAKE = Intake(columns=Columns("time", "key", person="person", person_type="integer"), domain=KEYS)
+
+
+def fill(server: str, topic: str) -> None:
+    """A topic of its own, with events in it."""
+    admin = AdminClient({"bootstrap.servers": server, "log_level": 0})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
+    producer = Producer({"bootstrap.servers": server, "linger.ms": 50, "queue.buffering.max.messages": EVENTS})
+    for number in range(EVENTS):
+        value = (
+            f'{{"time":"2026-09-01T10:{number // 60 % 60:02d}:{number % 60:02d}.{number % 1_000_000:06d}Z",'
+            f'"key":"{KEYS[number % len(KEYS)]}","person":{number * 7919},"gate":"in, by card"}}'
+        )
+        producer.produce(topic, value, partition=number % PARTITIONS)
+        if number % 10_000 == 0:
+            producer.poll(0)
+    producer.flush()
+
+
+def bare(source: Kafka, size: int) -> float:
+    """Events a second of a consumer with the same settings that does nothing with them."""
+    start = time.perf_counter()
+    consumer = Consumer(source._reading() | {"enable.partition.eof": False})
+    consumer.assign([TopicPartition(source.topic, number, 0) for number in range(PARTITIONS)])
+    count = 0
+    while count < EVENTS:
+        count += len(consumer.consume(size, 0.05))
+    speed = count / (time.perf_counter() - start)
+    consumer.close()
+    return speed
+
+
+def ours(source: Kafka) -> float:
+    """Events a second of the source, with its intake, into the bounding of a unit."""
+    bounding = Bounding(keys=len(KEYS), contribution=1)
+    start = time.perf_counter()
+    count = 0
+    source.open({})
+    for batch in source.batches():
+        bounding.add(batch.person, batch.key, batch.time)
+        count += len(batch)
+    speed = count / (time.perf_counter() - start)
+    source.close()
+    if count != EVENTS or bounding.counts().sum() != EVENTS:
+        sys.exit("not every event was read.")
+    return speed
+
+
+def measure() -> Iterator[Figure]:
+    server = os.environ.get("PENSTOCK_TEST_KAFKA")
+    if server is None:
+        sys.exit('needs Kafka: .ci/services start && eval "$(.ci/services env)" (PENSTOCK_TEST_KAFKA)')
+    topic = f"benchmark-{secrets.token_hex(8)}"
+    fill(server, topic)
+    source = Kafka(intake=INTAKE, servers=server, topic=topic)
+    yardstick = read = 0.0
+    for _ in range(ROUNDS):
+        yardstick = max(yardstick, *(bare(source, size) for size in SIZES))
+        read = max(read, ours(source))
+    yield Figure("a bare consumer", yardstick, "events/s")
+    yield Figure("read, checked and bounded", read, "events/s")
+    yield Figure("of what the bare consumer reads", read / yardstick, "", limit=0.5, at_least=True)
+    admin = AdminClient({"bootstrap.servers": server, "log_level": 0})
+    admin.delete_topics([topic])[topic].result()
+
+
+if __name__ == "__main__":
+    main(str(__doc__).partition("\n")[0], measure)

@@ -1,0 +1,359 @@
+"""Events of a Kafka topic. How far it was read is kept in our store, with what was read, and not in Kafka."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
+from penstock.core.exact import whole
+from penstock.private.sources.base import Arrow, Batch, Intake, Position, Rejections, arrow
+from penstock.private.sources.values import Json, Values
+
+ROWS = 100_000
+BYTES = 64 * 2**20
+AT_ONCE = 500
+"""Messages that the client hands over at once: more of them do not fit into the cache of a processor."""
+
+PIECE = 20_000
+"""Values that are made into columns together."""
+
+PATIENCE = 2.0
+PAUSE = 0.2
+GATHER = 0.05
+NAMELESS = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The id of a topic on brokers that have none."""
+
+TOPIC = "topic"
+
+Mechanism: TypeAlias = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+def client(module: str = "confluent_kafka") -> Any:
+    """A module of the client, or a `MissingExtraError` that says how to install it."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise MissingExtraError("confluent-kafka", "kafka", "reading from Kafka") from None
+
+
+@dataclass(frozen=True)
+class Topic:
+    """What the broker says of the topic: its id, its partitions, and the first and the next offset of those that answer."""
+
+    name: str
+    partitions: frozenset[int]
+    bounds: Mapping[int, tuple[int, int]]
+
+
+@dataclass(kw_only=True, eq=False)
+class Kafka:
+    """Reads every partition of a topic, in the order of each, exactly once.
+
+    The position has the next offset of every partition, and the topic's id. Partitions are assigned, not shared out among
+    consumers: the `group` is only the name by which the broker knows this reader (in its access rules, for one), nothing
+    is committed to it, and a second reader of the same group disturbs nobody. A partition that was never seen is read
+    from its earliest event on; those that are added later are found. Events of transactions are seen when they are committed.
+
+    While no broker answers, nothing comes; the client keeps trying, and `problem` says what the matter is. What cannot be
+    gone on from is a `StateError`, as events would be missing or counted again: the broker deleted events before they were
+    read, has fewer than were read already, or has another topic of this name. With `accept_loss` reading goes on at the
+    first event that is there.
+
+    With a `username` the connection is by TLS unless `tls` says otherwise; `authority` is a file with certificates to trust
+    instead of the system's.
+    """
+
+    intake: Intake
+    servers: str | Sequence[str]
+    topic: str
+    group: str = "penstock"
+    format: Values = field(default_factory=Json)
+    username: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+    mechanism: Mechanism = "PLAIN"
+    tls: bool | None = None
+    authority: str | Path | None = None
+    accept_loss: bool = False
+    rows: int = ROWS
+    patience: float = PATIENCE
+    rejections: Rejections = field(default_factory=Rejections, init=False)
+    _problem: str | None = field(default=None, init=False, repr=False)
+    _consumer: Any = field(default=None, init=False, repr=False)
+    _admin: Any = field(default=None, init=False, repr=False)
+    _worker: Any = field(default=None, init=False, repr=False)
+    _at: dict[int, int] = field(default_factory=dict, init=False, repr=False)
+    _name: str = field(default="", init=False, repr=False)
+    _given: Position | None = field(default=None, init=False, repr=False)
+    _assigned: bool = field(default=False, init=False, repr=False)
+    _held: list[Any] = field(default_factory=list, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        whole(self.rows, name="rows", least=1)
+        if not self.topic or not self.group or not self.servers:
+            raise ConfigurationError("kafka: servers, topic and group must not be empty.")
+        if (self.username is None) != (self.password is None):
+            raise ConfigurationError("kafka: username and password belong together: give both or neither.")
+        if self.mechanism not in MECHANISMS:
+            raise ConfigurationError(f"kafka: mechanism must be one of {', '.join(MECHANISMS)}, not {self.mechanism!r}.")
+        self.format.check(self.intake.columns)
+        client()
+
+    @property
+    def resumable(self) -> bool:
+        return True
+
+    @property
+    def answers(self) -> bool:
+        return False
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can be read just now, as the client's name of the error; None if all is well."""
+        return self._problem
+
+    def open(self, parts: Mapping[str, bytes]) -> None:
+        """Begin to connect. Nothing is kept in parts."""
+        if self._consumer is None:
+            kafka, admin = client(), client("confluent_kafka.admin")
+            try:
+                self._consumer = kafka.Consumer(self._reading())
+                self._admin = admin.AdminClient(self._connection())
+            except kafka.KafkaException as error:
+                raise ConfigurationError(f"kafka: the client refuses this configuration ({error.args[0].name()}).") from None
+            self._worker = ThreadPoolExecutor(1, thread_name_prefix="kafka")
+
+    def batches(self, after: Position | None = None) -> Iterator[Batch]:
+        """All events after the position that are there now; nothing while no broker answers."""
+        self.open({})
+        start = None if after is None else _offsets(after)
+        topic = self._found()
+        if topic is None:
+            return
+        self._stand(after, start, topic)
+        ends = {partition: end for partition, (_, end) in topic.bounds.items()}
+        while True:
+            count, table = self._next(ends)
+            position = self._position()
+            if position != self._given:
+                batch = self.intake.batch(table, position=position, rejections=self.rejections)
+                self._given = position
+                yield batch
+            if not count or not self._assigned or not self._behind(ends):
+                return
+
+    def wait(self, seconds: float) -> None:
+        """Return as soon as an event has come, or after so many seconds."""
+        self.open({})
+        deadline = time.monotonic() + seconds
+        while not self._held and (left := deadline - time.monotonic()) > 0:
+            self._held = self._consumed(1, min(left, PAUSE))
+
+    def kept(self, batch: Batch) -> None:
+        """Nothing to do: nobody waits to hear of it."""
+
+    def close(self) -> None:
+        """Leave the broker. What was not kept is read again by whoever goes on from the last position."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._worker.shutdown()
+        self._consumer = self._admin = self._worker = None
+        self._forget()
+
+    # -- where it stands -------------------------------------------------------------------------------------------
+
+    def _found(self) -> Topic | None:
+        """What the broker says of the topic; None if it says nothing just now."""
+        kafka, admin = client(), client("confluent_kafka.admin")
+        names = kafka.TopicCollection([self.topic])
+        try:
+            found = self._admin.describe_topics(names, request_timeout=self.patience)[self.topic].result()
+            places = [kafka.TopicPartition(self.topic, each.id) for each in found.partitions]
+            first, following = (
+                self._admin.list_offsets(
+                    dict.fromkeys(places, spec),
+                    isolation_level=kafka.IsolationLevel.READ_COMMITTED,
+                    request_timeout=self.patience,
+                )
+                for spec in (admin.OffsetSpec.earliest(), admin.OffsetSpec.latest())
+            )
+        except kafka.KafkaException as error:
+            self._problem = error.args[0].name()
+            return None
+        self._problem = None
+        bounds = {}
+        for place in places:
+            try:
+                bounds[place.partition] = first[place].result().offset, following[place].result().offset
+            except kafka.KafkaException as error:
+                self._problem = error.args[0].name()
+        return Topic(str(found.topic_id), frozenset(place.partition for place in places), bounds)
+
+    def _stand(self, after: Position | None, start: tuple[str, dict[int, int]] | None, topic: Topic) -> None:
+        """Have the client read from the position on: further on, if that is where it stands."""
+        if not self._assigned or after != self._given:
+            self._forget()
+            self._name, self._at = start or (topic.name, {})
+            self._given = after
+        at = dict(self._at)
+        if NAMELESS not in (self._name, topic.name) and self._name != topic.name:
+            self._lost("there is another topic of this name than the one that was read before; unread events may be gone")
+            at = {}
+        if not at.keys() <= topic.partitions:
+            self._lost("it has fewer partitions than were read before")
+            at = {partition: offset for partition, offset in at.items() if partition in topic.partitions}
+        for partition, (first, end) in topic.bounds.items():
+            offset = at.get(partition, first)
+            if offset < first:
+                self._lost("the broker deleted events before they were read (its retention is too short)")
+            elif offset > end:
+                self._lost("the broker has fewer events than were already read; it lost some, perhaps unread ones too")
+            at[partition] = min(max(offset, first), end)
+        if self._assigned and self._at.items() <= at.items():
+            self._assign({each: at[each] for each in at.keys() - self._at.keys()}, anew=False)
+        else:
+            self._assign(at, anew=True)
+        self._name, self._at = topic.name, at
+
+    def _assign(self, offsets: Mapping[int, int], *, anew: bool) -> None:
+        partition = client().TopicPartition
+        places = [partition(self.topic, each, offset) for each, offset in sorted(offsets.items())]
+        if anew:
+            self._held = []
+            self._consumer.assign(places)
+        elif places:
+            self._consumer.incremental_assign(places)
+        self._assigned = True
+
+    def _lost(self, what: str) -> None:
+        if not self.accept_loss:
+            raise StateError(
+                f"kafka: topic {self.topic!r}: {what}. Nothing was read. "
+                "To go on with what is there, start once with accept_loss."
+            )
+
+    def _forget(self) -> None:
+        self._assigned, self._given, self._at, self._name, self._held = False, None, {}, "", []
+
+    def _position(self) -> Position:
+        return {TOPIC: self._name, **{str(partition): self._at[partition] for partition in sorted(self._at)}}
+
+    def _behind(self, ends: Mapping[int, int]) -> bool:
+        return any(self._at[partition] < end for partition, end in ends.items())
+
+    # -- what comes ------------------------------------------------------------------------------------------------
+
+    def _next(self, ends: Mapping[int, int]) -> tuple[int, Arrow]:
+        """How many events came next, none if there are no more or the broker is silent, and their columns.
+
+        Pieces are made into columns in a thread of their own while the next ones come.
+        """
+        tables: list[Future[Arrow]] = []
+        values: list[bytes | None] = []
+        count, size, last = 0, 0, time.monotonic()
+        value = client().Message.value
+        while count < self.rows and size < BYTES and self._assigned and (self._held or self._behind(ends)):
+            messages, self._held = self._held or self._consumed(min(self.rows - count, AT_ONCE), GATHER), []
+            if messages:
+                self._move(messages)
+                some = list(map(value, messages))
+                count, size, last = count + len(some), size + sum(map(len, filter(None, some))), time.monotonic()
+                values += some
+                if len(values) >= PIECE:
+                    tables.append(self._worker.submit(self._columns, values))
+                    values = []
+            elif time.monotonic() - last > (PAUSE if count else self.patience):
+                break
+        if not tables:
+            return count, self._columns(values)
+        tables.append(self._worker.submit(self._columns, values))
+        return count, arrow().concat_tables([each.result() for each in tables])
+
+    def _columns(self, values: Sequence[bytes | None]) -> Arrow:
+        return self.format.table(values, self.intake.columns, rejections=self.rejections)
+
+    def _consumed(self, most: int, seconds: float) -> list[Any]:
+        """The next messages that are events; what else the client says is noted."""
+        kafka = client()
+        try:
+            messages = self._consumer.consume(most, seconds)
+        except kafka.KafkaException as error:
+            self._problem = error.args[0].name()
+            return []
+        if not any(map(kafka.Message.error, messages)):
+            return messages  # type: ignore[no-any-return]
+        events = []
+        for message in messages:
+            what = message.error()
+            if what is None:
+                events.append(message)
+            elif what.code() == kafka.KafkaError._PARTITION_EOF:
+                self._at[message.partition()] = max(self._at.get(message.partition(), 0), message.offset())
+            else:
+                self._noted(what)
+        return events
+
+    def _move(self, messages: Sequence[Any]) -> None:
+        """Stand after these messages."""
+        message = client().Message
+        last = dict(zip(map(message.partition, messages), map(message.offset, messages), strict=True))
+        for partition, offset in last.items():
+            self._at[partition] = max(self._at[partition], offset + 1)
+
+    def _noted(self, error: Any) -> None:
+        """An error of the client that time or the next look at the topic will deal with."""
+        self._problem = error.name()
+        if error.code() == client().KafkaError._AUTO_OFFSET_RESET:
+            self._assigned = False
+
+    # -- the client's settings -------------------------------------------------------------------------------------
+
+    def _reading(self) -> dict[str, Any]:
+        return {
+            **self._connection(),
+            "group.id": self.group,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "fetch.queue.backoff.ms": 10,
+            "queued.max.messages.kbytes": BYTES // 1024,
+            "error_cb": self._noted,
+        }
+
+    def _connection(self) -> dict[str, Any]:
+        """What reader and admin share. The client writes nothing to standard error."""
+        tls = self.username is not None if self.tls is None else self.tls
+        protocol = ("SASL_" if self.username is not None else "") + ("SSL" if tls else "PLAINTEXT")
+        settings: dict[str, Any] = {
+            "bootstrap.servers": self.servers if isinstance(self.servers, str) else ",".join(self.servers),
+            "client.id": "penstock",
+            "security.protocol": protocol,
+            "log_level": 0,
+            "reconnect.backoff.max.ms": 2000,
+            "socket.keepalive.enable": True,
+        }
+        if self.username is not None:
+            settings |= {"sasl.mechanisms": self.mechanism, "sasl.username": self.username, "sasl.password": self.password}
+        if self.authority is not None:
+            settings["ssl.ca.location"] = str(self.authority)
+        return settings
+
+
+def _offsets(position: Position) -> tuple[str, dict[int, int]]:
+    """The topic's id and the next offset of each partition."""
+    name = position.get(TOPIC)
+    rest = {key: offset for key, offset in position.items() if key != TOPIC}
+    good = isinstance(name, str) and all(
+        key.isdecimal() and type(offset) is int and offset >= 0 for key, offset in rest.items()
+    )
+    if not good or not isinstance(name, str):
+        raise StateError("the position is not one of Kafka.")
+    return name, {int(key): int(offset) for key, offset in rest.items()}

@@ -1,0 +1,294 @@
+"""Events of sensors, by MQTT. A message is acknowledged when what it brought is on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
+from penstock.core.exact import whole
+from penstock.private.sources.base import Batch, Intake, Position, Reason, Rejections
+from penstock.private.sources.values import Json
+
+ROWS = 10_000
+BYTES = 64 * 2**20
+MEMORY = 2_000
+"""Messages that were kept and are remembered, as their acknowledgement may not have arrived."""
+
+QUALITY = 1
+KEEPALIVE = 60
+LONGEST = 30
+PART = "mqtt"
+
+
+def library() -> Any:
+    """The client, or a `MissingExtraError` that says how to install it."""
+    try:
+        return import_module("paho.mqtt.client")
+    except ImportError:
+        raise MissingExtraError("paho-mqtt", "mqtt", "reading from MQTT") from None
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """What came: its number in the session (0 if it needs no answer), which session that is, a digest, and the payload."""
+
+    number: int
+    session: int
+    digest: str
+    payload: bytes
+
+    def __repr__(self) -> str:
+        return "Message(private)"
+
+
+@dataclass(kw_only=True, eq=False)
+class Mqtt:
+    """Subscribes to a topic, or a pattern of topics, in a session that the broker keeps while we are away.
+
+    A payload is a JSON object, an array of objects, or objects on lines; a bad one loses only itself. The session goes by
+    the name of the `client`, which nobody else may use. Messages of quality 1 or more are acknowledged once they are kept,
+    so none is lost while the broker keeps the session; those that are sent with quality 0 are lost in a crash, as that
+    means. How much the broker keeps for us, and how many unacknowledged messages it sends, are its own settings (for
+    Mosquitto `max_queued_messages` and `max_inflight_messages`). Retained messages are no events but the last word of a
+    sensor: of these nothing is counted.
+
+    MQTT has no offsets. A message that was kept just before a crash, and whose acknowledgement did not arrive, is sent
+    again: it is known by its number, its mark as a repetition and its content, which are kept with the events, and is not
+    counted twice. A broker that loses the session or numbers its messages anew may still have such a message counted
+    twice; then too a person counts with at most as many events in a unit as bounding allows, so the promise holds.
+
+    With a `username` the connection is by TLS unless `tls` says otherwise; `authority` is a file with certificates to trust
+    instead of the system's. While the broker does not answer, nothing comes, and `problem` says what the matter is.
+    """
+
+    intake: Intake
+    server: str
+    topic: str
+    client: str = "penstock"
+    username: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+    tls: bool | None = None
+    authority: str | Path | None = None
+    rows: int = ROWS
+    format: Json = field(default_factory=Json)
+    rejections: Rejections = field(default_factory=Rejections, init=False)
+    _connection: Any = field(default=None, init=False, repr=False)
+    _problem: str | None = field(default="not connected yet", init=False, repr=False)
+    _session: int = field(default=0, init=False, repr=False)
+    _size: int = field(default=0, init=False, repr=False)
+    _queue: deque[Message] = field(default_factory=deque, init=False, repr=False)
+    _out: deque[tuple[int, list[Message]]] = field(default_factory=deque, init=False, repr=False)
+    _waiting: dict[int, str] = field(default_factory=dict, init=False, repr=False)
+    _known: dict[int, str] = field(default_factory=dict, init=False, repr=False)
+    _news: threading.Condition = field(default_factory=threading.Condition, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        whole(self.rows, name="rows", least=1)
+        if not self.topic or not self.client:
+            raise ConfigurationError("mqtt: topic and client must not be empty.")
+        if (self.username is None) != (self.password is None):
+            raise ConfigurationError("mqtt: username and password belong together: give both or neither.")
+        host, _, port = self.server.rpartition(":")
+        if not host or not port.isdecimal():
+            raise ConfigurationError("mqtt: server must be a host and a port, such as 'localhost:1883'.")
+        library()
+
+    @property
+    def resumable(self) -> bool:
+        return True
+
+    @property
+    def answers(self) -> bool:
+        return True
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can come just now; None if all is well."""
+        return self._problem
+
+    def open(self, parts: Mapping[str, bytes]) -> None:
+        """Begin to connect, knowing what was kept before."""
+        if self._connection is not None:
+            return
+        self._known = _remembered(parts.get(PART))
+        mqtt = library()
+        connection = mqtt.Client(
+            mqtt.CallbackAPIVersion.VERSION2,
+            client_id=self.client,
+            clean_session=False,
+            protocol=mqtt.MQTTv311,
+            manual_ack=True,
+        )
+        connection.on_connect, connection.on_disconnect = self._connected, self._disconnected
+        connection.on_subscribe, connection.on_message = self._subscribed, self._came
+        connection.reconnect_delay_set(1, LONGEST)
+        if self.username is not None:
+            connection.username_pw_set(self.username, self.password)
+        if self.username is not None if self.tls is None else self.tls:
+            connection.tls_set(ca_certs=None if self.authority is None else str(self.authority))
+        host, _, port = self.server.rpartition(":")
+        self._connection = connection
+        connection.connect_async(host.strip("[]"), int(port), KEEPALIVE)
+        connection.loop_start()
+
+    def batches(self, after: Position | None = None) -> Iterator[Batch]:
+        """All that has come and was not given yet, or was given after the position and never kept."""
+        number = _number(after)
+        self.open({})
+        with self._news:
+            while self._out and self._out[-1][0] > number:
+                self._queue.extendleft(reversed(self._out.pop()[1]))
+            left = len(self._queue)
+        while left > 0:
+            with self._news:
+                messages = list(islice(self._queue, min(left, self.rows)))
+            values = [value for message in messages for value in _values(message.payload, self.rejections)]
+            table = self.format.table(values, self.intake.columns, rejections=self.rejections)
+            number += 1
+            batch = self.intake.batch(table, position={"batch": number}, rejections=self.rejections)
+            with self._news:
+                for _ in messages:
+                    self._queue.popleft()
+                self._out.append((number, messages))
+                parts = {PART: self._memory()}
+            left -= len(messages)
+            yield replace(batch, parts=parts)
+
+    def wait(self, seconds: float) -> None:
+        """Return as soon as a message has come, or after so many seconds."""
+        self.open({})
+        with self._news:
+            self._news.wait_for(lambda: self._queue or self._connection is None, seconds)
+
+    def kept(self, batch: Batch) -> None:
+        """Acknowledge the messages of this batch and of all before it."""
+        number, answers = _number(batch.position), []
+        with self._news:
+            while self._out and self._out[0][0] <= number:
+                for message in self._out.popleft()[1]:
+                    self._size -= len(message.payload)
+                    if message.number and message.session == self._session:
+                        self._waiting.pop(message.number, None)
+                        self._remember(message)
+                        answers.append(message.number)
+            connection = self._connection
+            self._news.notify_all()
+        if connection is not None:
+            for each in answers:
+                connection.ack(each, QUALITY)
+
+    def close(self) -> None:
+        """Leave the broker, which keeps for us what was not acknowledged."""
+        connection = self._connection
+        with self._news:
+            self._connection = None
+            self._news.notify_all()
+        if connection is not None:
+            connection.disconnect()
+            connection.loop_stop()
+        self._queue.clear()
+        self._out.clear()
+        self._waiting.clear()
+        self._size = 0
+
+    # -- in the thread of the client -------------------------------------------------------------------------------
+
+    def _connected(self, connection: Any, _data: object, flags: Any, reason: Any, _properties: object) -> None:
+        if reason.is_failure:
+            self._problem = f"refused: {reason}"
+            return
+        with self._news:
+            if not flags.session_present:
+                self._session += 1
+                self._waiting.clear()
+                self._known.clear()
+        self._problem = "not subscribed yet"
+        connection.subscribe(self.topic, QUALITY)
+
+    def _subscribed(
+        self, _connection: object, _data: object, _number: int, reasons: Sequence[Any], _properties: object
+    ) -> None:
+        self._problem = next((f"the subscription was refused: {reason}" for reason in reasons if reason.is_failure), None)
+
+    def _disconnected(self, _connection: object, _data: object, _flags: object, reason: Any, _properties: object) -> None:
+        if not (self._problem or "").startswith("refused"):
+            self._problem = f"disconnected: {reason}"
+
+    def _came(self, connection: Any, _data: object, message: Any) -> None:
+        number = message.mid if message.qos else 0
+        digest = hashlib.blake2b(message.topic.encode() + b"\0" + message.payload, digest_size=8).hexdigest()
+        with self._news:
+            again = bool(number and message.dup)
+            if again and self._waiting.get(number) == digest:
+                return
+            if message.retain or (again and self._known.get(number) == digest):
+                if number:
+                    connection.ack(number, message.qos)
+                return
+            self._news.wait_for(lambda: self._size < BYTES or self._connection is None)
+            if number:
+                self._waiting[number] = digest
+            self._queue.append(Message(number, self._session, digest, bytes(message.payload)))
+            self._size += len(message.payload)
+            self._news.notify_all()
+
+    # -- what is remembered ----------------------------------------------------------------------------------------
+
+    def _remember(self, message: Message) -> None:
+        self._known.pop(message.number, None)
+        self._known[message.number] = message.digest
+        while len(self._known) > MEMORY:
+            del self._known[next(iter(self._known))]
+
+    def _memory(self) -> bytes:
+        """The numbers and digests of messages that are on disk with this batch, the last ones of each number."""
+        known = dict(self._known)
+        for _, messages in self._out:
+            known |= {each.number: each.digest for each in messages if each.number and each.session == self._session}
+        return json.dumps(known).encode()
+
+
+def _remembered(part: bytes | None) -> dict[int, str]:
+    if part is None:
+        return {}
+    try:
+        return {int(number): str(digest) for number, digest in json.loads(part).items()}
+    except (ValueError, AttributeError):
+        raise StateError("what was kept with the batches is not of MQTT.") from None
+
+
+def _number(position: Position | None) -> int:
+    """Which batch the position is after."""
+    if position is None:
+        return 0
+    number = position.get("batch")
+    if position.keys() != {"batch"} or type(number) is not int or number < 0:
+        raise StateError("the position is not one of MQTT.")
+    return number
+
+
+def _values(payload: bytes, rejections: Rejections) -> Sequence[bytes]:
+    """The objects of a payload, each still as it is written."""
+    text = payload.strip()
+    try:
+        if text.startswith(b"["):
+            return list(map(bytes, msgspec.json.decode(text, type=list[msgspec.Raw])))
+        if b"\n" in text:
+            msgspec.json.decode(text, type=msgspec.Raw)
+    except (msgspec.MsgspecError, RecursionError):
+        if text.startswith(b"["):
+            rejections.add(Reason.BROKEN, 1)
+            return ()
+        return [line for line in text.split(b"\n") if line.strip()]
+    return (text,)

@@ -1,0 +1,486 @@
+"""Kafka as it is, on the loopback: `.ci/services start` starts it, and `eval "$(.ci/services env)"` says where."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import secrets
+import subprocess
+import sys
+import textwrap
+import time
+
+import fastavro
+import pytest
+from confluent_kafka import OFFSET_END, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
+from penstock.private.sources import kafka
+from penstock.private.sources.avro import Avro
+from penstock.private.sources.base import Receiver
+from penstock.private.sources.kafka import Kafka
+from penstock.private.sources.values import Json
+
+from tests.private.sources.events import INTAKE, KEYS, events, iso, rows_of
+
+SERVER = os.environ.get("PENSTOCK_TEST_KAFKA")
+needs_kafka = pytest.mark.skipif(
+    SERVER is None, reason='needs Kafka: .ci/services start && eval "$(.ci/services env)" (PENSTOCK_TEST_KAFKA)'
+)
+DEADLINE = 30
+
+
+def value(row):
+    time, key, person = row
+    return json.dumps({"time": iso(time), "key": key, "person": person, "more": {"a": [1]}}).encode()
+
+
+class Broker:
+    """A topic of one test's own, and what it takes to fill it."""
+
+    def __init__(self, partitions=1):
+        self.topic = f"test-{secrets.token_hex(8)}"
+        self.admin = AdminClient({"bootstrap.servers": SERVER})
+        self.create(partitions)
+
+    def create(self, partitions=1):
+        self.admin.create_topics([NewTopic(self.topic, partitions, 1)])[self.topic].result(DEADLINE)
+
+    def send(self, values, partition=0):
+        producer = Producer({"bootstrap.servers": SERVER})
+        for each in values:
+            producer.produce(self.topic, each, partition=partition)
+        assert producer.flush(DEADLINE) == 0
+
+    def send_rows(self, rows, partition=0):
+        self.send(map(value, rows), partition)
+
+    def delete_records(self, offset, partition=0):
+        place = TopicPartition(self.topic, partition, offset)
+        self.admin.delete_records([place])[place].result(DEADLINE)
+
+
+@pytest.fixture
+def opened():
+    sources = []
+
+    def source(broker, **parameters):
+        parameters = {"intake": INTAKE, "servers": SERVER, "topic": broker.topic} | parameters
+        sources.append(Kafka(**parameters))
+        sources[-1].open({})
+        return sources[-1]
+
+    yield source
+    for each in sources:
+        each.close()
+
+
+def read(source, after=None, *, until=None):
+    """All batches that come, and the last position; with `until`, ask again until so many events are there."""
+    batches, deadline = [], time.monotonic() + DEADLINE
+    while True:
+        for batch in source.batches(after):
+            batches.append(batch)
+            after = batch.position
+        if until is None or sum(map(len, batches)) >= until:
+            return batches, after
+        assert time.monotonic() < deadline, "the events do not come"
+        source.wait(0.1)
+
+
+@needs_kafka
+def test_all_events_come_in_their_order(opened):
+    broker, rows = Broker(), events(500)
+    broker.send_rows(rows)
+    source = opened(broker, rows=64)
+    batches, _ = read(source)
+    assert rows_of(batches) == rows
+    assert max(map(len, batches)) <= 64
+    assert isinstance(source, Receiver)
+    assert source.resumable
+    assert source.problem is None
+
+
+@needs_kafka
+def test_reading_goes_on_from_every_position_without_loss_or_repetition(opened):
+    broker, rows = Broker(), events(100)
+    broker.send_rows(rows)
+    batches, _ = read(opened(broker, rows=9))
+    for number, batch in enumerate(batches):
+        position = json.loads(json.dumps(batch.position))
+        rest, _ = read(opened(broker), position)
+        assert rows_of(batches[: number + 1]) + rows_of(rest) == rows
+
+
+@needs_kafka
+def test_an_older_position_is_gone_back_to_in_the_same_source(opened):
+    broker, rows = Broker(), events(60)
+    broker.send_rows(rows)
+    source = opened(broker, rows=20)
+    first, _, _ = batches = read(source)[0]
+    assert rows_of(batches) == rows
+    assert rows_of(read(source, first.position)[0]) == rows[20:]
+    assert rows_of(read(source, None)[0]) == rows
+
+
+@needs_kafka
+def test_a_batch_that_was_given_up_is_read_again(opened):
+    broker, rows = Broker(), events(60)
+    broker.send_rows(rows)
+    source = opened(broker, rows=20)
+    reading = source.batches()
+    position = next(reading).position
+    next(reading)
+    reading.close()
+    assert rows_of(read(source, position)[0]) == rows[20:]
+
+
+@needs_kafka
+def test_what_comes_later_is_waited_for(opened):
+    broker, rows = Broker(), events(5)
+    source = opened(broker)
+    batches, after = read(source)
+    assert rows_of(batches) == []
+    before = time.monotonic()
+    broker.send_rows(rows)
+    source.wait(DEADLINE)
+    assert time.monotonic() - before < DEADLINE
+    assert rows_of(read(source, after, until=5)[0]) == rows
+
+
+@needs_kafka
+def test_a_killed_reader_is_gone_on_from(opened):
+    broker, rows = Broker(partitions=2), events(400)
+    for partition in (0, 1):
+        broker.send_rows(rows[partition::2], partition)
+    script = """
+        import os, signal, sys, json
+        from penstock.private.sources.kafka import Kafka
+        from tests.private.sources.events import INTAKE
+        source = Kafka(intake=INTAKE, servers=sys.argv[1], topic=sys.argv[2], rows=70)
+        batches = source.batches()
+        for _ in range(3):
+            batch = next(batches)
+            print(json.dumps([dict(batch.position), batch.person.tolist()]), flush=True)
+        next(batches)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), SERVER, broker.topic], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == -9, ran.stderr
+    kept = [json.loads(line) for line in ran.stdout.splitlines()]
+    rest, _ = read(opened(broker), kept[-1][0])
+    persons = [person for _, some in kept for person in some] + [row[2] for row in rows_of(rest)]
+    assert sorted(persons) == sorted(row[2] for row in rows)
+
+
+@needs_kafka
+def test_every_partition_is_read_in_its_order(opened):
+    broker, rows = Broker(partitions=3), events(300)
+    for partition in range(3):
+        broker.send_rows(rows[partition::3], partition)
+    found = rows_of(read(opened(broker, rows=50))[0])
+    assert sorted(found) == sorted(rows)
+    for partition in range(3):
+        mine = set(rows[partition::3])
+        assert [row for row in found if row in mine] == rows[partition::3]
+
+
+@needs_kafka
+def test_a_partition_that_is_added_later_is_read_from_its_beginning(opened):
+    broker, rows = Broker(), events(20)
+    broker.send_rows(rows[:10])
+    source = opened(broker)
+    first, after = read(source)
+    broker.admin.create_partitions([NewPartitions(broker.topic, 2)])[broker.topic].result(DEADLINE)
+    broker.send_rows(rows[10:], partition=1)
+    second, last = read(source, after, until=10)
+    assert rows_of(first) + rows_of(second) == rows
+    assert rows_of(read(opened(broker), after)[0]) == rows[10:]
+    assert rows_of(read(opened(broker), last)[0]) == []
+
+
+@needs_kafka
+def test_a_bad_value_loses_only_itself(opened):
+    broker, rows = Broker(), events(6)
+    good = list(map(value, rows))
+    broker.send(
+        [
+            good[0],
+            b"{broken",
+            b"[1, 2]",
+            b"7",
+            None,
+            b"",
+            b'{"time": "2026-01-01T00:00:00Z", "key": "north"}',
+            json.dumps({"time": 7, "key": "north", "person": 1}).encode(),
+            good[1].replace(b", ", b",\n "),
+            good[2] + b"\n" + good[2],
+            b'{"time": "\xff", "key": "north", "person": 1}',
+            b'{"more": "' + b"x" * 3000 + b'", ' + good[3][1:],
+            good[3],
+            value((rows[4][0], "nowhere", 1)),
+            good[5],
+        ]
+    )
+    source = opened(broker, format=Json(limit=2000))
+    assert rows_of(read(source)[0]) == [rows[0], rows[1], rows[3], rows[5]]
+    assert source.rejections.for_operator() == {
+        "broken line": 4,
+        "line too long": 1,
+        "not UTF-8": 1,
+        "wrong type": 1,
+        "missing value": 3,
+        "unknown key": 1,
+    }
+
+
+@needs_kafka
+@pytest.mark.parametrize("header", [b"", b"\0\0\0\0\7"])
+def test_values_in_avro_are_read(opened, header):
+    kinds = {"time": {"type": "long", "logicalType": "timestamp-micros"}, "key": "string", "person": ["null", "long"]}
+    schema = {"type": "record", "name": "Tap", "fields": [{"name": name, "type": kind} for name, kind in kinds.items()]}
+    broker, rows = Broker(), events(50)
+
+    def written(row):
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, schema, dict(zip(kinds, row, strict=True)))
+        return header + out.getvalue()
+
+    broker.send([*map(written, rows[:25]), b"{}", None, written((rows[0][0], KEYS[0], None)), *map(written, rows[25:])])
+    source = opened(broker, format=Avro(json.dumps(schema)), rows=10)
+    assert rows_of(read(source)[0]) == rows
+    assert source.rejections.for_operator() == {"broken line": 1, "missing value": 2}
+
+
+def test_a_schema_without_a_column_is_refused_at_once():
+    schema = {"type": "record", "name": "Tap", "fields": [{"name": "time", "type": "long"}]}
+    with pytest.raises(ConfigurationError, match="no field 'key'"):
+        Kafka(intake=INTAKE, servers="127.0.0.1:1", topic="taps", format=Avro(schema))
+
+
+@needs_kafka
+def test_a_large_batch_is_read_in_pieces(opened, monkeypatch):
+    monkeypatch.setattr(kafka, "PIECE", 40)
+    monkeypatch.setattr(kafka, "AT_ONCE", 30)
+    broker, rows = Broker(), events(500)
+    broker.send([*map(value, rows[:250]), b"{", *map(value, rows[250:])])
+    source = opened(broker, rows=200)
+    batches, _ = read(source)
+    assert rows_of(batches) == rows
+    assert source.rejections.for_operator() == {"broken line": 1}
+
+
+@needs_kafka
+def test_a_batch_ends_where_it_has_enough_bytes(opened, monkeypatch):
+    broker, rows = Broker(), events(60)
+    broker.send_rows(rows)
+    source = opened(broker)
+    monkeypatch.setattr(kafka, "BYTES", 1_000)
+    monkeypatch.setattr(kafka, "AT_ONCE", 2)
+    batches, _ = read(source)
+    assert rows_of(batches) == rows
+    assert max(map(len, batches)) < 20
+
+
+@needs_kafka
+def test_bad_values_alone_are_passed_by(opened):
+    broker, rows = Broker(), events(1)
+    broker.send([None, b"{", b"x"])
+    batches, after = read(opened(broker))
+    assert rows_of(batches) == []
+    broker.send_rows(rows)
+    assert rows_of(read(opened(broker), after)[0]) == rows
+
+
+@needs_kafka
+def test_events_of_an_aborted_transaction_are_not_seen(opened):
+    broker, rows = Broker(), events(9)
+    producer = Producer({"bootstrap.servers": SERVER, "transactional.id": broker.topic})
+    producer.init_transactions(DEADLINE)
+    for start, end in ((0, producer.commit_transaction), (3, producer.abort_transaction), (6, producer.commit_transaction)):
+        producer.begin_transaction()
+        for row in rows[start : start + 3]:
+            producer.produce(broker.topic, value(row), partition=0)
+        producer.flush(DEADLINE)
+        end(DEADLINE)
+    batches, after = read(opened(broker))
+    assert rows_of(batches) == rows[:3] + rows[6:]
+    assert after["0"] == 12  # the ends of the three transactions count, and are passed by
+    assert rows_of(read(opened(broker), after)[0]) == []
+
+
+@needs_kafka
+def test_events_of_an_open_transaction_are_waited_for(opened):
+    broker, rows = Broker(), events(3)
+    producer = Producer({"bootstrap.servers": SERVER, "transactional.id": broker.topic})
+    producer.init_transactions(DEADLINE)
+    producer.begin_transaction()
+    for row in rows:
+        producer.produce(broker.topic, value(row), partition=0)
+    producer.flush(DEADLINE)
+    source = opened(broker)
+    batches, after = read(source)
+    assert rows_of(batches) == []
+    producer.commit_transaction(DEADLINE)
+    assert rows_of(read(source, after, until=3)[0]) == rows
+
+
+@needs_kafka
+def test_events_deleted_before_they_were_read_are_an_error_unless_accepted(opened):
+    broker, rows = Broker(), events(30)
+    broker.send_rows(rows)
+    after = read(opened(broker, rows=10))[0][0].position
+    broker.delete_records(15)
+    with pytest.raises(StateError, match=r"deleted events before they were read.*accept_loss\.$"):
+        read(opened(broker), after)
+    source = opened(broker, accept_loss=True)
+    assert rows_of(read(source, after)[0]) == rows[15:]
+
+
+@needs_kafka
+@pytest.mark.parametrize("accept", [False, True])
+def test_events_deleted_while_they_are_being_read_are_an_error_unless_accepted(opened, monkeypatch, accept):
+    broker, rows = Broker(), events(30)
+    broker.send_rows(rows)
+    after = read(opened(broker, rows=10))[0][0].position
+    source = opened(broker, accept_loss=accept)
+    before = source._found()
+    broker.delete_records(15)
+    with monkeypatch.context() as patched:
+        patched.setattr(source, "_found", lambda: before)
+        assert rows_of(read(source, after)[0]) == []
+    assert source.problem == "_AUTO_OFFSET_RESET"
+    if accept:
+        assert rows_of(read(source, after)[0]) == rows[15:]
+    else:
+        with pytest.raises(StateError, match="deleted events before they were read"):
+            read(source, after)
+
+
+@needs_kafka
+def test_events_deleted_after_they_were_read_are_not_missed(opened):
+    broker, rows = Broker(), events(30)
+    broker.send_rows(rows)
+    source = opened(broker)
+    _, after = read(source)
+    broker.delete_records(OFFSET_END)
+    broker.send_rows(rows)
+    assert rows_of(read(source, after, until=30)[0]) == rows
+
+
+@needs_kafka
+def test_another_topic_of_the_same_name_is_an_error_unless_accepted(opened):
+    broker, rows = Broker(), events(30)
+    broker.send_rows(rows[:10])
+    _, after = read(opened(broker))
+    broker.admin.delete_topics([broker.topic])[broker.topic].result(DEADLINE)
+    source = opened(broker)
+    assert rows_of(read(source, after)[0]) == []
+    assert source.problem == "UNKNOWN_TOPIC_OR_PART"
+    deadline = time.monotonic() + DEADLINE
+    while broker.topic in broker.admin.list_topics(timeout=DEADLINE).topics:
+        assert time.monotonic() < deadline
+    broker.create()
+    broker.send_rows(rows)
+    with pytest.raises(StateError, match="another topic of this name"):
+        read(source, after, until=1)
+    assert rows_of(read(opened(broker, accept_loss=True), after, until=30)[0]) == rows
+
+
+@needs_kafka
+def test_fewer_events_than_were_read_are_an_error_unless_accepted(opened):
+    broker, rows = Broker(), events(4)
+    broker.send_rows(rows)
+    source = opened(broker)
+    _, after = read(source)
+    beyond = {**after, "0": 9}
+    with pytest.raises(StateError, match="fewer events than were already read"):
+        read(source, beyond)
+    with pytest.raises(StateError, match="fewer partitions"):
+        read(source, {**after, "7": 9})
+    accepting = opened(broker, accept_loss=True)
+    batches, after = read(accepting, beyond)
+    broker.send_rows(rows)
+    assert rows_of(batches) == []
+    assert rows_of(read(accepting, after, until=4)[0]) == rows
+
+
+@needs_kafka
+def test_a_topic_that_is_not_there_yet_is_waited_for(opened):
+    broker = Broker()
+    broker.topic += "-later"
+    source = opened(broker)
+    assert read(source) == ([], None)
+    assert source.problem == "UNKNOWN_TOPIC_OR_PART"
+    rows = events(3)
+    broker.create()
+    broker.send_rows(rows)
+    assert rows_of(read(source, until=3)[0]) == rows
+    assert source.problem is None
+
+
+def test_a_broker_that_does_not_answer_is_no_error(capfd):
+    source = Kafka(intake=INTAKE, servers="127.0.0.1:1", topic="taps", patience=0.3)
+    source.open({})
+    assert list(source.batches()) == []
+    source.wait(0.05)
+    assert source.problem in ("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN")
+    source.close()
+    assert capfd.readouterr() == ("", "")
+
+
+@needs_kafka
+@pytest.mark.skipif(
+    "PENSTOCK_TEST_KAFKA_GUARDED" not in os.environ, reason="needs a listener with a password: .ci/services start"
+)
+def test_a_listener_with_a_password_is_read_with_it_alone(opened):
+    broker, rows = Broker(), events(3)
+    broker.send_rows(rows)
+    guarded = {"servers": [os.environ["PENSTOCK_TEST_KAFKA_GUARDED"]], "tls": False, "patience": 1}
+    name, password = os.environ["PENSTOCK_TEST_USERNAME"], os.environ["PENSTOCK_TEST_PASSWORD"]
+    source = opened(broker, **guarded, username=name, password=password)
+    assert rows_of(read(source, until=3)[0]) == rows
+    assert password not in repr(source)
+    refused = opened(broker, **guarded, username=name, password="wrong")
+    assert list(refused.batches()) == []
+    assert refused.problem is not None
+
+
+@pytest.mark.parametrize(
+    "position", [{}, {"topic": "a", "x": 1}, {"topic": 1, "0": 1}, {"topic": "a", "0": "1"}, {"topic": "a", "0": -1}]
+)
+def test_a_position_of_something_else_is_refused(position):
+    source = Kafka(intake=INTAKE, servers="127.0.0.1:1", topic="taps")
+    with pytest.raises(StateError, match="not one of Kafka"):
+        list(source.batches(position))
+    source.close()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"topic": ""}, "must not be empty"),
+        ({"username": "a"}, "belong together"),
+        ({"mechanism": "GUESS"}, "one of PLAIN"),
+        ({"rows": 0}, "rows"),
+    ],
+)
+def test_a_bad_configuration_is_refused(parameters, message):
+    with pytest.raises(ConfigurationError, match=message):
+        Kafka(**({"intake": INTAKE, "servers": "127.0.0.1:1", "topic": "taps"} | parameters))
+
+
+def test_a_missing_client_is_said_with_the_way_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with pytest.raises(MissingExtraError, match=r"penstock\[kafka\]"):
+        Kafka(intake=INTAKE, servers="127.0.0.1:1", topic="taps")
+
+
+def test_neither_password_nor_place_shows():
+    source = Kafka(intake=INTAKE, servers="127.0.0.1:1", topic="taps", username="me", password="pass-word")
+    assert "pass-word" not in repr(source)
+    assert "_at" not in repr(source)
