@@ -15,6 +15,8 @@ import pytest
 from penstock import BudgetAbsorption, Laplace
 from penstock.core.hierarchy import Hierarchy
 from penstock.core.product import Product
+from penstock.engine.sqlite import SQLiteReader
+from penstock.engine.store import StreamLog
 from penstock.private.mechanisms.hierarchical import HierarchicalPegasus
 from penstock.private.mechanisms.pegasus import Pegasus
 from penstock.private.mechanisms.toeplitz import CorrelatedGaussian
@@ -23,6 +25,7 @@ from penstock.released.queries import Jump, LowSignal, Rectangle, SlidingSum, To
 from penstock.testing import TestNoise
 
 from tests.cli.outcome import Outcome
+from tests.engine.published import pipeline, publish, several
 
 STATIONS = ["Harbour", "Market", "Old Town", "Zoo"]
 
@@ -370,3 +373,80 @@ def test_help_shows_examples(capsys):
     done = Outcome(capsys, "query", "--help")
     assert "penstock query city.log top --k 5 --window 24" in done.out
     assert "penstock query census.log counts --where age=20..39 --where sex=f" in done.out
+
+
+# -- stores --------------------------------------------------------------------------------------------------------
+
+
+def test_a_store_is_asked_like_a_log(capsys):
+    publish(Path("taps.db"), pipeline(), 30)
+    about = json.loads(Outcome(capsys, "query", "taps.db", "--json").out)
+    assert (about["name"], about["mechanism"], about["last_unit"], about["every"]) == ("taps", "ba", 30, "1h")
+    assert (about["begins"], about["ends"]) == ("2026-01-01T00:00:00+00:00", "2026-01-02T06:00:00+00:00")
+    assert "1 to 30, 2026-01-01T00:00+00:00 to 2026-01-02T06:00:00+00:00, every 1h" in Outcome(capsys, "query", "taps.db").out
+    with SQLiteReader("taps.db") as reader:
+        expected = UnitCounts().answer(StreamLog(reader, "taps"), range(29, 31))
+    found = asked(capsys, "taps.db", "counts", "--last", "2")["rows"]
+    assert [row["estimate"] for row in found] == expected.estimate.ravel().tolist()
+    assert (found[0]["begins"], found[-1]["ends"]) == ("2026-01-02T04:00:00+00:00", "2026-01-02T06:00:00+00:00")
+
+
+def test_units_of_a_store_are_shown_with_their_times(capsys):
+    publish(Path("taps.db"), pipeline(stream={"name": "taps", "every": "1h", "zone": "Asia/Tokyo", "origin": "2026-01-01"}), 3)
+    out = Outcome(capsys, "query", "taps.db", "counts").out
+    assert "begins (Asia/Tokyo)" in out
+    assert "2026-01-01 02:00" in out
+    rows = list(csv.DictReader(io.StringIO(Outcome(capsys, "query", "taps.db", "counts", "--csv").out)))
+    assert (rows[0]["unit"], rows[0]["begins"]) == ("3", "2026-01-01T02:00:00+09:00")
+
+
+def test_one_of_several_streams_is_chosen(capsys):
+    publish(Path("taps.db"), several(), 48)
+    done = Outcome(capsys, "query", "taps.db", "counts")
+    assert done.code == 2
+    assert "which stream? it has taps/daily, taps/hourly: choose one with --stream" in done.err
+    rows = asked(capsys, "taps.db", "counts", "--stream", "taps/daily", "--all")["rows"]
+    assert {row["unit"] for row in rows} == {1, 2}
+    assert "Did you mean taps/daily?" in Outcome(capsys, "query", "taps.db", "--stream", "taps/dayly").err
+
+
+def test_units_are_asked_for_by_date(capsys):
+    publish(Path("taps.db"), pipeline(), 60)
+    day = asked(capsys, "taps.db", "counts", "--from", "2026-01-02", "--to", "2026-01-02")["rows"]
+    assert [row["unit"] for row in day[::3]] == list(range(25, 49))
+    sums = asked(capsys, "taps.db", "sum", "--window", "24", "--to", "2026-01-02T00:30")["rows"]
+    assert {row["unit"] for row in sums} == {24, 25}  # before, there are no 24 units
+    assert {row["unit"] for row in asked(capsys, "taps.db", "counts", "--from", "59")["rows"]} == {59, 60}
+    done = Outcome(capsys, "query", "taps.db", "counts", "--from", "2027-01-01")
+    assert done.code == 2
+    assert "units 1 to 60 can be" in done.err
+
+
+def test_a_log_has_numbers_of_units_and_no_streams(log, capsys):
+    assert {row["unit"] for row in asked(capsys, "city.log", "counts", "--from", "39")["rows"]} == {39, 40}
+    assert "these units have no times" in Outcome(capsys, "query", "city.log", "counts", "--from", "2026-01-01").err
+    assert "is a release log" in Outcome(capsys, "query", "city.log", "--stream", "taps").err
+    assert "begins" not in asked(capsys, "city.log", "counts")["rows"][0]
+
+
+@pytest.mark.parametrize("tokens", [["--unit", "1"], ["--last", "2"], ["--all"]])
+def test_units_are_chosen_in_one_way(tokens, log, capsys):
+    done = Outcome(capsys, "query", "city.log", "counts", "--from", "1", *tokens)
+    assert done.code == 2
+    assert "--from and --to choose the units" in done.err
+    assert "mean nothing without a question" in Outcome(capsys, "query", "city.log", "--to", "1").err
+
+
+def test_a_file_that_is_neither_is_told_so(capsys):
+    Path("other.db").write_bytes(b"no database" * 100)
+    done = Outcome(capsys, "query", "other.db")
+    assert done.code == 2
+    assert "other.db is not a release log." in done.err
+    assert "It is not a store." in done.err
+
+
+def test_a_mistake_in_a_question_to_a_store_is_one_line(capsys):
+    publish(Path("taps.db"), pipeline(), 3)
+    done = Outcome(capsys, "query", "taps.db", "sum", "--window", "24", "--unit", "2")
+    assert done.code == 2
+    assert len(done.err.splitlines()) == 1

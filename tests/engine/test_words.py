@@ -39,7 +39,7 @@ MECHANISMS: list[tuple[dict[str, Any], list[str]]] = [
     ),
     (
         {"mechanism": "pegasus", "epsilon": "0.1"},
-        ["standard deviation of 17.7", "in any one unit", "any one unit costs at most epsilon = 1/10", "Perturb every count"],
+        ["standard deviation of 17.7", "in any one unit", "any one unit costs at most epsilon = 1/10", "perturb every count"],
     ),
     (
         {"mechanism": "kary", "epsilon": "1", "span": 64},
@@ -51,7 +51,11 @@ MECHANISMS: list[tuple[dict[str, Any], list[str]]] = [
     ),
     (
         {"mechanism": "dsat", "epsilon": "1", "window": 720, "horizon": 720},
-        ["in the whole stream, of which units 1 to 720 are read", "After unit 720 nothing is read any more"],
+        [
+            "in the whole stream, of which units 1 to 720 are read",
+            "All that is ever read, the 720 units, costs at most epsilon = 1.",
+            "After unit 720, which ends at 2026-01-31T00:00:00+00:00, nothing is read any more",
+        ],
     ),
     (
         {"mechanism": "hs_pegasus", "epsilon": "1"},
@@ -89,16 +93,71 @@ def test_neither_data_nor_randomness_is_touched(monkeypatch):
     assert not Path("taps.parquet").exists()
 
 
+LIVE = {"kind": "stdin", "time": "ts", "key": "station", "person": "card"}
+JSONL = {"kind": "jsonl", "path": "out"}
+WEBHOOK = {"kind": "webhook", "url": "https://example.org/taps"}
+
+
 def test_what_is_left_open_is_said():
-    text = said()
+    text = said(source=LIVE)
     assert "Two streams over the same people add up" in text
-    assert "There is no head file: if the store is restored from an old backup, nothing would show it" in text
     assert "state is not encrypted" in text
     assert "Events that come after the end of their unit are missing" in text
-    safe = said(store={"head": "elsewhere/head", "key_env": "KEY"})
-    assert "no head file" not in safe
-    assert "not encrypted" not in safe
-    assert "a sink that knows better would show it" in said(sink=[{"kind": "jsonl", "path": "out"}])
+    assert "not encrypted" not in said(store={"key_env": "KEY"})
+
+
+@pytest.mark.parametrize(
+    ("tables", "warned"),
+    [
+        ({}, True),
+        ({"sink": [WEBHOOK]}, True),
+        ({"sink": [WEBHOOK, JSONL]}, False),
+        ({"store": {"head": "elsewhere/head"}}, False),
+        ({"store": {"head": "elsewhere/head"}, "sink": [WEBHOOK]}, False),
+    ],
+)
+def test_a_restore_that_nothing_would_show_is_a_warning(tables, warned):
+    text = said(**tables)
+    assert ("If the store is restored from an old backup, nothing would show it" in text) is warned
+    assert ("Beware" in text) is warned
+    assert ("only a sink that has more than the store shows it" in text) is (
+        "sink" in tables and not warned and "store" not in tables
+    )
+
+
+def test_a_view_that_no_telling_sink_has_is_named_in_the_warning():
+    views = [{"name": "hourly", "mechanism": "ba"}, {"name": "daily", "every": "1d", "mechanism": "uniform"}]
+    privacy = {"epsilon": 1, "window": "1d"}
+    assert "units of 'hourly' would be released twice" in said(privacy=privacy, view=views, sink=[{**JSONL, "views": "daily"}])
+    assert "Beware" not in said(privacy=privacy, view=views, sink=[JSONL])
+
+
+def test_where_a_finished_input_ends_is_said():
+    text = said()
+    assert "every unit that was over when the publisher started is released, also those in which nothing happened" in text
+    assert 'Write until = "…" in [stream] for an end' in text
+    assert "by the clock" not in text
+    assert "are missing from the numbers" not in text
+    stream = {"name": "taps", "every": "1h", "origin": "2026-01-01", "until": "2026-02-01"}
+    ends = said(stream=stream)
+    assert "every unit that was over by 2026-02-01T00:00:00+00:00, where the input ends, is released" in ends
+    assert "Nothing says where the input ends" not in ends
+    growing = said(source={**LIVE, "kind": "csv", "path": "taps.csv", "growing": True})
+    assert "taps.csv (csv, growing)" in growing
+    assert "A unit is released by the clock" in growing
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ({**LIVE, "format": "csv"}, "Events come from standard input (csv):"),
+        ({**LIVE, "kind": "http", "token_env": "TOKEN"}, "Events come from HTTP requests at 127.0.0.1:8080:"),
+        ({**LIVE, "kind": "kafka", "servers": "localhost:9092", "topic": "taps"}, "Events come from Kafka topic 'taps':"),
+        ({**LIVE, "kind": "mqtt", "server": "localhost:1883", "topic": "a/+"}, "Events come from MQTT topic 'a/+':"),
+    ],
+)
+def test_where_events_come_from_is_said(source, sentence):
+    assert sentence in said(source=source)
 
 
 def test_who_is_protected_is_said():
@@ -118,8 +177,8 @@ def test_late_events_are_told_of():
         "lateness": "90s",
         "late": "current",
     }
-    text = said(stream=stream)
-    assert "after its end and 90s of waiting for late events" in text
+    text = said(stream=stream, source=LIVE | {"kind": "http", "token_env": "TOKEN"})
+    assert "after its end and 90 seconds of waiting for late events" in text
     assert "what comes later counts in the unit that is open then" in text
     assert "protected as one of the unit that it was counted in" in text
     assert "the last one ends at 2026-02-01T00:00:00+00:00" in text
@@ -133,16 +192,18 @@ def test_the_split_between_views_is_told_in_words():
     sinks = [{"kind": "jsonl", "path": "out", "views": "daily"}]
     text = said(privacy={"epsilon": 1, "window": "1d"}, view=views, sink=sinks)
     for sentence in (
-        "View 'hourly' has 2/3 of that, 2/3: its mechanism works with epsilon = 2/3 over any 24 of its units (units of one",
-        "View 'daily' has 1/3 of that, 1/3: its mechanism works with epsilon = 1/6 over any 2 of its units, counted twice",
+        "View 'hourly' has a share of 2/3, epsilon = 2/3: its mechanism works with 2/3 over any 24 of its units (the same as",
+        "View 'daily' has a share of 1/3, epsilon = 1/3: its mechanism works with 1/6 over any 2 of its units (each at least",
+        "at least 24 of the stream's), and that counts twice.",
+        "A unit of the stream is one hour, so that is any 24 hours.",
         "Together: 2/3 + 1/3 = 1.",
         "a window may end inside one",
-        "In view 'hourly', at most 2 events of a person count in a unit of 1h.",
-        "In view 'daily', at most 5 events of a person count in a unit of 1d.",
+        "In view 'hourly', at most 2 events of a person count in a unit of one hour.",
+        "In view 'daily', at most 5 events of a person count in a unit of one day.",
         "View 'daily' of stream 'taps': a fresh release has noise",
         "The first one costs epsilon = 1/36.",
         "The first one costs epsilon = 1/6.",
-        "Releases go to jsonl (jsonl), daily only.",
+        "Releases go to jsonl for daily only.",
     ):
         assert sentence in text
     assert "A person counts with" not in text

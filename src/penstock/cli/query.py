@@ -6,7 +6,7 @@ import csv
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
@@ -20,12 +20,17 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.options import Flag, Json, MaybeInt
-from penstock.core.errors import ConfigurationError
+from penstock.cli.shown import begin, times
+from penstock.cli.stores import chosen, configures, is_address, open_store
+from penstock.core.calendar import Calendar
+from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.exact import exact, whole
 from penstock.core.product import SEPARATOR, Product
 from penstock.core.weights import UNIT, Weights
+from penstock.engine.ledger import units_from
+from penstock.engine.store import Reader, StreamLog
 from penstock.lab.chart import Chart, render
-from penstock.released.log import Log, LogFile
+from penstock.released.log import Log
 from penstock.released.queries import (
     Aggregate,
     Alerts,
@@ -65,9 +70,10 @@ _ALERTS: dict[str, type[Jump] | type[LowSignal]] = {"jump": Jump, "drop": Drop, 
 
 
 def query(
-    log: Path,
+    log: str,
     question: Question | None = None,
     *,
+    stream: str | None = None,
     window: MaybeInt = None,
     gamma: str | None = None,
     power: str | None = None,
@@ -84,15 +90,17 @@ def query(
     unit: MaybeInt = None,
     last: MaybeInt = None,
     everything: Annotated[bool, Parameter(name="--all", negative="")] = False,
+    first: Annotated[str | None, Parameter(name="--from")] = None,
+    until: Annotated[str | None, Parameter(name="--to")] = None,
     hindsight: Flag = False,
     confidence: str = "0.95",
     as_json: Json = False,
     as_csv: Annotated[bool, Parameter(name="--csv", negative="")] = False,
     plot: Path | None = None,
 ) -> None:
-    """Ask a release log. It is read only, may still be growing, and needs nothing private.
+    """Ask a store or a release log. It is read only, may still be growing, and needs nothing private.
 
-    Without a question: what the log is, what it promises, and what it can answer.
+    Without a question: what was released, what it promises, and what it can answer.
 
     For example:
 
@@ -116,13 +124,17 @@ def query(
 
     * penstock query grid.log counts --rectangle 0,0:3,4
 
+    * penstock query taps.db counts --stream taps/hourly --from 2026-03-01 --to 2026-03-02
+
     Parameters
     ----------
     log
-        The log's file.
+        A store (a file, postgresql://… with the password in PGPASSWORD, or the pipeline.toml that names it), or a log's file.
     question
         counts: of a unit. sum: of the last --window units. decay: older units count less. jump, drop, change: by --delta or
         more within --window units. low: fewer than --delta in --window units. top: the --k largest counts, or sums.
+    stream
+        Which stream or view of a store, such as taps/hourly, if it has several.
     window
         How many units.
     gamma
@@ -156,6 +168,10 @@ def query(
         At each of the newest so many units.
     everything
         At every unit that can be answered.
+    first
+        At every unit from this one on: its number or, in a store, a date or time in it.
+    until
+        At every unit up to this one: its number or, in a store, a date or time in it.
     hindsight
         Use also what became known after the unit asked for.
     confidence
@@ -172,30 +188,62 @@ def query(
     if as_json and as_csv:
         raise ConfigurationError("either --json or --csv, not both.")
     over = _Over(key, together, range_, where, rectangle, grid, roll_up, depth)
-    with closing(Log.open(log)) as opened:
+    with _opened(log, stream) as (opened, calendar):
         if question is None:
             _refuse(window=window, gamma=gamma, power=power, delta=delta, k=k, key=key, together=together, range=range_)
             _refuse(rectangle=rectangle, grid=grid, roll_up=roll_up, depth=depth, unit=unit, last=last, all=everything)
             _refuse(hindsight=hindsight, csv=as_csv, plot=plot, where=where)
-            _describe(opened, as_json=as_json)
+            if first is not None or until is not None:
+                raise ConfigurationError("--from and --to mean nothing without a question.")
+            _describe(opened, calendar, Path(log).name, as_json=as_json)
             return
         asked = _query(
             question, over, window=window, gamma=gamma, power=power, delta=delta, k=k, hindsight=hindsight, log=opened
         )
-        units = _units(asked, opened, unit=unit, last=last, everything=everything or (plot is not None and unit == last))
+        if first is not None or until is not None:
+            if unit is not None or last is not None or everything:
+                raise ConfigurationError("--from and --to choose the units: --unit, --last and --all cannot stand beside them.")
+            units: int | range | None = _between(asked, opened, calendar, first, until)
+        else:
+            units = _units(asked, opened, unit=unit, last=last, everything=everything or (plot is not None and unit == last))
         answer = asked.answer(opened, units)
         if not together and not isinstance(answer, Ranking):
             answer = _only(answer, key, opened)
         if plot is not None and not isinstance(answer, Ranking):
             _plot(plot, answer, opened, confidence)
         if as_json:
-            print(json.dumps(_as_dict(answer, confidence), indent=2, ensure_ascii=False, allow_nan=False))
+            print(json.dumps(_as_dict(answer, confidence, calendar), indent=2, ensure_ascii=False, allow_nan=False))
         elif as_csv:
-            _print_csv(answer.rows(confidence))
+            _print_csv(_timed(answer.rows(confidence), calendar))
         else:
-            _print_table(answer, confidence)
+            _print_table(answer, confidence, calendar)
             if plot is not None:
                 Console().print(Text(f"Open {plot}"), soft_wrap=True)
+
+
+@contextmanager
+def _opened(where: str, stream: str | None) -> Iterator[tuple[Log, Calendar | None]]:
+    """A log to ask, and when its units are, if that is known: a stream of a store, or a release log."""
+    found: Log | Reader = open_store(where) if is_address(where) or configures(where) else _file(where)
+    with closing(found):
+        if not isinstance(found, Log):
+            name = chosen(found.streams, stream)
+            yield StreamLog(found, name), found.stream(name).calendar
+        elif stream is not None:
+            raise ConfigurationError(f"--stream chooses one of a store's streams, and {where} is a release log.")
+        else:
+            yield found, None
+
+
+def _file(where: str) -> Log | Reader:
+    """A release log or a store; of a file that is neither, both are said."""
+    try:
+        return Log.open(where)
+    except StateError as error:
+        try:
+            return open_store(where)
+        except StateError as other:
+            raise StateError(f"{error} {other}") from None
 
 
 # -- what is asked -------------------------------------------------------------------------------------------------
@@ -346,6 +394,16 @@ def _units(asked: Query, log: Log, *, unit: int | None, last: int | None, everyt
     return unit
 
 
+def _between(asked: Query, log: Log, calendar: Calendar | None, first: str | None, until: str | None) -> range:
+    """The units from one to another that can be answered."""
+    wanted, can = units_from(calendar, log.last, first, until), asked.units(log)
+    found = range(max(wanted.start, can.start), min(wanted.stop, can.stop))
+    if not found:
+        extent = f"units {can[0]} to {can[-1]} can be" if can else "no unit can be yet"
+        raise ConfigurationError(f"no unit from --from to --to can be answered: {extent}.")
+    return found
+
+
 def _only(answer: Answer | Alerts, keys: tuple[str, ...], log: Log) -> Answer | Alerts:
     if not keys:
         return answer
@@ -358,11 +416,17 @@ def _only(answer: Answer | Alerts, keys: tuple[str, ...], log: Log) -> Answer | 
 # -- what is shown -------------------------------------------------------------------------------------------------
 
 
-def _as_dict(answer: Answer | Alerts | Ranking, confidence: str) -> dict[str, Any]:
+def _timed(rows: Iterator[dict[str, Any]], calendar: Calendar | None) -> Iterator[dict[str, Any]]:
+    """The rows with when their units begin and end, if that is known."""
+    for row in rows:
+        yield row if calendar is None else {"unit": row["unit"], **times(calendar, row["unit"]), **row}
+
+
+def _as_dict(answer: Answer | Alerts | Ranking, confidence: str, calendar: Calendar | None) -> dict[str, Any]:
     head: dict[str, Any] = {"query": answer.query, "confidence": confidence}
     if isinstance(answer, Alerts):
         head["threshold"] = answer.threshold
-    return {**head, "rows": list(answer.rows(confidence))}
+    return {**head, "rows": list(_timed(answer.rows(confidence), calendar))}
 
 
 def _print_csv(rows: Iterator[dict[str, Any]]) -> None:
@@ -373,15 +437,21 @@ def _print_csv(rows: Iterator[dict[str, Any]]) -> None:
     out.writerows(rows)
 
 
-def _print_table(answer: Answer | Alerts | Ranking, confidence: str) -> None:
+def _print_table(answer: Answer | Alerts | Ranking, confidence: str, calendar: Calendar | None) -> None:
     table = Table(title=Text(answer.query), title_justify="left", title_style="bold", pad_edge=False)
-    for heading in ("unit", "name", "estimate", f"{_percent(confidence)} interval", "note"):
-        table.add_column(heading, justify="left" if heading in ("name", "note") else "right", overflow="fold")
+    begins = () if calendar is None else (f"begins ({calendar.zone})",)
+    for heading in ("unit", *begins, "name", "estimate", f"{_percent(confidence)} interval", "note"):
+        left = heading in (*begins, "name", "note")
+        table.add_column(
+            heading, justify="left" if left else "right", overflow="fold", min_width=16 if heading in begins else None
+        )
     rows = list(islice(answer.rows(confidence), SHOWN + 1))
     for row in rows[:SHOWN]:
         style = "bold yellow" if row.get("raised") else ""
         name = f"{row['rank']}. {row['name']}" if "rank" in row else row["name"]
-        table.add_row(str(row["unit"]), Text(name), _number(row["estimate"]), _band(row), Text(_note(row)), style=style)
+        when = () if calendar is None else (begin(calendar, row["unit"]),)
+        numbers = (_number(row["estimate"]), _band(row))
+        table.add_row(str(row["unit"]), *when, Text(name), *numbers, Text(_note(row)), style=style)
     console = Console()
     console.print(table)
     if len(rows) > SHOWN:
@@ -427,7 +497,7 @@ def _caution(rows: list[dict[str, Any]]) -> str:
     return f"{text}."
 
 
-def _describe(log: LogFile, *, as_json: bool) -> None:
+def _describe(log: Log, calendar: Calendar | None, file: str, *, as_json: bool) -> None:
     weights = log[log.last].weights if len(log) else UNIT
     counts, sums = UnitCounts(), SlidingSum(weights.length if weights.kind == "window" else 1)
     fading = WeightedSum(weights if weights.kind in ("decay", "power") else Weights.decay("0.9", 2))
@@ -457,6 +527,9 @@ def _describe(log: LogFile, *, as_json: bool) -> None:
         "attributes": attributes,
         "first_unit": log.first if len(log) else None,
         "last_unit": log.last if len(log) else None,
+        "every": calendar.every if calendar else None,
+        "begins": times(calendar, log.first)["begins"] if len(log) else None,
+        "ends": times(calendar, log.last)["ends"] if len(log) else None,
         "numbers": weights.in_words() if len(log) else None,
         "answers": [name for name, reason in reasons.items() if not reason],
         "cannot_answer": {name: reason for name, reason in reasons.items() if reason},
@@ -470,8 +543,10 @@ def _describe(log: LogFile, *, as_json: bool) -> None:
     parameters = ", ".join(f"{name}={value}" for name, value in log.configuration.items())
     keys = ", ".join(log.keys[:5]) + (", …" if log.domain.size > 5 else "")
     units = f"{log.first} to {log.last}" if len(log) else "none yet"
+    if calendar is not None and len(log):
+        units += f", {calendar.label(log.first)} to {about['ends']}, every {calendar.every}"
     lines = {
-        "log": f"{log.name or log.path.name}",
+        "log": log.name or file,
         "mechanism": f"{log.mechanism} ({parameters})" if parameters else log.mechanism,
         "guarantee": about["guarantee"],
         "promise": about["promise"],

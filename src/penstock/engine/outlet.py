@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from penstock.core.errors import PenstockError, StateError
 from penstock.engine.chain import Head
@@ -22,6 +23,10 @@ GATHER = 60.0
 
 PAUSES = (0.5, 60.0)
 """Seconds until a sink that failed is tried again, the first time and at most."""
+
+
+class PartedError(StateError):
+    """A sink that holds what the store has never had: the store was restored from an old backup, or is another one."""
 
 
 class Outlet:
@@ -44,6 +49,7 @@ class Outlet:
         self.name = name
         self.streams = tuple(streams)
         self.problem = ""
+        self.known = False  # whether the sink has said, since the start, what it holds
         self.sent = {stream.name: 0 for stream in streams}
         self._opened = opened
         self._store = store
@@ -70,21 +76,22 @@ class Outlet:
         self._more.set()
 
     @property
-    def known(self) -> bool:
-        """Whether the sink has said, since the start, what it holds."""
-        return self._sink is not None
-
-    @property
     def behind(self) -> int:
         """How many units the sink lacks, of the series that lacks most."""
         return max((self._store.head(name).unit - sent for name, sent in self.sent.items()), default=0)
 
     def finish(self, seconds: float) -> bool:
         """Send what is left, for so many seconds at most; whether all is there."""
+        self.end(seconds)
+        with suppress(StateError):
+            return not self._thread.is_alive() and not self.problem and not self.behind
+        return False
+
+    def end(self, seconds: float) -> None:
+        """Begin nothing more after what is left; wait for so many seconds at most."""
         self._ending.set()
         self._more.set()
         self._thread.join(seconds)
-        return not self._thread.is_alive() and not self.problem and not self.behind
 
     def _work(self) -> None:
         pause = PAUSES[0]
@@ -98,17 +105,19 @@ class Outlet:
                 if self.problem:
                     self.problem = ""
                     self._told(f"sink {self.name!r} is back.", True)
-            except SinkError as error:
+            except PartedError as error:
+                self._give_up(error)
+                break
+            except (SinkError, StateError) as error:  # the sink, or a store that cannot be read or marked just now
                 self._trouble(error)
                 self._let_go()  # it may have lost something: compare it anew
-                self._ending.wait(max(error.after or 0, pause))
+                self._ending.wait(max(getattr(error, "after", None) or 0, pause))
                 pause = min(2 * pause, PAUSES[1])
                 if self._ending.is_set():
                     break
                 continue
             except PenstockError as error:
-                self.problem = str(error)
-                self._fatal(error)
+                self._give_up(error)
                 break
             if self._ending.is_set() and not self._more.is_set():
                 break
@@ -130,7 +139,11 @@ class Outlet:
         )
         return GATHER if short and isinstance(self._sink, Parquet) else 0.0
 
-    def _trouble(self, error: SinkError) -> None:
+    def _give_up(self, error: PenstockError) -> None:
+        self.problem = str(error)
+        self._fatal(error)
+
+    def _trouble(self, error: SinkError | StateError) -> None:
         if str(error) != self.problem:
             self.problem = str(error)
             self._told(f"sink {self.name!r}: {error}", False)
@@ -144,6 +157,7 @@ class Outlet:
                 self.sent[stream.name] = 0 if head is None else agree(self._store, stream.name, head, self.name)
             else:
                 self.sent[stream.name] = self._store.marks(stream.name).get(self.name, 0)
+        self.known = True
         return sink
 
     def _send(self, sink: Sink, stream: Stream) -> bool:
@@ -173,12 +187,12 @@ def agree(store: Store, stream: str, head: tuple[int, str], sink: str) -> int:
     unit, link = head
     newest = store.head(stream).unit
     if unit > newest:
-        raise StateError(
+        raise PartedError(
             f"the store was restored from an old backup: stream {stream!r} ends with unit {newest}, and sink {sink!r} has unit "
             f"{unit}. Going on would release units again with fresh noise: restore the newest one."
         )
     if store.at(stream, unit) != Head(unit, bytes.fromhex(link)):
-        raise StateError(
+        raise PartedError(
             f"the store has another past than sink {sink!r}: unit {unit} of {stream!r} differs. Either it was restored from an "
             "old backup and went on, or the sink is another stream's."
         )

@@ -26,7 +26,6 @@ from penstock.core.calendar import duration, instant
 from penstock.core.errors import ConfigurationError, InputError, PenstockError, StateError
 from penstock.engine import opening
 from penstock.engine.alone import Alone
-from penstock.engine.chain import HeadError
 from penstock.engine.outlet import Outlet
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.sqlite import SQLiteStore
@@ -43,6 +42,9 @@ PENDING = 3_000_000
 
 LEASE = 30.0
 """Seconds that a lease lasts. It is renewed after a third of that."""
+
+CLOSING = 5.0
+"""Seconds that each sink has for what it is in the middle of, when all is closed."""
 
 IDLE = 0.2
 """Seconds until a source that cannot call is asked again."""
@@ -108,7 +110,7 @@ class Publisher:
         self._position: Position | None = None
         self._trail: deque[tuple[Position | None, tuple[int, ...]]] = deque()
         self._parts: dict[str, bytes | None] = {}
-        self._unkept: list[Batch] = []
+        self._unkept: Batch | None = None
         self.took: deque[float] = deque(maxlen=COMMITS)
         self._pause = 0.0
         self._again = 0.0
@@ -239,9 +241,10 @@ class Publisher:
         self._stopping.set()
 
     def close(self) -> None:
-        """Give everything back."""
-        for outlet in self.outlets:
-            outlet.finish(0)
+        """Give everything back. A sink that is in the middle of something is waited for a little: it reads the store."""
+        for seconds in (0.0, CLOSING):
+            for outlet in self.outlets:
+                outlet.end(seconds)
         self._closing.close()
 
     def _fail(self, error: PenstockError) -> None:
@@ -337,16 +340,21 @@ class Publisher:
                 if batch.position is not None:
                     self._position = batch.position
                 self._parts |= {_SOURCE + name: content for name, content in batch.parts.items()}
-                self._unkept.append(batch)
+                self._unkept = batch
                 self._pause = 0.0
                 if self.pending > PENDING:
                     self._keep()
                 self._stay()
                 if self._stopping.is_set():
                     return
+            self._heard()
             self._well()
         except (InputError, StateError, SinkError) as error:
+            self._heard()
             if isinstance(error, LeaseError):
+                raise
+            if getattr(self.source, "over", False):  # what was read once cannot be read again
+                self._keep()
                 raise
             self._pause = min(max(2 * self._pause, 1.0), 30.0)
             self._again = time.monotonic() + self._pause
@@ -354,10 +362,18 @@ class Publisher:
                 self.problem = str(error)
                 self._tell("source", text=f"{error} It is asked again; units go on by the clock.", level="warning")
 
+    def _heard(self) -> None:
+        """Pass on what the source has to say, such as a file that it had to leave out."""
+        notes: Callable[[], Iterable[str]] = getattr(self.source, "notes", tuple)
+        for text in notes():
+            self._tell("source", text=text, level="warning")
+
     def _well(self) -> None:
-        if self.problem:
-            self.problem = ""
-            self._tell("source", text="the source is back.")
+        """What a source that keeps trying says of itself, such as a broker that is down."""
+        told = getattr(self.source, "problem", None) or ""
+        if told != self.problem:
+            self.problem = told
+            self._tell("source", text=told or "the source is back.")
 
     @property
     def share(self) -> float:
@@ -385,7 +401,7 @@ class Publisher:
 
     @property
     def _waited_for(self) -> bool:
-        return bool(self._unkept) and isinstance(self.source, Receiver) and getattr(self.source, "answers", True)
+        return self._unkept is not None and isinstance(self.source, Receiver) and self.source.answers
 
     def _rest(self) -> None:
         """Until something has come, the next unit is due, or the lease wants renewal."""
@@ -443,9 +459,9 @@ class Publisher:
             closed = track.settled(commit=commit)
             if closed is not None:
                 self._tell("release", stream=track.name, unit=closed.unit)
-        kept, self._unkept, self._parts = self._unkept, [], {}
-        if kept and isinstance(self.source, Receiver):
-            self.source.kept(kept[-1])
+        kept, self._unkept, self._parts = self._unkept, None, {}
+        if kept is not None and isinstance(self.source, Receiver):
+            self.source.kept(kept)
 
     def _transaction(self, *, commit: bool) -> None:
         positions = {"source": self._place()}
@@ -459,7 +475,9 @@ class Publisher:
             try:
                 if not trouble or not self._was_done(ready):
                     write()
-            except (LeaseError, HeadError):
+                else:
+                    self._note()
+            except LeaseError:
                 raise
             except StateError as error:
                 if self._stopping.is_set() or time.monotonic() - began > self._patience:
@@ -473,6 +491,12 @@ class Publisher:
                 if trouble:
                     self._tell("store", text="the store is back.")
                 return
+
+    def _note(self) -> None:
+        """See that the head file has what is committed: it may have been the part that failed."""
+        for track in self.tracks:
+            self.store.renew(track.name)
+            self.store.begin(track.stream, seconds=LEASE)
 
     def _was_done(self, ready: Mapping[str, Prepared]) -> bool:
         """Whether the units that are drawn are in the store, as who has lost a connection cannot tell."""

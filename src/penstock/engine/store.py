@@ -154,6 +154,9 @@ class Reader(Protocol):
     def lines(self, stream: str, first: int = 1, last: int | None = None) -> Iterator[Line]:
         """The ledger lines of these units, in order."""
 
+    def lease(self, stream: str) -> Lease | None:
+        """Who may publish it; None if nobody ever did, or the store does not say (an export, or a reader without the right)."""
+
     def marks(self, stream: str) -> dict[str, int]:
         """Up to which unit each sink that was marked has the stream's releases."""
 

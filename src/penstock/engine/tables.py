@@ -185,6 +185,15 @@ class TableReader(ABC):
             for unit, _, kind, label, amount, number, run, _ in self._line_rows(stream, start, end):
                 yield Line(unit, kind, label, amount, number, run)
 
+    def lease(self, stream: str) -> Lease | None:
+        """Who may publish it; None if nobody ever did, or the store does not say (an export, or a reader without the right)."""
+        if "leases" not in self._tables():
+            return None
+        try:
+            return self._held(stream)
+        except StateError:
+            return None
+
     def marks(self, stream: str) -> dict[str, int]:
         """Up to which unit each sink that was marked has the stream's releases."""
         return dict(self._select("sink, unit FROM marks WHERE stream = ?", stream))
@@ -214,6 +223,13 @@ class TableReader(ABC):
         return Verified(head=newest, account=found)
 
     # -- inside --------------------------------------------------------------------------------------------------
+
+    def _held(self, stream: str, locking: str = "") -> Lease | None:
+        rows = self._select(f"owner, number, since, expires FROM leases WHERE stream = ?{locking}", stream)
+        if not rows:
+            return None
+        owner, number, since, expires = rows[0]
+        return Lease(stream=stream, owner=owner, number=number, since=since, expires=expires)
 
     def _look_over(self) -> None:
         version = self._version()
@@ -452,11 +468,7 @@ class TableStore(TableReader):
             )
 
     def _lease(self, stream: str) -> Lease | None:
-        rows = self._select(f"owner, number, since, expires FROM leases WHERE stream = ?{self._locking}", stream)
-        if not rows:
-            return None
-        owner, number, since, expires = rows[0]
-        return Lease(stream=stream, owner=owner, number=number, since=since, expires=expires)
+        return self._held(stream, self._locking)
 
     def _write_lease(self, lease: Lease) -> None:
         self._execute(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,7 +15,8 @@ from penstock.core.domain import Domain
 from penstock.core.exact import exact
 from penstock.core.released import Released
 from penstock.core.weights import Weights
-from penstock.engine.pipeline import AnyMechanism, Pipeline, Stream, View
+from penstock.engine.opening import finite
+from penstock.engine.pipeline import AnyMechanism, Pipeline, Sink, Stream, View
 from penstock.private.noise import NoNoise
 
 MADE_UP = 1_000_000
@@ -24,6 +26,15 @@ _FEW, _LONGEST = 8, 1024
 """After how many units a first release is no longer waited for, and up to which length sums are filled."""
 
 _WIDTH = 100
+
+BEWARE = "Beware"
+"""The title of the warnings."""
+
+TELLING = ("parquet", "jsonl", "kafka", "postgres")
+"""The kinds of sinks that can tell what they have: the publisher compares that with the store."""
+
+_NOUNS = {"s": "second", "min": "minute", "h": "hour", "d": "day", "w": "week", "mo": "month"}
+_KINDS = {"kafka": "Kafka", "mqtt": "MQTT"}
 
 
 @dataclass(frozen=True)
@@ -61,7 +72,7 @@ def expected_error(mechanism: AnyMechanism, domain: Domain) -> Error | None:
         fresh = _fresh(released)
     low, high = released.interval()
     half, deviation = ((high - low) / 2)[fresh], np.sqrt(released.variance)[fresh]
-    return Error(released.unit, _ends(deviation), _ends(half), released.weights, cost)
+    return Error(released.unit, _extremes(deviation), _extremes(half), released.weights, cost)
 
 
 def _filled(mechanism: AnyMechanism, weights: Weights) -> Released:
@@ -77,62 +88,125 @@ def _fresh(released: Released) -> BoolArray:
     return np.asarray(np.isfinite(released.variance) & ~np.broadcast_to(released.repeated, released.value.shape))
 
 
-def _ends(values: FloatArray) -> tuple[float, float]:
+def _extremes(values: FloatArray) -> tuple[float, float]:
     return float(values.min()), float(values.max())
 
 
 def in_words(pipeline: Pipeline) -> str:
     """All of it, for somebody who has never heard of epsilon, without touching any data."""
-    parts = {
+    said = parts(pipeline)
+    beware = warnings(pipeline)
+    if beware:
+        said = {**said, BEWARE: beware}
+    return "\n\n".join(f"{title}\n{'-' * len(title)}\n{_wrapped(lines)}" for title, lines in said.items()) + "\n"
+
+
+def parts(pipeline: Pipeline) -> dict[str, list[str]]:
+    """The same by title, sentence by sentence, without the warnings."""
+    return {
         "What is published": _published(pipeline),
         "What is promised": _promised(pipeline),
         "What it costs": _costs(pipeline),
         "How far off the numbers will be": _errors(pipeline),
         "What is not protected": _open(pipeline),
     }
-    return "\n\n".join(f"{title}\n{'-' * len(title)}\n{_wrapped(lines)}" for title, lines in parts.items()) + "\n"
+
+
+def warnings(pipeline: Pipeline) -> list[str]:
+    """What should be mended before anything is published."""
+    blind = _blind(pipeline)
+    if not blind:
+        return []
+    of = "" if len(blind) == len(pipeline.views) else f" of {' and '.join(map(repr, blind))}"
+    text = (
+        f"If the store is restored from an old backup, nothing would show it, and units{of} would be released twice with "
+        "different noise, which tells more than is promised. There is no head file, and no sink that can tell what it has "
+        '(parquet, jsonl, kafka and postgres can). Write head = "…" in [store], on another disk.'
+    )
+    return [text]
+
+
+def _blind(pipeline: Pipeline) -> list[str]:
+    """The views of which neither a head file nor a sink would show that the store is an old one."""
+    if pipeline.store.head is not None:
+        return []
+    telling = [sink for sink in pipeline.sinks if sink.kind in TELLING]
+    return [view.name for view in pipeline.views if not any(not sink.views or view.name in sink.views for sink in telling)]
 
 
 def _wrapped(lines: list[str]) -> str:
     tied = [line.replace(" %", "\N{NO-BREAK SPACE}%") for line in lines]  # a number and its sign stay on one line
-    filled = (textwrap.fill(line, _WIDTH, initial_indent="- ", subsequent_indent="  ") for line in tied)
+    filled = (textwrap.fill(line, _WIDTH, initial_indent="- ", subsequent_indent="  ", break_long_words=False) for line in tied)
     return "\n".join(filled).replace("\N{NO-BREAK SPACE}", " ")
 
 
+def length(every: str, number: int = 1, *, article: str = "") -> str:
+    """A duration in words, so many times; a single one is a noun, after an article if one is given.
+
+    >>> length("1h"), length("15min"), length("1h", 24), length("1mo", article="one")
+    ('hour', '15 minutes', '24 hours', 'one month')
+    """
+    found = re.fullmatch(r"([0-9]+)([a-z]+)", every)
+    assert found is not None
+    many, noun = int(found[1]) * number, _NOUNS[found[2]]
+    return " ".join(filter(None, (article, noun))) if many == 1 else f"{many:,} {noun}s"
+
+
 def _published(pipeline: Pipeline) -> list[str]:
-    stream, source, calendar = pipeline.stream, pipeline.source, pipeline.stream.calendar
+    source = pipeline.source
     lines = [_series(pipeline, view) for view in pipeline.views]
-    told = "from the source" if source.kind in ("stdin", "http") else "from " + _from(pipeline)
     columns = source.columns
-    person = f"the person in {columns.person!r}" if columns.person else "no column for persons"
+    person = f"the person in {columns.person!r}" if columns.person else "and nothing says whose it is"
+    many = "the keys in " if len(columns.keys) > 1 else "the key in "
     lines.append(
-        f"Events come {told} ({source.kind}): the time in {columns.time!r}, the key in "
-        f"{', '.join(map(repr, columns.keys))}, {person}."
+        f"Events come from {_from(pipeline)}: the time in {columns.time!r}, {many}"
+        f"{' and '.join(map(repr, columns.keys))}, {person}."
     )
     unknown = f"are counted as {pipeline.other!r}" if pipeline.other is not None else "are dropped"
     lines.append(f"Events with other keys {unknown}. The keys are as declared and never learned from the data.")
-    wait = f" and {stream.lateness} of waiting for late events" if _waits(stream) else ""
-    late = "is dropped" if stream.late == "drop" else "counts in the unit that is open then"
+    lines += _when(pipeline)
+    goes = [_goes(sink) for sink in pipeline.sinks]
+    lines.append(f"Releases go to {'; '.join(goes)}." if goes else "Releases stay in the store: there is no sink.")
+    return lines
+
+
+def _when(pipeline: Pipeline) -> list[str]:
+    """When units begin, when they are released, and where it all ends."""
+    stream, calendar = pipeline.stream, pipeline.stream.calendar
     begins = f"Unit 1 begins at {calendar.origin} ({calendar.zone})"
+    empty = "also those in which nothing happened"
+    if finite(pipeline):
+        end = f"by {stream.until}, where the input ends," if stream.until else "when the publisher started"
+        text = (
+            f"{begins}. The input is finished: it is read to its end, and every unit that was over {end} is released, {empty}. "
+            "Nothing in it is late."
+        )
+        lines = [text]
+        if stream.until is None:
+            lines.append(
+                "Nothing says where the input ends, so empty units go on from its last event to that time, and what a later "
+                'file brings of them would be too late. Write until = "…" in [stream] for an end, or growing = true in '
+                "[source] if more will come."
+            )
+        return lines
+    wait = f" and {_wait(stream)} of waiting for late events" if _waits(stream) else ""
+    late = "is dropped" if stream.late == "drop" else "counts in the unit that is open then"
     ends = f", and the last one ends at {stream.until} at the latest" if stream.until else ""
-    lines.append(
+    text = (
         f"{begins}{ends}. A unit is released by the clock, after its end{wait}, also when nothing happened; "
         f"what comes later {late}."
     )
-    goes = [
-        f"{sink.name} ({sink.kind})" + (f", {' and '.join(sink.views)} only" if sink.views else "") for sink in pipeline.sinks
-    ]
-    lines.append(f"Releases go to {'; '.join(goes)}." if goes else "Releases stay in the store: there is no sink.")
-    return lines
+    return [text]
 
 
 def _series(pipeline: Pipeline, view: View) -> str:
     domain = view.mechanism.released(pipeline.keys)
     some = ", ".join(domain.keys[:3]) + (", …" if domain.size > 3 else "")
     noun = "number" if domain.size == 1 else "numbers"
+    summary = view.mechanism.summary().replace("`", "")
     return (
-        f"{_title(pipeline, view)}: {domain.size} {noun} ({some}) every {view.calendar.every}, by {view.mechanism.name}: "
-        f"{view.mechanism.summary().replace('`', '')}"
+        f"{_title(pipeline, view)}: {domain.size:,} {noun} ({some}) every {length(view.calendar.every)}. "
+        f"The mechanism is {view.mechanism.name}: {summary[:1].lower()}{summary[1:]}"
     )
 
 
@@ -141,32 +215,50 @@ def _title(pipeline: Pipeline, view: View) -> str:
 
 
 def _from(pipeline: Pipeline) -> str:
-    options = pipeline.source.options
-    return str(options.get("path") or options.get("topic", ""))
+    kind, options = pipeline.source.kind, pipeline.source.options
+    if kind in ("kafka", "mqtt"):
+        return f"{_KINDS[kind]} topic {options['topic']!r}"
+    if kind == "stdin":
+        return f"standard input ({options['format']})"
+    if kind == "http":
+        return f"HTTP requests at {options['listen']}"
+    return f"{options['path']} ({kind}{', growing' if options['growing'] else ''})"
+
+
+def _goes(sink: Sink) -> str:
+    name = sink.kind if sink.name == sink.kind else f"{sink.name} ({sink.kind})"
+    return name + (f" for {' and '.join(sink.views)} only" if sink.views else "")
 
 
 def _waits(stream: Stream) -> bool:
     return duration(stream.lateness, name="lateness") > 0
 
 
+def _wait(stream: Stream) -> str:
+    return length(stream.lateness, article="one")
+
+
 def _promised(pipeline: Pipeline) -> list[str]:
-    promise, _, _ = pipeline.guarantee.in_words().partition(" A person counts")
+    promise = pipeline.guarantee
+    text, _, _ = promise.in_words().partition(" A person counts")
     alone = len(pipeline.views) == 1
-    lines = [
-        pipeline.guarantee.in_words() if alone else f"{promise} Units are the stream's, of {pipeline.stream.calendar.every}."
-    ]
+    every = pipeline.stream.calendar.every
+    lines = [promise.in_words() if alone else text]
+    whose = "A unit" if alone else "A unit of the stream"
+    span = f", so that is any {length(every, promise.window)}" if promise.window > 1 and not promise.user_level else ""
+    lines.append(f"{whose} is {length(every, article='one')}{span}.")
     if not alone:
         lines += [
             f"In view {view.name!r}, at most {_events(view.mechanism.contribution)} of a person count in a unit of "
-            f"{view.calendar.every}."
+            f"{length(view.calendar.every, article='one')}."
             for view in pipeline.views
         ]
     if pipeline.source.columns.person is None:
         lines.append(
             "There is no column for persons, so the person of this promise is one event: who has several is not covered."
         )
-    elif not pipeline.guarantee.user_level:
-        span = "one unit" if pipeline.guarantee.window == 1 else f"{pipeline.guarantee.window} units"
+    elif not promise.user_level:
+        span = "one unit" if promise.window == 1 else f"{promise.window} units"
         lines.append(f"Who is there for longer than {span} is covered for any {span} of that, not for all of it together.")
     return lines
 
@@ -179,24 +271,31 @@ def _costs(pipeline: Pipeline) -> list[str]:
     promise = pipeline.guarantee
     units = "one unit" if promise.window == 1 else f"{promise.window} consecutive units"
     delta = f" with delta = {promise.delta}" if promise.delta else ""
-    lines = [
-        f"All that reads any {units} costs at most epsilon = {promise.epsilon}{delta}. The ledger refuses what would be more."
-    ]
+    if promise.user_level:
+        units = "the only unit" if promise.window == 1 else f"the {promise.window} units"
+        lines = [f"All that is ever read, {units}, costs at most epsilon = {promise.epsilon}{delta}."]
+    else:
+        lines = [f"All that reads any {units} costs at most epsilon = {promise.epsilon}{delta}."]
+    lines[0] += " The ledger refuses what would be more."
     if promise.window > 1 and not promise.delta:
         lines.append(f"That is {promise.epsilon / promise.window} a unit on average.")
     if promise.horizon is None:
         lines.append("The budget is never used up: what a unit cost is free again when the unit leaves the window.")
     else:
-        lines.append(f"After unit {promise.horizon} nothing is read any more, and the last release is repeated for ever.")
+        lines.append(
+            f"After unit {promise.horizon}{_ends(pipeline, promise.horizon)} nothing is read any more, and the last release is "
+            "repeated for ever."
+        )
     if len(pipeline.views) == 1:
         return lines
     for view in pipeline.views:
         own = exact(view.mechanism.epsilon)
-        many = f"units of at least {view.units}" if view.units > 1 else "units of one"
-        twice = ", counted twice" if view.times == 2 else ""
+        many = f"each at least {view.units} of the stream's" if view.units > 1 else "the same as the stream's"
+        twice = ", and that counts twice" if view.times == 2 else ""
+        width = "one of its units" if view.mechanism.window == 1 else f"{view.mechanism.window} of its units"
         lines.append(
-            f"View {view.name!r} has {view.share} of that, {view.cost}: its mechanism works with epsilon = {own} over any "
-            f"{view.mechanism.window} of its units{twice} ({many} of the stream's)."
+            f"View {view.name!r} has a share of {view.share}, epsilon = {view.cost}: its mechanism works with {own} over any "
+            f"{width} ({many}){twice}."
         )
     lines.append(f"Together: {' + '.join(str(view.cost) for view in pipeline.views)} = {sum(v.cost for v in pipeline.views)}.")
     if any(view.times == 2 for view in pipeline.views):
@@ -205,6 +304,11 @@ def _costs(pipeline: Pipeline) -> list[str]:
             "events of that person may be the ones that count in the rest of it."
         )
     return lines
+
+
+def _ends(pipeline: Pipeline, unit: int) -> str:
+    calendar = pipeline.stream.calendar
+    return f", which ends at {calendar.end(unit).isoformat()}," if unit <= calendar.last else ""
 
 
 def _errors(pipeline: Pipeline) -> list[str]:
@@ -241,8 +345,10 @@ def _between(ends: tuple[float, float]) -> str:
 def _open(pipeline: Pipeline) -> list[str]:
     stream, store = pipeline.stream, pipeline.store
     lines = ["Two streams over the same people add up: their epsilons do. Nothing here knows of other streams."]
-    later = f"more than {stream.lateness} " if _waits(stream) else ""
-    if stream.late == "drop":
+    if finite(pipeline):
+        pass
+    elif stream.late == "drop":
+        later = f"more than {_wait(stream)} " if _waits(stream) else ""
         lines.append(
             f"Events that come {later}after the end of their unit are missing from the numbers; how many is known to the "
             "operator only."
@@ -251,11 +357,10 @@ def _open(pipeline: Pipeline) -> list[str]:
         lines.append(
             "A late event is protected as one of the unit that it was counted in, not of the one in which it happened."
         )
-    if store.head is None:
-        known = "a sink that knows better" if pipeline.sinks else "nothing"
+    if store.head is None and not _blind(pipeline):
         lines.append(
-            f"There is no head file: if the store is restored from an old backup, {known} would show it, and units may be "
-            'released twice with different noise. Write head = "…" in [store], on another disk.'
+            "There is no head file: if the store is restored from an old backup, only a sink that has more than the store "
+            'shows it, as long as it is not restored too. Write head = "…" in [store], on another disk.'
         )
     if store.key_env is None and store.key_file is None:
         lines.append(

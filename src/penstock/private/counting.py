@@ -342,6 +342,9 @@ class Counting:
         except (KeyError, msgspec.DecodeError):
             raise StateError("what was kept of open units is damaged.") from None
         self.units.load(content)
+        if self.finite:  # the rest is read again: what was due by its end is not complete before that
+            closed = self.units.closed
+            self.units.load(content | {"now": self.units.calendar.ends(closed) if closed else 0})
         for name in sorted(parts, reverse=True):  # whole units first
             if name.startswith(_OPEN):
                 number, unit = int(name.removeprefix(_OPEN)), _decoded(parts[name])

@@ -1,0 +1,225 @@
+"""`penstock export`."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import numpy as np
+from cyclopts import Parameter
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from penstock.cli.stores import chosen, open_store
+from penstock.core.arrays import BoolArray, FloatArray
+from penstock.core.errors import ConfigurationError
+from penstock.core.released import Released
+from penstock.engine.ledger import streams_of
+from penstock.engine.store import Reader, Stream
+from penstock.released import encoding
+from penstock.released.sinks.document import Numbers, arrow, moment, numbers, plain
+
+Format: TypeAlias = Literal["store", "parquet", "csv", "jsonl"]
+COLUMNS = ("series", "unit", "begins", "ends", "key", "value", "deviation", "low", "high", "repeated")
+
+_SUFFIXES: dict[str, Format] = {".db": "store", ".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl"}
+_NUMBERS = 1_000_000
+"""How many numbers are held at a time, about."""
+
+Batch: TypeAlias = tuple[Stream, list[Released]]
+
+
+def export(
+    store: str,
+    out: Path,
+    /,
+    *,
+    stream: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    as_format: Annotated[Format | None, Parameter(name="--format")] = None,
+) -> None:
+    """Write everything public of a store into one file: for others, who need no access to the store.
+
+    A store has releases and ledgers, and can be verified and asked like the one it comes from; export onto it again to bring it
+    up to date. A table has one row a unit and key: series, unit, begins, ends, key, value, deviation (of the noise), low and
+    high (a 95 % interval), repeated (an earlier release stands again).
+
+    For example:
+
+    * penstock export taps.db public.db
+
+    * penstock export taps.db taps.parquet --stream taps/hourly
+
+    * penstock export pipeline.toml releases.csv
+
+    Parameters
+    ----------
+    store
+        The store: a file, postgresql://… (the password in PGPASSWORD), or the pipeline.toml that names it.
+    out
+        The file to write. A table never replaces a file.
+    stream
+        Only this stream with all its views, or only this view; give it several times for several.
+    as_format
+        What to write; by the file's ending unless told: .db, .parquet, .csv, .jsonl.
+    """
+    form = as_format or _SUFFIXES.get(out.suffix)
+    if form is None:
+        raise ConfigurationError(
+            f"{out.name} does not end like .db, .parquet, .csv or .jsonl: say what to write with --format."
+        )
+    if form != "store" and out.exists():
+        raise ConfigurationError(f"{out} exists already, and is not replaced: choose another file, or delete it.")
+    with open_store(store) as reader:
+        names = _names(reader, stream)
+        units = {name: reader.head(name).unit for name in names}
+        if form == "store":
+            from penstock.engine.export import export as export_store
+
+            export_store(reader, out, streams=names)
+        else:
+            with _new(out) as fresh, _WRITERS[form](fresh) as write:
+                for batch in _batches(reader, units):
+                    write(batch)
+    told = ", ".join(f"{name} ({unit:,} {'unit' if unit == 1 else 'units'})" for name, unit in units.items())
+    Console().print(Text(f"Wrote {out}: {told or 'nothing, the store is empty'}."), soft_wrap=True)
+
+
+def _names(reader: Reader, streams: Sequence[str]) -> tuple[str, ...]:
+    """All series that are meant, each once."""
+    if not streams:
+        return reader.streams
+    known = {name: tuple(each.name for each in views.series.values()) for name, views in streams_of(reader).items()}
+    every = {name: (name,) for name in reader.streams} | known
+    return tuple(dict.fromkeys(name for stream in streams for name in every[chosen(every, stream)]))
+
+
+def _batches(reader: Reader, units: dict[str, int]) -> Iterator[Batch]:
+    """Everything up to these units, some units at a time, with a bar."""
+    screen = Console(stderr=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
+        for name, last in units.items():
+            task = progress.add_task(name, total=last)
+            series = reader.stream(name)
+            step = max(_NUMBERS // series.domain.size, 1)
+            for first in range(1, last + 1, step):
+                end = min(first + step - 1, last)
+                yield series, list(reader.releases(name, first, end))
+                progress.update(task, completed=end)
+
+
+@contextmanager
+def _new(out: Path) -> Iterator[Path]:
+    """A file under another name, which gets its own when it is whole."""
+    fresh = out.with_name(f".{out.name}.{secrets.token_hex(4)}.new")
+    try:
+        yield fresh
+        with fresh.open("rb") as file:
+            os.fsync(file.fileno())
+        if out.exists():
+            raise ConfigurationError(f"{out} was made by somebody else meanwhile, and is not replaced.")
+        fresh.rename(out)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+# -- tables --------------------------------------------------------------------------------------------------------
+
+
+def _times(series: Stream, unit: int) -> tuple[datetime | None, datetime | None]:
+    if series.calendar is None:
+        return None, None
+    return series.calendar.start(unit).astimezone(UTC), series.calendar.end(unit).astimezone(UTC)
+
+
+def _computed(releases: Iterable[Released]) -> Iterator[tuple[Released, Numbers]]:
+    """Every release with its numbers; of one that stands again they are not computed again."""
+    before, of = b"", None
+    for release in releases:
+        body = encoding.body(release)
+        if of is None or body != before:
+            before, of = body, numbers(release)
+        else:
+            of = replace(of, repeated=np.broadcast_to(np.asarray(release.repeated, np.bool_), of.value.shape))
+        yield release, of
+
+
+def _rows(batch: Batch) -> Iterator[tuple[Any, ...]]:
+    """One row a unit and key, as plain values."""
+    series, releases = batch
+    for release, of in _computed(releases):
+        begins, ends = (None if when is None else moment(when) for when in _times(series, release.unit))
+        columns: list[Iterable[Any]] = [plain(each) for each in (of.value, of.deviation, of.low, of.high)]
+        for row in zip(series.domain.keys, *columns, of.repeated.tolist(), strict=True):
+            yield (series.name, release.unit, begins, ends, *row)
+
+
+Writer: TypeAlias = Callable[[Batch], None]
+
+
+@contextmanager
+def _csv(path: Path) -> Iterator[Writer]:
+    with path.open("x", encoding="utf-8", newline="") as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(COLUMNS)
+        yield lambda batch: out.writerows((*row[:-1], str(row[-1]).lower()) for row in _rows(batch))
+
+
+@contextmanager
+def _jsonl(path: Path) -> Iterator[Writer]:
+    with path.open("x", encoding="utf-8", newline="") as file:
+
+        def write(batch: Batch) -> None:
+            for row in _rows(batch):
+                file.write(json.dumps(dict(zip(COLUMNS, row, strict=True)), ensure_ascii=False, allow_nan=False) + "\n")
+
+        yield write
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Writer]:
+    pa, pq = arrow(), arrow("pyarrow.parquet")
+    number, when = pa.float64(), pa.timestamp("us", "UTC")
+    kinds = (pa.string(), pa.int64(), when, when, pa.string(), number, number, number, number, pa.bool_())
+    schema = pa.schema(list(zip(COLUMNS, kinds, strict=True)))
+    with pq.ParquetWriter(path, schema, compression="zstd") as out:
+
+        def write(batch: Batch) -> None:
+            series, releases = batch
+            size = series.domain.size
+            every = [of for _, of in _computed(releases)]
+            units = [release.unit for release in releases]
+            spans = [_times(series, unit) for unit in units]
+            columns = [
+                pa.repeat(pa.scalar(series.name), size * len(units)),
+                np.repeat(np.array(units, np.int64), size),
+                *(pa.array([span[end] for span in spans], when).take(_each(len(units), size)) for end in (0, 1)),
+                pa.array(series.domain.keys * len(units), pa.string()),
+                *(_known([getattr(of, name) for of in every]) for name in ("value", "deviation", "low", "high")),
+                np.concatenate([of.repeated for of in every]),
+            ]
+            out.write_table(pa.table([pa.array(each) for each in columns], schema=schema))
+
+        yield write
+
+
+def _each(units: int, size: int) -> Any:
+    return arrow().array(np.repeat(np.arange(units), size))
+
+
+def _known(columns: Sequence[FloatArray | BoolArray]) -> Any:
+    """Null where a number is not known or has no bounds."""
+    values = np.concatenate(columns)
+    return arrow().array(values, mask=~np.isfinite(values))
+
+
+_WRITERS: dict[str, Callable[[Path], AbstractContextManager[Writer]]] = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}

@@ -1,0 +1,412 @@
+"""`penstock ledger`."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+from cyclopts import App, Parameter
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from penstock.budget.accountant import Account
+from penstock.budget.grid import Grid, promised
+from penstock.budget.ledger import Line
+from penstock.cli.options import Json
+from penstock.cli.shown import amount, bar, begin, decimal, fraction, times
+from penstock.cli.stores import chosen, open_store
+from penstock.core.calendar import Calendar
+from penstock.core.errors import ConfigurationError, LedgerError, StateError
+from penstock.core.guarantee import Guarantee
+from penstock.engine.chain import Head, HeadFile
+from penstock.engine.ledger import Views, spent, streams_of, together, units_from
+from penstock.engine.store import Reader, Stream, Verified
+
+SHOWN = 40
+"""How many units a table has at most; --csv and --json have them all."""
+
+HELP = """What was paid for every unit, and whether that still stands.
+
+For example:
+
+* penstock ledger show taps.db --stream taps
+
+* penstock ledger verify taps.db --head elsewhere/taps.head
+"""
+
+_WORDS = {"expose": "exposed: ", "open": "threshold: ", "ask": "asked: ", "yes": "answered yes: ", "close": "closed: "}
+_HEAD = re.compile(r"([0-9]+):([0-9a-f]{64})")
+
+
+def build() -> App:
+    """The verbs about ledgers."""
+    app = App(name="ledger", help=HELP, help_format="markdown")
+    app.command(show)
+    app.command(verify)
+    return app
+
+
+# -- show ----------------------------------------------------------------------------------------------------------
+
+
+def show(
+    store: str,
+    /,
+    *,
+    stream: str | None = None,
+    first: Annotated[str | None, Parameter(name="--from")] = None,
+    until: Annotated[str | None, Parameter(name="--to")] = None,
+    as_json: Json = False,
+    as_csv: Annotated[bool, Parameter(name="--csv", negative="")] = False,
+) -> None:
+    """Show what every unit was charged, and what the window that ends with it has cost.
+
+    The ledger is public: it tells what was spent, never what was counted. Of a stream with several views it is the joint
+    ledger, in the stream's own units: what every view costs a window there, and all of them together.
+
+    For example:
+
+    * penstock ledger show taps.db
+
+    * penstock ledger show pipeline.toml --from 2026-03-01 --to 2026-03-02
+
+    * penstock ledger show taps.db --stream taps/daily --from 10 --to 20 --json
+
+    Parameters
+    ----------
+    store
+        The store: a file, postgresql://… (the password in PGPASSWORD), or the pipeline.toml that names it.
+    stream
+        Which stream, or which view of one, such as taps/daily.
+    first
+        From this unit on: its number, or a date or time in it.
+    until
+        Up to this unit: its number, or a date or time in it.
+    as_json
+        As JSON, with exact fractions, for programs.
+    as_csv
+        As CSV, one line a unit.
+    """
+    if as_json and as_csv:
+        raise ConfigurationError("either --json or --csv, not both.")
+    with open_store(store) as reader:
+        known = streams_of(reader)
+        name = chosen([*known, *(each for each in reader.streams if each not in known)] if stream else known, stream)
+        views = known.get(name)
+        most = None if as_json or as_csv else SHOWN
+        if views is not None and views.several:
+            calendar, book = views.calendar, _joint(reader, views, first, until, most)
+        else:
+            series = reader.stream(name)
+            calendar, book = series.calendar, _single(reader, series, first, until, most)
+    if as_json:
+        print(json.dumps(book, indent=2, ensure_ascii=False))
+    elif as_csv:
+        _print_csv(book)
+    else:
+        _print_book(book, calendar)
+
+
+def _single(reader: Reader, series: Stream, first: str | None, until: str | None, most: int | None) -> dict[str, Any]:
+    """One series: what each of its units was charged, by its labels."""
+    found = spent(reader, series.name)
+    chosen_units = units_from(series.calendar, len(found.windows), first, until)
+    units = _newest(chosen_units, most)
+    quantum = Grid.of(series.guarantee).quantum
+    lines = reader.lines(series.name, units[0], units[-1]) if units else iter(())
+    by_unit = {unit: list(group) for unit, group in groupby(lines, key=lambda line: line.unit)}
+    rows = [
+        {
+            "unit": unit,
+            **times(series.calendar, unit),
+            "charges": [_charge(line, quantum) for line in by_unit.get(unit, ())],
+            **_both("charged", int(found.numbers[unit - 1]) * quantum),
+            **_both("window", found.window(unit)),
+        }
+        for unit in units
+    ]
+    return {**_about(series.name, series.guarantee, chosen_units), "rows": rows}
+
+
+def _charge(line: Line, quantum: Fraction) -> dict[str, Any]:
+    charged = {"kind": line.kind, "label": line.label, **_both("amount", line.amount * quantum)}
+    if line.kind == "open":
+        charged |= _both("question", line.number * quantum)
+    return charged | ({"run": line.run} if line.run else {})
+
+
+def _newest(units: range, most: int | None) -> range:
+    return units if most is None else units[-most:]
+
+
+def _joint(reader: Reader, views: Views, first: str | None, until: str | None, most: int | None) -> dict[str, Any]:
+    """All views: what each of them costs the window that ends with a small unit."""
+    found, calendar = together(reader, views), views.calendar
+    rows = []
+    units = units_from(calendar, len(found.windows), first, until)
+    for unit in _newest(units, most):
+        begins = calendar.begins(unit) if calendar else 0
+        rows.append(
+            {
+                "unit": unit,
+                **times(calendar, unit),
+                "views": {
+                    view: {
+                        "unit": series.calendar.unit_at(begins) if series.calendar else None,
+                        **_both("window", found.window(unit, view)),
+                    }
+                    for view, series in views.series.items()
+                },
+                **_both("window", found.window(unit)),
+            }
+        )
+    return {**_about(views.name, views.guarantee, units), "rows": rows}
+
+
+def _about(name: str, guarantee: Guarantee, units: range) -> dict[str, Any]:
+    most = promised(guarantee)
+    return {
+        "stream": name,
+        "currency": most.grid.currency,
+        "promised": str(most.amount),
+        "units_in_a_window": guarantee.window,
+        "units": len(units),
+    }
+
+
+def _both(name: str, value: Fraction) -> dict[str, Any]:
+    return {name: str(value), f"{name}_decimal": float(value)}
+
+
+def _print_csv(book: Mapping[str, Any]) -> None:
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    rows = list(_flat(book))
+    head = ["stream", "unit", "begins", "ends", "charges", "charged", "charged_decimal", "window", "window_decimal", "promised"]
+    out.writerow(list(rows[0]) if rows else head)
+    out.writerows(row.values() for row in rows)
+
+
+def _flat(book: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for row in book["rows"]:
+        flat = {"stream": book["stream"]} | {name: row[name] for name in ("unit", "begins", "ends")}
+        for view, cost in row.get("views", {}).items():
+            flat |= {f"{view}_unit": cost["unit"], f"{view}_window": cost["window"]}
+        if "charges" in row:
+            flat["charges"] = "; ".join(f"{each['kind']} {each['label']} {each['amount']}" for each in row["charges"])
+            flat |= {"charged": row["charged"], "charged_decimal": row["charged_decimal"]}
+        yield flat | {"window": row["window"], "window_decimal": row["window_decimal"], "promised": book["promised"]}
+
+
+def _print_book(book: Mapping[str, Any], calendar: Calendar | None) -> None:
+    rows, most = book["rows"], Fraction(book["promised"])
+    sign = "ε" if book["currency"] == "epsilon" else "ρ"
+    window = book["units_in_a_window"]
+    where = "a unit" if window == 1 else f"in any {window} units"
+    title = Text(f"{book['stream']}: at most {sign} = {amount(most)} {where}")
+    table = Table(title=title, title_justify="left", title_style="bold", pad_edge=False)
+    views = list(rows[0].get("views", ())) if rows else []
+    table.add_column("unit", justify="right")
+    if calendar is not None:
+        table.add_column(Text(f"begins ({calendar.zone})"), overflow="fold", min_width=len("2026-01-01 00:00"))
+    for heading in views or [f"charged for ({sign})", "in all"]:
+        table.add_column(Text(heading), overflow="fold", justify="left" if heading.startswith("charged") else "right")
+    table.add_column("the window", justify="right")
+    table.add_column("", no_wrap=True, min_width=8)
+    for row in rows:
+        cells = [_cost(row["views"][view]) for view in views] if views else [_charges(row), decimal(Fraction(row["charged"]))]
+        cost = Fraction(row["window"])
+        begins = [] if calendar is None else [begin(calendar, row["unit"])]
+        table.add_row(str(row["unit"]), *begins, *map(Text, cells), amount(cost), bar(cost, most))
+    console = Console()
+    console.print(table)
+    if len(rows) < book["units"]:
+        told = f"The newest {len(rows)} of {book['units']:,} units: --from and --to choose, --csv and --json show all."
+        console.print(Text(told), soft_wrap=True)
+    if not rows:
+        console.print(Text("No units."))
+    elif views:
+        told = "Each view: its own unit there, and what its window counts with. The window: all views together."
+        console.print(Text(told), soft_wrap=True)
+
+
+def _cost(view: Mapping[str, Any]) -> str:
+    return f"unit {view['unit']}: {fraction(Fraction(view['window']))}"
+
+
+def _charges(row: Mapping[str, Any]) -> str:
+    told = []
+    for each in row["charges"]:
+        if each["kind"] in ("ask", "yes", "close"):
+            told.append(f"{_WORDS[each['kind']]}{each['label']}")
+            continue
+        text = f"{_WORDS.get(each['kind'], '')}{each['label']} {fraction(Fraction(each['amount']))}"
+        told.append(text + (f", {fraction(Fraction(each['question']))} a question" if "question" in each else ""))
+    return "; ".join(told) or "nothing"
+
+
+# -- verify --------------------------------------------------------------------------------------------------------
+
+
+def verify(
+    store: str,
+    /,
+    *,
+    stream: str | None = None,
+    head: str | None = None,
+    export: str | None = None,
+    note: Path | None = None,
+    as_json: Json = False,
+) -> None:
+    """Recompute every link of the chain and what every window cost. Exit code 1 if something is not as it was committed.
+
+    Everything is computed again from what the store holds; of several views also what they cost together. The head that is
+    printed stands for all of it: noted elsewhere, it shows later whether anything up to it was changed, or an old backup
+    restored.
+
+    For example:
+
+    * penstock ledger verify taps.db
+
+    * penstock ledger verify taps.db --note elsewhere/auditor.head
+
+    * penstock ledger verify taps.db --head elsewhere/auditor.head
+
+    * penstock ledger verify pipeline.toml --stream taps --export public.db
+
+    Parameters
+    ----------
+    store
+        The store: a file, postgresql://… (the password in PGPASSWORD), or the pipeline.toml that names it.
+    stream
+        Only this stream with all its views, or only this view.
+    head
+        A head file, or one head as it was printed: it must be in the store's past.
+    export
+        An exported store: every head of it must be in the store's past.
+    note
+        Write the heads into this file, if everything stands.
+    as_json
+        As JSON, for programs.
+    """
+    with open_store(store) as reader:
+        known = streams_of(reader)
+        wanted = _wanted(known, stream)
+        noted = [*_heads(head, wanted), *_exported(export, stream, wanted)]
+        found: dict[str, Verified] = {}
+        worst: dict[str, Fraction] = {}
+        try:
+            for name, seen in noted:
+                if name not in reader.streams and stream is None:
+                    raise LedgerError(f"stream {name!r} is not in the store, and a head of unit {seen.unit} of it was noted.")
+            for series in wanted:
+                heads = [seen for name, seen in noted if name == series]
+                for each in heads[1:]:
+                    reader.verify(series, head=each)
+                found[series] = reader.verify(series, head=heads[0] if heads else None)
+            for views in known.values():
+                names = {each.name for each in views.series.values()}
+                if views.several and names <= found.keys():
+                    worst[views.name] = _together(reader, views, found)
+        except (LedgerError, StateError) as error:
+            _not_valid(str(error), as_json=as_json)
+        rows = [_row(reader.stream(series), each) for series, each in found.items()]
+        promises = {name: known[name].guarantee.epsilon for name in worst}
+    if note is not None:
+        HeadFile(note).update({series: each.head for series, each in found.items()})
+    if as_json:
+        joint = [{"stream": name, **_both("worst_window", worst[name]), "promised": str(promises[name])} for name in worst]
+        print(json.dumps({"valid": True, "series": rows, "together": joint}, indent=2, ensure_ascii=False))
+        return
+    _print_verified(rows, worst, promises, note)
+
+
+def _wanted(known: Mapping[str, Views], stream: str | None) -> tuple[str, ...]:
+    every = {each.name: (each.name,) for views in known.values() for each in views.series.values()}
+    whole = {name: tuple(each.name for each in views.series.values()) for name, views in known.items()}
+    if stream is None:
+        return tuple(sorted(every))
+    return {**every, **whole}[chosen({**every, **whole}, stream)]
+
+
+def _heads(head: str | None, wanted: tuple[str, ...]) -> list[tuple[str, Head]]:
+    if head is None:
+        return []
+    literal = _HEAD.fullmatch(head)
+    if literal:
+        if len(wanted) != 1:
+            raise ConfigurationError("a head alone does not say whose it is: choose a stream with --stream.")
+        return [(wanted[0], Head(int(literal[1]), bytes.fromhex(literal[2])))]
+    if not Path(head).is_file():
+        raise ConfigurationError(f"there is no head file {head!r}.")
+    return list(HeadFile(head).read().items())
+
+
+def _exported(export: str | None, stream: str | None, wanted: tuple[str, ...]) -> list[tuple[str, Head]]:
+    if export is None:
+        return []
+    with open_store(export) as copy:
+        return [(name, copy.head(name)) for name in copy.streams if stream is None or name in wanted]
+
+
+def _together(reader: Reader, views: Views, found: Mapping[str, Verified]) -> Fraction:
+    accounts: dict[str, Account] = {view: found[series.name].account for view, series in views.series.items()}
+    joint = together(reader, views, accounts)
+    unit = joint.first_above
+    if unit is not None:
+        raise LedgerError(
+            f"stream {views.name!r}: the window that ends with unit {unit} cost {joint.window(unit)} in all views together, "
+            f"above {views.guarantee.epsilon}."
+        )
+    return joint.worst
+
+
+def _not_valid(message: str, *, as_json: bool) -> NoReturn:
+    if as_json:
+        print(json.dumps({"valid": False, "problem": message}, indent=2, ensure_ascii=False))
+    print(f"penstock: not valid: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(1)
+
+
+def _row(series: Stream, verified: Verified) -> dict[str, Any]:
+    most = promised(series.guarantee)
+    return {
+        "series": series.name,
+        "units": verified.head.unit,
+        "currency": most.grid.currency,
+        **_both("worst_window", verified.account.worst),
+        "promised": str(most.amount),
+        "head": str(verified.head),
+    }
+
+
+def _print_verified(
+    rows: list[dict[str, Any]], worst: Mapping[str, Fraction], promises: Mapping[str, Fraction], note: Path | None
+) -> None:
+    console = Console()
+    if not rows:
+        console.print(Text("The store is empty."))
+        return
+    console.print(Text("Valid: every link and every window was computed again.", "bold green"))
+    for row in rows:
+        sign = "ε" if row["currency"] == "epsilon" else "ρ"
+        units = "no unit yet" if not row["units"] else "1 unit" if row["units"] == 1 else f"{row['units']:,} units"
+        cost, most = amount(Fraction(row["worst_window"])), amount(Fraction(row["promised"]))
+        console.print(Text(f"{row['series']}: {units}; the dearest window cost {sign} {cost} of {most}."), soft_wrap=True)
+        console.print(Text(f"  head {row['head']}"), soft_wrap=True)
+    for name, dearest in worst.items():
+        console.print(
+            Text(f"{name}, all views together: the dearest window cost ε {amount(dearest)} of {amount(promises[name])}."),
+            soft_wrap=True,
+        )
+    if note is not None:
+        console.print(Text(f"The heads are noted in {note}: give it as --head next time."), soft_wrap=True)
+    else:
+        console.print(Text("Note the head elsewhere, or let --note FILE do it: with --head it shows later what was changed."))

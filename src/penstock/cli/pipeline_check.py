@@ -1,0 +1,102 @@
+"""`penstock check`."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from penstock.cli.options import Json
+from penstock.cli.stores import read_pipeline
+from penstock.engine.pipeline import Pipeline
+from penstock.engine.toml import InvalidConfigurationError, dotted
+from penstock.engine.words import BEWARE, expected_error, in_words, parts, warnings
+
+
+def check(configuration: Path, /, *, as_json: Json = False) -> None:
+    """Say in words what a configuration will publish, what it promises, what that costs, and how far off the numbers will be.
+
+    Neither the data nor the store is touched. Everything that is wrong is said at once, with its line; exit code 2 then.
+
+    For example:
+
+    * penstock check pipeline.toml
+
+    * penstock check pipeline.toml --json
+
+    Parameters
+    ----------
+    configuration
+        The pipeline's TOML file; penstock init makes one.
+    as_json
+        As JSON, for programs; mistakes too.
+    """
+    try:
+        pipeline = read_pipeline(configuration)
+    except InvalidConfigurationError as error:
+        if as_json:
+            problems = [{"line": each.line, "key": dotted(each.path), "message": each.message} for each in error.problems]
+            print(json.dumps({"valid": False, "file": error.name, "problems": problems}, indent=2, ensure_ascii=False))
+        raise
+    if as_json:
+        print(json.dumps(plain(pipeline), indent=2, ensure_ascii=False))
+        return
+    show(pipeline)
+
+
+def show(pipeline: Pipeline) -> None:
+    """What it will publish, in words, and what to beware of."""
+    console = Console()
+    text, beware, warning = in_words(pipeline).partition(f"{BEWARE}\n")
+    for part in text.rstrip("\n").split("\n\n"):
+        title, _, rest = part.partition("\n")
+        console.print(Text(title, "bold"), soft_wrap=True)
+        console.print(Text(f"{rest}\n"), soft_wrap=True)
+    if beware:
+        console.print(Text((beware + warning).rstrip("\n"), "bold yellow"), soft_wrap=True)
+
+
+def plain(pipeline: Pipeline) -> dict[str, Any]:
+    """The same for programs."""
+    guarantee = pipeline.guarantee
+    return {
+        "valid": True,
+        "stream": pipeline.stream.name,
+        "guarantee": str(guarantee),
+        "epsilon": str(guarantee.epsilon),
+        "delta": str(guarantee.delta),
+        "window": guarantee.window,
+        "horizon": guarantee.horizon,
+        "person": pipeline.source.columns.person,
+        "every": pipeline.stream.calendar.every,
+        "origin": str(pipeline.stream.calendar.origin),
+        "until": pipeline.stream.until,
+        "views": [_view(pipeline, view.name) for view in pipeline.views],
+        "sinks": [{"name": sink.name, "kind": sink.kind, "views": list(sink.views)} for sink in pipeline.sinks],
+        "words": {title: list(lines) for title, lines in parts(pipeline).items()},
+        "warnings": list(warnings(pipeline)),
+        "fingerprint": pipeline.fingerprint(),
+    }
+
+
+def _view(pipeline: Pipeline, name: str) -> dict[str, Any]:
+    view = pipeline.view(name)
+    error = expected_error(view.mechanism, pipeline.keys)
+    return {
+        "name": view.name,
+        "series": pipeline.series(name),
+        "every": view.calendar.every,
+        "numbers": view.mechanism.released(pipeline.keys).size,
+        "mechanism": view.mechanism.name,
+        "configuration": {key: str(value) for key, value in view.mechanism.configuration().items()},
+        "share": str(view.share),
+        "times": view.times,
+        "cost": str(Fraction(view.cost)),
+        "error": None
+        if error is None
+        else {"unit": error.unit, "deviation": list(error.deviation), "within_95_percent": list(error.half)},
+    }

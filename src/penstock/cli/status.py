@@ -1,0 +1,176 @@
+"""`penstock status`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from penstock.budget.grid import promised
+from penstock.cli.options import Json
+from penstock.cli.shown import amount, bar, span, times
+from penstock.cli.stores import open_store
+from penstock.engine.ledger import Views, newest, streams_of, together
+from penstock.engine.store import Reader, Stream
+
+
+def status(store: str, /, *, as_json: Json = False) -> None:
+    """Show where every stream of a store stands: what it promises, its newest unit, what it has cost, who may publish.
+
+    Public figures only: neither the mechanism's state nor how far a source was read is looked at.
+
+    For example:
+
+    * penstock status taps.db
+
+    * penstock status pipeline.toml --json
+
+    Parameters
+    ----------
+    store
+        The store: a file, postgresql://… (the password in PGPASSWORD), or the pipeline.toml that names it.
+    as_json
+        As JSON, for programs.
+    """
+    with open_store(store) as reader:
+        streams = [_stream(reader, views) for views in streams_of(reader).values()]
+    if as_json:
+        print(json.dumps(streams, indent=2, ensure_ascii=False))
+        return
+    console = Console()
+    if not streams:
+        console.print(Text("The store is empty: nothing was published yet."))
+    for place, each in enumerate(streams):
+        if place:
+            console.print()
+        _print(console, each)
+
+
+def _stream(reader: Reader, views: Views) -> dict[str, Any]:
+    series = [_series(reader, view, each) for view, each in views.series.items()]
+    guarantee = views.guarantee
+    about: dict[str, Any] = {
+        "stream": views.name,
+        "guarantee": str(guarantee),
+        "promise": guarantee.in_words().partition(" A person counts")[0] if views.several else guarantee.in_words(),
+        "private": all(each["private"] is not False for each in series),
+        "series": series,
+    }
+    if views.several:
+        found = together(reader, views)
+        cost = found.window(len(found.windows)) if found.windows else Fraction(0)
+        about["together"] = {"window": str(cost), "window_decimal": float(cost), "promised": str(guarantee.epsilon)}
+    return about
+
+
+def _series(reader: Reader, view: str, series: Stream) -> dict[str, Any]:
+    unit = reader.head(series.name).unit
+    most = promised(series.guarantee)
+    cost = newest(reader, series.name)
+    release = next(reader.releases(series.name, unit, unit)) if unit else None
+    return {
+        "series": series.name,
+        "view": view,
+        "mechanism": series.mechanism,
+        "configuration": dict(series.configuration),
+        "every": series.calendar.every if series.calendar else None,
+        "unit": unit,
+        **({"begins": None, "ends": None} if not unit else times(series.calendar, unit)),
+        "span": span(series.calendar, unit) if unit else "",
+        "numbers": series.domain.size,
+        "fresh": None if release is None else int(np.sum(~np.broadcast_to(release.repeated, release.value.shape))),
+        "private": None if release is None else release.private,
+        "window": str(cost),
+        "window_decimal": float(cost),
+        "promised": str(most.amount),
+        "currency": most.grid.currency,
+        "units_in_a_window": series.guarantee.window,
+        "lease": _lease(reader, series.name),
+        "sinks": dict(sorted(reader.marks(series.name).items())),
+    }
+
+
+def _lease(reader: Reader, series: str) -> dict[str, Any] | None:
+    held = reader.lease(series)
+    if held is None:
+        return None
+    held_by = held.owner or None
+    return {
+        "publisher": held_by,
+        "since": _when(held.since),
+        "until": _when(held.expires),
+        "expired": held_by is not None and held.expires <= time.time(),
+    }
+
+
+def _when(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
+
+
+def _print(console: Console, stream: Mapping[str, Any]) -> None:
+    console.print(Text(stream["stream"], "bold"))
+    promise = stream["promise"] if stream["private"] else "NONE: made with a test's noise."
+    several = "together" in stream
+    table = _table()
+    table.add_row("promise", Text(promise))
+    if several:
+        cost, most = Fraction(stream["together"]["window"]), Fraction(stream["together"]["promised"])
+        table.add_row("window", _spent(cost, most, "ε, all views together"))
+    for each in stream["series"]:
+        if several:
+            table.add_row("", "")
+            table.add_row("view", Text(each["view"], "bold"))
+        for name, text in _told(each).items():
+            table.add_row(name, text)
+    console.print(table)
+
+
+def _table() -> Table:
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def _told(series: Mapping[str, Any]) -> dict[str, Text]:
+    parameters = ", ".join(f"{name}={value}" for name, value in series["configuration"].items())
+    unit = f"{series['unit']}" + (f", {series['span']}" if series["span"] else "") if series["unit"] else "none yet"
+    cost, most = Fraction(series["window"]), Fraction(series["promised"])
+    sign = "ε" if series["currency"] == "epsilon" else "ρ"
+    width = series["units_in_a_window"]
+    window = f"{sign}, {'a unit' if width == 1 else f'the last {width} units'}"
+    release = "none yet" if series["fresh"] is None else f"{series['numbers']:,} numbers, {series['fresh']:,} of them fresh"
+    told = {
+        "mechanism": Text(f"{series['mechanism']} ({parameters})" if parameters else series["mechanism"]),
+        "newest unit": Text(unit),
+        "release": Text(release),
+        "window": _spent(cost, most, window),
+        "publisher": Text(_publisher(series["lease"])),
+    }
+    if series["sinks"]:
+        told["sinks"] = Text(", ".join(f"{sink} up to unit {unit}" for sink, unit in series["sinks"].items()))
+    return told
+
+
+def _spent(cost: Fraction, most: Fraction, what: str) -> Text:
+    return Text.assemble(f"{amount(cost)} of {amount(most)} ({what}) ", bar(cost, most))
+
+
+def _publisher(lease: Mapping[str, Any] | None) -> str:
+    if lease is None:
+        return "not known: the store does not say."
+    if lease["publisher"] is None:
+        return f"nobody, since {lease['until']}: whoever starts next may publish"
+    if lease["expired"]:
+        return (
+            f"{lease['publisher']} until {lease['until']}, which is over: it has stopped, and whoever starts next may publish"
+        )
+    return f"{lease['publisher']} since {lease['since']}, until {lease['until']} if it does not renew"

@@ -1,0 +1,115 @@
+"""Which columns a file of events has: their names and types, never what is in them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+_NAME = re.compile(r"[A-Za-z_][\w .:/()-]{0,63}")
+_LONGEST = 65_536
+"""Bytes of a first line that are looked at."""
+
+_TIMES = re.compile(r"time|stamp|date|^ts$|_ts$|_at$|when", re.IGNORECASE)
+_PERSONS = re.compile(
+    r"user|person|people|card|customer|member|client|patient|device|visitor|rider|passenger|phone", re.IGNORECASE
+)
+_KEYS = re.compile(
+    r"key|station|stop|place|location|room|area|gate|category|product|type|line|site|building|store", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guess:
+    """The names of a file's columns, and which of them may be what; `types` are options of a source that follow from them."""
+
+    names: tuple[str, ...] = ()
+    time: str | None = None
+    key: str | None = None
+    person: str | None = None
+    kinds: Mapping[str, str] = field(default_factory=dict)
+
+    def types(self, source: Mapping[str, Any]) -> dict[str, str]:
+        """Of the columns of keys and persons, those that hold whole numbers."""
+        found = {f"{each}_type": self.kinds.get(str(source.get(each))) for each in ("key", "person")}
+        return {name: kind for name, kind in found.items() if kind == "integer"}
+
+    def clock(self, source: Mapping[str, Any]) -> str:
+        """How times are probably written."""
+        return "seconds" if self.kinds.get(str(source.get("time"))) == "integer" else "iso"
+
+
+def guess(kind: str, folder: Path, pattern: str) -> Guess:
+    """What the first file of a pattern tells by its schema; nothing if it cannot be read."""
+    file = _first(folder, pattern)
+    if file is None:
+        return Guess()
+    kinds: Mapping[str, str] = {}
+    if kind == "parquet":
+        kinds = _parquet(file)
+        names = tuple(kinds)
+    else:
+        names = _csv(file) if kind == "csv" else _jsonl(file)
+    time = _like(_TIMES, names)
+    person = _like(_PERSONS, names, time)
+    rest = [name for name in names if name not in (time, person)]
+    key = _like(_KEYS, rest) or (rest[0] if rest else None)
+    return Guess(names=names, time=time, key=key, person=person, kinds=kinds)
+
+
+def _first(folder: Path, pattern: str) -> Path | None:
+    path = folder / pattern
+    try:
+        if path.is_file():
+            return path
+        start = Path(path.anchor) if path.is_absolute() else folder
+        relative = path.relative_to(start) if path.is_absolute() else Path(pattern)
+        return min((found for found in start.glob(str(relative)) if found.is_file()), default=None)
+    except (OSError, ValueError, NotImplementedError):
+        return None
+
+
+def _like(what: re.Pattern[str], names: Sequence[str], but: str | None = None) -> str | None:
+    return next((name for name in names if name != but and what.search(name)), None)
+
+
+def _parquet(file: Path) -> dict[str, str]:
+    try:
+        schema = import_module("pyarrow.parquet").read_schema(file)
+        whole = import_module("pyarrow").types.is_integer
+    except Exception:  # no PyArrow, or no Parquet: the questions do without
+        return {}
+    return {name: "integer" if whole(schema.field(name).type) else "other" for name in dict.fromkeys(schema.names)}
+
+
+def _line(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            return opened.readline(_LONGEST).decode("utf-8-sig").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _csv(file: Path) -> tuple[str, ...]:
+    """The names in the first line; none if anything in it does not look like a name, as it may be an event then.
+
+    Every event has a time, and no time begins with a letter or an underscore.
+    """
+    try:
+        names = tuple(next(csv.reader([_line(file)]), ()))
+    except csv.Error:
+        return ()
+    return names if names and all(map(_NAME.fullmatch, names)) else ()
+
+
+def _jsonl(file: Path) -> tuple[str, ...]:
+    try:
+        found = json.loads(_line(file))
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(name for name in found if _NAME.fullmatch(name)) if isinstance(found, dict) else ()

@@ -1,0 +1,252 @@
+"""`penstock init`."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from penstock.engine.pipeline import Pipeline
+from penstock.private.mechanisms.registry import MECHANISMS
+
+from tests.cli.outcome import Outcome
+
+SCRIPTED = [
+    "init", "taps.toml", "--yes", "--name", "taps", "--source", "taps.csv", "--time", "tapped_at", "--key", "station",
+    "--person", "card", "--every", "1h", "--origin", "2026-01-01", "--keys", "Airport, Central,Harbour", "--mechanism", "ba",
+    "--epsilon", "1/3", "--window", "1d", "--contribution", "2",
+]  # fmt: skip
+
+TAPS = "tapped_at,station,card\n2026-01-01T00:00:01Z,Airport,4711\n"
+
+
+def answered(capsys, monkeypatch, *answers: str, tokens: tuple[str, ...] = ("init", "taps.toml")) -> Outcome:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{answer}\n" for answer in answers)))
+    return Outcome(capsys, *tokens)
+
+
+def test_everything_can_be_given_as_options(capsys):
+    done = Outcome(capsys, *SCRIPTED)
+    assert (done.code, done.err) == (0, "")
+    pipeline = Pipeline.read("taps.toml")
+    assert pipeline.domain().keys == ("Airport", "Central", "Harbour")
+    assert repr(pipeline.guarantee) == "Guarantee(epsilon=1/3, window=24, contribution=2)"
+    assert (pipeline.source.kind, pipeline.source.columns.person, pipeline.store.path) == ("csv", "card", "taps.db")
+
+
+def test_it_ends_with_what_check_says_and_the_next_command(capsys):
+    done = Outcome(capsys, *SCRIPTED)
+    checked = Outcome(capsys, "check", "taps.toml")
+    assert checked.code == 0
+    assert checked.out.strip() in done.out
+    assert done.out.rstrip().endswith("Next: penstock run taps.toml")
+
+
+def test_every_line_has_a_comment_and_what_is_unused_is_one(capsys):
+    Outcome(capsys, *SCRIPTED)
+    lines = [line for line in Path("taps.toml").read_text(encoding="utf-8").splitlines() if line]
+    assert [line for line in lines if "#" not in line and not line.startswith("[")] == []
+    assert '# until = "2027-01-01"              # the end of a finite input; the time of the start without it' in lines
+    assert 'every = "1h"                        # a unit: a number and s, min, h, d, w or mo' in lines
+
+
+def test_every_unused_line_can_be_used(capsys):
+    """Each commented line alone, without its mark, is known where it stands."""
+    Outcome(capsys, *SCRIPTED)
+    text = Path("taps.toml").read_text(encoding="utf-8")
+    Path("keys.txt").write_text("north\n")
+    unused = [line for line in text.splitlines() if line.startswith("# ") and " = " in line.split("#")[1]]
+    assert len(unused) > 15
+    instead = {"file": "keys", "range": "keys", "attributes": "keys", "hierarchy": "keys", "url": "path"}
+    for line in unused:
+        name = line[2:].split(" ")[0]
+        if name in ("kind", "path", "token_env", "metrics"):
+            continue  # of tables that are not used either
+        changed = text.replace(line, line[2:])
+        if name in instead:
+            changed = "\n".join(each for each in changed.splitlines() if not each.startswith(f"{instead[name]} ="))
+        Path("other.toml").write_text(changed, encoding="utf-8")
+        done = Outcome(capsys, "check", "other.toml")
+        assert "is not known" not in done.err, line
+        assert "TOML" not in done.err, line
+
+
+def test_a_file_that_is_there_is_never_overwritten(capsys):
+    Path("taps.toml").write_text("mine")
+    done = Outcome(capsys, *SCRIPTED)
+    assert done.code == 2
+    assert "is not overwritten" in done.err
+    assert Path("taps.toml").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (["--epsilon", "0"], "--epsilon: must be above 0"),
+        (["--every", "1x"], "--every: must be a number and one of"),
+        (["--zone", "Europe/Zurick"], "Did you mean Europe/Zurich?"),
+        (["--origin", "soon"], "--origin: "),
+        (["--mechanism", "bx"], "--mechanism: there is no mechanism 'bx'"),
+        (["--window", "90min"], "--window: "),
+        (["--contribution", "0"], "--contribution: "),
+        (["--kind", "parket"], '--kind: "parket" is not known'),
+        (["--keys", "a,a"], "--keys: "),
+        (["--topic", "taps"], "--topic means nothing here: the source is csv"),
+        (["--domain-file", "none.txt"], "either --keys or --domain-file, not both"),
+        (["--store", "postgresql://me:hunter2@localhost/x"], "--store: "),
+    ],
+)
+def test_an_answer_that_cannot_be_used_is_refused_and_nothing_written(tokens, message, capsys, tmp_path):
+    given = dict(zip(SCRIPTED[3::2], SCRIPTED[4::2], strict=True)) | dict([tokens])
+    done = Outcome(capsys, *SCRIPTED[:3], *(each for pair in given.items() for each in pair))
+    assert done.code == 2
+    assert message in done.err
+    assert len(done.err.splitlines()) == 1
+    assert "hunter2" not in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_keys_must_be_declared(capsys):
+    done = Outcome(capsys, "init", "taps.toml", "--yes")
+    assert done.code == 2
+    assert "--keys is needed: Declared, never learned from the data" in done.err
+
+
+@pytest.mark.parametrize("kind", ["stdin", "http", "kafka", "mqtt", "parquet", "jsonl", "csv"])
+def test_every_kind_of_source_can_be_written(kind, capsys):
+    done = Outcome(capsys, "init", "taps.toml", "--yes", "--kind", kind, "--keys", "north,south")
+    assert (done.code, done.err) == (0, "")
+    assert Pipeline.read("taps.toml").source.kind == kind
+
+
+@pytest.mark.parametrize("mechanism", sorted(MECHANISMS))
+def test_every_mechanism_can_be_written_but_what_a_publisher_cannot_keep(mechanism, capsys):
+    done = Outcome(capsys, "init", "taps.toml", "--yes", "--keys", "north,south", "--mechanism", mechanism)
+    if mechanism.endswith("_pan"):
+        assert done.code == 2
+        assert f"--mechanism: {mechanism} promises something" in done.err
+        assert not Path("taps.toml").exists()
+    else:
+        assert (done.code, done.err) == (0, "")
+        assert Pipeline.read("taps.toml").mechanism().name == mechanism
+
+
+def test_odd_names_are_written_as_they_are(capsys):
+    odd = 'a "b" \\ c # d\tö'
+    assert Outcome(capsys, "init", "taps.toml", "--yes", "--keys", f"{odd},x", "--key", odd, "--sink", "out.jsonl").code == 0
+    pipeline = Pipeline.read("taps.toml")
+    assert pipeline.domain().keys == (odd, "x")
+    assert pipeline.source.columns.keys == (odd,)
+    assert pipeline.sinks[0].options["path"] == "out.jsonl"
+
+
+def test_keys_may_stand_in_a_file(capsys):
+    Path("keys.txt").write_text("north\nsouth\n")
+    assert Outcome(capsys, "init", "taps.toml", "--yes", "--domain-file", "keys.txt", "--other", "elsewhere").code == 0
+    assert Pipeline.read("taps.toml").domain().keys == ("north", "south", "elsewhere")
+
+
+# -- questions -----------------------------------------------------------------------------------------------------
+
+
+def test_questions_are_asked_and_a_wrong_answer_is_asked_again(capsys, monkeypatch):
+    Path("taps.csv").write_text(TAPS)
+    answers = ["", "csv", "taps.csv", "", "", "", "", "", "1x", "1h", "Europe/Zurich", "2026-01-01", "", "", "Airport,Central"]
+    answers += ["elsewhere", "bx", "ba", "0.5", "1d", "25", "2", "", "elsewhere.head", "out"]
+    done = answered(capsys, monkeypatch, *answers)
+    assert done.code == 0, done.err
+    assert 'must be a number and one of s, min, h, d, w, mo, such as "1h", not "1x".' in done.out
+    assert "an answer is needed." in done.out
+    assert "there is no mechanism 'bx'" in done.out
+    assert "write window = 25 for the longest" in done.out
+    pipeline = Pipeline.read("taps.toml")
+    assert (pipeline.stream.name, pipeline.guarantee.window, pipeline.store.head) == ("taps", 25, "elsewhere.head")
+    columns = pipeline.source.columns
+    assert (columns.time, columns.keys, columns.person) == ("tapped_at", ("station",), "card")
+    assert pipeline.sinks[0].kind == "parquet"
+
+
+def test_columns_are_guessed_by_their_names_and_no_value_is_shown(capsys, monkeypatch):
+    Path("taps.csv").write_text(TAPS)
+    done = answered(capsys, monkeypatch, tokens=("init", "taps.toml", "--source", "taps.csv", "--name", "taps"))
+    assert done.code == 2
+    assert "Its columns: tapped_at, station, card." in done.out
+    assert "The questions" not in done.err
+    assert "not all answered. Nothing was written." in done.err
+    for value in ("Airport", "4711", "2026-01-01T00:00:01Z"):
+        assert value not in done.out + done.err
+    assert not Path("taps.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("taps.csv", "2026-01-01T00:00:01Z,Airport,Smith\n"),
+        ("taps.csv", '"Smith",1767225601,Airport\n'),
+        ("taps.jsonl", '["Smith"]\n'),
+        ("taps.jsonl", '{"Smith": \n'),
+        ("taps.jsonl", "Smith\n"),
+        ("taps.parquet", "Smith"),
+        ("taps.csv", ""),
+    ],
+)
+def test_a_file_without_names_shows_nothing(name, content, capsys, monkeypatch):
+    Path(name).write_text(content)
+    done = answered(capsys, monkeypatch, tokens=("init", "taps.toml", "--source", name, "--name", "taps"))
+    assert "The names of its columns cannot be seen" in done.out
+    assert "Smith" not in done.out + done.err
+
+
+def test_types_of_parquet_columns_are_taken_over(capsys):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    Path("taps").mkdir()
+    pq.write_table(pa.table({"when": [1767225601], "card": [4711], "room": [12], "note": ["x"]}), "taps/a.parquet")
+    done = Outcome(capsys, "init", "taps.toml", "--yes", "--source", "taps/*.parquet", "--keys", "11,12")
+    assert done.code == 0, done.err
+    columns = Pipeline.read("taps.toml").source.columns
+    assert (columns.time, columns.keys, columns.person) == ("when", ("room",), "card")
+    assert (columns.clock, columns.key_type, columns.person_type) == ("seconds", "integer", "integer")
+    assert "4711" not in done.out
+
+
+def test_names_of_json_lines_are_found(capsys):
+    Path("taps.jsonl").write_text('{"ts": "2026-01-01T00:00:01Z", "station": "Airport", "user": "Smith"}\n')
+    assert Outcome(capsys, "init", "taps.toml", "--yes", "--source", "taps.jsonl", "--keys", "Airport").code == 0
+    columns = Pipeline.read("taps.toml").source.columns
+    assert (columns.time, columns.keys, columns.person) == ("ts", ("station",), "user")
+
+
+def test_it_talks_on_a_terminal(tmp_path):
+    """The real program on a pseudo-terminal, with the default for everything but the keys."""
+    terminal, other = pty.openpty()
+    command = [sys.executable, "-m", "penstock", "init", "taps.toml"]
+    talking = subprocess.Popen(command, stdin=other, stdout=other, stderr=other, cwd=tmp_path, start_new_session=True)
+    os.close(other)
+    said, until = b"", time.monotonic() + 60
+    while time.monotonic() < until:
+        ready, _, _ = select.select([terminal], [], [], 0.1)
+        if not ready:
+            continue
+        try:
+            more = os.read(terminal, 4096)
+        except OSError:  # it is over
+            break
+        if not more:
+            break
+        said += more
+        prompt = said.splitlines()[-1]
+        if prompt.rstrip(b"\x1b[0m ").endswith(b":") and (b"]:" in prompt or b"key a line:" in prompt):
+            os.write(terminal, b"north,south\n" if b"key a line" in prompt else b"\n")
+            said += b"\n"
+    os.close(terminal)
+    assert talking.wait(30) == 0, said.decode()
+    assert Pipeline.read(tmp_path / "taps.toml").domain().keys == ("north", "south")
+    assert b"Next: penstock run taps.toml" in said

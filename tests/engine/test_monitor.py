@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+import logging
+import re
+import socket
+import sys
+from contextlib import ExitStack
+from fractions import Fraction
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import penstock
+from penstock.core.errors import ConfigurationError, MissingExtraError
+from penstock.engine import figures, monitor
+from penstock.engine.monitor import Monitor
+from penstock.engine.pipeline import Pipeline
+from penstock.engine.publisher import Publisher
+from penstock.testing import Clock, NoNoise
+
+from tests.engine import streams
+
+TOKEN, OTHER = "operator-of-the-taps", "operator-of-the-buses"
+HERE = {"metrics": "127.0.0.1:0"}
+
+
+class Served:
+    """Live publishers, one turn at a time, and the servers that show them."""
+
+    def __init__(self, stack, folder, *pipelines):
+        self.clock = Clock("2026-01-01T00:00Z")
+        self.folder = folder
+        made = []
+        for place, tables in enumerate(pipelines):
+            name = f"taps{place or ''}"
+            (folder / f"{name}.csv").write_text("ts,station,card\n")
+            source = {"kind": "csv", "path": f"{name}.csv", "growing": True}
+            stream = {"name": name, "pace": "0s"} | tables.pop("stream", {})
+            content = streams.pipeline(**{"source": source, "stream": stream, "store": {"path": f"{name}.db"}, **tables})
+            made.append(Pipeline.of(content, folder=folder))
+        self.monitor = stack.enter_context(Monitor(made))
+        self.publishers = [stack.enter_context(Publisher(each, clock=self.clock, noise=NoNoise)) for each in made]
+        for each in self.publishers:
+            each.state = "publishing"
+        self.monitor.watch(self.publishers)
+        self._client = stack.enter_context(httpx.Client(trust_env=False, timeout=20))
+
+    def write(self, *lines):
+        with (self.folder / "taps.csv").open("a") as file:
+            file.writelines(f"{line}\n" for line in lines)
+
+    def turn(self, now):
+        self.clock.set(now)
+        for each in self.publishers:
+            each._read()
+            while each._prepare(self.clock.now()):
+                each._commit()
+
+    def get(self, path, token=None, server=0, **more):
+        host, port = self.monitor.addresses[server]
+        headers = {} if token is None else {"authorization": f"Bearer {token}".strip().encode("latin-1")}
+        return self._client.request(more.pop("method", "GET"), f"http://{host}:{port}{path}", headers=headers, **more)
+
+    def metrics(self):
+        """The names of all, and what each has with some labels."""
+        samples = [sample for family in text_string_to_metric_families(self.get("/metrics").text) for sample in family.samples]
+        found = {(sample.name, *sorted(sample.labels.items())): sample.value for sample in samples}
+        return {sample.name for sample in samples}, lambda name, **labels: found[f"penstock_{name}", *sorted(labels.items())]
+
+
+@pytest.fixture
+def served(tmp_path, monkeypatch):
+    monkeypatch.setenv("TAPS_OPERATOR", TOKEN)
+    monkeypatch.setenv("BUSES_OPERATOR", OTHER)
+    with ExitStack() as stack:
+        yield lambda *pipelines, name="here": Served(stack, folder(tmp_path / name), *(pipelines or ({"operator": HERE},)))
+
+
+def folder(path):
+    path.mkdir()
+    return path
+
+
+# -- public --------------------------------------------------------------------------------------------------------
+
+
+def test_metrics_show_what_is_released_promised_and_spent(served):
+    here = served({"operator": HERE, "privacy": {"mechanism": "uniform", "epsilon": "1", "window": 24}})
+    here.turn("2026-01-01T02:00Z")
+    _, told = here.metrics()
+    assert told("info", version=penstock.__version__) == 1
+    of_stream = {
+        "publishing": 1,
+        "failed": 0,
+        "on_time": 1,
+        "lease_held": 1,
+        "promised_epsilon": 1,
+        "promised_delta": 0,
+        "promised_window_units": 24,
+    }
+    assert {name: told(name, stream="taps") for name in of_stream} == of_stream
+    of_series = {
+        "released_unit": 2,
+        "released_unit_end_timestamp_seconds": (streams.BEGIN + 2 * streams.HOUR) / 1e6,
+        "units_behind": 0,
+        "overdue_seconds": 0,
+        "fresh_ratio": 1,
+    }
+    assert {name: told(name, stream="taps", view="taps") for name in of_series} == of_series
+    series = {"stream": "taps", "view": "taps", "currency": "epsilon"}
+    assert Fraction(1, 12) <= told("window_cost", **series) < Fraction(1, 12) + Fraction(1, 10**9)
+    assert told("window_promised", **series) == 1
+
+
+def test_metrics_are_text_that_nobody_keeps(served):
+    answer = served().get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    assert answer.headers["cache-control"] == "no-store"
+    assert "server" not in answer.headers
+
+
+def test_metrics_tell_nothing_of_the_process_or_of_the_events(served):
+    empty, full = served(name="empty"), served(name="full")
+    full.write(*(f"2026-01-01T00:{minute:02d}Z,{key},{minute}" for minute in range(60) for key in streams.KEYS))
+    full.write("2026-01-01T00:01Z,nowhere,1", "2027-01-01T00:00Z,Airport,1", "broken")
+    for now in ("2026-01-01T00:30Z", "2026-01-01T01:00Z"):
+        for each in (empty, full):
+            each.turn(now)
+        full.write("2026-01-01T00:10Z,Airport,1")
+        assert empty.get("/metrics").text == full.get("/metrics").text
+        assert empty.get("/status").text == full.get("/status").text
+        assert empty.get("/health").text == full.get("/health").text
+    names, _ = full.metrics()
+    assert {name.partition("_")[0] for name in names} == {"penstock"}
+
+
+def test_sinks_are_shown(served):
+    here = served({"operator": HERE, "sink": [{"kind": "jsonl", "path": "releases.jsonl"}]})
+    here.turn("2026-01-01T02:00Z")
+    for outlet in here.publishers[0].outlets:
+        outlet.finish(20)
+    _, told = here.metrics()
+    assert told("sink_up", stream="taps", sink="jsonl") == 1
+    assert told("sink_units_behind", stream="taps", sink="jsonl") == 0
+
+
+def test_health_is_whether_units_are_on_time(served):
+    here = served()
+    here.turn("2026-01-01T01:00Z")
+    assert (here.get("/health").status_code, here.get("/health").json()["status"]) == (200, "on time")
+    here.clock.set("2026-01-01T02:01:01Z")
+    late = here.get("/health")
+    assert (late.status_code, late.json()) == (503, {"status": "not on time", "late": ["taps"]})
+    here.turn("2026-01-01T02:01:01Z")
+    assert here.get("/health").status_code == 200
+
+
+def test_status_has_the_exact_figures(served):
+    here = served({"operator": HERE, "privacy": {"mechanism": "uniform", "epsilon": "1", "window": 24}})
+    here.turn("2026-01-01T01:00Z")
+    assert here.get("/status").json() == figures.plain(figures.public(here.publishers))
+    assert here.get("/status").json()["streams"][0]["series"][0]["cost"] == "1/24"
+
+
+def test_nothing_else_is_served(served):
+    here = served()
+    for path in ("/", "/docs", "/openapi.json", "/metrics/", "/events"):
+        assert here.get(path).status_code == 404
+    assert here.get("/metrics", method="POST").status_code == 405
+
+
+# -- private -------------------------------------------------------------------------------------------------------
+
+
+def test_private_figures_need_the_token(served):
+    here = served({"operator": {**HERE, "token_env": "TAPS_OPERATOR"}})
+    here.write("2026-01-01T00:10Z,Airport,1", "2026-01-01T00:20Z,nowhere,2")
+    here.clock.set("2026-01-01T00:30Z")
+    here.publishers[0]._read()
+    for token in (None, "", "wrong-but-long-enough", TOKEN[:-1], TOKEN + "x", "ä"):
+        answer = here.get("/operator", token)
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert "taps" not in answer.text
+    answer = here.get("/operator", TOKEN)
+    assert answer.status_code == 200
+    (stream,) = answer.json()["streams"]
+    assert stream["rejections"] == {"unknown key": 1}
+    assert stream["series"][0]["open"] == {"1": 1}
+
+
+def test_the_token_is_a_bearer_token(served):
+    here = served({"operator": {**HERE, "token_env": "TAPS_OPERATOR"}})
+    host, port = here.monitor.addresses[0]
+    answer = httpx.get(f"http://{host}:{port}/operator", headers={"authorization": f"Basic {TOKEN}"}, trust_env=False)
+    assert answer.status_code == 401
+    assert here.get(f"/operator?token={TOKEN}").status_code == 401
+
+
+def test_without_a_token_nothing_private_is_served(served):
+    here = served()
+    for token in (None, "", TOKEN):
+        answer = here.get("/operator", token)
+        assert answer.status_code == 404
+        assert "token_env" in answer.json()["error"]
+
+
+def test_a_token_may_stand_in_a_file(served, tmp_path):
+    (folder(tmp_path / "secrets") / "token").write_text(f"{TOKEN}\n")
+    here = served({"operator": {**HERE, "token_file": "../secrets/token"}})
+    assert here.get("/operator", TOKEN).status_code == 200
+
+
+def test_pipelines_with_one_address_share_a_server_and_no_secrets(served):
+    here = served(
+        {"operator": {**HERE, "token_env": "TAPS_OPERATOR"}},
+        {"operator": {**HERE, "token_env": "BUSES_OPERATOR"}},
+        {"operator": HERE},
+    )
+    here.turn("2026-01-01T01:00Z")
+    assert len(here.monitor.addresses) == 1
+    assert [each["stream"] for each in here.get("/status").json()["streams"]] == ["taps", "taps1", "taps2"]
+    assert [each["stream"] for each in here.get("/operator", TOKEN).json()["streams"]] == ["taps"]
+    assert [each["stream"] for each in here.get("/operator", OTHER).json()["streams"]] == ["taps1"]
+    for token in (None, "", "neither-of-the-two"):  # the third has none, and nobody sees its private figures
+        assert here.get("/operator", token).status_code == 401
+
+
+def test_addresses_show_only_their_own_pipelines(served):
+    here = served({"operator": HERE}, {"operator": {"metrics": "localhost:0"}}, {})
+    assert [each["stream"] for each in here.get("/status").json()["streams"]] == ["taps"]
+    assert [each["stream"] for each in here.get("/status", server=1).json()["streams"]] == ["taps1"]
+
+
+# -- what goes wrong -----------------------------------------------------------------------------------------------
+
+
+def pipeline(folder, **operator):
+    return Pipeline.of(streams.pipeline(operator=operator), folder=folder)
+
+
+def test_an_address_in_use_is_a_clear_error(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        address = f"127.0.0.1:{used.getsockname()[1]}"
+        with Monitor([pipeline(tmp_path, metrics=address)]) as made:
+            with pytest.raises(ConfigurationError, match=f"metrics: {address} cannot be bound .*Nothing was published"):
+                made.watch([])
+            assert made.addresses == ()
+
+
+def test_a_host_that_is_not_known_is_a_clear_error(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"'nowhere\.invalid' cannot be found"):
+        Monitor([pipeline(tmp_path, metrics="nowhere.invalid:9464")]).watch([])
+
+
+def test_closed_the_address_is_free_again(tmp_path):
+    made = Monitor([pipeline(tmp_path, **HERE)])
+    made.watch([])
+    (address,) = made.addresses
+    made.close()
+    socket.create_server(address).close()
+
+
+def test_without_an_address_nothing_is_served(tmp_path):
+    with Monitor([pipeline(tmp_path)]) as made:
+        made.watch([])
+        assert made.addresses == ()
+
+
+@pytest.mark.parametrize("token", ["short", "with a space in the middle", "größer-als-nötig-hier"])
+def test_a_token_that_is_no_good_is_refused_and_not_shown(tmp_path, monkeypatch, token):
+    monkeypatch.setenv("TAPS_OPERATOR", token)
+    with pytest.raises(ConfigurationError, match="at least 16 characters") as caught:
+        Monitor([pipeline(tmp_path, **HERE, token_env="TAPS_OPERATOR")])
+    assert token not in str(caught.value)
+
+
+def test_a_token_that_is_not_there_is_refused(tmp_path, monkeypatch):
+    monkeypatch.delenv("TAPS_OPERATOR", raising=False)
+    with pytest.raises(ConfigurationError, match="TAPS_OPERATOR is not set"):
+        Monitor([pipeline(tmp_path, **HERE, token_env="TAPS_OPERATOR")])
+
+
+@pytest.mark.parametrize("name", ["fastapi", "uvicorn", "prometheus_client"])
+def test_without_the_extra_it_says_how_to_install_it(tmp_path, monkeypatch, name):
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtraError, match=re.escape(f"serving metrics needs {name}") + r".*penstock\[serve\]"):
+        Monitor([pipeline(tmp_path, **HERE)])
+    Monitor([pipeline(tmp_path)])
+
+
+def test_what_goes_wrong_with_a_request_is_told_without_its_message(served, monkeypatch, caplog):
+    def fail(publishers):
+        raise ValueError("card 4711 at Airport")
+
+    here = served()
+    monkeypatch.setattr(monitor.figures, "public", fail)
+    with caplog.at_level(logging.WARNING):
+        answer = here.get("/metrics")
+    assert answer.status_code == 500
+    assert "4711" not in answer.text + caplog.text
+    assert "a request has failed (ValueError)" in caplog.text
+
+
+def test_amounts_are_never_shown_as_less_than_they_are():
+    for amount in (Fraction(1, 3), Fraction(2, 3), Fraction(1, 24), Fraction(10**20 + 1), Fraction(1, 2), 3):
+        assert amount <= monitor._up(amount) <= amount * (1 + Fraction(1, 10**15))
