@@ -1,12 +1,13 @@
 """Bounded counting of a Parquet file, unit by unit, in multiples of what DuckDB takes for the same file.
 
-    python benchmarks/ingest.py [--events 10000000] [--json]
+    python benchmarks/ingest.py [--events 50000000] [--json]
 
 Synthetic events in units of one hour, 2.5 million each and in order of time: one a person and unit, or four of which one
 counts. Ids are whole numbers without gaps, whole numbers with large gaps, or text. Every way to count reads the file itself, in
-a process of its own, with all cores; seconds on the wall and of all threads, the best of three. Compiled loops are compiled
-before. The yardsticks are plain unbounded counting, and the same bounding in SQL: `arg_min(key, ts)` per unit and person.
-All ways to bound must agree to the last count, or nothing is printed.
+a process of its own, with all cores; the ways take turns, seconds on the wall and of all threads are the best of three turns.
+Compiled loops are compiled before. Penstock counts as it does when it publishes: `Files`, `Intake`, and `Counting` with its
+`Bounding`, each unit closed when the file is certain of it. The yardsticks are plain unbounded counting, and the same
+bounding in SQL: `arg_min(key, ts)` per unit and person. All ways to bound must agree to the last count, or nothing is printed.
 """
 
 from __future__ import annotations
@@ -19,12 +20,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from itertools import pairwise
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -32,14 +31,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.core.arrays import IntArray
+from penstock.core.calendar import Calendar
 from penstock.private.bounding import Bounding
+from penstock.private.counting import Counting
+from penstock.private.sources.base import Columns, Intake, Kind
+from penstock.private.sources.files import Files
+from penstock.private.sources.parquet import Parquet
+from penstock.private.units import Replay, Units
 
 from report import Figure, main
 
 HOUR = 3_600_000_000
 UNIT_EVENTS = 2_500_000
 KEYS = 1_000
-BATCH = 1 << 17
 ROUNDS = 3
 
 SCHEMA = pa.schema({"ts": pa.int64(), "person": pa.int64(), "key": pa.int32()})
@@ -82,29 +86,27 @@ def write(path: Path, events: int, *, each: int, ids: str) -> None:
             writer.write_table(pa.table(columns, schema=writer.schema), row_group_size=500_000)
 
 
-def ahead(batches: Iterable[Any]) -> Iterator[Any]:
-    """The batches, each read while the one before it is counted."""
-    source = iter(batches)
-    with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(next, source, None)
-        while (batch := coming.result()) is not None:
-            coming = reader.submit(next, source, None)
-            yield batch
+def bounded(path: str) -> Iterator[IntArray]:
+    """The bounded counts of every unit, as the publisher has them."""
+    ids: Kind = "text" if pa.types.is_string(pq.read_schema(path).field("person").type) else "integer"
+    columns = Columns("ts", "key", person="person", clock="microseconds", key_type="integer", person_type=ids)
+    files = Files(pattern=path, format=Parquet(), intake=Intake(columns=columns, domain=tuple(map(str, range(KEYS)))))
+    events = pq.read_metadata(path).num_rows
+    clock = Replay(HOUR * (events // min(events, UNIT_EVENTS)))
+    counting = Counting(Units(Calendar(every="1h", origin="1970-01-01")), keys=KEYS, contribution=1, finite=True)
 
+    def closed() -> Iterator[IntArray]:
+        for unit in counting.due(clock.now()):
+            yield counting.counts(unit)
+            counting.close(unit)
 
-def bounded(path: str, *, fast: bool) -> Iterator[IntArray]:
-    """The bounded counts of every unit."""
-    unit, number = Bounding(keys=KEYS, contribution=1, fast=fast), 0
-    for batch in ahead(pq.ParquetFile(path, pre_buffer=False).iter_batches(BATCH)):
-        ts, person, key = batch.column(0).to_numpy(), batch.column(1), batch.column(2).to_numpy()
-        units = ts // HOUR
-        for start, stop in pairwise([0, *(np.flatnonzero(np.diff(units)) + 1).tolist(), len(ts)]):
-            if units[start] != number:
-                number = units[start]
-                yield unit.counts()
-                unit.clear()
-            unit.add(person[start:stop], key[start:stop], ts[start:stop])
-    yield unit.counts()
+    for batch in files.batches():
+        counting.take(batch, clock.end)
+        if batch.certain is not None:
+            clock.beat(min(batch.certain, clock.end))
+            yield from closed()
+    clock.finish()
+    yield from closed()
 
 
 def sql(path: str, *, query: str) -> Iterator[IntArray]:
@@ -118,37 +120,62 @@ def sql(path: str, *, query: str) -> Iterator[IntArray]:
 WAYS: dict[str, Callable[[str], Iterator[IntArray]]] = {
     "plain SQL": lambda path: sql(path, query=PLAIN),
     "arg_min SQL": lambda path: sql(path, query=ARG_MIN),
-    "fast": lambda path: bounded(path, fast=True),
-    "NumPy": lambda path: bounded(path, fast=False),
+    "fast": bounded,
+    "NumPy": bounded,
 }
 
 
-def child(way: str, path: str) -> Cost:
-    """Count in some rounds, in this process."""
+def child(way: str, path: str) -> None:
+    """Count once in this process for every line that comes in, and say what it took."""
     began = time.perf_counter()
-    unit = Bounding(keys=KEYS, contribution=1, fast=way == "fast")
+    if way != "fast":
+        sys.modules["numba"] = None  # type: ignore[assignment]  # as if it were not installed
+    unit = Bounding(keys=KEYS, contribution=1)
+    assert unit.fast is (way == "fast")
     for rows in (10, 10_000):
         unit.add(np.arange(rows), np.zeros(rows, np.int64), np.zeros(rows, np.int64))
-    start, walls, cpus, digest = time.perf_counter() - began, [], [], ""
-    for _ in range(ROUNDS):
+    start = time.perf_counter() - began
+    for _ in sys.stdin:
         wall, cpu = time.perf_counter(), time.process_time()
         counts = np.stack(list(WAYS[way](path)))
-        walls.append(time.perf_counter() - wall)
-        cpus.append(time.process_time() - cpu)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         digest = hashlib.sha256(counts.tobytes()).hexdigest()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return Cost(wall=min(walls), cpu=min(cpus), start=start, peak=peak, digest=digest)
+        print(json.dumps(asdict(Cost(wall=wall, cpu=cpu, start=start, peak=peak, digest=digest))), flush=True)
 
 
 def costs(path: Path) -> dict[str, Cost]:
-    """Every way, each in a process of its own."""
-    found = {}
-    for way in WAYS:
-        command = [sys.executable, __file__, "--child", way, str(path)]
-        found[way] = Cost(**json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
-    if len({cost.digest for way, cost in found.items() if way != "plain SQL"}) > 1:
+    """Every way, each in a process of its own; they take turns."""
+    turns: dict[str, list[Cost]] = {way: [] for way in WAYS}
+    with ExitStack() as stack:
+        children = {
+            way: stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, __file__, "--child", way, str(path)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    bufsize=1,
+                )
+            )
+            for way in WAYS
+        }
+        for _ in range(ROUNDS):
+            for way, process in children.items():
+                turns[way].append(_turn(process))
+    if len({cost.digest for way, some in turns.items() for cost in some if way != "plain SQL"}) > 1:
         sys.exit("the ways to bound do not agree")
-    return found
+    return {
+        way: replace(some[-1], wall=min(cost.wall for cost in some), cpu=min(cost.cpu for cost in some))
+        for way, some in turns.items()
+    }
+
+
+def _turn(process: subprocess.Popen[str]) -> Cost:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("again\n")
+    return Cost(**json.loads(process.stdout.readline()))
 
 
 def figures(events: int) -> Iterator[Figure]:
@@ -176,9 +203,9 @@ def figures(events: int) -> Iterator[Figure]:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
-        print(json.dumps(asdict(child(*sys.argv[2:]))))
+        child(*sys.argv[2:])
         sys.exit()
     parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--events", type=int, default=10_000_000)
+    parser.add_argument("--events", type=int, default=50_000_000)
     chosen, sys.argv[1:] = parser.parse_known_args()
     main(__doc__ or "", lambda: figures(chosen.events))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.errors import ConfigurationError, InputError, MissingExtraError, StateError
-from penstock.private import dense, state
+from penstock.private import bounding, dense, state
 from penstock.private.bounding import Bounding, OpenUnit
 
 try:
@@ -164,6 +164,20 @@ def test_texts_whose_hashes_are_all_the_same_are_still_told_apart(monkeypatch):
         assert counted(rows, contribution=contribution, text=True, cuts=[5, 20]) == brute(rows, contribution)
 
 
+@pytest.mark.skipif(numba is None, reason="numba, the extra `fast`, is missing")
+@given(texts=st.lists(st.binary(max_size=40), min_size=1, max_size=20))
+@quick
+def test_compiled_hashes_are_the_very_same(texts):
+    from penstock.private import bounding_fast
+
+    ends, text = dense._parts(pa.array(texts, pa.large_binary()))
+    words = dense._words(np.concatenate([text, np.zeros(8, np.uint8)]))
+    places = ends[:-1], np.diff(ends)
+    hashes = dense._hashes(words, *places)
+    np.testing.assert_array_equal(bounding_fast.hashes(words, *places, dense._SALT), hashes)
+    assert len(set(hashes.tolist())) == len(set(texts))
+
+
 @each_way
 def test_a_unit_that_has_grown_since_somebody_came_twice_is_saved_whole(fast):
     unit = Bounding(keys=2, contribution=2, fast=fast)
@@ -179,7 +193,7 @@ def test_more_persons_than_can_be_numbered_are_refused(monkeypatch):
     monkeypatch.setattr(dense, "MOST", 5_000)
     unit = Bounding(keys=1, contribution=1, fast=False)
     with pytest.raises(InputError, match="one unit can hold 5000 persons"):
-        unit.add(np.arange(6_000), np.zeros(6_000, np.int64), np.zeros(6_000, np.int64))
+        unit.add(np.arange(6_000) << 20, np.zeros(6_000, np.int64), np.zeros(6_000, np.int64))
 
 
 @pytest.mark.skipif(numba is None, reason="numba, the extra `fast`, is missing")
@@ -198,6 +212,103 @@ def test_compiled_loops_keep_the_very_same_events(contribution):
     assert len(kept[0]) == 1 + 2 * contribution
     for ours, theirs in zip(*kept, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+class Naive:
+    """The same rule by a dictionary of everything."""
+
+    def __init__(self):
+        self.events = {}
+
+    def add(self, person, key, time):
+        for who, what, when in zip(person.tolist(), key.tolist(), time.tolist(), strict=True):
+            self.events.setdefault(who, []).append((when, what))
+
+    def kept(self, contribution):
+        return {who: sorted(events)[:contribution] for who, events in self.events.items()}
+
+
+def kept_by(saved):
+    """What a saved unit holds of each person."""
+    events = {}
+    for row, who in enumerate(saved.ids.tolist()):
+        own = [(int(times[row]), int(chosen[row])) for times, chosen in zip(saved.times, saved.chosen, strict=True)]
+        events[who] = sorted(each for each in own if each[0] < 2**63 - 1)
+    return events
+
+
+IDS_OVER_TIME = {
+    "close from the first": [range(1_000), range(1_000)],
+    "close, and then a little wider on both sides": [range(500, 1_500), range(400, 1_700), range(2_500)],
+    "creeping up": [range(start, start + 300) for start in range(0, 3_000, 300)],
+    "creeping down": [range(-start, 300 - start) for start in range(0, 3_000, 300)],
+    "close until one is far off": [range(2_000), [2**62], range(1_000, 3_000)],
+    "close until one is far below": [range(2_000), [-(2**63)], range(1_000, 3_000)],
+    "at the very ends": [range(2**63 - 500, 2**63), range(2**63 - 900, 2**63), [-(2**63)], range(-(2**63), 500 - 2**63)],
+    "sparse at first and then close": [range(0, 64_000, 64), range(0, 64_000, 16), range(0, 64_000, 5), range(0, 64_000, 3)],
+}
+
+
+@each_way
+@pytest.mark.parametrize("contribution", [1, 3])
+@pytest.mark.parametrize("batches", IDS_OVER_TIME.values(), ids=IDS_OVER_TIME)
+def test_ids_may_lie_close_together_or_not_and_change_that_in_the_middle(batches, contribution, fast, monkeypatch):
+    monkeypatch.setattr(bounding, "_LOOK", 1 << 10)
+    unit = Bounding(keys=50, contribution=contribution, fast=fast)
+    for seed in range(3):
+        rng, naive = np.random.default_rng(seed), Naive()
+        unit.clear()
+        for ids in batches[seed and 1 :]:
+            person = rng.permutation(np.repeat(np.array(ids, np.int64), 2))
+            batch = person, rng.integers(0, 50, len(person)), rng.integers(0, 9, len(person))
+            unit.add(*batch)
+            naive.add(*batch)
+            assert kept_by(unit.save()) == naive.kept(contribution)
+        expected = [key for events in naive.kept(contribution).values() for _, key in events]
+        np.testing.assert_array_equal(unit.counts(), np.bincount(expected, minlength=50))
+
+
+def test_every_way_to_number_ids_was_there(monkeypatch):
+    """That the test above does what it says."""
+    monkeypatch.setattr(bounding, "_LOOK", 1 << 10)
+    ways = {}
+    for name, batches in IDS_OVER_TIME.items():
+        unit = Bounding(keys=1, contribution=1, fast=False)
+        ways[name] = []
+        for ids in batches:
+            unit.add(np.array(ids, np.int64), np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64))
+            ways[name].append(unit._close)
+    assert ways["creeping up"] == ways["creeping down"] == [True] * 10
+    assert ways["close until one is far off"] == ways["close until one is far below"] == [True, False, False]
+    assert ways["sparse at first and then close"][0] is False
+    assert ways["sparse at first and then close"][-1] is True
+
+
+@each_way
+@pytest.mark.parametrize("contribution", [1, 3])
+@pytest.mark.parametrize("keys", [4, 2**20])
+def test_times_may_be_so_far_apart_that_they_do_not_fit_beside_a_key(contribution, keys, fast):
+    unit = Bounding(keys=keys, contribution=contribution, fast=fast)
+    for seed in range(2):
+        rng, naive = np.random.default_rng(seed), Naive()
+        unit.clear()
+        for far in (1, 10**6, 2**43, 2**61, 1, 2**63 - 1):
+            person, key = rng.integers(0, 300, 500), rng.integers(keys - 4, keys, 500)
+            time = rng.integers(-3, 3, 500) * (far // 3) - far % 2
+            unit.add(person, key, time)
+            naive.add(person, key, time)
+            assert kept_by(unit.save()) == naive.kept(contribution)
+            other = Bounding(keys=keys, contribution=contribution, fast=fast)
+            other.load(unit.save())
+            np.testing.assert_array_equal(other.counts(), unit.counts())
+
+
+def test_ids_far_apart_take_no_memory_for_what_lies_between():
+    unit = Bounding(keys=1, contribution=1, fast=False)
+    for start in (0, 10**9, -(10**12)):
+        unit.add(np.arange(start, start + 1_000), np.zeros(1_000, np.int64), np.zeros(1_000, np.int64))
+    assert unit.counts().tolist() == [3_000]
+    assert unit._packed.nbytes < 10**5
 
 
 def test_without_a_person_column_every_event_is_its_own_person():
@@ -363,7 +474,7 @@ def test_memory_follows_the_persons_of_a_unit_not_the_events_and_not_the_units(f
             unit.clear()
         unit.add(ids % 2_000 + start // 40_000 * 2_000, ids % 3, -ids)
         if start % 1_000_000 == 0:
-            arrays = (unit._numbers._slots, unit._numbers._known, *(array for level in unit._levels for array in level))
+            arrays = (unit._numbers._slots, unit._numbers._known, *unit._packed._levels)
             held.append(sum(array.nbytes for array in arrays))
     assert held[-1] == held[1]
     assert held[-1] < 200_000
@@ -387,6 +498,8 @@ def test_a_unit_of_another_configuration_or_with_columns_that_do_not_fit_is_not_
         {"each": saved.each[1:]},
         {"times": []},
         {"times": [saved.times[0][1:]]},
+        {"times": [], "chosen": []},
+        {"times": [np.full(2, 2**63 - 1)]},
         {"chosen": [saved.chosen[0] + 9]},
         {"text": saved.text[1:]},
         {"ids": -saved.ids},

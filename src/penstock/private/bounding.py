@@ -6,7 +6,7 @@ Everything here is raw data: counts leave for the gate, the open unit for `state
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,13 @@ from penstock.core.arrays import BoolArray, IntArray
 from penstock.core.errors import ConfigurationError, InputError, MissingExtraError, StateError
 from penstock.private.columns import Column
 from penstock.private.dense import Kind, Loops, Numbers, Slots, Texts, ids_of, texts_of
+from penstock.private.kept import NEVER, Kept, Packed, Wide
 
-NEVER = np.iinfo(np.int64).max
-_ROUNDS = 4
+_SPREAD = 8
+"""Whole-number ids that lie close together are not looked up: up to so many places a person may stay empty."""
 
-Level: TypeAlias = tuple[IntArray, Slots]
-"""Per person a time and a key: the earliest event, or the second, …; (`NEVER`, one past the last key) where there is none."""
+_LOOK = 1 << 16
+"""Persons from which on it is looked at again, each time they have doubled."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -70,7 +71,11 @@ class Bounding:
         self._loops = _loops(fast)
         self._numbers = Numbers(self._loops)
         self._texts = Texts(self._numbers, self._loops)
-        self._levels: list[Level] = []
+        self._packed = Packed(keys=keys, contribution=contribution, loops=self._loops)
+        self._kept: Kept = self._packed
+        self._low = self._span = 0
+        self._close: bool | None = None
+        self._look = _LOOK
         self._each = np.zeros(keys, np.int64)
         self._kind: Kind | Literal["", "each"] = ""
 
@@ -92,7 +97,8 @@ class Bounding:
         smallest = key.min(initial=0)
         if smallest < -1 or key.max(initial=0) >= self.keys:
             raise InputError(f"key must be from -1 to {self.keys - 1}. Nothing was added.")
-        if time.max(initial=0) == NEVER:
+        latest = int(time.max(initial=-(2**63)))
+        if latest == NEVER:
             raise InputError("time must be below the largest int64. Nothing was added.")
         keep: BoolArray | None = None
         if smallest < 0:
@@ -108,38 +114,42 @@ class Bounding:
         if ids is None:
             self._each += np.bincount(key, minlength=self.keys)
         else:
-            self._offer(self._number(ids), time, key)
+            self._ready(int(time.min()), latest if keep is None else int(time.max()))
+            number, low = self._number(ids)
+            self._kept.offer(number, time, key, low=low, persons=self._persons)
 
     def counts(self) -> IntArray:
         """How many of the kept events have each key."""
-        counts = self._each.copy()
-        for _, chosen in self._levels:
-            counts += np.bincount(chosen[: len(self._numbers)], minlength=self.keys + 1)[: self.keys]
-        return counts
+        return self._each + self._kept.counts(self._persons)
 
     def clear(self) -> None:
         """Begin the next unit; memory stays for it."""
-        for first, chosen in self._levels:
-            first[: len(self._numbers)] = NEVER
-            chosen[: len(self._numbers)] = self.keys
+        self._kept.clear(self._persons)
+        self._packed.clear(self._persons)
+        self._kept = self._packed
         self._numbers.clear()
         self._each.fill(0)
         self._kind = ""
+        self._close = None
+        self._look = _LOOK
 
     def save(self) -> OpenUnit:
         """The open unit as plain data."""
         text = self._kind == "text"
-        for level in range(len(self._levels)):
-            self._prepare(level)
-        persons = len(self._numbers)
+        persons = self._persons
+        there: Any = slice(None)
+        if self._close:
+            there = np.flatnonzero(self._kept.present(persons))
+        levels = [self._kept.events(level, persons) for level in range(len(self._kept))]
+        ids = there + self._low if self._close else self._numbers.known.copy()
         return OpenUnit(
             keys=self.keys,
             contribution=self.contribution,
             kind=self._kind,
-            ids=self._texts.lengths if text else self._numbers.known.copy(),
+            ids=self._texts.lengths if text else ids,
             text=self._texts.text.copy() if text else np.empty(0, np.uint8),
-            times=[first[:persons].copy() for first, _ in self._levels],
-            chosen=[chosen[:persons].copy() for _, chosen in self._levels],
+            times=[first[there] for first, _ in levels],
+            chosen=[chosen[there] for _, chosen in levels],
             each=self._each.copy(),
         )
 
@@ -151,38 +161,93 @@ class Bounding:
         if not _fits(unit):
             raise StateError("this open unit is damaged: its columns do not fit together.")
         self.clear()
+        self._go_on(unit)
+
+    def _go_on(self, unit: OpenUnit) -> None:
         self._kind = unit.kind
         self._each[:] = unit.each
-        number = self._number(texts_of(unit.ids, unit.text) if unit.kind == "text" else unit.ids)
-        for level, (times, chosen) in enumerate(zip(unit.times, unit.chosen, strict=True)):
-            self._prepare(level)
-            self._levels[level][0][number] = times
-            self._levels[level][1][number] = chosen
-
-    def _number(self, ids: Any) -> IntArray:
-        return self._texts.of(ids) if self._kind == "text" else self._numbers.of(ids)
-
-    def _offer(self, person: IntArray, time: IntArray, key: IntArray) -> None:
-        """Offer events to the first level; what one level does not keep, and what it gives back, goes on to the next."""
-        for level in range(self.contribution):
-            if not len(person):
-                return
-            self._prepare(level)
-            first, chosen = self._levels[level]
-            offer = _offer if self._loops is None else self._loops.offer
-            person, time, key = offer(person, time, key, first, chosen, level + 1 < self.contribution)
-
-    def _prepare(self, level: int) -> None:
-        """Room for all persons on the level."""
-        persons = len(self._numbers)
-        old = self._levels[level] if level < len(self._levels) else None
-        if old is not None and len(old[0]) >= persons:
+        if not len(unit.ids):
             return
-        size = 1 << max(10, (persons - 1).bit_length())
-        fresh = np.full(size, NEVER, np.int64), np.full(size, self.keys, np.int32)
-        if old is not None:
-            fresh[0][: len(old[0])], fresh[1][: len(old[1])] = old
-        self._levels[level : level + 1] = [fresh]
+        for times in unit.times:
+            there = times[times < NEVER]
+            if len(there):
+                self._ready(int(there.min()), int(there.max()))
+        number, low = self._number(texts_of(unit.ids, unit.text) if unit.kind == "text" else unit.ids)
+        for level, events in enumerate(zip(unit.times, unit.chosen, strict=True)):
+            self._kept.put(level, number - low, events, persons=self._persons)
+
+    @property
+    def _persons(self) -> int:
+        """How many numbers there are for persons; where ids are close together, not each has to be taken."""
+        return self._span if self._close else len(self._numbers)
+
+    def _ready(self, earliest: int, latest: int) -> None:
+        """Make sure that events of these times can be kept."""
+        if self._kept.fits(earliest, latest):
+            return
+        wide, persons = Wide(keys=self.keys, contribution=self.contribution), self._persons
+        for level in range(len(self._kept)):
+            wide.put(level, np.arange(persons), self._kept.events(level, persons), persons=persons)
+        self._kept = wide
+
+    def _number(self, ids: Any) -> tuple[IntArray, int]:
+        """A number for each id, and what to take away from all of them."""
+        if self._kind == "text":
+            return self._texts.of(ids), 0
+        if self._near(ids):
+            return ids, self._low
+        return self._numbers.of(ids), 0
+
+    def _near(self, ids: IntArray) -> bool:
+        """Whether all ids of this unit so far, and these, lie so close together that their distance is their number."""
+        if self._close is False and not self._gather():
+            return False
+        low, high = int(ids.min()), int(ids.max())
+        if self._low <= low and high < self._low + self._span:
+            self._close = True
+        elif self._close is None:
+            self._close = high - low < self._spread * len(ids)
+            if self._close:
+                self._low, self._span = low, high - low + 1
+        else:
+            self._stretch(low, high, len(ids))
+        return bool(self._close)
+
+    def _stretch(self, low: int, high: int, rows: int) -> None:
+        """Room for ids out of the range, and some more; where that would be too much, all are looked up from here on."""
+        there = np.flatnonzero(self._kept.present(self._span))
+        lowest, highest = min(low, self._low + int(there[0])), max(high, self._low + int(there[-1]))
+        if highest - lowest >= self._spread * (len(there) + rows):
+            unit = self.save()
+            self.clear()
+            self._close = False
+            self._go_on(unit)
+            self._look = max(2 * len(there), _LOOK)
+            return
+        more = (highest - lowest) // 4
+        first = max(low - more, -(2**63)) if low < self._low else self._low
+        last = min(high + more, 2**63 - 1) if high >= self._low + self._span else self._low + self._span - 1
+        if first < self._low:
+            self._kept.move(self._low - first, self._span)
+        self._low, self._span = first, last - first + 1
+
+    def _gather(self) -> bool:
+        """Whether ids that were looked up so far have turned out to lie close together; looked at now and then."""
+        if len(self._numbers) < self._look:
+            return False
+        self._look = 2 * len(self._numbers)
+        known = self._numbers.known
+        low, high = int(known.min()), int(known.max())
+        if high - low >= self._spread * len(known):
+            return False
+        unit = self.save()
+        self.clear()
+        self._go_on(unit)
+        return bool(self._close)
+
+    @property
+    def _spread(self) -> int:
+        return max(2, _SPREAD // self.contribution)
 
 
 def _fits(unit: OpenUnit) -> bool:
@@ -191,6 +256,7 @@ def _fits(unit: OpenUnit) -> bool:
         len(unit.each) == unit.keys
         and len(unit.times) == len(unit.chosen) <= unit.contribution
         and all(len(column) == len(unit.ids) for column in columns)
+        and (not len(unit.ids) or (len(unit.times) > 0 and bool((unit.times[0] < NEVER).all())))
         and all(column.min() >= 0 and column.max() <= unit.keys for column in unit.chosen if len(column))
         and (unit.kind != "text" or (len(unit.text) == unit.ids.sum() and bool((unit.ids >= 0).all())))
     )
@@ -221,43 +287,3 @@ def _whole(name: str, column: object) -> IntArray:
     if column.dtype.kind not in "iu" or not np.can_cast(column.dtype, np.int64):
         raise InputError(f"{name} must be an array of int64, not {column.dtype.type.__name__}. Nothing was added.")
     return np.ascontiguousarray(column, np.int64)
-
-
-def _offer(
-    person: IntArray, time: IntArray, key: IntArray, first: IntArray, chosen: Slots, rest: bool
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Leave the smallest (time, key) of each person in `first` and `chosen`; give back all others if the `rest` is wanted.
-
-    Of a person's events that come before the one kept, the first in the row replaces it and the others try again. That ends
-    at once where events come in order of time; after a few rounds they are brought in order.
-    """
-    back = [(person[:0], time[:0], key[:0])]
-    rounds = 0
-    while len(person):
-        kept = first.take(person)
-        better = time < kept
-        tied = np.flatnonzero(time == kept)
-        better[tied] = key[tied] < chosen.take(person[tied])
-        if not better.all():
-            if rest:
-                back.append((person[~better], time[~better], key[~better]))
-            person, time, key, kept = person[better], time[better], key[better], kept[better]
-        rounds += 1
-        if rounds == _ROUNDS:
-            order = np.lexsort((key, time, person))
-            person, time, key, kept = person[order], time[order], key[order], kept[order]
-        replaced = chosen.take(person)
-        row = np.arange(len(person), dtype=np.int32)
-        chosen[person[::-1]] = row[::-1]
-        won = chosen.take(person) == row
-        into = person[won]
-        first[into] = time[won]
-        chosen[into] = key[won]
-        if rest:
-            gone = won & (kept < NEVER)
-            back.append((person[gone], kept[gone], replaced[gone].astype(np.int64)))
-        if won.all():
-            break
-        person, time, key = person[~won], time[~won], key[~won]
-    person, time, key = (np.concatenate(columns) for columns in zip(*back, strict=True))
-    return person, time, key

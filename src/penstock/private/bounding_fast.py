@@ -1,4 +1,4 @@
-"""The loops of `dense` and `bounding`, compiled: one pass over the events instead of many. Needs the extra `fast`.
+"""The loops of `dense` and `kept`, compiled: one pass over the events instead of many. Needs the extra `fast`.
 
 Compiled when it is imported, in memory, in a second or two; no file is written.
 """
@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 from numba import njit, types
-from numpy.typing import NDArray
 
 from penstock.core.arrays import IntArray
-from penstock.private.dense import Slots
+from penstock.private.dense import Slots, Words
 
 _read = types.Array(types.int64, 1, "C", readonly=True)
-_bytes = types.Array(types.uint8, 1, "C", readonly=True)
+_words = types.Array(types.uint64, 1, "A", readonly=True, aligned=False)
 _tuple: Any = types.UniTuple
+_BLOCK = 256
+_WORD = 8
+_NEVER = np.iinfo(np.int64).max
 _longs, _shorts, _long, _salt = types.int64[::1], types.int32[::1], types.int64, types.uint64
 
 
@@ -27,20 +29,19 @@ def _mixed(wanted: np.int64, salt: np.uint64) -> np.int64:
     return np.int64(bits ^ (bits >> np.uint64(32)))
 
 
-mixed = njit(_long(_long, _salt), nogil=True)(_mixed)
+mixed = njit(_long(_long, _salt), nogil=True, cache=True)(_mixed)
 
 
-def _hashes(text: NDArray[np.uint8], start: IntArray, length: IntArray, salt: np.uint64) -> IntArray:
-    """A hash of each text: of its length and of eight bytes after the other."""
+def _hashes(words: Words, start: IntArray, length: IntArray, salt: np.uint64) -> IntArray:
+    """A hash of each text: of its length and its words, one after the other."""
     out = np.empty(len(start), np.int64)
     for row in range(len(start)):
-        found = mixed(length[row], salt)
-        stop = start[row] + length[row]
-        for at in range(start[row], stop, 8):
-            word = np.uint64(0)
-            for place in range(at, min(at + 8, stop)):
-                word = (word << np.uint64(8)) | np.uint64(text[place])
-            found = mixed(found ^ np.int64(word), salt)
+        found, at, left = mixed(length[row], salt), start[row], length[row]
+        while left >= _WORD:
+            found = mixed(found ^ np.int64(words[at]), salt)
+            at, left = at + _WORD, left - _WORD
+        if left > 0:
+            found = mixed(found ^ np.int64(words[at] << np.uint64(8 * (_WORD - left))), salt)
         out[row] = found
     return out
 
@@ -48,25 +49,37 @@ def _hashes(text: NDArray[np.uint8], start: IntArray, length: IntArray, salt: np
 def _number(
     ids: IntArray, start: int, out: IntArray, slots: Slots, known: IntArray, size: int, limit: int, salt: np.uint64
 ) -> tuple[int, int]:
-    """Number the ids from `start` on until `limit` persons are known: how far it came, and how many there are."""
+    """Number the ids from `start` on until `limit` persons are known: how far it came, and how many there are.
+
+    All of a block are looked up at their first place before any is looked at, so that memory answers many at once.
+    """
     mask = len(slots) - 1
-    for row in range(start, len(ids)):
-        wanted = ids[row]
-        place = wanted & mask
-        found = slots[place]
-        if found >= 0 and known[found] != wanted:
-            stride = mixed(wanted, salt) | 1
-            while found >= 0 and known[found] != wanted:
-                place = (place + stride) & mask
-                found = slots[place]
-        if found < 0:
-            if size == limit:
-                return row, size
-            found = size
-            slots[place] = found
-            known[size] = wanted
-            size += 1
-        out[row] = found
+    guess, theirs = np.empty(_BLOCK, np.int32), np.empty(_BLOCK, np.int64)
+    for first in range(start, len(ids), _BLOCK):
+        rows = min(_BLOCK, len(ids) - first)
+        for row in range(rows):
+            guess[row] = slots[ids[first + row] & mask]
+        for row in range(rows):
+            theirs[row] = known[max(guess[row], 0)]
+        for row in range(rows):
+            wanted = ids[first + row]
+            found = np.int64(guess[row])
+            if found < 0 or theirs[row] != wanted:
+                place = wanted & mask
+                found = np.int64(slots[place])
+                if found >= 0 and known[found] != wanted:
+                    stride = mixed(wanted, salt) | 1
+                    while found >= 0 and known[found] != wanted:
+                        place = (place + stride) & mask
+                        found = np.int64(slots[place])
+                if found < 0:
+                    if size == limit:
+                        return first + row, size
+                    found = np.int64(size)
+                    slots[place] = found
+                    known[size] = wanted
+                    size += 1
+            out[first + row] = found
     return len(ids), size
 
 
@@ -83,31 +96,46 @@ def _place(known: IntArray, slots: Slots, salt: np.uint64) -> None:
 
 
 def _offer(
-    person: IntArray, time: IntArray, key: IntArray, first: IntArray, chosen: Slots, rest: bool
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Leave the smallest (time, key) of each person in `first` and `chosen`; give back all others if the `rest` is wanted."""
-    room = len(person) if rest else 0
-    persons, times, keys = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
-    none = np.iinfo(np.int64).max
+    person: IntArray, low: int, time: IntArray, base: int, key: IntArray, bits: int, first: IntArray, rest: bool
+) -> tuple[IntArray, IntArray]:
+    """Pack each event into one value and leave the smallest of each person in `first`; give back others as `_smallest`."""
+    if not rest:
+        for row in range(len(person)):
+            who, value = person[row] - low, ((time[row] - base) << bits) | key[row]
+            if value < first[who]:
+                first[who] = value
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    persons, values = np.empty(len(person), np.int64), np.empty(len(person), np.int64)
     size = 0
     for row in range(len(person)):
-        who, when, what = person[row], time[row], key[row]
+        who, value = person[row] - low, ((time[row] - base) << bits) | key[row]
         kept = first[who]
-        if when < kept or (when == kept and what < chosen[who]):
-            first[who] = when
-            when = kept
-            kept_key = np.int64(chosen[who])
-            chosen[who] = what
-            what = kept_key
-            if when == none:
-                continue
-        if rest:
-            persons[size], times[size], keys[size] = who, when, what
+        if value < kept:
+            first[who], value = value, kept
+        if value != _NEVER:
+            persons[size], values[size] = who, value
             size += 1
-    return persons[:size], times[:size], keys[:size]
+    return persons[:size], values[:size]
 
 
-hashes = njit(_longs(_bytes, _read, _read, _salt), nogil=True)(_hashes)
-number = njit(_tuple(_long, 2)(_read, _long, _longs, _shorts, _longs, _long, _long, _salt), nogil=True)(_number)
-place = njit(types.void(_read, _shorts, _salt), nogil=True)(_place)
-offer = njit(_tuple(_longs, 3)(_read, _read, _read, _longs, _shorts, types.boolean), nogil=True)(_offer)
+def _smallest(person: IntArray, value: IntArray, first: IntArray, rest: bool) -> tuple[IntArray, IntArray]:
+    """Leave the smallest value of each person in `first`; give back all others if the `rest` is wanted."""
+    room = len(person) if rest else 0
+    persons, values = np.empty(room, np.int64), np.empty(room, np.int64)
+    size = 0
+    for row in range(len(person)):
+        who, some = person[row], value[row]
+        kept = first[who]
+        if some < kept:
+            first[who], some = some, kept
+        if rest and some != _NEVER:
+            persons[size], values[size] = who, some
+            size += 1
+    return persons[:size], values[:size]
+
+
+hashes = njit(_longs(_words, _read, _read, _salt), nogil=True, cache=True)(_hashes)
+number = njit(_tuple(_long, 2)(_read, _long, _longs, _shorts, _longs, _long, _long, _salt), nogil=True, cache=True)(_number)
+place = njit(types.void(_read, _shorts, _salt), nogil=True, cache=True)(_place)
+offer = njit(_tuple(_longs, 2)(_read, _long, _read, _long, _read, _long, _longs, types.boolean), nogil=True, cache=True)(_offer)
+smallest = njit(_tuple(_longs, 2)(_read, _read, _longs, types.boolean), nogil=True, cache=True)(_smallest)

@@ -88,6 +88,9 @@ class Events:
         """The events of one unit after the other; where units alternate little, some units come more than once."""
         if not len(self):
             return
+        if self.unit.strides == (0,):  # one number for all of them
+            yield int(self.unit[0]), self
+            return
         events, cuts = self, np.flatnonzero(np.diff(self.unit)) + 1
         if len(cuts) > _FEW:
             order = np.argsort(self.unit, kind="stable")

@@ -33,7 +33,7 @@ _SALT = np.uint64(hash("where an id is kept") & (2**64 - 1))  # another in every
 
 
 class Loops(Protocol):
-    """The compiled loops of `bounding_fast`, which do what the array expressions of `Numbers` and `Bounding` do."""
+    """The compiled loops of `bounding_fast`, which do what the array expressions of `Numbers`, `Texts` and `Packed` do."""
 
     def number(
         self, ids: IntArray, start: int, out: IntArray, slots: Slots, known: IntArray, size: int, limit: int, salt: np.uint64
@@ -41,11 +41,13 @@ class Loops(Protocol):
 
     def place(self, known: IntArray, slots: Slots, salt: np.uint64) -> None: ...
 
-    def hashes(self, text: NDArray[np.uint8], start: IntArray, length: IntArray, salt: np.uint64) -> IntArray: ...
+    def hashes(self, words: Words, start: IntArray, length: IntArray, salt: np.uint64) -> IntArray: ...
 
     def offer(
-        self, person: IntArray, time: IntArray, key: IntArray, first: IntArray, chosen: Slots, rest: bool
-    ) -> tuple[IntArray, IntArray, IntArray]: ...
+        self, person: IntArray, low: int, time: IntArray, base: int, key: IntArray, bits: int, first: IntArray, rest: bool
+    ) -> tuple[IntArray, IntArray]: ...
+
+    def smallest(self, person: IntArray, value: IntArray, first: IntArray, rest: bool) -> tuple[IntArray, IntArray]: ...
 
 
 class Numbers:
@@ -168,7 +170,7 @@ class Texts:
         if self._loops is None:
             hashes = _hashes(words, start, length)
         else:
-            hashes = self._loops.hashes(text, start, length, _SALT)
+            hashes = self._loops.hashes(words, start, length, _SALT)
         while len(rows):
             before = len(self._numbers)
             number = self._numbers.of(hashes)

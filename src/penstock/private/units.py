@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
+import numpy as np
+
 from penstock.core.arrays import IntArray
 from penstock.core.calendar import Calendar, duration
 from penstock.core.errors import ConfigurationError, InputError, StateError
@@ -177,8 +179,11 @@ class Units:
         """Each event's place: the open unit that it counts in, or `LATE`, `FUTURE` or `PAST` for one that does not count.
 
         `now` is the clock's time, or the end of a finished file. The tally counts what is late (also where it counts in
-        the current unit), from the future and from the past.
+        the current unit), from the future and from the past. Where all places are the same they may be one number in memory.
         """
+        one = self._one(times, now)
+        if one:
+            return np.broadcast_to(np.int64(one), times.shape)
         places = self.calendar.unit_of(times)
         past = places == PAST
         late = (places <= self._shut) & ~past
@@ -190,6 +195,14 @@ class Units:
         self.tally.late += int(late.sum())
         self.tally.future += int(future.sum())
         return places
+
+    def _one(self, times: IntArray, now: int) -> int:
+        """The open unit that all events are of, by the first and the last of them; 0 if there is no such unit."""
+        if not len(times):
+            return 0
+        first, last = int(times.min()), int(times.max())
+        unit = self.calendar.unit_at(first)
+        return unit if unit == self.calendar.unit_at(last) and unit > self._shut and last <= self._latest(now) else 0
 
     def save(self) -> dict[str, Any]:
         """All of it as plain data. The tally in it is private."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.core.errors import ConfigurationError, InputError, StateError
+from penstock.private.sources import parquet
 from penstock.private.sources.csv import Csv
-from penstock.private.sources.files import Stdin
+from penstock.private.sources.files import AHEAD, Stdin, ahead
 from penstock.private.sources.jsonl import JsonLines
 
 from tests.private.sources.events import (
@@ -225,3 +229,47 @@ def test_what_arrow_says_is_not_passed_on(tmp_path, make):
     with pytest.raises(InputError, match=r"^(log|standard input): rows that cannot be read \(ArrowInvalid\)\.$") as caught:
         list(make(tmp_path / "log").batches())
     assert caught.value.__suppress_context__
+
+
+def test_what_is_read_ahead_comes_in_order_and_never_more_than_a_little_of_it():
+    taken = []
+    source = (taken.append(number) or number for number in range(20))
+    for number, each in enumerate(ahead(source)):
+        assert each == number
+        assert len(taken) <= number + 1 + AHEAD
+    assert number == 19
+
+
+def test_what_goes_wrong_while_reading_ahead_is_raised_in_its_turn():
+    def source():
+        yield 1
+        raise InputError("broken.")
+
+    found = ahead(source())
+    assert next(found) == 1
+    with pytest.raises(InputError, match="broken"):
+        next(found)
+
+
+def test_who_stops_reading_leaves_no_thread_behind():
+    found = ahead(iter(range(100)))
+    assert next(found) == 0
+    found.close()
+    assert not [each for each in threading.enumerate() if each.name.startswith("penstock-reader")]
+
+
+def test_a_large_row_group_is_read_piece_by_piece(tmp_path, monkeypatch):
+    rows = events(1000)
+    write_parquet(tmp_path / "log", rows, group=400)
+    buffers = []
+
+    def opened(*places, buffer_size=0, real=pq.ParquetFile, **parameters):
+        buffers.append(buffer_size)
+        return real(*places, buffer_size=buffer_size, **parameters)
+
+    monkeypatch.setattr(pq, "ParquetFile", opened)
+    assert rows_of(source(tmp_path / "log", FORMATS["parquet"][0]).batches()) == rows
+    assert set(buffers) == {0}
+    monkeypatch.setattr(parquet, "LARGE", 100)
+    assert rows_of(source(tmp_path / "log", FORMATS["parquet"][0]).batches()) == rows
+    assert max(buffers) == parquet.BUFFER

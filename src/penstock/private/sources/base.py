@@ -78,6 +78,7 @@ class Reason(StrEnum):
     TIME = "time out of range"
     KEY = "unknown key"
     ORDER = "file after its turn"
+    FILE = "unreadable file"
 
 
 @dataclass(frozen=True)
@@ -253,12 +254,16 @@ class Intake:
             return self._batch(table, position, rejections)
 
     def _batch(self, table: Arrow, position: Position | None, rejections: Rejections) -> Batch:
-        keep = np.ones(table.num_rows, np.bool_)
+        keep: BoolArray | None = None
 
         def drop(bad: BoolArray | None, reason: Reason) -> None:
-            if bad is not None:
-                rejections.add(reason, int(np.count_nonzero(bad & keep)))
-                np.logical_and(keep, ~bad, out=keep)
+            nonlocal keep
+            if bad is None:
+                return
+            if keep is None:
+                keep = np.ones(table.num_rows, np.bool_)
+            rejections.add(reason, int(np.count_nonzero(bad & keep)))
+            np.logical_and(keep, ~bad, out=keep)
 
         columns = self.columns
         arrays = {name: _whole_array(table.column(name)) for name in columns.names}
@@ -268,7 +273,8 @@ class Intake:
 
         time, wrong = _times(arrays[columns.time], columns)
         drop(wrong, Reason.TYPE)
-        drop((time < FIRST) | (time > LAST), Reason.TIME)
+        if not _within(time, FIRST, LAST):
+            drop((time < FIRST) | (time > LAST), Reason.TIME)
 
         person = None
         if columns.person:
@@ -276,19 +282,22 @@ class Intake:
             person, wrong = convert(arrays[columns.person])
             drop(wrong, Reason.TYPE)
 
-        key = np.zeros(len(keep), np.int64)
-        known = np.ones(len(keep), np.bool_)
+        key: IntArray | None = None
+        known: BoolArray | None = None
         for name, kind, lookup in zip(columns.keys, columns.key_types, self._lookups, strict=True):
             codes, wrong = lookup.codes(arrays[name], kind)
             drop(wrong, Reason.TYPE)
-            known &= codes >= 0
-            key = key * lookup.size + codes
-        if self.other is None:
-            drop(~known, Reason.KEY)
-        else:
-            key[~known] = Domain.of(self.domain).keys.index(self.other)
+            if codes.min(initial=0) < 0:
+                known = codes >= 0 if known is None else known & (codes >= 0)
+            key = codes if key is None else key * lookup.size + codes
+        assert key is not None
+        if known is not None:
+            if self.other is None:
+                drop(~known, Reason.KEY)
+            else:
+                key = np.where(known, key, Domain.of(self.domain).keys.index(self.other))
 
-        if not keep.all():
+        if keep is not None and not keep.all():
             time, key = time[keep], key[keep]
             if isinstance(person, np.ndarray):
                 person = person[keep]
@@ -323,6 +332,35 @@ class _Lookup:
         return pa.array(self.values, pa.large_string())
 
     @cached_property
+    def _near(self) -> tuple[int, IntArray] | None:
+        """The smallest whole number among the values, and the codes from it on, −1 in between; None if too few have one."""
+        known, places = self._numbers
+        numbers = known.to_numpy()
+        if not len(numbers) or int(numbers.max()) - int(numbers.min()) >= 4 * len(numbers) + 1_024:
+            return None
+        low = int(numbers.min())
+        codes = np.full(int(numbers.max()) - low + 1, -1, np.int64)
+        codes[numbers - low] = places
+        return low, codes
+
+    @cached_property
+    def _same(self) -> bool:
+        """Whether the values are 0, 1, 2, …, so that each is its own code."""
+        return self._near is not None and self._near[0] == 0 and np.array_equal(self._near[1], np.arange(self.size))
+
+    def _found(self, numbers: IntArray) -> IntArray:
+        """The code of each number, −1 where there is none."""
+        if self._near is None:
+            known, places = self._numbers
+            found = _filled(arrow("pyarrow.compute").index_in(arrow().array(numbers), value_set=known), -1)
+            return np.where(found >= 0, places[found], -1) if len(places) else np.full(len(numbers), -1, np.int64)
+        low, codes = self._near
+        if _within(numbers, low, low + len(codes) - 1):
+            return numbers if self._same else codes.take(numbers - low if low else numbers)
+        inside = (numbers >= low) & (numbers <= low + len(codes) - 1)
+        return np.where(inside, codes.take(np.where(inside, numbers, low) - low), -1)
+
+    @cached_property
     def _numbers(self) -> tuple[Arrow, IntArray]:
         """The values that are whole numbers of 64 bits, and where they stand."""
         numbers, wrong = _integers(self._texts)
@@ -340,10 +378,7 @@ class _Lookup:
             return codes[places], None if wrong is None else wrong[places]
         if kind == "integer" or pa.types.is_integer(array.type):
             numbers, wrong = _integers(array)
-            known, places = self._numbers
-            found = _filled(pc.index_in(pa.array(numbers), value_set=known), -1)
-            codes = np.where(found >= 0, places[found], -1) if len(places) else np.full(len(array), -1, np.int64)
-            return codes, wrong
+            return self._found(numbers), wrong
         texts, wrong = _texts(array)
         found = pc.index_in(_cast(texts, pa.large_string()), value_set=self._texts)
         return _filled(found, -1), wrong
@@ -402,7 +437,14 @@ def _placed(numbers: IntArray, zone: str) -> IntArray:
 
 def _scaled(numbers: IntArray, factor: int) -> IntArray:
     """The numbers times the factor, kept from overflowing: what is out of range stays out of range."""
+    if factor == 1:
+        return numbers
     return np.clip(numbers, FIRST // factor - 1, LAST // factor + 1) * factor
+
+
+def _within(numbers: IntArray, low: int, high: int) -> bool:
+    """Whether no number is out of the range."""
+    return not len(numbers) or (int(numbers.min()) >= low and int(numbers.max()) <= high)
 
 
 def _integers(array: Arrow) -> tuple[IntArray, BoolArray | None]:

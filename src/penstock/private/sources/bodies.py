@@ -15,7 +15,7 @@ import numpy as np
 from penstock.core.errors import InputError
 from penstock.core.exact import whole
 from penstock.private.sources.base import Arrow, Batch, Columns, Intake, Rejections, arrow
-from penstock.private.sources.files import ROWS, Mark
+from penstock.private.sources.files import Mark
 from penstock.private.sources.jsonl import JsonLines
 
 NDJSON = "application/x-ndjson"
@@ -23,6 +23,7 @@ JSON = "application/json"
 STREAM = "application/vnd.apache.arrow.stream"
 MEDIA = (NDJSON, JSON, STREAM)
 
+ROWS = 1_000_000
 SIZE = 64 * 2**20
 MESSAGES = 1024
 HEAD = 2**20

@@ -7,12 +7,15 @@ import hashlib
 import itertools
 import os
 import sys
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,12 +24,22 @@ from penstock.core.errors import ConfigurationError, InputError, StateError
 from penstock.core.exact import whole
 from penstock.private.sources.base import UTF8, Arrow, Batch, Columns, Intake, Position, Reason, Rejections, arrow, sealed
 
-ROWS = 1_000_000
+ROWS = 2**19
+AHEAD = 2
 BLOCK = 16 * 2**20
 LIMIT = 2**20
 EDGE = 4096
 SHOWN = 20
 MARK = b"\xef\xbb\xbf"
+ASKED = 1_000
+"""Files that are asked beforehand how early their events are."""
+
+NOTHING = 2**63 - 1
+"""Later than any event."""
+
+_END = object()
+
+T = TypeVar("T")
 
 
 class Mark(NamedTuple):
@@ -51,6 +64,18 @@ class Format(Protocol):
         `final` says that nothing will be added to the file, so that its last line needs no end.
         """
 
+    def check(self, file: BinaryIO, columns: Columns, *, name: str) -> None:
+        """That a finished file, of a finite input, looks as if it had the columns, before anything of it is taken."""
+
+    def length(self, file: BinaryIO) -> int:
+        """How much there is to read: bytes, or rows where a place is told in rows. 0 if the file does not say."""
+
+    def earliest(self, file: BinaryIO, columns: Columns) -> Sequence[tuple[int, int | None]]:
+        """What a finished file itself says of each of its parts: the row after it, and an instant that no event in it precedes.
+
+        That is `NOTHING` for a part without events, and None where the file does not say, is damaged or is of another kind.
+        """
+
 
 @dataclass(frozen=True, kw_only=True)
 class ByLine:
@@ -66,6 +91,15 @@ class ByLine:
     @property
     def streamed(self) -> bool:
         return True
+
+    def check(self, file: BinaryIO, columns: Columns, *, name: str) -> None:
+        """Nothing but the first line could be looked at, and that is when it is read."""
+
+    def length(self, file: BinaryIO) -> int:
+        return os.fstat(file.fileno()).st_size
+
+    def earliest(self, file: BinaryIO, columns: Columns) -> Sequence[tuple[int, int | None]]:
+        return [(NOTHING, None)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +129,15 @@ class Files:
     to, and its end is left for the next call while it is no whole line. Without `growing` all files are finished. A
     file whose name comes before the one that is being read is too late: it is counted, not read. The file that a position
     names must stay, as it was or longer: if it is gone, shorter or another one, that is a `StateError`.
+
+    A file that is damaged, or lacks a column, is an `InputError`: a finite input goes no further, and goes on from there when
+    the file is repaired. A growing one waits for it to become whole while it is the last; once another follows, the rest of
+    it is left out, counted, and told by `notes`. If it becomes whole before anything of a later file was taken, it is read
+    after all.
+
+    While what is left is in finished files that say how early their events are (the statistics of Parquet), batches are
+    `certain` of it; after the last one nothing follows, and nothing is said. Rows that come earlier than their file had
+    said are an `InputError`. Of more than `ASKED` files nothing is said until no more are left.
     """
 
     pattern: str | Path
@@ -103,6 +146,9 @@ class Files:
     growing: bool = False
     rows: int = ROWS
     rejections: Rejections = field(default_factory=Rejections, init=False, compare=False)
+    _left_out: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    _notes: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    _lengths: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         whole(self.rows, name="rows", least=1)
@@ -110,6 +156,24 @@ class Files:
     @property
     def resumable(self) -> bool:
         return True
+
+    def notes(self) -> list[str]:
+        """What the operator has to hear since the last time: which files were left out, and why."""
+        said, self._notes[:] = self._notes[:], []
+        return said
+
+    def share(self, position: Position) -> float:
+        """How much of a finite input lies before a position, from 0 to 1, by the sizes of its files when first asked."""
+        place = Place.of(position)
+        before, size = self._sizes.get(place.path, (0, 0))
+        total = sum(size for _, size in self._sizes.values())
+        if place.path not in self._lengths:
+            self._lengths[place.path] = 0
+            with suppress(InputError, OSError), _opened(self._root / place.path) as file:
+                self._lengths[place.path] = self.format.length(file)
+        length, done = self._lengths[place.path], place.offset if self.format.streamed else place.row
+        within = min(done / length, 1.0) if length else 0.0
+        return (before + size * within) / total if total else 0.0
 
     def batches(self, after: Position | None = None) -> Iterator[Batch]:
         """All rows after the position that are there now; ask again, with the last position, for what has come since."""
@@ -123,19 +187,82 @@ class Files:
             self.rejections.add(Reason.ORDER, max(first + 1 - place.files, 0))
         elif not names and not self.growing:
             raise InputError("pattern: no file matches it.")
+        later: dict[int, int | None] = {}
+        promised = None
         for number, path in enumerate(names[first:], start=first + 1):
-            with _opened(self._root / path) as file, sealed(_base(path)):
+            if number not in later:
+                later = self._later(names, number)
+            with _opened(self._root / path) as file:
                 mark = Mark()
                 if place is not None and place.path == path:
                     _unchanged(file, place, streamed=self.format.streamed)
                     mark = Mark(place.offset, place.row)
                 final = not self.growing or number < len(names)
-                tables = self.format.tables(
-                    file, mark, self.intake.columns, name=_base(path), rows=self.rows, final=final, rejections=self.rejections
-                )
-                for table, (offset, row) in tables:
+                parts = self._parts(file, later[number])
+                try:
+                    for batch, row in self._rows(file, path, mark, number, final=final):
+                        if promised is not None and len(batch) and batch.time.min() < promised:
+                            raise InputError(f"{_base(path)}: its statistics do not fit its rows. It was read up to there.")
+                        promised = _certain(parts, row)
+                        yield replace(batch, certain=promised if promised != NOTHING else None)
+                except InputError as error:
+                    if not (self.growing and final) or _passing(error):
+                        raise
+                    self._leave_out(path, error)
+
+    def _rows(self, file: BinaryIO, path: str, mark: Mark, number: int, *, final: bool) -> Iterator[tuple[Batch, int]]:
+        """The batches of a file after a mark, each with the row after it."""
+        name, columns = _base(path), self.intake.columns
+        try:
+            with sealed(name):
+                if not self.growing and mark == Mark():
+                    self.format.check(file, columns, name=name)
+                for table, (offset, row) in self.format.tables(
+                    file, mark, columns, name=name, rows=self.rows, final=final, rejections=self.rejections
+                ):
                     here = Place(path=path, offset=offset, row=row, fingerprint=_fingerprint(file, offset), files=number)
-                    yield self.intake.batch(table, position=asdict(here), rejections=self.rejections)
+                    yield self.intake.batch(table, position=asdict(here), rejections=self.rejections), row
+        except OSError as error:
+            raise InputError(f"{name}: the file cannot be read ({type(error).__name__}).") from None
+
+    def _leave_out(self, path: str, error: InputError) -> None:
+        """Count a file and tell of it, once."""
+        if path not in self._left_out:
+            self._left_out.add(path)
+            self.rejections.add(Reason.FILE, 1)
+            self._notes.append(f"{error} As another file follows, what is left of it is left out.")
+
+    def _later(self, names: Sequence[str], number: int) -> dict[int, int | None]:
+        """For this file and each that follows: an instant that nothing in the files after it precedes, as those say."""
+        if self.growing or len(names) - number > ASKED:
+            return {number: None}
+        later: dict[int, int | None] = {len(names): NOTHING}
+        for after in range(len(names), number, -1):
+            later[after - 1] = None
+            if later[after] is not None:
+                with suppress(InputError), _opened(self._root / names[after - 1]) as file:  # it is reported in its turn
+                    _, later[after - 1] = self._parts(file, later[after])[0]
+        return later
+
+    def _parts(self, file: BinaryIO, later: int | None) -> Sequence[tuple[int, int | None]]:
+        """For each part of a file the row after it, and an instant that nothing in it and after it precedes."""
+        parts: list[tuple[int, int | None]] = [(NOTHING, later)]
+        if later is not None:
+            for row, earliest in reversed(self.format.earliest(file, self.intake.columns)):
+                later = None if later is None or earliest is None else min(later, earliest)
+                parts.append((row, later))
+            file.seek(0)
+        return parts[::-1]
+
+    @cached_property
+    def _sizes(self) -> dict[str, tuple[int, int]]:
+        """The size of each file, after that of all files before it."""
+        sizes, before = {}, 0
+        for name in self._names():
+            with suppress(OSError):
+                size = (self._root / name).stat().st_size
+                sizes[name], before = (before, size), before + size
+        return sizes
 
     @cached_property
     def _root(self) -> Path:
@@ -229,6 +356,15 @@ def lines(
         yield arrow().array([], arrow().large_binary()), offset
 
 
+def ahead(source: Iterator[T]) -> Iterator[T]:
+    """What the source gives, read in another thread while what came before is worked on, and never more than `AHEAD` of it."""
+    with ThreadPoolExecutor(1, thread_name_prefix="penstock-reader") as reader:
+        coming = deque(reader.submit(next, source, _END) for _ in range(AHEAD))
+        while (each := coming.popleft().result()) is not _END:
+            coming.append(reader.submit(next, source, _END))
+            yield each  # type: ignore[misc]
+
+
 def joined(array: Arrow) -> Arrow:
     """The bytes of all the lines, one after the other."""
     if not len(array):
@@ -314,6 +450,12 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
+def _passing(error: InputError) -> bool:
+    """Whether it came from the machine and not from the file, so that it may be over soon."""
+    cause = error.__context__
+    return isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno is not None)
+
+
 def _unchanged(file: BinaryIO, place: Place, *, streamed: bool) -> None:
     """That the file is the one that the position was taken in: as long or, if it may grow, longer, with the same edges."""
     name, size = _base(place.path), os.fstat(file.fileno()).st_size
@@ -330,6 +472,11 @@ def _fingerprint(file: BinaryIO, offset: int) -> str:
     edge = min(offset, EDGE)
     ends = os.pread(file.fileno(), edge, 0) + os.pread(file.fileno(), edge, offset - edge)
     return hashlib.blake2b(ends, digest_size=16).hexdigest()
+
+
+def _certain(parts: Sequence[tuple[int, int | None]], row: int) -> int | None:
+    """What is certain after so many rows: the instant of the part that the next row is in."""
+    return parts[bisect_right(parts, row, key=lambda part: part[0])][1]
 
 
 def _base(path: str) -> str:

@@ -20,8 +20,7 @@ from typing import Any, TypeAlias
 from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
 from penstock.core.exact import whole
 from penstock.private.sources.base import Batch, Intake, Position, Rejections
-from penstock.private.sources.bodies import MEDIA, SIZE, Bodies, BodyError, Encoding
-from penstock.private.sources.files import ROWS
+from penstock.private.sources.bodies import MEDIA, ROWS, SIZE, Bodies, BodyError, Encoding
 from penstock.private.sources.inbox import BUSY, CLOSED, KEPT, Answer, Inbox, Sending
 from penstock.private.sources.seen import Entry, Seen
 

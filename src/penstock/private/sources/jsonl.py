@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
 from penstock.private.sources.files import LIMIT, ByLine, Mark, joined, lines, require, taken
 
 PIECE = 4096
+DIGITS = 20
+LARGE = 2**63
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 OBJECT = r"(?s)^[ \t]*\{.*\}[ \t\r\n]*\z"
 BLANK = r"^[ \t\r\n]*\z"
 
@@ -30,24 +34,20 @@ class JsonLines(ByLine):
         schema = _schema(columns)
         if mark.offset:
             file.seek(mark.offset)
-        elif final and file.seekable():
-            start = file.tell()
-            _check(file.read(LIMIT), columns, schema, name=name)
-            file.seek(start)
         for array, offset in lines(
             file, mark.offset, rows=rows, final=final, rejections=rejections, limit=self.limit, block=self.block
         ):
             yield _table(array, schema, rejections), Mark(offset)
 
-
-def _check(beginning: bytes, columns: Columns, schema: Arrow, *, name: str) -> None:
-    """That the beginning of a finished file has every column somewhere."""
-    nowhere = Rejections()
-    for array, _ in lines(io.BytesIO(beginning), 0, rows=LIMIT, final=len(beginning) < LIMIT, rejections=nowhere):
-        table = _table(array, schema, nowhere)
-        if table.num_rows and any(column.null_count == table.num_rows for column in table.columns):
-            found = (_fields(line.as_py()) for line in array)
-            require(columns, next(filter(None, found), []), name=name)
+    def check(self, file: BinaryIO, columns: Columns, *, name: str) -> None:
+        """That the beginning of a finished file has every column somewhere."""
+        beginning, schema, nowhere = file.read(LIMIT), _schema(columns), Rejections()
+        for array, _ in lines(io.BytesIO(beginning), 0, rows=LIMIT, final=len(beginning) < LIMIT, rejections=nowhere):
+            table = _table(array, schema, nowhere)
+            if table.num_rows and any(column.null_count == table.num_rows for column in table.columns):
+                found = (_fields(line.as_py()) for line in array)
+                require(columns, next(filter(None, found), []), name=name)
+        file.seek(0)
 
 
 def _schema(columns: Columns) -> Arrow:
@@ -134,13 +134,45 @@ def _types(schema: Arrow) -> dict[str, type]:
 
 def _verdict(line: bytes, types: dict[str, type]) -> Reason | None:
     """Why a line can certainly not be read; None if perhaps it can."""
+    text = line.decode()
     try:
-        found = json.loads(line.decode())
+        found = _DECODER.decode(text)
     except json.JSONDecodeError:
         return Reason.BROKEN
-    except (ValueError, RecursionError):  # numbers too long and objects too deep, but only for Python
+    except RecursionError:  # too deep, but only for Python
         return None
-    if not isinstance(found, dict):
+    if not isinstance(found, _Pairs):
         return Reason.BROKEN
-    wrong = any(found.get(name) is not None and type(found[name]) is not kind for name, kind in types.items())
-    return Reason.TYPE if wrong else None
+    values = [(name, value) for name, value in found if name in types]
+    wrong = any(value is not None and not _fits(value, types[name]) for name, value in values)
+    twice = len({name for name, _ in values}) < len(values)
+    return Reason.TYPE if wrong or twice or _halves(text, found) else None
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """The fields of an object as they stand, also those that stand there twice."""
+
+
+def _whole(text: str) -> int:
+    """A whole number; any that is too large for 64 bits if it is too long for Python."""
+    return int(text) if len(text) <= DIGITS else LARGE
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_Pairs, parse_int=_whole)
+
+
+def _fits(value: object, kind: type) -> bool:
+    return type(value) is kind and not (isinstance(value, int) and not -LARGE <= value < LARGE)
+
+
+def _halves(text: str, found: object) -> bool:
+    """Whether one half of a surrogate pair stands alone somewhere, as where a text was cut: that is no text."""
+    if not SURROGATE.search(text):
+        return False
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    except RecursionError:
+        return False
+    return False
