@@ -19,8 +19,8 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $(READY)
 
-demo: $(READY)  ## publish a simulated city and write out/demo.html
-	$(BIN)/penstock lab demo --out out/demo.html
+demo: $(READY)  ## publish a simulated city live, kill the publisher on the way, write out/city.html
+	$(BIN)/penstock lab city --out out/city
 
 lint: $(READY)  ## ruff, mypy --strict, the layers
 	$(BIN)/ruff check .

@@ -11,6 +11,7 @@ from cyclopts import App, CycloptsError
 import penstock
 from penstock.cli.audit import audit
 from penstock.cli.check import check
+from penstock.cli.city import city
 from penstock.cli.demo import demo
 from penstock.cli.export import export
 from penstock.cli.histograms import histograms
@@ -52,7 +53,9 @@ To choose a mechanism:
 
 * penstock audit ba: try to convict it of promising too much
 
-* penstock lab demo: a simulated city, published and shown beside the truth
+* penstock lab demo: a simulated city, published by every mechanism and shown beside the truth
+
+* penstock lab city: the same city, published live by a publisher that is killed in the middle
 """
 
 LAB_HELP = "Checks and demonstrations, on made-up data only."
@@ -74,6 +77,7 @@ def build() -> App:
     lab = App(name="lab", help=LAB_HELP)
     lab.command(check)
     lab.command(demo)
+    lab.command(city)
     app.command(lab)
     return app
 

@@ -1,0 +1,85 @@
+"""The publisher of the made-up city, in a process of its own, so that it can be killed.
+
+It is the real one, with the store, the source and the sinks that `city.toml` names. Only its clock is the city's: a public
+heartbeat in a file, which somebody outside moves. What it tells on standard output has no data in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from penstock.core.errors import PenstockError
+from penstock.engine.pipeline import Pipeline
+from penstock.engine.publisher import Publisher, Told
+from penstock.private.sources.http import Http
+
+CONFIGURATION = "city.toml"
+CLOCK = "clock"
+
+
+class CityClock:
+    """A heartbeat in a file: microseconds since 1970. It is replaced as a whole, and outlives whoever reads it.
+
+    >>> import tempfile
+    >>> clock = CityClock(Path(tempfile.mkdtemp()) / "clock")
+    >>> clock.beat(3_600_000_000)
+    >>> clock.now()
+    3600000000
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def now(self) -> int:
+        return int(self._path.read_text(encoding="ascii"))
+
+    def beat(self, now: int) -> None:
+        """From here on it is `now`."""
+        beside = self._path.with_name(f"{self._path.name}.new")
+        beside.write_text(str(now), encoding="ascii")
+        beside.replace(self._path)
+
+
+def tell(what: str, **more: object) -> None:
+    """One line on standard output, in one write: it is there whole or not at all."""
+    with suppress(OSError):
+        os.write(1, json.dumps({"what": what, **more}).encode() + b"\n")
+
+
+def main(folder: Path) -> int:
+    """Publish until standard input ends or a signal comes."""
+
+    def listener(told: Told) -> None:
+        tell(told.what, stream=told.stream, unit=told.unit, text=told.text, level=told.level)
+
+    try:
+        pipeline = Pipeline.read(folder / CONFIGURATION)
+        with Publisher(pipeline, clock=CityClock(folder / CLOCK), listener=listener) as publisher:
+            for each in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(each, lambda *_: publisher.stop())
+            threading.Thread(target=_stop_at_the_end_of_input, args=(publisher,), daemon=True).start()
+            assert isinstance(publisher.source, Http)
+            host, port = publisher.source.address
+            tell("listening", host=host, port=port, units={track.name: track.closed for track in publisher.tracks})
+            publisher.run()
+        tell("over")
+    except PenstockError as error:
+        tell("failed", text=str(error))
+        return 1
+    return 0
+
+
+def _stop_at_the_end_of_input(publisher: Publisher) -> None:
+    """Whoever started this process has gone, or wants it to end."""
+    sys.stdin.read()
+    publisher.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
