@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -122,3 +124,25 @@ def test_a_damaged_head_file_is_refused_and_left_alone(tmp_path, content):
 def test_a_head_file_that_cannot_be_read_says_why(tmp_path):
     with pytest.raises(StateError, match="cannot be read: Is a directory"):
         HeadFile(tmp_path).read()
+
+
+def test_streams_of_several_processes_in_one_file_never_go_back(tmp_path):
+    """Each notes its own heads, as fast as it can; what one has noted, the others leave."""
+    script = (
+        "import sys; from penstock.engine.chain import Head, HeadFile\n"
+        "file, name = HeadFile(sys.argv[1]), sys.argv[2]\n"
+        "for unit in range(1, 61):\n"
+        "    assert file.read().get(name, Head(0, b'')).unit == unit - 1\n"
+        "    file.write(name, Head(unit, bytes(32)))\n"
+    )
+    names = ("gates", "buses", "trams")
+    started = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "heads"), name]) for name in names]
+    assert [each.wait(120) for each in started] == [0, 0, 0]
+    assert {name: head.unit for name, head in HeadFile(tmp_path / "heads").read().items()} == dict.fromkeys(names, 60)
+
+
+def test_what_a_killed_process_left_beside_the_file_is_taken_away(tmp_path):
+    left = tmp_path / "heads.0123abcd.new"
+    left.write_bytes(b"half")
+    HeadFile(tmp_path / "heads").write("gates", Head(1, bytes(32)))
+    assert not left.exists()

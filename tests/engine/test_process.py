@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -48,3 +50,11 @@ def test_a_stream_that_fails_does_not_hold_up_the_others(tmp_path):
 def test_two_streams_of_one_name_are_refused(tmp_path):
     with pytest.raises(ConfigurationError, match="two of these pipelines publish a stream 'gates'"):
         Process([made(tmp_path, "gates"), made(tmp_path, "gates")])
+
+
+def test_a_store_that_is_shared_has_one_key(tmp_path):
+    (tmp_path / "key").write_bytes(bytes(32))
+    one, other = made(tmp_path, "gates"), made(tmp_path, "buses")
+    other = replace(other, store=replace(other.store, key_file="key"))
+    with pytest.raises(ConfigurationError, match="share a store and differ in its head file or its key"):
+        Process([one, other])

@@ -270,3 +270,71 @@ def wait_for(condition, seconds=20):
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_a_publisher_runs_once(tmp_path):
+    streams.parquet(tmp_path / "taps.parquet", streams.events())
+    with Publisher(Pipeline.of(streams.pipeline(stream=UNTIL), folder=tmp_path), noise=NoNoise) as publisher:
+        assert publisher.run()
+        with pytest.raises(StateError, match="a publisher runs once"):
+            publisher.run()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_later_end_publishes_the_rest(tmp_path, kind):
+    columns = streams.events()
+    {"parquet": streams.parquet, "csv": streams.csv}[kind](tmp_path / "taps", columns)
+    source = {"kind": kind, "path": "taps"}
+    for until in ("2026-01-01T05:30Z", "2026-01-01T12:00Z"):
+        publish(tmp_path, stream={"until": until}, source=source)
+    assert (released(tmp_path / "taps.db") == streams.truth(*columns)).all()
+
+
+def test_files_that_were_finished_may_grow_later_and_count_once(tmp_path):
+    """What is read again of units that were published is dropped, also where late events count in the current unit."""
+    finished = [("00:10", "Airport", 1), ("01:10", "Airport", 2), ("02:30", "Central", 3), ("00:20", "Airport", 4)]
+    lines = [f"2026-01-01T{time}Z,{key},{card}\n" for time, key, card in finished]
+    (tmp_path / "taps.csv").write_text("".join(["ts,station,card\n", *lines]))
+    publish(tmp_path, stream={"until": "2026-01-01T02:00Z"}, source={"kind": "csv", "path": "taps.csv"})
+    grown = Driven(tmp_path, stream={"late": "current", "pace": "0s"})
+    grown.write(("02:40", "Harbour", 5))
+    grown.turn("2026-01-01T02:50Z")
+    grown.turn("2026-01-01T03:00Z")
+    assert grown.values() == [[2, 0, 0, 0], [1, 0, 0, 0], [0, 1, 1, 0]]
+
+
+def test_a_source_that_cannot_go_on_ends_the_publisher(live):
+    """Units without events would say that nothing happened."""
+    live.write(("00:10", "Airport", 1))
+    live.turn("2026-01-01T01:10Z")
+    live.path.write_text("ts,station,card\n")
+    with pytest.raises(StateError, match="shorter than what was already read"):
+        live.turn("2026-01-01T02:10Z")
+    assert len(live.values()) == 1
+
+
+def test_a_release_leaves_at_a_multiple_of_the_pace(tmp_path, monkeypatch):
+    """However long the work takes: here reading takes 700 ms of the clock, and drawing 400."""
+    live = Driven(tmp_path, stream={"lateness": "0s", "pace": "1s"})
+    left, clock, publisher = [], live.clock, live.publisher
+    moments = iter(range(10_000))
+
+    def now():
+        clock.advance("0s")
+        clock._now += 1_000 if next(moments) else 0
+        return clock._now
+
+    def later(moment):
+        clock._now += moment
+
+    clock._now = streams.BEGIN + streams.HOUR - 300_000
+    monkeypatch.setattr(clock, "now", now)
+    read, commit, prepare = publisher._read, publisher._commit, publisher.tracks[0].prepare
+    monkeypatch.setattr(publisher, "_read", lambda: (read(), later(700_000)))
+    monkeypatch.setattr(publisher.tracks[0], "prepare", lambda unit: (prepare(unit), later(400_000)))
+    monkeypatch.setattr(publisher._stopping, "wait", lambda seconds: later(int(seconds * 1e6)))
+    monkeypatch.setattr(publisher, "_commit", lambda: (left.append(clock._now), commit(), publisher.stop()))
+    publisher.run()
+    after = left[0] - streams.BEGIN - streams.HOUR
+    assert 0 <= after % 1_000_000 < 10_000
+    assert after >= 1_000_000

@@ -12,6 +12,7 @@
     ├── NoiseError                        noise that cannot be drawn safely
     ├── StateError                        a snapshot that does not belong here or is damaged
     │   ├── LeaseError                    a stream that is another publisher's (engine/store.py)
+    │   ├── PartedError                   a sink that has what the store never had (engine/outlet.py)
     │   ├── UncertainError                a commit whose connection was lost midway (engine/tables.py)
     │   └── HeadError                     a head file that cannot be written (engine/chain.py)
     ├── SinkError                         a sink that did not take what it was sent (released/sinks/base.py)

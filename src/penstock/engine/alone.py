@@ -18,6 +18,7 @@ class Alone:
     """
 
     def __init__(self, store: Path, stream: str) -> None:
+        store = store.resolve()
         path = store.with_name(f"{store.name}-{stream.replace('/', '-')}.lock")
         try:
             self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)

@@ -6,11 +6,14 @@ after a unit's release is the stream's *head*: whoever has noted one can tell la
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import hashlib
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import index
 from pathlib import Path
@@ -104,10 +107,29 @@ class HeadFile:
 
     def update(self, heads: Mapping[str, Head]) -> None:
         """Note the newest heads of some streams: killed at any point, the old or the new file is read."""
+        with self._alone():
+            self._update(heads)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Several processes may note their streams in one file: one after the other."""
+        try:
+            lock = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise HeadError(f"the head file {self.path.name} cannot be written: {error.strerror}.") from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _update(self, heads: Mapping[str, Head]) -> None:
         committed = " and ".join(f"unit {head.unit} of {stream!r}" for stream, head in heads.items())
         heads = {**self.read(), **heads}
         fresh = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}.new")
         try:
+            for left in self.path.parent.glob(f"{glob.escape(self.path.name)}.????????.new"):
+                left.unlink(missing_ok=True)  # of one who was killed here
             try:
                 with fresh.open("xb") as file:
                     file.write(_text(heads))

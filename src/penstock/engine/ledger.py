@@ -125,7 +125,7 @@ def _times(views: Views, view: str, small: Calendar, calendar: Calendar, promise
     fits = units_in(small, calendar)
     if fits is None:
         raise LedgerError(f"stream {views.name!r}: the units of view {view!r} are no whole numbers of the stream's.")
-    window, times = reach(promise.window, fits[0], horizon=promise.horizon)
+    window, times = reach(promise.window, fits[0], most=fits[1], horizon=promise.horizon)
     has = views.series[view].guarantee
     if has.window < window:
         raise LedgerError(

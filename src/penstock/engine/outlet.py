@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from penstock.core.errors import PenstockError, StateError
+from penstock.core.errors import ConfigurationError, PenstockError, StateError
 from penstock.engine.chain import Head
 from penstock.engine.store import Store, Stream
 from penstock.released.sinks.base import Item, Series, Sink, SinkError
@@ -43,10 +43,12 @@ class Outlet:
         store: Store,
         streams: Sequence[Stream],
         *,
+        tells: bool = True,
         fatal: Callable[[PenstockError], None],
         told: Callable[[str, bool], None],
     ) -> None:
         self.name = name
+        self.tells = tells
         self.streams = tuple(streams)
         self.problem = ""
         self.known = False  # whether the sink has said, since the start, what it holds
@@ -108,7 +110,10 @@ class Outlet:
             except PartedError as error:
                 self._give_up(error)
                 break
-            except (SinkError, StateError) as error:  # the sink, or a store that cannot be read or marked just now
+            except ConfigurationError as error:
+                self._give_up(error)
+                break
+            except Exception as error:  # the sink, a store that cannot be read or marked just now, or what nobody foresaw
                 self._trouble(error)
                 self._let_go()  # it may have lost something: compare it anew
                 self._ending.wait(max(getattr(error, "after", None) or 0, pause))
@@ -116,9 +121,6 @@ class Outlet:
                 if self._ending.is_set():
                     break
                 continue
-            except PenstockError as error:
-                self._give_up(error)
-                break
             if self._ending.is_set() and not self._more.is_set():
                 break
             self._more.wait()
@@ -143,20 +145,29 @@ class Outlet:
         self.problem = str(error)
         self._fatal(error)
 
-    def _trouble(self, error: SinkError | StateError) -> None:
-        if str(error) != self.problem:
-            self.problem = str(error)
-            self._told(f"sink {self.name!r}: {error}", False)
+    def _trouble(self, error: Exception) -> None:
+        told = (
+            str(error)
+            if isinstance(error, PenstockError)
+            else f"it failed in a way that nobody foresaw ({type(error).__name__})."
+        )
+        if told != self.problem:
+            self.problem = told
+            self._told(f"sink {self.name!r}: {told}", False)
 
     def _checked(self) -> Sink:
         """The sink, with nothing in it that the store does not have."""
         sink = self._opened()
-        for stream in self.streams:
-            if sink.tells:
-                head = sink.head(stream.name)
-                self.sent[stream.name] = 0 if head is None else agree(self._store, stream.name, head, self.name)
-            else:
-                self.sent[stream.name] = self._store.marks(stream.name).get(self.name, 0)
+        try:
+            for stream in self.streams:
+                if sink.tells:
+                    head = sink.head(stream.name)
+                    self.sent[stream.name] = 0 if head is None else agree(self._store, stream.name, head, self.name)
+                else:
+                    self.sent[stream.name] = self._store.marks(stream.name).get(self.name, 0)
+        except BaseException:
+            sink.close()
+            raise
         self.known = True
         return sink
 

@@ -202,6 +202,12 @@ class Pipeline:
         store = _store(top.table("store"), stream)
         sinks = _sinks(top.tables("sink"), views)
         operator = _operator(top.table("operator"))
+        if stream is not None and stream.late == "current" and len(views) > 1:
+            top.table("stream").wrong(
+                "late",
+                'must be "drop" where there are several views: a late event would count in units of two views that do not '
+                "belong together, and the promise would not cover it.",
+            )
         top.close()
         if top.problems or stream is None or keys is None or source is None or guarantee is None:
             raise InvalidConfigurationError(document.name, dict.fromkeys(top.problems))
@@ -251,7 +257,12 @@ class Pipeline:
             "stream.zone": calendar.zone,
             "stream.origin": str(calendar.origin),
             "source.key": json.dumps(self.source.columns.keys),
+            "source.key_type": json.dumps(self.source.columns.key_types),
             "source.person": self.source.columns.person or "",
+            "source.person_type": self.source.columns.person_type,
+            "source.time": self.source.columns.time,
+            "source.clock": self.source.columns.clock,
+            "source.zone": self.source.columns.zone,
             "domain": f"{type(self.keys).__name__} {_digest(self.keys.facts)}",
             "domain.other": self.other or "",
             "privacy": repr(self.guarantee),
@@ -914,15 +925,17 @@ def _shares(views: Sequence[Section]) -> list[Fraction]:
     return [(1 - total) / silent if share is None else share for share in given]
 
 
-def reach(window: int, units: int, *, horizon: int | None = None) -> tuple[int, int]:
+def reach(window: int, units: int, *, most: int | None = None, horizon: int | None = None) -> tuple[int, int]:
     """For a view with units of so many small ones: the window of its mechanism, and how often its ε counts.
+
+    `units` is how many small ones a unit has at least, `most` how many at most, if that is not the same.
 
     >>> reach(1440, 1), reach(1440, 60), reach(1440, 1440), reach(1, 60), reach(1440, 60, horizon=1440)
     ((1440, 1), (25, 2), (2, 2), (1, 2), (24, 1))
     """
     if horizon == window:
         return horizon // units, 1
-    if units == 1:
+    if (most or units) == 1:
         return window, 1
     met = 1 if window == 1 else (window - 2) // units + 2
     return met if horizon is None else min(met, horizon // units), 2
@@ -952,7 +965,7 @@ def _view(
             if promise.horizon is not None and (fits[0] != fits[1] or promise.horizon % units):
                 section.wrong("every", f'the horizon of {promise.horizon} units must be a whole number of units of "{every}".')
             else:
-                window, times = reach(promise.window, units, horizon=promise.horizon)
+                window, times = reach(promise.window, units, most=fits[1], horizon=promise.horizon)
                 horizon = None if promise.horizon is None else promise.horizon // units
                 computed = {"epsilon": promise.epsilon * share / times, "window": window, "horizon": horizon}
     mechanism = _mechanism(section, keys, computed, also=("name", "every", "share"))

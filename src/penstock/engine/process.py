@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Self
 
 from penstock.core.errors import ConfigurationError, PenstockError
 from penstock.engine import opening
+from penstock.engine import pipeline as config
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.publisher import Listener, Publisher
 from penstock.engine.store import Store
@@ -33,7 +35,7 @@ class Process:
         self.failures: dict[str, BaseException] = {}
         self.unfinished: list[str] = []
         self._closing = ExitStack()
-        self._stores: dict[object, Store] = {}
+        self._stores: dict[object, tuple[config.Store, Store]] = {}
         self.publishers: tuple[Publisher, ...] = ()
         try:
             for pipeline in pipelines:
@@ -61,10 +63,16 @@ class Process:
     def _store(self, pipeline: Pipeline) -> Store:
         """A store that is shared by all streams in it: it has one writer."""
         declared = pipeline.store
-        place = declared if declared.path is None else (pipeline.path(declared.path).resolve(), declared.head, declared.key_env)
+        place = declared if declared.path is None else pipeline.path(declared.path).resolve()
         if place not in self._stores:
-            self._stores[place] = self._closing.enter_context(opening.store(pipeline))
-        return self._stores[place]
+            self._stores[place] = declared, self._closing.enter_context(opening.store(pipeline))
+        first, store = self._stores[place]
+        if replace(first, path=declared.path) != declared:
+            raise ConfigurationError(
+                f"two of these pipelines share a store and differ in its head file or its key: write the same [store] in both "
+                f"(stream {pipeline.stream.name!r})."
+            )
+        return store
 
     def start(self) -> None:
         """Begin to publish all of them."""

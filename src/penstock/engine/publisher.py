@@ -35,7 +35,6 @@ from penstock.private.noise import Noise
 from penstock.private.sources.base import Batch, Position, Receiver, Source
 from penstock.private.units import Clock, Replay, SystemClock
 from penstock.released.log import same
-from penstock.released.sinks.base import SinkError
 
 PENDING = 3_000_000
 """Events that are read and not kept, at most: then they are kept, without a unit being released."""
@@ -117,6 +116,9 @@ class Publisher:
         self._renewed = 0.0
         self._held = 0.0
         self._leaves = 0
+        self._paced = False
+        self._shown = False
+        self._doubt = ""
         self._leap: tuple[float, float] | None = None
         try:
             self.source = source or opening.source(pipeline)
@@ -155,6 +157,7 @@ class Publisher:
                 lambda declared=declared: opening.sink(declared, self.pipeline),  # type: ignore[misc]
                 self.store,
                 chosen,
+                tells=declared.kind != "webhook",
                 fatal=self._fail,
                 told=lambda text, well: self._tell("sink", text=text, level="info" if well else "warning"),
             )
@@ -209,6 +212,8 @@ class Publisher:
 
     def run(self) -> bool:
         """Publish until the input ends or `stop` is called; whether all that was due is released and all sinks have it."""
+        if self.state != "starting":
+            raise StateError("a publisher runs once: make a new one, which goes on from what is on disk.")
         self.state = "publishing"
         try:
             self._tell("begin", text=f"{'finite' if self.finite else 'live'} input")
@@ -262,14 +267,14 @@ class Publisher:
 
     def _replay(self) -> None:
         """Read all of it, close what the input itself shows to be complete on the way, and the rest at the end."""
-        clock, end = self._clock, self._end() if not isinstance(self._clock, Replay) else self._clock.end
+        clock = self._clock
         if not isinstance(clock, Replay):
             raise ConfigurationError("a finite input has the clock of a finished file: testing.Replay.")
         batches = self.source.batches(self._position) if self.source.resumable else self.source.batches()
         for batch in batches:
-            self._trail.append((batch.position, tuple(track.counting.take(batch, end) for track in self.tracks)))
+            self._trail.append((batch.position, self._take(batch, clock.end)))
             if batch.certain is not None:
-                clock.beat(min(batch.certain, end))
+                clock.beat(min(batch.certain, clock.end))
                 self._release_all()
             self._stay()
             if self._stopping.is_set():
@@ -278,7 +283,19 @@ class Publisher:
         clock.finish()
         self._release_all()
 
+    def _take(self, batch: Batch, now: int) -> tuple[int, ...]:
+        """Count a batch in every view. Counted in some and not in others, it cannot be gone on from."""
+        try:
+            return tuple(track.counting.take(batch, now) for track in self.tracks)
+        except InputError as error:
+            raise StateError(f"{error} What was read cannot be counted: nothing of it was kept.") from None
+
     def _release_all(self) -> None:
+        began = time.monotonic()
+        while not self._witnessed() and not self._stopping.wait(IDLE):
+            if time.monotonic() - began > self._patience:
+                raise StateError(f"{self._doubt} Nothing was released: start again when they are there.")
+            self._stay()
         while not self._stopping.is_set() and self._prepare(self._clock.now()):
             self._commit()
 
@@ -304,13 +321,25 @@ class Publisher:
                 return
             if self._waited_for:
                 self._keep()
-            if self._prepare(now) and self._clock.now() >= self._leaves:
-                self._commit()
+            if self._prepare(now) and self._leave():
                 continue
             if getattr(self.source, "over", False):
                 return  # standard input has ended: what is open is kept
             self._stay()
             self._rest()
+
+    def _leave(self) -> bool:
+        """Commit what is drawn when its time has come, to the moment; whether that is done, or it is too early yet."""
+        late = self._clock.now() - self._leaves
+        if late > 0 and self._paced:
+            self._leaves += -(-late // self._pace) * self._pace
+        if self._leaves - self._clock.now() > 2 * IDLE * 1e6:
+            return False
+        while self._clock.now() < self._leaves:
+            if self._stopping.wait(min((self._leaves - self._clock.now()) / 1e6, IDLE)):
+                return False
+        self._commit()
+        return True
 
     def _now(self) -> int:
         """The clock's time, if it has not leapt ahead: that would close every unit up to there, for good."""
@@ -329,14 +358,18 @@ class Publisher:
         return now
 
     def _read(self) -> None:
-        """All that the source has now. A source that fails is asked again later: the clock goes on without it."""
-        if not self.reading or time.monotonic() < self._again:
+        """All that the source has now. A source that fails is asked again later, and before a unit closes.
+
+        One that cannot go on from where it stands (a `StateError`) ends the publisher: units without events would say that
+        nothing happened.
+        """
+        now = self._clock.now()
+        closing = any(track.closes(track.closed + 1) <= now for track in self.tracks if track.closed < track.view.calendar.last)
+        if not self.reading or (time.monotonic() < self._again and not closing):
             return
         try:
             for batch in self.source.batches(self._position):
-                now = self._clock.now()
-                for track in self.tracks:
-                    track.counting.take(batch, now)
+                self._take(batch, self._clock.now())
                 if batch.position is not None:
                     self._position = batch.position
                 self._parts |= {_SOURCE + name: content for name, content in batch.parts.items()}
@@ -349,10 +382,8 @@ class Publisher:
                     return
             self._heard()
             self._well()
-        except (InputError, StateError, SinkError) as error:
+        except InputError as error:
             self._heard()
-            if isinstance(error, LeaseError):
-                raise
             if getattr(self.source, "over", False):  # what was read once cannot be read again
                 self._keep()
                 raise
@@ -380,7 +411,10 @@ class Publisher:
         """How much of a finite input is read, from 0 to 1: for who runs it."""
         if not self.reading:
             return 1.0
-        place = self._trail[-1][0] if self._trail else self._position
+        try:
+            place = self._trail[-1][0]
+        except IndexError:  # another thread asks
+            place = self._position
         share: Callable[[Position], float] | None = getattr(self.source, "share", None)
         return share(place) if share is not None and place is not None else 0.0
 
@@ -427,15 +461,36 @@ class Publisher:
         It leaves a multiple of `pace` after its close, so that nobody learns how long the work took. Who has to catch up
         with several units does not wait for each.
         """
+        if not self._witnessed():
+            return False
         for track in self.tracks:
             due = track.counting.due(now) if track.prepared is None else ()
             if due:
                 unit = due[0]
                 track.prepare(unit)
-                late = self._clock.now() - track.closes(unit)
-                wait = -(-max(late, 1) // self._pace) * self._pace if self._pace and len(due) == 1 else 0
-                self._leaves = max(self._leaves, track.closes(unit) + wait)
+                self._paced = bool(self._pace) and len(due) == 1
+                self._leaves = max(self._leaves, track.closes(unit) + (self._pace if self._paced else 0))
         return any(track.prepared for track in self.tracks)
+
+    def _witnessed(self) -> bool:
+        """Whether somebody has shown that the store is no old backup, for every view of which somebody could.
+
+        The head file has, at the beginning. Of sinks that can tell, one is enough; while all of them are down nothing is
+        released, as it might be a second time.
+        """
+        if self._shown or self.pipeline.store.head is not None:
+            return True
+        silent = []
+        for track in self.tracks:
+            witnesses = [outlet for outlet in self.outlets if outlet.tells and track.stream in outlet.streams]
+            if witnesses and not any(outlet.known for outlet in witnesses):
+                silent += [outlet.name for outlet in witnesses]
+        self._shown = not silent
+        text = f"nothing is released until one of these sinks has answered: {', '.join(dict.fromkeys(silent))}."
+        if silent and text != self._doubt:
+            self._tell("waiting", text=f"{text} Without a head file only they can show an old backup.", level="warning")
+        self._doubt = text if silent else ""
+        return self._shown
 
     def _commit(self) -> None:
         """Commit what is drawn. All views are written together, at one place of the source."""

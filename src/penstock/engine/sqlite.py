@@ -47,7 +47,8 @@ class SQLiteReader(TableReader):
         return f"<{type(self).__name__} {self.name}>"
 
     def _disconnect(self) -> None:
-        self._file.close()
+        with self._lock:  # closed under a thread that is reading, SQLite crashes
+            self._file.close()
 
     def _connect(self) -> None:
         """Read-only, whatever happens; where the folder cannot be written and nobody is writing, as the file stands."""

@@ -412,36 +412,37 @@ class TableStore(TableReader):
         """
         if not 0 < seconds <= _LONGEST:
             raise ConfigurationError(f"seconds must be above 0 and at most {_LONGEST}, not {seconds}.")
-        if self._together is not None:
-            raise ConfigurationError(f"stream {stream.name!r} must begin before what is committed together.")
-        self._ready()
-        with self._transaction("alone"):
-            self._declare(stream)
-            for head in heads:
-                self._in_the_past(stream, head, "the head that a sink has seen")
-            noted = self._head_file.read().get(stream.name) if self._head_file else None
-            if noted:
-                self._in_the_past(stream, noted, "the head file")
-            clear = self._clear_parts(stream.name)
-            now = self._now()
-            held = self._lease(stream.name)
-            if held and held.owner not in ("", self.owner) and now < held.expires and not takeover:
-                raise LeaseError(
-                    f"stream {stream.name!r} is {_holder(held)}, until {_when(held.expires)} if it does not renew: "
-                    "two publishers would release a unit twice. Stop it first, or wait."
-                )
-            number = held.number + 1 if held else 1
-            lease = Lease(stream=stream.name, owner=self.owner, number=number, since=now, expires=now + seconds)
-            self._write_lease(lease)
+        with self._lock:
+            if self._together is not None:
+                raise ConfigurationError(f"stream {stream.name!r} must begin before what is committed together.")
+            self._ready()
+            with self._transaction("alone"):
+                self._declare(stream)
+                for head in heads:
+                    self._in_the_past(stream, head, "the head that a sink has seen")
+                noted = self._head_file.read().get(stream.name) if self._head_file else None
+                if noted:
+                    self._in_the_past(stream, noted, "the head file")
+                clear = self._clear_parts(stream.name)
+                now = self._now()
+                held = self._lease(stream.name)
+                if held and held.owner not in ("", self.owner) and now < held.expires and not takeover:
+                    raise LeaseError(
+                        f"stream {stream.name!r} is {_holder(held)}, until {_when(held.expires)} if it does not renew: "
+                        "two publishers would release a unit twice. Stop it first, or wait."
+                    )
+                number = held.number + 1 if held else 1
+                lease = Lease(stream=stream.name, owner=self.owner, number=number, since=now, expires=now + seconds)
+                self._write_lease(lease)
+                if clear:
+                    self._put(stream.name, clear)
+            self._leases[stream.name] = number, seconds
             if clear:
-                self._put(stream.name, clear)
-        self._leases[stream.name] = number, seconds
-        if clear:
-            self._tidy()
-        head = self.head(stream.name)
-        if noted != head:
-            self._noted({stream.name: head})
-        return lease
+                self._tidy()
+            head = self.head(stream.name)
+            if noted != head:
+                self._noted({stream.name: head})
+            return lease
 
     def renew(self, stream: str) -> Lease:
         """Hold the lease longer. A commit does so too."""

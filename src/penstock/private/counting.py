@@ -22,7 +22,7 @@ from penstock.core.errors import StateError
 from penstock.private import state as saved
 from penstock.private.bounding import Bounding, OpenUnit
 from penstock.private.sources.base import Arrow, Batch, arrow
-from penstock.private.units import Units
+from penstock.private.units import FUTURE, LATE, Units
 
 ROWS = 6_000_000
 """Events of open units that are held in memory, all together; what is more waits in files."""
@@ -202,6 +202,7 @@ class Counting:
         self._kept: dict[str, _Part] = {}
         self._asked: dict[str, _Part] | None = None
         self._next = 0
+        self._again = 0  # the last unit that was counted from files which may be read again
 
     def __repr__(self) -> str:
         return "<Counting, private>"
@@ -219,8 +220,15 @@ class Counting:
     # -- events in -----------------------------------------------------------------------------------------------
 
     def take(self, batch: Batch, now: int) -> int:
-        """Count a batch; of a finite input `now` is its declared end. Returns the last unit that it has an event of, or 0."""
+        """Count a batch; of a finite input `now` is its declared end.
+
+        Returns the last unit that it has an event of, or 0. What lies beyond the end is of a unit that never closes: another
+        start with a later end has to find it.
+        """
         places = self.units.sort(batch.time, now)
+        if self._again:
+            before = batch.time < self.units.calendar.ends(self._again)
+            places = np.where(before & (places > 0), LATE, places)
         if self.finite:
             self.units.tally.late = 0
         events = Events(unit=places, time=batch.time, key=batch.key, person=batch.person)
@@ -230,6 +238,8 @@ class Counting:
         self._count(events)
         if len(events) and not self.finite:
             self._fresh.append(events)
+        if self.finite and (places == FUTURE).any():
+            return self.units.calendar.last + 1
         return int(events.unit.max(initial=0))
 
     def _count(self, events: Events) -> None:
@@ -304,7 +314,8 @@ class Counting:
         Events are kept as they came, and whole units instead as soon as that is less to read again.
         """
         closed = self.units.closed if closing is None else closing
-        parts: dict[str, bytes | None] = {_UNITS: msgspec.msgpack.encode(self.units.save() | {"closed": closed})}
+        units = self.units.save() | {"closed": closed, "again": closed if self.finite else self._again}
+        parts: dict[str, bytes | None] = {_UNITS: msgspec.msgpack.encode(units)}
         kept = {name: part for name, part in self._kept.items() if part.last > closed}
         if not self.finite:
             fresh = Events.joined([events.where(events.unit > closed) for events in self._fresh])
@@ -345,6 +356,7 @@ class Counting:
         except (KeyError, msgspec.DecodeError):
             raise StateError("what was kept of open units is damaged.") from None
         self.units.load(content)
+        self._again = 0 if self.finite else content.get("again", 0)
         if self.finite:  # the rest is read again: what was due by its end is not complete before that
             closed = self.units.closed
             self.units.load(content | {"now": self.units.calendar.ends(closed) if closed else 0})

@@ -66,7 +66,8 @@ class Mqtt:
     MQTT has no offsets. A message that was kept just before a crash, and whose acknowledgement did not arrive, is sent
     again: it is known by its number, its mark as a repetition and its content, which are kept with the events, and is not
     counted twice. A broker that loses the session or numbers its messages anew may still have such a message counted
-    twice; then too a person counts with at most as many events in a unit as bounding allows, so the promise holds.
+    twice; then too a person counts with at most as many events in a unit as bounding allows, so the promise holds (where
+    there is a column for persons).
 
     With a `username` the connection is by TLS unless `tls` says otherwise; `authority` is a file with certificates to trust
     instead of the system's. While the broker does not answer, nothing comes, and `problem` says what the matter is.

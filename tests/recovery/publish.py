@@ -1,0 +1,265 @@
+"""Publishers to be killed: `python -m tests.recovery.publish` starts one for every line that it reads, in a process of its own.
+
+A line is a JSON object, see `publish`. What happens is told on standard output, one JSON object a line, each in one write, so
+that a line is there whole or not at all. All modules are loaded before the first start: a publisher is a fork of this
+process, and begins at once. Faults on purpose (`Fault`) are put in here, around the parts; there is nothing for them in `src`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from penstock.core.errors import PenstockError
+from penstock.engine import chain, outlet, publisher, tables, track
+from penstock.engine.pipeline import Pipeline
+from penstock.private.noise import NoNoise, TestNoise
+from penstock.released import sinks
+
+AHEAD = (
+    "penstock.private.sources.http",
+    "penstock.private.sources.kafka",
+    "penstock.released.sinks.kafka",
+    "penstock.engine.postgres",
+    "penstock.released.sinks.postgres",
+    "penstock.private.bounding_fast",
+    "confluent_kafka.admin",
+    "psycopg",
+    "pyarrow.parquet",
+    "pyarrow.compute",
+    "pyarrow.csv",
+    "pyarrow.json",
+    "uvicorn",
+    "uvicorn.protocols.http.httptools_impl",
+    "uvicorn.protocols.http.h11_impl",
+    "uvicorn.loops.asyncio",
+    "uvicorn.lifespan.off",
+    "fastapi",
+)
+
+
+def tell(what, **more):
+    os.write(1, json.dumps({"what": what, **more}).encode() + b"\n")
+
+
+class Told:
+    """A clock that a test sets from outside, by a file that it replaces."""
+
+    def __init__(self, path):
+        self._path = Path(path)
+
+    def now(self):
+        return int(self._path.read_text())
+
+
+def publish(
+    folder,
+    tables_of,
+    *,
+    noise="none",
+    clock=None,
+    fault=None,
+    takeover=False,
+    lease=None,
+    source=None,
+    humble=False,
+):
+    """Publish until the input ends or SIGTERM comes, and tell of it.
+
+    `noise` is "none", "test", "fresh", which is the real one, or "both" of these, for two views. `fault` is a point (see
+    `Fault`) and how often it is passed. `source` holds attributes of the source to be set. `humble` gives up what root may
+    do. SIGUSR1 makes the store read-only, SIGUSR2 writable again.
+    """
+    if humble:
+        give_up()
+    outlet.PAUSES = (0.05, 0.5)
+    publisher.IDLE = 0.02
+    publisher.LEASE = lease or publisher.LEASE
+    if fault:
+        Fault(*fault).lie_in_wait()
+    prepare = track.Track.prepare
+
+    def drawn(self, unit):
+        ready = prepare(self, unit)
+        tell("drawn", stream=self.name, unit=unit, values=ready.release.value.tolist())
+        return ready
+
+    track.Track.prepare = drawn
+    keep = publisher.Publisher._keep
+
+    def kept(self):
+        keep(self)
+        tell("kept")
+
+    publisher.Publisher._keep = kept
+    both = iter((TestNoise(7), None))
+    makes = {"none": NoNoise, "test": lambda: TestNoise(7), "fresh": lambda: None, "both": lambda: next(both)}[noise]
+    pipeline = Pipeline.of(tables_of, folder=folder)
+    try:
+        made = publisher.Publisher(
+            pipeline,
+            clock=Told(clock) if clock else None,
+            noise=makes,
+            takeover=takeover,
+            listener=lambda told: tell(told.what, stream=told.stream, unit=told.unit, text=told.text),
+        )
+        with made:
+            signal.signal(signal.SIGTERM, lambda *_: made.stop())
+            for number, value in ((signal.SIGUSR1, "ON"), (signal.SIGUSR2, "OFF")):
+                signal.signal(number, lambda *_, value=value: made.store._file.execute(f"PRAGMA query_only = {value}"))
+            for name, value in (source or {}).items():
+                setattr(made.source, name, value)
+            whole = made.run()
+        tell("over", whole=whole)
+    except PenstockError as error:
+        tell("refused", error=type(error).__name__, text=str(error))
+
+
+def give_up():
+    """Be bound by the modes of files, also as root."""
+    header, nothing = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    assert ctypes.CDLL(None, use_errno=True).capset(header, nothing) == 0
+
+
+# -- faults on purpose ---------------------------------------------------------------------------------------------
+
+
+class Fault:
+    """Kills this process when it comes to a point for the n-th time."""
+
+    points = (
+        "begun",
+        "restored",
+        "read",
+        "drawn",
+        "written, not committed",
+        "committed, head not written",
+        "head written, not renamed",
+        "head renamed",
+        "settled",
+        "to be answered",
+        "answered",
+        "kept",
+        "before a put of Parquet",
+        "Parquet written, not renamed",
+        "after a put of Parquet",
+        "half a line",
+        "after a put of JsonLines",
+        "before a put of Webhook",
+        "after a put of Webhook",
+        "marked",
+    )
+
+    def __init__(self, point, times):
+        assert point in self.points
+        self._point = point
+        self._left = times
+
+    def here(self, point):
+        if point == self._point:
+            self._left -= 1
+            if not self._left:
+                time.sleep(0.02)  # what was told too early, to a sender or a sink, gets out
+                os.kill(os.getpid(), signal.SIGKILL)
+                time.sleep(60)
+
+    def lie_in_wait(self):
+        from penstock.private.counting import Counting
+        from penstock.private.sources.http import Http
+
+        self._around(tables.TableStore, "begin", after="begun")
+        self._around(track.Track, "restore", after="restored")
+        self._around(Counting, "take", after="read")
+        self._around(track.Track, "prepare", after="drawn")
+        self._around(track.Track, "write", after="written, not committed")
+        self._around(chain.HeadFile, "update", before="committed, head not written", after="head renamed")
+        self._around(track.Track, "settled", after="settled")
+        self._around(Http, "kept", before="to be answered", after="answered")
+        self._around(publisher.Publisher, "_keep", after="kept")
+        for sink in (sinks.Parquet, sinks.JsonLines, sinks.Webhook):
+            name = sink.__name__
+            self._around(sink, "put", before=f"before a put of {name}", after=f"after a put of {name}")
+        self._around(tables.TableStore, "mark", after="marked")
+        self._renaming()
+        if self._point == "half a line":
+            self._half()
+
+    def _around(self, owner, name, *, before=None, after=None):
+        real = getattr(owner, name)
+
+        def wrapped(*args, **more):
+            self.here(before)
+            result = real(*args, **more)
+            self.here(after)
+            return result
+
+        setattr(owner, name, wrapped)
+
+    def _renaming(self):
+        real = Path.replace
+
+        def replace(path, target):
+            name = str(target)
+            if name.endswith(".head"):
+                self.here("head written, not renamed")
+            if name.endswith(".parquet"):
+                self.here("Parquet written, not renamed")
+            return real(path, target)
+
+        Path.replace = replace
+
+    def _half(self):
+        real, append = os.write, sinks.JsonLines._append
+
+        def write(file, content):
+            if file == self._file:
+                real(file, content[: len(content) // 2])
+                self.here("half a line")
+                return len(content) // 2
+            return real(file, content)
+
+        def appended(sink, file, items):
+            self._file = file
+            append(sink, file, items)
+            self._file = None
+
+        self._file = None
+        os.write = write
+        sinks.JsonLines._append = appended
+
+
+# -- one after the other -------------------------------------------------------------------------------------------
+
+
+def main():
+    for name in AHEAD:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    tell("ready")
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                publish(**json.loads(line))
+                code = 0
+            except BaseException as error:
+                import traceback
+
+                tell("failed", text="".join(traceback.format_exception(error)))
+            finally:
+                os._exit(code)
+        tell("started", process=child)
+        _, status = os.waitpid(child, 0)
+        tell("died", process=child, killed=os.WIFSIGNALED(status), code=status)
+
+
+if __name__ == "__main__":
+    main()
