@@ -271,7 +271,7 @@ class Intake:
             if array.null_count:
                 drop(_mask(array.is_null()), Reason.MISSING)
 
-        time, wrong = _times(arrays[columns.time], columns)
+        time, wrong = instants(arrays[columns.time], columns)
         drop(wrong, Reason.TYPE)
         if not _within(time, FIRST, LAST):
             drop((time < FIRST) | (time > LAST), Reason.TIME)
@@ -384,7 +384,7 @@ class _Lookup:
         return _filled(found, -1), wrong
 
 
-def _times(array: Arrow, columns: Columns) -> tuple[IntArray, BoolArray | None]:
+def instants(array: Arrow, columns: Columns) -> tuple[IntArray, BoolArray | None]:
     """Microseconds since 1970 UTC, anything where the value is missing or wrong, and where it is wrong."""
     pa = arrow()
     if pa.types.is_dictionary(array.type):

@@ -348,7 +348,7 @@ def lines(
         for start in range(0, len(bounds) - 1, rows):
             some = bounds[start : start + rows + 1]
             moved = False
-            yield _good(data, some, limit=limit, rejections=rejections), offset + int(some[-1])
+            yield good_lines(data, some, limit=limit, rejections=rejections), offset + int(some[-1])
         offset, rest = offset + int(bounds[-1]), data[bounds[-1] :]
         if len(rest) > limit:
             rest, skipped = b"", len(rest)
@@ -424,7 +424,7 @@ def _outside(breaks: IntArray, quotes: IntArray, size: int, *, limit: int, final
         parts += [ends, following[:1]]
 
 
-def _good(data: bytes, bounds: IntArray, *, limit: int, rejections: Rejections) -> Arrow:
+def good_lines(data: bytes, bounds: IntArray, *, limit: int, rejections: Rejections) -> Arrow:
     """The lines between the bounds that are short enough and UTF-8."""
     pa, pc = arrow(), arrow("pyarrow.compute")
     array = pa.Array.from_buffers(

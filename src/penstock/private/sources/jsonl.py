@@ -31,26 +31,26 @@ class JsonLines(ByLine):
     def tables(
         self, file: BinaryIO, mark: Mark, columns: Columns, *, name: str, rows: int, final: bool, rejections: Rejections
     ) -> Iterator[tuple[Arrow, Mark]]:
-        schema = _schema(columns)
+        schema = schema_of(columns)
         if mark.offset:
             file.seek(mark.offset)
         for array, offset in lines(
             file, mark.offset, rows=rows, final=final, rejections=rejections, limit=self.limit, block=self.block
         ):
-            yield _table(array, schema, rejections), Mark(offset)
+            yield objects(array, schema, rejections), Mark(offset)
 
     def check(self, file: BinaryIO, columns: Columns, *, name: str) -> None:
         """That the beginning of a finished file has every column somewhere."""
-        beginning, schema, nowhere = file.read(LIMIT), _schema(columns), Rejections()
+        beginning, schema, nowhere = file.read(LIMIT), schema_of(columns), Rejections()
         for array, _ in lines(io.BytesIO(beginning), 0, rows=LIMIT, final=len(beginning) < LIMIT, rejections=nowhere):
-            table = _table(array, schema, nowhere)
+            table = objects(array, schema, nowhere)
             if table.num_rows and any(column.null_count == table.num_rows for column in table.columns):
                 found = (_fields(line.as_py()) for line in array)
                 require(columns, next(filter(None, found), []), name=name)
         file.seek(0)
 
 
-def _schema(columns: Columns) -> Arrow:
+def schema_of(columns: Columns) -> Arrow:
     pa = arrow()
     kinds = {"text": pa.string(), "integer": pa.int64()}
     types = {columns.time: kinds["text" if columns.clock == "iso" else "integer"]}
@@ -60,7 +60,7 @@ def _schema(columns: Columns) -> Arrow:
     return pa.schema(types.items())
 
 
-def _table(array: Arrow, schema: Arrow, rejections: Rejections) -> Arrow:
+def objects(array: Arrow, schema: Arrow, rejections: Rejections) -> Arrow:
     pa, pc = arrow(), arrow("pyarrow.compute")
     if not _framed(array):
         array = array.filter(pc.invert(pc.match_substring_regex(array, pattern=BLANK)))

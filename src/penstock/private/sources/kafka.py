@@ -301,10 +301,12 @@ class Kafka:
 
     def _move(self, messages: Sequence[Any]) -> None:
         """Stand after these messages."""
-        message = client().Message
-        last = dict(zip(map(message.partition, messages), map(message.offset, messages), strict=True))
-        for partition, offset in last.items():
-            self._at[partition] = max(self._at[partition], offset + 1)
+        if len(self._at) == 1:
+            last = {messages[-1].partition(): messages[-1]}
+        else:
+            last = dict(zip(map(client().Message.partition, messages), messages, strict=True))
+        for partition, message in last.items():
+            self._at[partition] = max(self._at[partition], message.offset() + 1)
 
     def _noted(self, error: Any) -> None:
         """An error of the client that time or the next look at the topic will deal with."""

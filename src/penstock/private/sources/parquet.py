@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from penstock.core.errors import InputError
-from penstock.private.sources.base import Arrow, Columns, Rejections, _times, arrow
+from penstock.private.sources.base import Arrow, Columns, Rejections, arrow, instants
 from penstock.private.sources.files import NOTHING, Mark, ahead, require
 
 BUFFER = 2**20
@@ -74,10 +74,8 @@ class Parquet:
                 smallest.append(NOTHING if not group.num_rows else None if kind is None else _smallest(group.column(place)))
             known = [each for each in smallest if each not in (None, NOTHING)]
             numbers = pa.array(known, pa.int32() if kind == pa.date32() else pa.int64())
-            instants = iter(_times(numbers.cast(kind), columns)[0].tolist() if known else [])
-            return [
-                (end, each if each in (None, NOTHING) else next(instants)) for end, each in zip(ends, smallest, strict=True)
-            ]
+            found = iter(instants(numbers.cast(kind), columns)[0].tolist() if known else [])
+            return [(end, each if each in (None, NOTHING) else next(found)) for end, each in zip(ends, smallest, strict=True)]
         except (pa.ArrowException, OSError):
             return [(NOTHING, None)]
 

@@ -11,8 +11,8 @@ import numpy as np
 from penstock.core.arrays import IntArray
 from penstock.core.exact import whole
 from penstock.private.sources.base import Arrow, Columns, Reason, Rejections
-from penstock.private.sources.files import LIMIT, _good
-from penstock.private.sources.jsonl import _schema, _table
+from penstock.private.sources.files import LIMIT, good_lines
+from penstock.private.sources.jsonl import objects, schema_of
 
 
 class Values(Protocol):
@@ -40,7 +40,7 @@ class Json:
     def table(self, values: Sequence[bytes | None], columns: Columns, *, rejections: Rejections) -> Arrow:
         there, bounds = lengths(values, rejections=rejections, limit=self.limit, gap=1)
         data = b"\n".join((*there, b""))
-        return _table(_good(data, bounds, limit=self.limit + 1, rejections=rejections), _schema(columns), rejections)
+        return objects(good_lines(data, bounds, limit=self.limit + 1, rejections=rejections), schema_of(columns), rejections)
 
 
 def lengths(
