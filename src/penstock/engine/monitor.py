@@ -18,16 +18,15 @@ import asyncio
 import hmac
 import logging
 import math
-import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import blake2b
-from importlib import import_module
 from typing import Any, Self, TypeAlias
 
-from penstock.core.errors import ConfigurationError, MissingExtraError
+from penstock.core.errors import ConfigurationError
+from penstock.core.serving import bound, configuration, module
 from penstock.engine import figures, opening
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.publisher import Publisher
@@ -38,6 +37,7 @@ Response: TypeAlias = Any
 LEAST = 16
 """Characters of a token: a shorter one could be guessed."""
 
+PURPOSE = "serving metrics"
 CONNECTIONS = 100
 IDLE = 75
 PATIENCE = 30
@@ -63,7 +63,7 @@ class Monitor:
             address = pipeline.operator.metrics
             if address is not None:
                 for name in ("fastapi", "uvicorn", "prometheus_client"):
-                    _module(name)
+                    module(name, PURPOSE)
                 desk = self._desks.setdefault(address, _Desk())
                 desk.tokens[pipeline.stream.name] = _token(pipeline)
 
@@ -121,11 +121,11 @@ class _Desk:
     publishers: tuple[Publisher, ...] = ()
 
     def metrics(self, _: Request) -> Response:
-        client = _module("prometheus_client")
+        client = module("prometheus_client", PURPOSE)
         registry = client.CollectorRegistry(auto_describe=False)
         registry.register(_Metrics(figures.public(self.publishers)))
         headers = _NO_STORE | {"content-type": client.CONTENT_TYPE_LATEST}
-        return _module("fastapi.responses").Response(client.generate_latest(registry), headers=headers)
+        return module("fastapi.responses", PURPOSE).Response(client.generate_latest(registry), headers=headers)
 
     def health(self, _: Request) -> Response:
         streams = figures.public(self.publishers).streams
@@ -149,7 +149,7 @@ class _Desk:
 
 
 def _json(status: int, content: Any, headers: dict[str, str] | None = None) -> Response:
-    return _module("fastapi.responses").JSONResponse(content, status, headers=_NO_STORE | (headers or {}))
+    return module("fastapi.responses", PURPOSE).JSONResponse(content, status, headers=_NO_STORE | (headers or {}))
 
 
 class _Metrics:
@@ -159,7 +159,7 @@ class _Metrics:
         self._told = told
 
     def collect(self) -> Iterator[Any]:
-        gauge = _module("prometheus_client.core").GaugeMetricFamily
+        gauge = module("prometheus_client.core", PURPOSE).GaugeMetricFamily
 
         def family(name: str, text: str, labels: str, rows: Iterator[tuple[tuple[str, ...], Fraction | float | None]]) -> Any:
             made = gauge(f"penstock_{name}", text, labels=labels.split())
@@ -228,9 +228,10 @@ class _Server:
     """A thread that serves one address."""
 
     def __init__(self, desk: _Desk, address: str) -> None:
-        self._socket = _bound(address)
+        host, _, port = address.rpartition(":")
+        self._socket = bound(host, int(port), key="operator: metrics")
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
-        self._server = _module("uvicorn").Server(_configuration(desk))
+        self._server = module("uvicorn", PURPOSE).Server(_configuration(desk))
         self._thread = threading.Thread(target=self._run, name="penstock-monitor", daemon=True)
 
     def start(self) -> None:
@@ -251,24 +252,10 @@ class _Server:
 
 def _configuration(desk: _Desk) -> Any:
     """Plain routes, whose answers no library words; nothing about requests is logged."""
-    application = _module("fastapi").FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    application = module("fastapi", PURPOSE).FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     for name in ("metrics", "health", "status", "operator"):
         application.add_route(f"/{name}", _guarded(getattr(desk, name)), methods=["GET"])
-    return _module("uvicorn").Config(
-        application,
-        http=_protocol(),
-        loop="asyncio",
-        ws="none",
-        lifespan="off",
-        access_log=False,
-        log_config=None,
-        log_level="warning",
-        proxy_headers=False,
-        server_header=False,
-        limit_concurrency=CONNECTIONS,
-        timeout_keep_alive=IDLE,
-        timeout_graceful_shutdown=GRACE,
-    )
+    return configuration(application, patience=PATIENCE, connections=CONNECTIONS, idle=IDLE, grace=GRACE, purpose=PURPOSE)
 
 
 def _guarded(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
@@ -282,45 +269,3 @@ def _guarded(answer: Callable[[Request], Response]) -> Callable[[Request], Respo
             return _json(500, {"error": "this could not be answered."})
 
     return guarded
-
-
-def _protocol() -> Any:
-    """HTTP/1.1, but who connects and asks nothing is let go: connections are limited."""
-
-    class Protocol(_module("uvicorn.protocols.http.h11_impl").H11Protocol):  # type: ignore[misc]
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            asyncio.get_running_loop().call_later(PATIENCE, self._begun)
-
-        def _begun(self) -> None:
-            if self.cycle is None:
-                self.transport.close()
-
-    return Protocol
-
-
-def _bound(address: str) -> socket.socket:
-    host, _, port = address.rpartition(":")
-    try:
-        family, kind, protocol, _, place = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise ConfigurationError(f"operator: metrics: {host!r} cannot be found ({type(error).__name__}).") from None
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(place)
-        listening.listen()
-    except OSError as error:
-        listening.close()
-        raise ConfigurationError(
-            f"operator: metrics: {address} cannot be bound ({error.strerror}): use another port. Nothing was published."
-        ) from None
-    return listening
-
-
-def _module(name: str) -> Any:
-    """A module of the extra `serve`, or a `MissingExtraError` that says how to install it."""
-    try:
-        return import_module(name)
-    except ImportError:
-        raise MissingExtraError(name.partition(".")[0], "serve", "serving metrics") from None

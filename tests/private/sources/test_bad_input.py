@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from penstock.core.errors import InputError
 from penstock.private.sources.base import Columns, Intake
 from penstock.private.sources.csv import Csv
-from penstock.private.sources.jsonl import JsonLines, _parsed, _schema, _types, _verdict
+from penstock.private.sources.jsonl import JsonLines, _parsed, _types, _verdict, schema_of
 from penstock.private.sources.parquet import Parquet
 
 from tests.private.sources.events import (
@@ -151,7 +151,7 @@ DOUBLED = PAIRS.map(lambda pairs: "{" + ",".join(f"{json.dumps(name)}:{json.dump
 
 
 def parsed(*lines):
-    return _parsed(pa.array([line.encode(errors="replace") + b"\n" for line in lines], pa.large_binary()), _schema(COLUMNS))
+    return _parsed(pa.array([line.encode(errors="replace") + b"\n" for line in lines], pa.large_binary()), schema_of(COLUMNS))
 
 
 @settings(max_examples=300, deadline=None)
@@ -162,7 +162,7 @@ def parsed(*lines):
 @example(line='{},"x":{}')
 def test_python_gives_up_no_line_of_json_that_arrow_can_read(line):
     """So whether a line is taken does not depend on whether others in its block were read one by one."""
-    if _verdict(line.encode(errors="replace"), _types(_schema(COLUMNS))) is not None:
+    if _verdict(line.encode(errors="replace"), _types(schema_of(COLUMNS))) is not None:
         assert parsed(line) is None
 
 
@@ -179,7 +179,7 @@ def test_python_gives_up_no_line_of_json_that_arrow_can_read(line):
 )
 def test_what_arrow_refuses_is_found_without_asking_it_line_by_line(line):
     """One call of Arrow for one line takes a hundred times as long as the look of Python."""
-    assert _verdict(line.encode(), _types(_schema(COLUMNS))) == "wrong type"
+    assert _verdict(line.encode(), _types(schema_of(COLUMNS))) == "wrong type"
     assert parsed(line) is None
 
 
@@ -195,7 +195,7 @@ def test_what_arrow_refuses_is_found_without_asking_it_line_by_line(line):
     ],
 )
 def test_what_arrow_can_read_is_left_to_it(line):
-    assert _verdict(line.encode(), _types(_schema(COLUMNS))) is None
+    assert _verdict(line.encode(), _types(schema_of(COLUMNS))) is None
     assert parsed(line) is not None
 
 

@@ -6,19 +6,18 @@ import asyncio
 import hmac
 import logging
 import re
-import socket
 from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
-from importlib import import_module
 from threading import Event, Thread
 from typing import Any, TypeAlias
 
-from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
+from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.exact import whole
+from penstock.core.serving import bound, configuration, module
 from penstock.private.sources.base import Batch, Intake, Position, Rejections
 from penstock.private.sources.bodies import MEDIA, ROWS, SIZE, Bodies, BodyError, Encoding
 from penstock.private.sources.inbox import BUSY, CLOSED, KEPT, Answer, Inbox, Sending
@@ -35,6 +34,7 @@ CONNECTIONS = 1_000
 IDLE = 75
 GRACE = 5
 LEAST = 16
+PURPOSE = "taking events by HTTP"
 
 UNKNOWN = Answer(401, "a bearer token is needed.")
 SLOW = Answer(408, "the body did not come in time; nothing was taken.")
@@ -103,8 +103,8 @@ class Http:
             raise ConfigurationError(f"patience must be above 0 seconds, not {self.patience}.")
         if len(self.token) < LEAST or not _TOKEN.fullmatch(self.token):
             raise ConfigurationError(f"token must have at least {LEAST} characters, all printable ASCII and no space.")
-        for module in ("fastapi", "uvicorn"):
-            _module(module)
+        for name in ("fastapi", "uvicorn"):
+            module(name, PURPOSE)
 
     @property
     def resumable(self) -> bool:
@@ -174,10 +174,10 @@ class _Server:
     def open(self, host: str, port: int) -> None:
         if self._thread is not None:
             raise StateError("http: the source was opened before.")
-        listening = _bound(host, port)
+        listening = bound(host, port, key="listen")
         self._address = listening.getsockname()[:2]
-        uvicorn, ready = _module("uvicorn"), Event()
-        self._server = uvicorn.Server(self._configuration(uvicorn))
+        ready = Event()
+        self._server = module("uvicorn", PURPOSE).Server(self._configuration())
 
         async def serve() -> None:
             self.desk.begin()
@@ -197,22 +197,14 @@ class _Server:
         self._thread.start()
         ready.wait()
 
-    def _configuration(self, uvicorn: Any) -> Any:
-        """Nothing about requests is logged, and nothing that a request says about where it came from is believed."""
-        return uvicorn.Config(
+    def _configuration(self) -> Any:
+        return configuration(
             _application(self.desk),
-            http=_protocol(self.desk.patience),
-            loop="asyncio",
-            ws="none",
-            lifespan="off",
-            access_log=False,
-            log_config=None,
-            log_level="warning",
-            proxy_headers=False,
-            server_header=False,
-            limit_concurrency=self.connections + 1,
-            timeout_keep_alive=IDLE,
-            timeout_graceful_shutdown=GRACE,
+            patience=self.desk.patience,
+            connections=self.connections + 1,
+            idle=IDLE,
+            grace=GRACE,
+            purpose=PURPOSE,
         )
 
     def check(self) -> None:
@@ -410,52 +402,12 @@ def _digest(token: str) -> bytes:
 
 
 def _response(code: int, headers: Mapping[str, str] | None = None, **content: str) -> Response:
-    return _module("fastapi.responses").JSONResponse(content, code, headers=dict(headers or {}))
+    return module("fastapi.responses", PURPOSE).JSONResponse(content, code, headers=dict(headers or {}))
 
 
 def _application(desk: _Desk) -> Any:
     """Two plain routes: nothing is validated by FastAPI, as its errors quote what they refuse."""
-    application = _module("fastapi").FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    application = module("fastapi", PURPOSE).FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     application.add_route("/events", desk.events, methods=["POST"])
     application.add_route("/health", desk.health, methods=["GET"])
     return application
-
-
-def _protocol(patience: float) -> Any:
-    """HTTP/1.1, but whoever connects and does not say what it wants is let go: connections are limited."""
-
-    class Protocol(_module("uvicorn.protocols.http.h11_impl").H11Protocol):  # type: ignore[misc]
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            asyncio.get_running_loop().call_later(patience, self._begun)
-
-        def _begun(self) -> None:
-            if self.cycle is None:
-                self.transport.close()
-
-    return Protocol
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise ConfigurationError(f"listen: {host!r} cannot be found ({type(error).__name__}).") from None
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        listening.bind(address)
-        listening.listen()
-    except OSError as error:
-        listening.close()
-        raise ConfigurationError(f"listen: {host}:{port} cannot be bound ({error.strerror}).") from None
-    return listening
-
-
-def _module(name: str) -> Any:
-    """A module of the extra `serve`, or a `MissingExtraError` that says how to install it."""
-    try:
-        return import_module(name)
-    except ImportError:
-        raise MissingExtraError(name.partition(".")[0], "serve", "taking events by HTTP") from None
