@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import threading
 import time
 
@@ -9,7 +10,7 @@ import pytest
 
 from penstock.core.errors import StateError
 from penstock.engine.pipeline import Pipeline
-from penstock.engine.publisher import Publisher
+from penstock.engine.publisher import Publisher, _Asked
 from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import LeaseError
 from penstock.private import counting
@@ -338,3 +339,17 @@ def test_a_release_leaves_at_a_multiple_of_the_pace(tmp_path, monkeypatch):
     after = left[0] - streams.BEGIN - streams.HOUR
     assert 0 <= after % 1_000_000 < 10_000
     assert after >= 1_000_000
+
+
+def test_a_signal_handler_may_stop_it_in_the_middle_of_a_wait():
+    """Hundreds of times: with a lock in it, one of these would be held by the very thread that the handler interrupts."""
+    asked = _Asked()
+    signal.signal(signal.SIGALRM, lambda *_: asked.set())
+    try:
+        for _ in range(300):
+            asked._flag = False
+            signal.setitimer(signal.ITIMER_REAL, 0.001)
+            assert asked.wait(20)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)

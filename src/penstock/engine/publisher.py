@@ -14,7 +14,6 @@ In a live stream a release leaves on the clock, `pace` after its unit has closed
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -74,6 +73,26 @@ class Told:
 Listener = Callable[[Told], None]
 
 
+class _Asked:
+    """Whether it was asked to stop. A signal handler may say so in the middle of a wait, so there is no lock to wait for."""
+
+    def __init__(self) -> None:
+        self._flag = False
+
+    def set(self) -> None:
+        self._flag = True
+
+    def is_set(self) -> bool:
+        return self._flag
+
+    def wait(self, seconds: float) -> bool:
+        """Until it was asked, or so many seconds."""
+        deadline = time.monotonic() + seconds
+        while not self._flag and (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(left, 0.05))
+        return self._flag
+
+
 class Publisher:
     """One stream with all its views, from its source to its sinks.
 
@@ -103,7 +122,7 @@ class Publisher:
         self._patience = patience if patience is not None else (30.0 if self.finite else float("inf"))
         self._clock: Clock = clock or (Replay(self._end()) if self.finite else SystemClock())
         self._pace = 0 if self.finite else duration(pipeline.stream.pace, name="pace")
-        self._stopping = threading.Event()
+        self._stopping = _Asked()
         self._fatal: PenstockError | None = None
         self._closing = ExitStack()
         self._position: Position | None = None
@@ -242,7 +261,10 @@ class Publisher:
         return min(self._patience, 30.0)
 
     def stop(self) -> None:
-        """End soon: a unit that is being committed is committed, everything else is left whole for the next start."""
+        """End soon: a unit that is being committed is committed, everything else is left whole for the next start.
+
+        Other threads and signal handlers may call it.
+        """
         self._stopping.set()
 
     def close(self) -> None:
