@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import penstock
-from penstock.core.errors import ConfigurationError, MissingExtraError
+from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
 from penstock.engine import figures, monitor
 from penstock.engine.monitor import Monitor
 from penstock.engine.pipeline import Pipeline
@@ -245,7 +245,7 @@ def test_an_address_in_use_is_a_clear_error(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as used:
         address = f"127.0.0.1:{used.getsockname()[1]}"
         with Monitor([pipeline(tmp_path, metrics=address)]) as made:
-            with pytest.raises(ConfigurationError, match=f"metrics: {address} cannot be bound .*Nothing was published"):
+            with pytest.raises(StateError, match=f"metrics: {address} cannot be bound .*Nothing was published"):
                 made.watch([])
             assert made.addresses == ()
 

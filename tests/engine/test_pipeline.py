@@ -702,3 +702,20 @@ def test_a_view_whose_units_are_sometimes_longer_counts_twice():
     assert units_in(small, large) == (1, 2)
     assert reach(3, 1, most=2) == (3, 2)
     assert reach(3, 1, most=1) == reach(3, 1) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    "sink",
+    [
+        {"kind": "jsonl", "path": "out"},
+        {"kind": "parquet", "path": "out"},
+        {"kind": "kafka", "servers": "k:9092", "topic": "t"},
+        {"kind": "postgres", "url": "postgresql://u@h/d"},
+    ],
+    ids=lambda sink: sink["kind"],
+)
+def test_two_sinks_do_not_go_to_one_place(sink):
+    with pytest.raises(InvalidConfigurationError, match='goes to the same place as "one"'):
+        Pipeline.of(content(sink=[{"name": "one", **sink}, {"name": "two", **sink}]))
+    hook = {"kind": "webhook", "url": "https://example.org/taps"}
+    assert len(Pipeline.of(content(sink=[{"name": "one", **hook}, {"name": "two", **hook}])).sinks) == 2

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import signal
 import threading
 import time
@@ -8,8 +9,10 @@ import time
 import numpy as np
 import pytest
 
-from penstock.core.errors import StateError
+import penstock as ps
+from penstock.core.errors import InputError, StateError
 from penstock.engine.pipeline import Pipeline
+from penstock.engine.process import Process
 from penstock.engine.publisher import Publisher, _Asked
 from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import LeaseError
@@ -353,3 +356,85 @@ def test_a_signal_handler_may_stop_it_in_the_middle_of_a_wait():
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def test_before_anything_is_released_a_mistake_can_be_corrected(tmp_path):
+    """A wrong column is found when files are read: the store has the stream by then, and nothing of it."""
+    streams.parquet(tmp_path / "taps.parquet", streams.events())
+    with pytest.raises(InputError, match="statoin"):
+        publish(tmp_path, stream=UNTIL, source={"key": "statoin"}, store={"path": "taps.db", "head": "taps.head"})
+    publish(tmp_path, stream=UNTIL, store={"path": "taps.db", "head": "taps.head"})
+    assert len(released(tmp_path / "taps.db")) == 12
+    with pytest.raises(StateError, match=r"is another one: source\.key differs"):
+        publish(tmp_path, stream=UNTIL, source={"key": "statoin"}, store={"path": "taps.db", "head": "taps.head"})
+
+
+def test_what_was_kept_of_open_units_cannot_be_corrected(live):
+    live.write(("00:10", "Airport", 1))
+    live.turn("2026-01-01T00:30Z")
+    live.publisher._keep()
+    live.crash()
+    (live.path.parent / "taps.db-taps.lock").unlink()
+    live.made = Pipeline.of(
+        streams.pipeline(source={"kind": "csv", "path": "taps.csv", "growing": True, "zone": "Asia/Tokyo"}),
+        folder=live.path.parent,
+    )
+    with pytest.raises(StateError, match=r"source\.zone differs"):
+        live.start()
+
+
+def test_a_head_file_that_is_gone_is_told(tmp_path):
+    streams.parquet(tmp_path / "taps.parquet", streams.events())
+    store = {"path": "taps.db", "head": "taps.head"}
+    assert not [each for each in publish(tmp_path, stream=UNTIL, store=store) if each.what == "store"]
+    (tmp_path / "taps.head").unlink()
+    (told,) = [each for each in publish(tmp_path, stream=UNTIL, store=store) if each.what == "store"]
+    assert "made anew: whether this store is the newest one is not known" in told.text
+    assert (tmp_path / "taps.head").exists()
+
+
+def test_a_new_store_beside_an_old_sink_is_refused_and_says_why(tmp_path):
+    streams.parquet(tmp_path / "taps.parquet", streams.events())
+    sink = [{"kind": "jsonl", "path": "out.jsonl"}]
+    publish(tmp_path, stream=UNTIL, sink=sink)
+    for path in tmp_path.glob("taps.db*"):
+        path.unlink()
+    with pytest.raises(StateError, match="this store is new, and sink 'jsonl' has 12 units of 'taps' already"):
+        publish(tmp_path, stream=UNTIL, sink=sink)
+
+
+def test_views_state_the_promise_of_all_of_them(tmp_path):
+    """A view's mechanism has a share of epsilon; what anybody is promised is about all that was published."""
+    views = [
+        {"name": "hourly", "mechanism": "uniform", "share": "9/10"},
+        {"name": "half", "every": "6h", "mechanism": "uniform", "share": "1/10"},
+    ]
+    made = streams.pipeline(stream=UNTIL, privacy={"window": 6}, view=views, sink=[{"kind": "jsonl", "path": "out.jsonl"}])
+    del made["privacy"]["mechanism"]
+    streams.parquet(tmp_path / "taps.parquet", streams.events())
+    with Publisher(Pipeline.of(made, folder=tmp_path)) as publisher:
+        assert publisher.run()
+    documents = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert {(each["guarantee"]["epsilon"], each["guarantee"]["window"]) for each in documents} == {("1", 6)}
+    with ps.Publication.read(tmp_path / "taps.db", "taps/half") as stream:
+        assert (stream.guarantee.epsilon, stream.guarantee.window) == (1, 6)
+        for promise in (stream.promise, stream.log.promise):
+            assert "in any 6 consecutive units" in promise
+            assert "epsilon = 1)" in promise
+            assert "for all views of 'taps' together; this one has 1/10 of it" in promise
+
+
+def test_private_figures_go_to_the_file_that_was_named_for_them(tmp_path):
+    streams.csv(tmp_path / "taps.csv", streams.events())
+    with (tmp_path / "taps.csv").open("a") as file:
+        file.write("yesterday,Airport,7\n")
+    tables = {"source": {"kind": "csv", "path": "taps.csv"}, "operator": {"figures": "private.json"}}
+    made = Pipeline.of(streams.pipeline(stream=UNTIL, **tables), folder=tmp_path)
+    with Process([made], noise=NoNoise) as process:
+        process.start()
+        while not process.wait(1):
+            pass
+    assert not process.failures
+    figures = json.loads((tmp_path / "private.json").read_text())
+    assert figures["rejections"] == {"wrong type": 1}
+    assert (tmp_path / "private.json").stat().st_mode & 0o077 == 0

@@ -132,6 +132,24 @@ def test_a_view_that_no_telling_sink_has_is_named_in_the_warning():
     assert "Beware" not in said(privacy=privacy, view=views, sink=[JSONL])
 
 
+def test_standard_input_without_an_end_is_a_warning():
+    warned = 'Standard input needs until = "…" in [stream] if what is piped is finished. Without it the stream is live:'
+    text = said(source=LIVE, sink=[JSONL])
+    assert "Beware" in text
+    assert f"{warned} units close by the clock, and events of units that have closed are dropped." in text
+    stream = {"name": "taps", "every": "1h", "origin": "2026-01-01"}
+    assert "have closed count in the unit that is open then." in said(source=LIVE, stream={**stream, "late": "current"})
+    assert "Beware" not in said(source=LIVE, sink=[JSONL], stream={**stream, "until": "2026-02-01"})
+    assert "Beware" not in said(source=LIVE | {"kind": "http", "token_env": "TOKEN"}, sink=[JSONL])
+
+
+@pytest.mark.parametrize(("epsilon", "warned"), [("10", False), ("10.5", True), ("100000", True)])
+def test_a_promise_of_little_is_a_warning(epsilon, warned):
+    text = said(privacy={"mechanism": "uniform", "epsilon": epsilon, "window": 24}, sink=[JSONL])
+    assert ("promises little" in text) is warned
+    assert ("Beware" in text) is warned
+
+
 def test_where_a_finished_input_ends_is_said():
     text = said()
     assert "every unit that was over when the publisher started is released, also those in which nothing happened" in text

@@ -570,7 +570,7 @@ def _some(values: tuple[str, ...]) -> str:
 def _promise(log: Log) -> str:
     if not log.private:
         return "NONE: made with a test's noise."
-    return "" if log.guarantee is None else log.guarantee.in_words()
+    return log.promise
 
 
 def _plot(page: Path, answer: Answer | Alerts, log: Log, confidence: str) -> None:

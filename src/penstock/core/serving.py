@@ -7,7 +7,7 @@ import socket
 from importlib import import_module
 from typing import Any
 
-from penstock.core.errors import ConfigurationError, MissingExtraError
+from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
 
 
 def module(name: str, purpose: str) -> Any:
@@ -66,7 +66,7 @@ def bound(host: str, port: int, *, key: str) -> socket.socket:
         listening.listen()
     except OSError as error:
         listening.close()
-        raise ConfigurationError(
-            f"{key}: {host}:{port} cannot be bound ({error.strerror}): use another port. Nothing was published."
+        raise StateError(
+            f"{key}: {host}:{port} cannot be bound ({error.strerror}): wait for it, or use another port. Nothing was published."
         ) from None
     return listening

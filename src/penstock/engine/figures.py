@@ -8,10 +8,13 @@ there were, how long the work took and what a problem was are private, and have 
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ import numpy as np
 import penstock
 from penstock.budget.grid import promised
 from penstock.core.calendar import SECOND, duration
+from penstock.core.errors import StateError
 from penstock.core.released import Released
 from penstock.engine.outlet import Outlet
 from penstock.engine.publisher import Publisher, State
@@ -140,6 +144,17 @@ def private(publishers: Iterable[Publisher]) -> tuple[PrivateStream, ...]:
     return tuple(_private(each) for each in publishers)
 
 
+def save(publisher: Publisher, path: Path) -> None:
+    """Write what only the operator may know into a file that only its owner can read."""
+    fresh = path.with_name(f".{path.name}.new")
+    try:
+        with os.fdopen(os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
+            json.dump(plain(_private(publisher)), file, indent=2)
+        fresh.replace(path)
+    except OSError as error:
+        raise StateError(f"the file for private figures {path.name!r} cannot be written: {error.strerror}.") from None
+
+
 def plain(figures: Any) -> Any:
     """Figures as JSON can write them: exact amounts and times as text.
 
@@ -172,7 +187,7 @@ def _stream(publisher: Publisher) -> StreamFigures:
         epsilon=promise.epsilon,
         delta=promise.delta,
         window=promise.window,
-        promise=promise.in_words(),
+        promise=publisher.tracks[0].stream.promise if len(series) == 1 else promise.in_words().partition(" A person counts")[0],
         series=series,
         sinks=tuple(_sink(publisher, outlet) for outlet in publisher.outlets),
     )
@@ -215,7 +230,8 @@ def _fresh(release: Released) -> float:
 def _sink(publisher: Publisher, outlet: Outlet) -> SinkFigures:
     units = {track.name: 0 if track.standing.release is None else track.standing.release.unit for track in publisher.tracks}
     lacks = [units[name] - sent for name, sent in list(outlet.sent.items())]
-    return SinkFigures(name=outlet.name, up=not outlet.problem, behind=max(0, *lacks) if outlet.known else None)
+    behind = 0 if outlet.gathering else max(0, *lacks)  # what is gathered for one file is on its way
+    return SinkFigures(name=outlet.name, up=not outlet.problem, behind=behind if outlet.known else None)
 
 
 def _private(publisher: Publisher) -> PrivateStream:

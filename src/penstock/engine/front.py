@@ -141,8 +141,13 @@ class Publication:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised."""
-        return self._stream.guarantee
+        """What is promised; of a view, what all views of its stream promise together, in the stream's units."""
+        return self._stream.whole
+
+    @property
+    def promise(self) -> str:
+        """The same in words."""
+        return self._stream.promise
 
     @property
     def calendar(self) -> Calendar:
@@ -201,6 +206,8 @@ class Publication:
         return figure
 
     def _columns(self) -> dict[str, list[Any]]:
+        if not len(self.log):
+            return {name: [] for name in ("begins", "unit", "key", "value", "low", "high", "repeated")}
         answer = UnitCounts().series(self.log)
         low, high = answer.interval()
         repeated = [np.broadcast_to(release.repeated, release.value.shape) for release in self.log]

@@ -57,20 +57,15 @@ class Outlet:
         self._store = store
         self._fatal = fatal
         self._told = told
+        self.tried = threading.Event()
+        self.gathering = False
         self._sink: Sink | None = None
         self._more = threading.Event()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._work, name=f"sink {name}", daemon=True)
 
-    def check(self) -> None:
-        """Compare the sink with the store before anything is published; one that is down is compared when it is back."""
-        try:
-            self._sink = self._checked()
-        except SinkError as error:
-            self._trouble(error)
-
     def start(self) -> None:
-        """Begin to send what the sink lacks."""
+        """Compare the sink with the store (then `tried` is set, whatever came of it), and send what it lacks."""
         self._thread.start()
 
     def notify(self) -> None:
@@ -102,6 +97,7 @@ class Outlet:
             try:
                 if self._sink is None:
                     self._sink = self._checked()
+                self.tried.set()
                 while sum(self._send(self._sink, stream) for stream in self.streams):
                     pause = PAUSES[0]
                 if self.problem:
@@ -124,7 +120,9 @@ class Outlet:
             if self._ending.is_set() and not self._more.is_set():
                 break
             self._more.wait()
+            self.gathering = self._gathering > 0
             self._ending.wait(self._gathering)
+            self.gathering = False
         self._let_go()
 
     def _let_go(self) -> None:
@@ -144,8 +142,10 @@ class Outlet:
     def _give_up(self, error: PenstockError) -> None:
         self.problem = str(error)
         self._fatal(error)
+        self.tried.set()
 
     def _trouble(self, error: Exception) -> None:
+        self.tried.set()
         told = (
             str(error)
             if isinstance(error, PenstockError)
@@ -197,6 +197,11 @@ def agree(store: Store, stream: str, head: tuple[int, str], sink: str) -> int:
     """The newest unit of a sink, if the store has had it like that; otherwise the store was restored, or is another one."""
     unit, link = head
     newest = store.head(stream).unit
+    if unit > newest == 0:
+        raise PartedError(
+            f"this store is new, and sink {sink!r} has {unit} units of {stream!r} already. If the store was lost, restore its "
+            "newest backup; for a new stream give it another name, or the sink another place."
+        )
     if unit > newest:
         raise PartedError(
             f"the store was restored from an old backup: stream {stream!r} ends with unit {newest}, and sink {sink!r} has unit "
@@ -217,7 +222,7 @@ def items_of(store: Store, stream: Stream, first: int, last: int) -> list[Item]:
     series = Series(
         name=stream.name,
         domain=stream.domain,
-        guarantee=stream.guarantee,
+        guarantee=stream.whole,
         mechanism=stream.mechanism,
         configuration=stream.configuration,
     )

@@ -145,14 +145,28 @@ class Sink:
     views: tuple[str, ...] = ()
     options: Options = field(default_factory=dict)
 
+    @property
+    def place(self) -> tuple[Any, ...] | None:
+        """What two sinks cannot share; None where they can."""
+        names = {
+            "parquet": ("path",),
+            "jsonl": ("path",),
+            "kafka": ("servers", "topic"),
+            "postgres": ("url", "url_env", "table"),
+        }
+        if self.kind not in names:
+            return None
+        return self.kind, *(self.options.get(name) for name in names[self.kind])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Operator:
-    """Who may see private figures, and where public ones are served."""
+    """Who may see private figures, and where public ones are served; `figures` is a file for private ones at the end."""
 
     token_env: str | None = None
     token_file: str | None = None
     metrics: str | None = None
+    figures: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -813,6 +827,9 @@ def _sinks(sections: Sequence[Section], views: Sequence[View]) -> tuple[Sink, ..
         options = _SINKS[kind](section) if kind else {}
         section.close(*({} if kind else section.content))
         sinks.append(Sink(name=name, kind=kind, views=wanted, options=options))
+        other = next((sink.name for sink in sinks[:-1] if sink.place is not None and sink.place == sinks[-1].place), None)
+        if other is not None:
+            section.wrong(None, f"goes to the same place as {shown(other)}: one sink takes several views, or each has its own.")
     return tuple(sinks)
 
 
@@ -822,6 +839,7 @@ def _operator(section: Section) -> Operator:
         found["metrics"] = _address(section, "metrics", None)
     else:
         section.take("metrics")
+    found["figures"] = section.maybe("figures", example="private.json")
     section.close()
     return Operator(**found)
 

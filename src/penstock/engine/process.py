@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Self
 
 from penstock.core.errors import ConfigurationError, PenstockError
-from penstock.engine import opening
+from penstock.engine import figures, opening
 from penstock.engine import pipeline as config
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.publisher import Listener, Publisher
@@ -32,6 +32,9 @@ class Process:
         for place, name in enumerate(names):
             if name in names[:place]:
                 raise ConfigurationError(f"two of these pipelines publish a stream {name!r}: give each a name of its own.")
+        places = [(sink.place, pipeline.folder.resolve()) for pipeline in pipelines for sink in pipeline.sinks if sink.place]
+        if len(set(places)) < len(places):
+            raise ConfigurationError("two of these pipelines have a sink that goes to the same place: give each its own.")
         self.failures: dict[str, BaseException] = {}
         self.unfinished: list[str] = []
         self._closing = ExitStack()
@@ -105,3 +108,14 @@ class Process:
         except BaseException as error:
             self.failures[name] = error
             raise
+        finally:
+            self._figures(publisher)
+
+    def _figures(self, publisher: Publisher) -> None:
+        """What only the operator may know, into the file that was named for it."""
+        path = publisher.pipeline.operator.figures
+        try:
+            if path is not None:
+                figures.save(publisher, publisher.pipeline.path(path))
+        except PenstockError as error:
+            self.failures.setdefault(publisher.pipeline.stream.name, error)

@@ -44,6 +44,9 @@ LEASE = 30.0
 CLOSING = 5.0
 """Seconds that each sink has for what it is in the middle of, when all is closed."""
 
+ANSWER = 10.0
+"""Seconds that sinks have to say what they hold before anything is published; one that is slower says it later."""
+
 IDLE = 0.2
 """Seconds until a source that cannot call is asked again."""
 
@@ -184,11 +187,16 @@ class Publisher:
     def _begin(self) -> None:
         """Take the leases, go on from where the store stands, and begin to listen."""
         takeover = self._takeover
+        head = self.pipeline.store.head
+        unwitnessed = head is not None and not self.pipeline.path(head).exists()
         if isinstance(self.store, SQLiteStore):
             self._closing.enter_context(Alone(self.store.path, self.pipeline.stream.name))
             takeover = True
         for track in self.tracks:
             self._lease(track, takeover=takeover)
+        if unwitnessed and any(self.store.head(track.name).unit for track in self.tracks):
+            text = "the head file was not there and is made anew: whether this store is the newest one is not known."
+            self._tell("store", text=text, level="warning")
         self._renewed = self._held = time.monotonic()
         kept = [self.store.last(track.name) for track in self.tracks]
         places = [each.positions for each in kept if each is not None]
@@ -204,12 +212,15 @@ class Publisher:
         if places and places[0].get("source") is not None and self.source.resumable:
             self._position = places[0]["source"]
         for outlet in self.outlets:
-            outlet.check()
+            outlet.start()
+            self._closing.callback(outlet.end, CLOSING)
+        asked = time.monotonic()
+        for outlet in self.outlets:
+            outlet.tried.wait(max(asked + ANSWER - time.monotonic(), 0))
+        self._check()
         if isinstance(self.source, Receiver):
             self.source.open(parts)
             self._closing.callback(self.source.close)
-        for outlet in self.outlets:
-            outlet.start()
 
     def _lease(self, track: Track, *, takeover: bool) -> None:
         """Take a lease. One that nobody renews is waited for: its holder has crashed."""
@@ -426,7 +437,7 @@ class Publisher:
         told = getattr(self.source, "problem", None) or ""
         if told != self.problem:
             self.problem = told
-            self._tell("source", text=told or "the source is back.")
+            self._tell("source", text=told or "the source is back.", level="warning" if told else "info")
 
     @property
     def share(self) -> float:
@@ -560,12 +571,13 @@ class Publisher:
                 if self._stopping.is_set() or time.monotonic() - began > self._patience:
                     raise
                 if str(error) != trouble:
-                    trouble = str(error)
+                    self.problem = trouble = str(error)
                     self._tell("store", text=f"{error} It is tried again, with the same content.", level="warning")
                 self._stopping.wait(pause)
                 pause = min(2 * pause, 15.0)
             else:
                 if trouble:
+                    self.problem = ""
                     self._tell("store", text="the store is back.")
                 return
 

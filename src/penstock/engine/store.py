@@ -62,6 +62,35 @@ class Stream:
         what = f"{self.mechanism or 'releases'} over {self.domain.size} keys"
         return f"<{type(self).__name__} {self.name!r}: {what}, {self.guarantee}>"
 
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The views of the stream that this is one of; one or none where it stands alone."""
+        return tuple(fact[5:-6] for fact in self.facts if fact.startswith("view.") and fact.endswith(".times"))
+
+    @property
+    def whole(self) -> Guarantee:
+        """What is promised for all views of the stream together, in the stream's units; its own promise where it is alone."""
+        if len(self.views) < 2:
+            return self.guarantee
+        horizon = self.facts.get("privacy.horizon")
+        return Guarantee(
+            self.facts["privacy.epsilon"],
+            int(self.facts["privacy.window"]),
+            self.guarantee.contribution,
+            horizon=int(horizon) if horizon else None,
+        )
+
+    @property
+    def promise(self) -> str:
+        """The same in words."""
+        if len(self.views) < 2:
+            return self.guarantee.in_words()
+        promise, _, _ = self.whole.in_words().partition(" A person counts")
+        name, every = self.facts.get("stream.name", self.name), self.facts.get("stream.every", "")
+        view = self.name.removeprefix(f"{name}/")
+        share = self.facts.get(f"view.{view}.share", "a part")
+        return f"{promise} Units are of {every}, and that is for all views of {name!r} together; this one has {share} of it."
+
     @cached_property
     def about(self) -> str:
         """All of it as one text: the same for the same stream."""
@@ -184,6 +213,12 @@ class StreamLog(log.Log):
             name=what.name,
         )
         self._reader = reader
+        self._promise = what.promise
+
+    @property
+    def promise(self) -> str:
+        """What is promised, in words: of a view, what all views of its stream promise together."""
+        return self._promise
 
     def _bounds(self) -> tuple[int, int]:
         return 1, self._reader.head(self.name).unit

@@ -421,7 +421,7 @@ class TableStore(TableReader):
                 for head in heads:
                     self._in_the_past(stream, head, "the head that a sink has seen")
                 noted = self._head_file.read().get(stream.name) if self._head_file else None
-                if noted:
+                if noted and noted.unit:
                     self._in_the_past(stream, noted, "the head file")
                 clear = self._clear_parts(stream.name)
                 now = self._now()
@@ -462,11 +462,20 @@ class TableStore(TableReader):
             self._execute("INSERT INTO streams (name, about) VALUES (?, ?)", stream.name, stream.about)
             return
         changed = self.stream(stream.name).differences(stream)
-        if changed:
+        if changed and not self.head(stream.name).unit and not self._begun(stream.name):
+            self._execute("DELETE FROM secrets WHERE stream = ?", stream.name)
+            self._execute("UPDATE streams SET about = ? WHERE name = ?", stream.about, stream.name)
+            self._streams.pop(stream.name, None)
+        elif changed:
             raise StateError(
                 f"stream {stream.name!r} in {self.name} is another one: {', '.join(changed)} differs. What has begun goes "
                 "on as it began: restore what was changed, or begin a stream of another name."
             )
+
+    def _begun(self, stream: str) -> bool:
+        """Whether anything that was read is kept of a stream."""
+        parts = {part for (part,) in self._select("part FROM secrets WHERE stream = ?", stream)}
+        return not parts <= {_POSITIONS, _PRIVATE + "units"}
 
     def _lease(self, stream: str) -> Lease | None:
         return self._held(stream, self._locking)

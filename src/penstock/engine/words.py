@@ -27,6 +27,9 @@ _FEW, _LONGEST = 8, 1024
 
 _WIDTH = 100
 
+LITTLE = 10
+"""Above this epsilon a promise is worth little."""
+
 BEWARE = "Beware"
 """The title of the warnings."""
 
@@ -114,6 +117,32 @@ def parts(pipeline: Pipeline) -> dict[str, list[str]]:
 
 def warnings(pipeline: Pipeline) -> list[str]:
     """What should be mended before anything is published."""
+    return [*_weak(pipeline), *_endless(pipeline), *_unnoticed(pipeline)]
+
+
+def _weak(pipeline: Pipeline) -> list[str]:
+    epsilon = pipeline.guarantee.epsilon
+    if epsilon <= LITTLE:
+        return []
+    text = (
+        f"Epsilon = {epsilon} promises little: a suspicion of 50 % that somebody was there may rise to more than 99.99 %. "
+        f"Above {LITTLE} hardly anything is hidden; 1 or less is a promise that protects."
+    )
+    return [text]
+
+
+def _endless(pipeline: Pipeline) -> list[str]:
+    if pipeline.source.kind != "stdin" or finite(pipeline):
+        return []
+    late = "are dropped" if pipeline.stream.late == "drop" else "count in the unit that is open then"
+    text = (
+        'Standard input needs until = "…" in [stream] if what is piped is finished. Without it the stream is live: units close '
+        f"by the clock, and events of units that have closed {late}."
+    )
+    return [text]
+
+
+def _unnoticed(pipeline: Pipeline) -> list[str]:
     blind = _blind(pipeline)
     if not blind:
         return []

@@ -155,6 +155,11 @@ class Log:
         first, last = self._bounds()
         return range(first, last + 1)
 
+    @property
+    def promise(self) -> str:
+        """What is promised, in words."""
+        return "" if self.guarantee is None else self.guarantee.in_words()
+
     def __len__(self) -> int:
         return len(self.units)
 

@@ -677,7 +677,7 @@ def test_it_is_opened_once_and_before_it_is_used():
 
 
 def test_a_port_that_is_taken_is_said():
-    with served() as (http, _, _), pytest.raises(ConfigurationError, match=r"listen: 127.0.0.1:\d+ cannot be bound"):
+    with served() as (http, _, _), pytest.raises(StateError, match=r"listen: 127.0.0.1:\d+ cannot be bound"):
         source(port=http.address[1]).open({})
     with pytest.raises(ConfigurationError, match="cannot be found"):
         source(host="no such host").open({})

@@ -353,7 +353,7 @@ def test_events_deleted_while_they_are_being_read_are_an_error_unless_accepted(o
     with monkeypatch.context() as patched:
         patched.setattr(source, "_found", lambda: before)
         assert rows_of(read(source, after)[0]) == []
-    assert source.problem == "_AUTO_OFFSET_RESET"
+    assert "_AUTO_OFFSET_RESET" in source.problem
     if accept:
         assert rows_of(read(source, after)[0]) == rows[15:]
     else:
@@ -380,7 +380,7 @@ def test_another_topic_of_the_same_name_is_an_error_unless_accepted(opened):
     broker.admin.delete_topics([broker.topic])[broker.topic].result(DEADLINE)
     source = opened(broker)
     assert rows_of(read(source, after)[0]) == []
-    assert source.problem == "UNKNOWN_TOPIC_OR_PART"
+    assert "there is no topic" in source.problem
     deadline = time.monotonic() + DEADLINE
     while broker.topic in broker.admin.list_topics(timeout=DEADLINE).topics:
         assert time.monotonic() < deadline
@@ -415,7 +415,7 @@ def test_a_topic_that_is_not_there_yet_is_waited_for(opened):
     broker.topic += "-later"
     source = opened(broker)
     assert read(source) == ([], None)
-    assert source.problem == "UNKNOWN_TOPIC_OR_PART"
+    assert "there is no topic" in source.problem
     rows = events(3)
     broker.create()
     broker.send_rows(rows)
@@ -428,7 +428,7 @@ def test_a_broker_that_does_not_answer_is_no_error(capfd):
     source.open({})
     assert list(source.batches()) == []
     source.wait(0.05)
-    assert source.problem in ("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN")
+    assert "no broker answers" in source.problem
     source.close()
     assert capfd.readouterr() == ("", "")
 

@@ -186,7 +186,7 @@ class Files:
             first = names.index(place.path)
             self.rejections.add(Reason.ORDER, max(first + 1 - place.files, 0))
         elif not names and not self.growing:
-            raise InputError("pattern: no file matches it.")
+            raise InputError(f"source.path: no file matches {str(self.pattern)!r}.")
         later: dict[int, int | None] = {}
         promised = None
         for number, path in enumerate(names[first:], start=first + 1):

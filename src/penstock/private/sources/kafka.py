@@ -184,7 +184,7 @@ class Kafka:
                 for spec in (admin.OffsetSpec.earliest(), admin.OffsetSpec.latest())
             )
         except kafka.KafkaException as error:
-            self._problem = error.args[0].name()
+            self._problem = self._told(error.args[0])
             return None
         self._problem = None
         bounds = {}
@@ -192,7 +192,7 @@ class Kafka:
             try:
                 bounds[place.partition] = first[place].result().offset, following[place].result().offset
             except kafka.KafkaException as error:
-                self._problem = error.args[0].name()
+                self._problem = self._told(error.args[0])
         return Topic(str(found.topic_id), frozenset(place.partition for place in places), bounds)
 
     def _stand(self, after: Position | None, start: tuple[str, dict[int, int]] | None, topic: Topic) -> None:
@@ -284,7 +284,7 @@ class Kafka:
         try:
             messages = self._consumer.consume(most, seconds)
         except kafka.KafkaException as error:
-            self._problem = error.args[0].name()
+            self._problem = self._told(error.args[0])
             return []
         if not any(map(kafka.Message.error, messages)):
             return messages  # type: ignore[no-any-return]
@@ -308,9 +308,21 @@ class Kafka:
         for partition, message in last.items():
             self._at[partition] = max(self._at[partition], message.offset() + 1)
 
+    def _told(self, error: Any) -> str:
+        """What the matter is, in words where it is a common one."""
+        unknown = client().KafkaError
+        known = {
+            unknown.UNKNOWN_TOPIC_OR_PART: f"there is no topic {self.topic!r}",
+            unknown._TIMED_OUT: "no broker answers",
+            unknown._ALL_BROKERS_DOWN: "no broker answers",
+            unknown._TRANSPORT: "no broker answers",
+            unknown._AUTHENTICATION: "the login is refused",
+        }
+        return f"kafka: {known.get(error.code(), 'the client has a problem')} ({error.name()}); units go on by the clock."
+
     def _noted(self, error: Any) -> None:
         """An error of the client that time or the next look at the topic will deal with."""
-        self._problem = error.name()
+        self._problem = self._told(error)
         if error.code() == client().KafkaError._AUTO_OFFSET_RESET:
             self._assigned = False
 

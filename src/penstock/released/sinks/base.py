@@ -48,7 +48,10 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """What the releases are of; public, and the same for all units."""
+    """What the releases are of; public, and the same for all units.
+
+    `guarantee` is the promise that they are under: of a view, that of all views of its stream together.
+    """
 
     name: str
     domain: Domain
