@@ -138,15 +138,29 @@ class Kafka:
             return
         self._stand(after, start, topic)
         ends = {partition: end for partition, (_, end) in topic.bounds.items()}
-        while True:
-            count, table = self._next(ends)
-            position = self._position()
-            if position != self._given:
-                batch = self.intake.batch(table, position=position, rejections=self.rejections)
-                self._given = position
-                yield batch
-            if not count or not self._assigned or not self._behind(ends):
-                return
+        coming: tuple[list[Future[Arrow]], Position] | None = None
+        last = self._position()
+        try:
+            more = True
+            while more:
+                count, tables = self._next(ends)
+                before, coming, position = coming, None, self._position()
+                if position != last:
+                    coming, last = (tables, position), position
+                more = bool(count) and self._assigned and self._behind(ends)
+                if before is not None:
+                    yield self._batch(*before)  # what comes after it is being made into columns meanwhile
+            if coming is not None:
+                before, coming = coming, None
+                yield self._batch(*before)
+        finally:
+            if coming is not None:  # nobody asked for it: it is read again
+                self._forget()
+
+    def _batch(self, tables: Sequence[Future[Arrow]], position: Position) -> Batch:
+        table = arrow().concat_tables([each.result() for each in tables])
+        self._given = position
+        return self.intake.batch(table, position=position, rejections=self.rejections)
 
     def wait(self, seconds: float) -> None:
         """Return as soon as an event has come, or after so many seconds."""
@@ -249,8 +263,8 @@ class Kafka:
 
     # -- what comes ------------------------------------------------------------------------------------------------
 
-    def _next(self, ends: Mapping[int, int]) -> tuple[int, Arrow]:
-        """How many events came next, none if there are no more or the broker is silent, and their columns.
+    def _next(self, ends: Mapping[int, int]) -> tuple[int, list[Future[Arrow]]]:
+        """How many events came next, none if there are no more or the broker is silent, and their columns to be.
 
         Pieces are made into columns in a thread of their own while the next ones come.
         """
@@ -270,10 +284,8 @@ class Kafka:
                     values = []
             elif time.monotonic() - last > (PAUSE if count else self.patience):
                 break
-        if not tables:
-            return count, self._columns(values)
         tables.append(self._worker.submit(self._columns, values))
-        return count, arrow().concat_tables([each.result() for each in tables])
+        return count, tables
 
     def _columns(self, values: Sequence[bytes | None]) -> Arrow:
         return self.format.table(values, self.intake.columns, rejections=self.rejections)
