@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import BinaryIO
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from penstock.core.errors import InputError
 from penstock.private.sources.base import Arrow, Columns, Rejections, arrow, instants
@@ -17,6 +22,9 @@ BUFFER = 2**20
 
 LARGE = 2**26
 """The bytes of a row group, with all its columns and before they are compressed, from which on it is large."""
+
+SIDE_BY_SIDE = 2
+"""Row groups that are decoded at the same time; another one waits to be taken."""
 
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 
@@ -39,9 +47,14 @@ class Parquet:
             require(columns, reader.schema_arrow.names, name=name)
             texts = [key for key in columns.keys if pa.types.is_string(reader.schema_arrow.field(key).type)]
             groups = map(reader.metadata.row_group, range(reader.num_row_groups))
-            buffer = BUFFER if any(group.total_byte_size > LARGE for group in groups) else 0
-            reader = pq.ParquetFile(file, metadata=reader.metadata, read_dictionary=texts, pre_buffer=False, buffer_size=buffer)
-            for batch, row in ahead(_batches(reader, mark.row, columns, rows)):
+            large = any(group.total_byte_size > LARGE for group in groups)
+            how = {"metadata": reader.metadata, "read_dictionary": texts, "pre_buffer": False}
+            if large or reader.num_row_groups == 1:
+                reader = pq.ParquetFile(file, buffer_size=BUFFER if large else 0, **how)
+                batches = ahead(_batches(reader, range(reader.num_row_groups), mark.row, columns, rows))
+            else:
+                batches = _side_by_side(file, how, mark.row, columns, rows)
+            for batch, row in batches:
                 yield batch, Mark(size, row)
         except (pa.ArrowException, OSError):
             raise InputError(f"{name}: the file is not Parquet, or is damaged.") from None
@@ -80,18 +93,56 @@ class Parquet:
             return [(NOTHING, None)]
 
 
-def _batches(reader: Arrow, after: int, columns: Columns, rows: int) -> Iterator[tuple[Arrow, int]]:
-    """The rows after so many, at most `rows` at a time and none of two row groups, each time with the row after them."""
-    row = 0
-    for group in range(reader.num_row_groups):
-        following = row + reader.metadata.row_group(group).num_rows
-        if following > after:
-            for batch in reader.iter_batches(rows, row_groups=[group], columns=columns.names):
+def _batches(
+    reader: Arrow, groups: Iterable[int], after: int, columns: Columns, rows: int, *, threads: bool = True
+) -> Iterator[tuple[Arrow, int]]:
+    """The rows of some row groups, after so many of the file, at most `rows` at a time, each time with the row after them."""
+    starts = list(accumulate((reader.metadata.row_group(group).num_rows for group in range(reader.num_row_groups)), initial=0))
+    for group in groups:
+        row = starts[group]
+        if starts[group + 1] > after:
+            for batch in reader.iter_batches(rows, row_groups=[group], columns=columns.names, use_threads=threads):
                 skip = min(max(after - row, 0), batch.num_rows)
                 row += batch.num_rows
                 if skip < batch.num_rows:
                     yield batch.slice(skip), row
-        row = following
+
+
+def _again(file: BinaryIO) -> BinaryIO:
+    """The same file with a place of its own, even if another one has its name by now."""
+    own = Path(f"/proc/self/fd/{file.fileno()}")
+    again = (own if own.exists() else Path(file.name)).open("rb", buffering=0)
+    if not os.path.samestat(os.fstat(again.fileno()), os.fstat(file.fileno())):
+        again.close()
+        raise OSError
+    return again
+
+
+def _side_by_side(
+    file: BinaryIO, how: Mapping[str, Any], after: int, columns: Columns, rows: int
+) -> Iterator[tuple[Arrow, int]]:
+    """All rows after so many, in order; row groups are decoded by two threads, each with a look at the file of its own."""
+    pq, own, opened = arrow("pyarrow.parquet"), threading.local(), []
+
+    def decoded(group: int) -> list[tuple[Arrow, int]]:
+        if not hasattr(own, "reader"):
+            again = _again(file)
+            opened.append(again)
+            own.reader = pq.ParquetFile(again, **how)
+        return list(_batches(own.reader, [group], after, columns, rows, threads=False))
+
+    following = iter(range(how["metadata"].num_row_groups))
+    with ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="penstock-reader") as readers:
+        try:
+            coming = deque(readers.submit(decoded, group) for group in islice(following, SIDE_BY_SIDE + 3))
+            while coming:
+                batches = coming.popleft().result()
+                coming.extend(readers.submit(decoded, group) for group in islice(following, 1))
+                yield from batches
+        finally:
+            readers.shutdown(cancel_futures=True)
+            for each in opened:
+                each.close()
 
 
 def _time_column(reader: Arrow, columns: Columns) -> tuple[Arrow | None, int]:
