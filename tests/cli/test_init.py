@@ -67,7 +67,7 @@ def test_every_unused_line_can_be_used(capsys):
     instead = {"file": "keys", "range": "keys", "attributes": "keys", "hierarchy": "keys", "url": "path"}
     for line in unused:
         name = line[2:].split(" ")[0]
-        if name in ("kind", "path", "token_env", "metrics"):
+        if name in ("kind", "path", "token_env", "metrics", "figures"):
             continue  # of tables that are not used either
         changed = text.replace(line, line[2:])
         if name in instead:
@@ -99,6 +99,7 @@ def test_a_file_that_is_there_is_never_overwritten(capsys):
         (["--kind", "parket"], '--kind: "parket" is not known'),
         (["--keys", "a,a"], "--keys: "),
         (["--topic", "taps"], "--topic means nothing here: the source is csv"),
+        (["--lateness", "10min"], "--lateness means nothing here: the source is csv"),
         (["--domain-file", "none.txt"], "either --keys or --domain-file, not both"),
         (["--store", "postgresql://me:hunter2@localhost/x"], "--store: "),
     ],
@@ -123,7 +124,55 @@ def test_keys_must_be_declared(capsys):
 def test_every_kind_of_source_can_be_written(kind, capsys):
     done = Outcome(capsys, "init", "taps.toml", "--yes", "--kind", kind, "--keys", "north,south")
     assert (done.code, done.err) == (0, "")
-    assert Pipeline.read("taps.toml").source.kind == kind
+    pipeline = Pipeline.read("taps.toml")
+    assert pipeline.source.kind == kind
+    assert pipeline.stream.lateness == ("0s" if kind in ("parquet", "jsonl", "csv") else "10min")
+
+
+@pytest.mark.parametrize("kind", [["--kind", "stdin"], ["--kind", "http"], ["--kind", "csv", "--growing"]])
+def test_what_is_live_may_wait_for_late_events_or_not(kind, capsys):
+    start = ["--yes", *kind, "--keys", "north,south", "--lateness"]
+    assert Outcome(capsys, "init", "waits.toml", *start, "90s").code == 0
+    assert Pipeline.read("waits.toml").stream.lateness == "90s"
+    assert Outcome(capsys, "init", "at-once.toml", *start, "-").code == 0
+    assert Pipeline.read("at-once.toml").stream.lateness == "0s"
+    text = Path("at-once.toml").read_text(encoding="utf-8")
+    assert (
+        '# lateness = "10min"                # a live unit closes by the clock, so long after its end; none without it' in text
+    )
+    wrong = Outcome(capsys, "init", "wrong.toml", *start, "soon")
+    assert (wrong.code, wrong.err.startswith("penstock: --lateness: ")) == (2, True)
+
+
+def test_a_dash_leaves_something_out_and_the_next_option_is_no_answer(capsys):
+    start = ["init", "taps.toml", "--keys", "north,south"]
+    unanswered = Outcome(capsys, *start, "--sink", "--yes")
+    assert unanswered.code == 2
+    assert "an answer is needed before --yes: write - to leave it out." in unanswered.err
+    assert not Path("taps.toml").exists()
+    left_out = [token for name in ("person", "until", "other", "head", "sink") for token in (f"--{name}", "-")]
+    assert Outcome(capsys, *start, *left_out, "--yes").code == 0
+    pipeline = Pipeline.read("taps.toml")
+    assert (pipeline.source.columns.person, pipeline.stream.until, pipeline.other) == (None, None, None)
+    assert (pipeline.store.head, pipeline.sinks) == (None, ())
+
+
+def test_standard_input_with_an_end_waits_for_nothing(capsys):
+    start = ["init", "taps.toml", "--yes", "--kind", "stdin", "--keys", "north,south", "--origin", "2026-01-01"]
+    ends = [*start, "--until", "2026-02-01"]
+    assert "--lateness means nothing here" in Outcome(capsys, *ends, "--lateness", "10min").err
+    done = Outcome(capsys, *ends)
+    assert done.code == 0
+    assert "Nothing in it is late." in done.out
+    assert Pipeline.read("taps.toml").stream.until == "2026-02-01T00:00:00+00:00"
+
+
+def test_lateness_is_asked_of_what_is_live(capsys, monkeypatch):
+    tokens = ("init", "taps.toml", "--kind", "http", "--source", "127.0.0.1:8080", "--keys", "north,south", "--every", "1h")
+    done = answered(capsys, monkeypatch, *[""] * 20, tokens=tokens)
+    assert done.code == 0, done.err
+    assert "How long does a unit wait for late events (- for not at all) [10min]:" in " ".join(done.out.split())
+    assert "When does the input end" not in done.out
 
 
 @pytest.mark.parametrize("mechanism", sorted(MECHANISMS))

@@ -111,6 +111,22 @@ def test_several_views_have_one_ledger_in_small_units(capsys):
     assert (rows[24]["daily_unit"], rows[24]["daily_window"]) == ("2", "1/3")
 
 
+@pytest.mark.parametrize("columns", ["60", "80", "120"])
+def test_nothing_is_cut_off_on_a_narrow_screen(columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    zone = {"name": "zoned", "every": "1h", "origin": "2026-01-01", "zone": "America/Argentina/Buenos_Aires"}
+    publish(Path("one.db"), pipeline(stream=zone), 30, seed=1)
+    publish(Path("two.db"), several(), 30, seed=1)
+    for store in ("one.db", "two.db"):
+        out = Outcome(capsys, "ledger", "show", store).out
+        rows = [line for line in out.splitlines() if line[:1] in ("┏", "┃", "│", "└")]
+        assert max(map(len, rows)) <= int(columns)
+        assert {line[-1] for line in rows} == {"┓", "┃", "│", "┘"}
+        assert "…" not in out
+        assert ("░" in out) is (columns == "120" or (columns, store) == ("80", "one.db"))
+    assert "; times in America/Argentina/Buenos_Aires" in " ".join(Outcome(capsys, "ledger", "show", "one.db").out.split())
+
+
 @pytest.mark.usefixtures("views")
 def test_a_view_alone_has_its_own_ledger(capsys):
     book = told(capsys, "show", "taps.db", "--stream", "taps/daily")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import configparser
 import importlib
+import io
 import json
 import logging
 import os
@@ -225,7 +226,7 @@ def test_files_that_are_not_there_are_told(capsys):
     Path("taps.parquet").unlink()
     outcome = Outcome(capsys, "run", str(path))
     assert outcome.code == 1
-    assert outcome.err.splitlines()[-1] == "penstock: taps: pattern: no file matches it."
+    assert outcome.err.splitlines()[-1] == "penstock: taps: source.path: no file matches 'taps.parquet'."
 
 
 def test_a_store_that_is_none_is_told(capsys):
@@ -251,7 +252,7 @@ def test_an_address_in_use_is_told_before_anything_is_published(capsys):
     with socket.create_server(("127.0.0.1", 0)) as used:
         port = used.getsockname()[1]
         outcome = Outcome(capsys, "run", str(finite(operator={"metrics": f"127.0.0.1:{port}"})))
-    assert outcome.code == 2
+    assert outcome.code == 1
     assert f"127.0.0.1:{port} cannot be bound" in outcome.err
     assert units() == 0
 
@@ -490,8 +491,8 @@ def test_a_finite_input_has_a_bar_with_the_time_left():
 
 def test_a_live_stream_has_a_line_that_moves():
     with Terminal(live(sink=[{"kind": "jsonl", "path": "releases.jsonl"}])) as terminal:
-        terminal.wait_for(r"taps · released unit [1-9].* · jsonl ✓")
-        terminal.wait_for(r"window 100 % spent")
+        terminal.wait_for(r"taps · jsonl ✓ · released unit [1-9]")
+        terminal.wait_for(r"window\s+100\s+%\s+spent")
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.end() == 0
         assert "info    stopping: told to stop" in terminal.text
@@ -527,9 +528,13 @@ def test_the_line_of_a_live_stream_says_what_is_wrong():
         publisher._prepare(clock.now())
         publisher._commit()
         publisher.problem = "the source is down."
-        assert status_line(publisher).plain == (
-            "taps · released unit 1 (2026-01-01T00:00+00:00), window 34 % spent, 1 unit behind · the source is down."
+        line = status_line(publisher)
+        assert line.plain == (
+            "taps · the source is down. · released unit 1 (2026-01-01T00:00+00:00), window 34 % spent, 1 unit behind"
         )
+        narrow = Console(width=40, file=io.StringIO())
+        narrow.print(line)
+        assert " ".join(narrow.file.getvalue().split()) == line.plain
 
 
 def test_a_line_of_the_log_is_one_line(capsys):

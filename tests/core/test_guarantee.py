@@ -135,3 +135,8 @@ def test_a_horizon_of_one_window_is_user_level_and_is_said_so():
 
 def test_bounds_on_contribution_are_said_beside_the_horizon():
     assert Guarantee(1, 24, 3, horizon=24).in_words().endswith("A person counts with at most 3 events a unit.")
+
+
+def test_a_huge_epsilon_is_written_out_and_never_below_itself():
+    assert "e^100000 times" in Guarantee("100000", 24).in_words()
+    assert "e^1235 times" in Guarantee("1234.5", 24).in_words()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 from rich.console import Console
 from rich.text import Text
 
@@ -26,6 +26,16 @@ from penstock.private.sources.schema import Guess, guess
 FILES = ("parquet", "csv", "jsonl")
 NONE = "-"
 """The answer that leaves something out."""
+
+
+def _omittable(_: type, tokens: Sequence[Token]) -> str:
+    if tokens[0].value.startswith("--"):
+        raise ValueError(f"an answer is needed before {tokens[0].value}: write {NONE} to leave it out.")
+    return tokens[0].value
+
+
+Omittable: TypeAlias = Annotated[str | None, Parameter(allow_leading_hyphen=True, converter=_omittable)]
+"""An option that also takes `-`."""
 
 DELTA = "1/1000000"
 
@@ -65,22 +75,23 @@ def init(
     time: str | None = None,
     clock: str | None = None,
     key: str | None = None,
-    person: str | None = None,
+    person: Omittable = None,
     every: str | None = None,
     zone: str | None = None,
     origin: str | None = None,
-    until: str | None = None,
+    until: Omittable = None,
+    lateness: Omittable = None,
     keys: Annotated[str | None, Parameter(name="--keys")] = None,
     domain_file: str | None = None,
-    other: str | None = None,
+    other: Omittable = None,
     mechanism: str | None = None,
     epsilon: str | None = None,
     delta: str | None = None,
     window: str | None = None,
     contribution: str | None = None,
     store: str | None = None,
-    head: str | None = None,
-    sink: str | None = None,
+    head: Omittable = None,
+    sink: Omittable = None,
 ) -> None:
     """Write the configuration of a pipeline, question by question; each answer is checked at once.
 
@@ -127,7 +138,9 @@ def init(
     origin
         When the first unit begins.
     until
-        Where a finite input ends.
+        Where a finite input ends; standard input without it is live.
+    lateness
+        How long a live unit waits for late events after its end, such as 10min; - for not at all.
     keys
         The keys, with commas between them.
     domain_file
@@ -167,6 +180,7 @@ def init(
         "zone": zone,
         "origin": origin,
         "until": until,
+        "lateness": lateness,
         "keys": keys if domain_file is None else f"@{domain_file}",
         "other": other,
         "mechanism": mechanism,
@@ -376,6 +390,8 @@ def _put_sink(content: Content, answer: str) -> None:
 
 def _live(content: Content) -> bool:
     source = content["source"]
+    if source["kind"] == "stdin":
+        return "until" not in content["stream"]
     return source["kind"] not in FILES or bool(source.get("growing"))
 
 
@@ -487,11 +503,19 @@ QUESTIONS = (
     ),
     Question(
         name="until",
-        ask=f"When does the input end ({NONE} for when the publisher starts)",
-        why="Every unit up to there is released, also those in which nothing happened.",
+        ask=f"When does the input end ({NONE} if nothing says so)",
+        why="Every unit up to there is released, empty ones too. Without it files end at the start, and stdin is live.",
         default=_always(NONE),
         put=_at("stream", "until"),
-        when=lambda content: not _live(content),
+        when=lambda content: content["source"]["kind"] == "stdin" or not _live(content),
+    ),
+    Question(
+        name="lateness",
+        ask=f"How long does a unit wait for late events ({NONE} for not at all)",
+        why="A live unit closes by the clock, so long after its end. What comes later is dropped, and releases wait as long.",
+        default=_always("10min"),
+        put=_at("stream", "lateness"),
+        when=_live,
     ),
     Question(
         name="keys",

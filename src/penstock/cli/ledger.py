@@ -14,6 +14,7 @@ from typing import Annotated, Any, NoReturn
 
 from cyclopts import App, Parameter
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -32,6 +33,9 @@ from penstock.engine.store import Reader, Stream, Verified
 
 SHOWN = 40
 """How many units a table has at most; --csv and --json have them all."""
+
+_NARROW, _ANY_WIDTH = 80, 10_000
+"""Below so many columns a screen has no room for bars; and a width in which every table fits."""
 
 HELP = """What was paid for every unit, and whether that still stands.
 
@@ -206,26 +210,12 @@ def _flat(book: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _print_book(book: Mapping[str, Any], calendar: Calendar | None) -> None:
-    rows, most = book["rows"], Fraction(book["promised"])
-    sign = "ε" if book["currency"] == "epsilon" else "ρ"
-    window = book["units_in_a_window"]
-    where = "a unit" if window == 1 else f"in any {window} units"
-    title = Text(f"{book['stream']}: at most {sign} = {amount(most)} {where}")
-    table = Table(title=title, title_justify="left", title_style="bold", pad_edge=False)
+    console, rows = Console(), book["rows"]
     views = list(rows[0].get("views", ())) if rows else []
-    table.add_column("unit", justify="right")
-    if calendar is not None:
-        table.add_column(Text(f"begins ({calendar.zone})"), overflow="fold", min_width=len("2026-01-01 00:00"))
-    for heading in views or [f"charged for ({sign})", "in all"]:
-        table.add_column(Text(heading), overflow="fold", justify="left" if heading.startswith("charged") else "right")
-    table.add_column("the window", justify="right")
-    table.add_column("", no_wrap=True, min_width=8)
-    for row in rows:
-        cells = [_cost(row["views"][view]) for view in views] if views else [_charges(row), decimal(Fraction(row["charged"]))]
-        cost = Fraction(row["window"])
-        begins = [] if calendar is None else [begin(calendar, row["unit"])]
-        table.add_row(str(row["unit"]), *begins, *map(Text, cells), amount(cost), bar(cost, most))
-    console = Console()
+    table = _table(book, views, calendar, bars=True)
+    wide = Measurement.get(console, console.options.update_width(_ANY_WIDTH), table).maximum
+    if wide > console.width and (views or console.width < _NARROW):
+        table = _table(book, views, calendar, bars=False)
     console.print(table)
     if len(rows) < book["units"]:
         told = f"The newest {len(rows)} of {book['units']:,} units: --from and --to choose, --csv and --json show all."
@@ -235,6 +225,34 @@ def _print_book(book: Mapping[str, Any], calendar: Calendar | None) -> None:
     elif views:
         told = "Each view: its own unit there, and what its window counts with. The window: all views together."
         console.print(Text(told), soft_wrap=True)
+
+
+def _table(book: Mapping[str, Any], views: list[str], calendar: Calendar | None, *, bars: bool) -> Table:
+    """A row a unit. Where the screen is narrow, cells are folded, and bars are the first to go: numbers are never cut off."""
+    rows, most = book["rows"], Fraction(book["promised"])
+    sign = "ε" if book["currency"] == "epsilon" else "ρ"
+    window = book["units_in_a_window"]
+    where = "a unit" if window == 1 else f"in any {window} units"
+    begins = "" if calendar is None else f"begins ({calendar.zone})"
+    short = len(begins) <= len("2026-01-01 00:00")
+    zone = "" if calendar is None or short else f"; times in {calendar.zone}"
+    title = Text(f"{book['stream']}: at most {sign} = {amount(most)} {where}{zone}")
+    table = Table(title=title, title_justify="left", title_style="bold", pad_edge=False)
+    table.add_column("unit", justify="right", no_wrap=True)
+    if calendar is not None:
+        table.add_column(Text(begins if short else "begins"), no_wrap=True)
+    for heading in views or [f"charged for ({sign})", "in all"]:
+        table.add_column(Text(heading), overflow="fold", justify="left" if heading.startswith("charged") else "right")
+    table.add_column("the window", justify="right", overflow="fold")
+    if bars:
+        table.add_column("", no_wrap=True, min_width=8)
+    for row in rows:
+        cells = [_cost(row["views"][view]) for view in views] if views else [_charges(row), decimal(Fraction(row["charged"]))]
+        cost = Fraction(row["window"])
+        when = [] if calendar is None else [begin(calendar, row["unit"])]
+        drawn = [bar(cost, most)] if bars else []
+        table.add_row(str(row["unit"]), *when, *map(Text, cells), amount(cost), *drawn)
+    return table
 
 
 def _cost(view: Mapping[str, Any]) -> str:

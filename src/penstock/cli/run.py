@@ -305,9 +305,17 @@ def progress(publisher: Publisher) -> float:
 
 
 def status_line(publisher: Publisher) -> Text:
-    """A live stream in a line: what was released last, what comes next, what it has cost, how the sinks are."""
+    """A live stream in a line: what is wrong, how the sinks are, what was released last, what comes next, what it has cost.
+
+    It goes on in a second line where the screen is narrow.
+    """
     (stream,) = figures.public([publisher]).streams
-    line = Text(stream.stream, "bold", no_wrap=True, overflow="ellipsis")
+    line = Text(stream.stream, "bold", overflow="fold")
+    if publisher.problem:
+        line.append(f" · {publisher.problem}", "red")
+    for sink in stream.sinks:
+        lacks = "not reached" if sink.behind is None else f"{sink.behind} behind" if sink.behind or not sink.up else "✓"
+        line.append(f" · {sink.name} {lacks}", "green" if sink.up else "red")
     for track, series in zip(publisher.tracks, stream.series, strict=True):
         name = "" if len(stream.series) == 1 else f"{series.view}: "
         last = f"unit {series.unit} ({track.view.calendar.label(series.unit)})" if series.unit else "nothing yet"
@@ -320,11 +328,6 @@ def status_line(publisher: Publisher) -> Text:
             line.append(
                 f", {series.behind} unit{'' if series.behind == 1 else 's'} behind", "yellow" if stream.on_time else "bold red"
             )
-    for sink in stream.sinks:
-        lacks = "not reached" if sink.behind is None else f"{sink.behind} behind" if sink.behind or not sink.up else "✓"
-        line.append(f" · {sink.name} {lacks}", "green" if sink.up else "red")
-    if publisher.problem:
-        line.append(f" · {publisher.problem}", "red")
     return line
 
 

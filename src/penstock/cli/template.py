@@ -60,8 +60,9 @@ def _stream(content: Mapping[str, Any]) -> Iterator[str]:
     yield _line("every", stream["every"], "a unit: a number and s, min, h, d, w or mo")
     yield _line("zone", stream["zone"], "days, weeks and months begin here at midnight")
     yield _line("origin", stream["origin"], "when unit 1 begins: public, never taken from the data")
-    yield _maybe(stream, "until", "2027-01-01", "the end of a finite input; the time of the start without it")
-    yield _line("lateness", "10min", "a unit closes by the clock, so long after its end", used=False)
+    without = "without it the stream is live" if content["source"]["kind"] == "stdin" else "the time of the start without it"
+    yield _maybe(stream, "until", "2027-01-01", f"the end of a finite input; {without}")
+    yield _maybe(stream, "lateness", "10min", "a live unit closes by the clock, so long after its end; none without it")
     yield _line("late", "drop", 'what comes later still: "drop", or "current" for the unit that is open then', used=False)
     yield _line("tolerance", "1min", "events from further in the future are refused", used=False)
 
@@ -149,3 +150,4 @@ def _operator(_: Mapping[str, Any]) -> Iterator[str]:
     yield "# [operator]"
     yield _line("token_env", "PENSTOCK_OPERATOR", "who has the token in this variable sees private figures", used=False)
     yield _line("metrics", "127.0.0.1:9464", "public ones, for Prometheus", used=False)
+    yield _line("figures", "private.json", "private ones, written when a run ends, for its owner only", used=False)

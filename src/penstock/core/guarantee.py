@@ -84,7 +84,7 @@ without (epsilon = 1), so a suspicion of 50 % can rise to 73.2 % at most. A pers
     def in_words(self) -> str:
         """The promise for somebody who has never heard of epsilon."""
         epsilon = float(min(self.epsilon, Fraction(10**300)))
-        factor = _up(math.exp(epsilon)) if epsilon < 700 else f"e^{epsilon:.3g}"
+        factor = _up(math.exp(epsilon)) if epsilon < 700 else f"e^{math.ceil(self.epsilon)}"
         belief = 100 * (1 + float(self.delta) * math.exp(-epsilon)) / (1 + math.exp(-epsilon))
         span = "in any one unit" if self.window == 1 else f"in any {self.window} consecutive units"
         if self.horizon is not None:

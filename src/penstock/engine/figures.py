@@ -148,6 +148,7 @@ def save(publisher: Publisher, path: Path) -> None:
     """Write what only the operator may know into a file that only its owner can read."""
     fresh = path.with_name(f".{path.name}.new")
     try:
+        fresh.unlink(missing_ok=True)
         with os.fdopen(os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
             json.dump(plain(_private(publisher)), file, indent=2)
         fresh.replace(path)

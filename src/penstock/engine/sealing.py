@@ -45,7 +45,7 @@ class Key:
         try:
             content = Path(path).read_bytes()
         except OSError as error:
-            raise ConfigurationError(f"the key file {str(path)!r} cannot be read: {error.strerror}.") from None
+            raise StateError(f"the key file {str(path)!r} cannot be read: {error.strerror}.") from None
         return cls(content if len(content) == SIZE else _digits(content, f"the key file {str(path)!r}"))
 
     @classmethod
