@@ -10,6 +10,7 @@ from cyclopts import App, CycloptsError
 
 import penstock
 from penstock.cli.audit import audit
+from penstock.cli.bench import build as bench
 from penstock.cli.check import check
 from penstock.cli.city import city
 from penstock.cli.demo import demo
@@ -53,6 +54,8 @@ To choose a mechanism:
 
 * penstock audit ba: try to convict it of promising too much
 
+* penstock bench: the papers' experiments, as far as they are here
+
 * penstock lab demo: a simulated city, published by every mechanism and shown beside the truth
 
 * penstock lab city: the same city, published live by a publisher that is killed in the middle
@@ -74,6 +77,7 @@ def build() -> App:
     app.command(mechanisms)
     app.command(histograms)
     app.command(audit)
+    app.command(bench())
     lab = App(name="lab", help=LAB_HELP)
     lab.command(check)
     lab.command(demo)

@@ -1,0 +1,207 @@
+"""What the rows of a suite say: values by place, the paper's claims beside ours, who wins where."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from penstock.lab.bench.cell import Cell
+from penstock.lab.bench.claims import Finding, Place, Places, Value, number
+from penstock.lab.bench.results import REFUSED, Asked, Row, value_of, values_of
+from penstock.lab.bench.runner import command_of, key_of
+from penstock.lab.bench.suite import Drawn, Point, Question, Setting, Suite, choose, label
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The best private line of a place, the next one after it, and which trivial lines are better than both."""
+
+    place: Place
+    line: str
+    value: Value
+    second: str | None
+    ratio: float
+    """The second's error, in multiples of the winner's."""
+    sure: bool
+    """Whether their intervals lie apart."""
+    beaten_by: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A question with the values that are there."""
+
+    question: Question
+    values: dict[str, dict[Place, dict[str, Value]]]
+    """By measure, by place, by line."""
+    expected: dict[Place, set[str]]
+    """The lines that a place must have before anybody can be said to win there."""
+
+    def places(self, drawn: Drawn) -> Places:
+        return self.values[drawn.name]
+
+    def findings(self) -> list[Finding]:
+        """What the paper says and what the rows say, claim by claim."""
+        return [claim.found(self.values.get(claim.measure, {})) for claim in self.question.claims]
+
+    @cached_property
+    def by_line(self) -> dict[str, Point]:
+        return {point.line: point for point in reversed(self.question.points)}
+
+    @property
+    def lines(self) -> list[str]:
+        """Those that have any value, as the suite lists them."""
+        there = {line for places in self.values.values() for lines in places.values() for line in lines}
+        return [line for line in dict.fromkeys(point.line for point in self.question.points) if line in there]
+
+    def winners(self, drawn: Drawn) -> list[Winner]:
+        """The best private mechanism of every place that has all its lines."""
+        found = []
+        for place, lines in self.places(drawn).items():
+            mine = {line: value for line, value in lines.items() if self._competes(line)}
+            if not mine or not self.expected.get(place, set()) <= lines.keys():
+                continue
+            order = sorted(mine, key=lambda line: mine[line].mean)
+            best = order[0]
+            second = order[1] if len(order) > 1 else None
+            ratio, sure = float("nan"), False
+            if second is not None:
+                ratio = mine[second].mean / mine[best].mean if mine[best].mean else float("inf")
+                sure = mine[best].mean + mine[best].half < mine[second].mean - mine[second].half
+            trivial = [line for line in lines if self.by_line[line].cell.trivial and lines[line].mean < mine[best].mean]
+            found.append(Winner(place, best, mine[best], second, ratio, sure, tuple(trivial)))
+        return found
+
+    def _competes(self, line: str) -> bool:
+        return self.by_line[line].private and not self.by_line[line].cell.trivial
+
+    def said(self, drawn: Drawn) -> list[str]:
+        """Who wins, in a sentence a panel."""
+        sentences = []
+        winners = self.winners(drawn)
+        for panel in dict.fromkeys(winner.place[0] for winner in winners):
+            here = [winner for winner in winners if winner.place[0] == panel]
+            wins = Counter(winner.line for winner in here)
+            parts = []
+            for line, times in wins.most_common():
+                where = ", ".join(winner.place[1] for winner in here if winner.line == line)
+                parts.append(f"{label(line)} {'everywhere' if times == len(here) else f'at {where}'}")
+            words = f"{panel}: the best mechanism is {'; '.join(parts)}"
+            for trivial in dict.fromkeys(name for winner in here for name in winner.beaten_by):
+                at = [winner.place[1] for winner in here if trivial in winner.beaten_by]
+                words += f". {label(trivial).capitalize()} is better than all of them "
+                words += "everywhere" if len(at) == len(here) else f"at {', '.join(at)}"
+            sentences.append(words + ".")
+        return sentences
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that a report shows."""
+
+    suite: Suite
+    setting: Setting
+    answered: tuple[Answered, ...]
+    skipped: dict[str, str]
+    refused: tuple[tuple[str, str, str], ...]
+    """Stream, mechanism and why, of cells that have no value."""
+    versions: tuple[dict[str, str], ...]
+    cells: int
+    """How many runs of cells are there, of `wanted`."""
+    wanted: int
+    streams: dict[str, tuple[str, int, int]]
+    """By stretch: its dataset, units and keys."""
+    seconds: float
+
+    @property
+    def command(self) -> str:
+        return command_of(self.suite, self.setting)
+
+    def command_for(self, question: Question) -> str:
+        return command_of(self.suite, self.setting, [question.name])
+
+    def findings(self) -> list[tuple[Question, Finding]]:
+        """Of all questions that were run."""
+        return [(each.question, finding) for each in self.answered for finding in each.findings()]
+
+    def differences(self) -> list[str]:
+        """A sentence wherever we differ from the paper."""
+        return [finding.sentence() for _, finding in self.findings() if finding.verdict in ("partly", "no")]
+
+
+def find(suite: Suite, asked: Asked, rows: Sequence[Row], *, versions: Sequence[dict[str, str]] = ()) -> Findings:
+    """Everything that these rows say of a suite as it was asked for; rows of anything else are left out."""
+    setting, skipped = asked.setting, asked.skipped
+    values = values_of(rows)
+    refused = {row["cell"] for row in rows if row["measure"] == REFUSED}
+    runs = suite.repeats(setting)
+    known: dict[Cell, dict[str, list[float]]] = {}
+    keys: set[str] = set()
+    there = wanted = 0
+
+    def of(cell: Cell) -> dict[str, list[float]]:
+        nonlocal there, wanted
+        if cell not in known:
+            known[cell] = {}
+            for each in cell.runs(runs):
+                key = key_of(each, setting.seed)
+                keys.add(key)
+                found = values.get(key, {})
+                there += bool(found)
+                wanted += cell.stream.dataset not in skipped
+                for measure, numbers in found.items():
+                    known[cell].setdefault(measure, []).extend(numbers)
+        return known[cell]
+
+    answered = []
+    for question in choose(suite, setting, *asked.selections).questions:
+        places: dict[str, dict[Place, dict[str, Value]]] = {drawn.name: {} for drawn in question.measures}
+        expected: dict[Place, set[str]] = {}
+        some = False
+        for point in question.points:
+            found = of(point.cell)
+            if key_of(point.cell, setting.seed) not in refused:
+                expected.setdefault((point.panel, point.x), set()).add(point.line)
+            for drawn in question.measures:
+                numbers = found.get(drawn.at(point.x))
+                if numbers:
+                    formula = found.get(drawn.formula_at(point.x))
+                    errors = found.get(drawn.error_at(point.x), [])
+                    value = value_of(numbers, formula[0] if formula else None, errors)
+                    places[drawn.name].setdefault((point.panel, point.x), {})[point.line] = value
+                    some = some or not point.cell.trivial
+        if some:
+            answered.append(Answered(question, {name: _ordered(each) for name, each in places.items()}, expected))
+    notes = {(row["stream"], row["mechanism"], row["note"]): None for row in rows if row["cell"] in keys and row["note"]}
+    mine = [row for row in rows if row["cell"] in keys]
+    taken = {row["cell"]: row["seconds"] for row in mine}
+    streams = {row["stream"]: (row["stream"].partition(" (")[0], row["units"], row["keys"]) for row in mine if row["units"]}
+    return Findings(
+        suite,
+        setting,
+        tuple(answered),
+        dict(skipped),
+        tuple(notes),
+        tuple(versions),
+        there,
+        wanted,
+        streams,
+        sum(taken.values()),
+    )
+
+
+def _ordered(places: dict[Place, dict[str, Value]]) -> dict[Place, dict[str, Value]]:
+    """Panels as they come, places along the axis."""
+    panels = list(dict.fromkeys(panel for panel, _ in places))
+    return {at: places[at] for at in sorted(places, key=lambda at: (panels.index(at[0]), float(at[1])))}
+
+
+def shown(value: Value) -> str:
+    """A mean and half its interval.
+
+    >>> shown(Value(12.345, 0.5, 3)), shown(Value(3.0, float("nan"), 1))
+    ('12.3 ± 0.5', '3')
+    """
+    return number(value.mean) if value.half != value.half or value.half == 0 else f"{number(value.mean)} ± {number(value.half)}"

@@ -1,0 +1,24 @@
+"""Every suite by name."""
+
+from __future__ import annotations
+
+from penstock.core.errors import ConfigurationError
+from penstock.lab.bench.suite import Suite
+from penstock.lab.bench.suites.w_event import WEvent
+from penstock.lab.bench.suites.windows import Windows
+
+SUITES: dict[str, Suite] = {suite.name: suite for suite in (WEvent(), Windows())}
+
+
+def find_suite(name: str) -> Suite:
+    """The suite of this name.
+
+    >>> find_suite("w-event").title
+    'w-event privacy'
+    >>> find_suite("w")
+    Traceback (most recent call last):
+    penstock.core.errors.ConfigurationError: there is no suite 'w': use w-event, windows.
+    """
+    if name not in SUITES:
+        raise ConfigurationError(f"there is no suite {name!r}: use {', '.join(SUITES)}.")
+    return SUITES[name]

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from penstock.core.errors import ConfigurationError
+from penstock.lab.bench.plugins import mechanism_class
+from penstock.testing import TestNoise
+
+SOURCE = """
+from dataclasses import dataclass
+from penstock import Uniform
+
+@dataclass(frozen=True, kw_only=True)
+class Mine(Uniform):
+    name = "mine"
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that offers three mechanisms, as an installer would leave it."""
+    (tmp_path / "bench_plug_in.py").write_text(SOURCE)
+    about = tmp_path / "bench_plug_in-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: bench-plug-in\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(
+        "[penstock.mechanisms]\nmine = bench_plug_in:Mine\nwrong = bench_plug_in:dataclass\nbroken = bench_plug_in:nothing\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "bench_plug_in", raising=False)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_mechanism_of_another_package_is_found_by_name():
+    assert mechanism_class("mine").__name__ == "Mine"
+    assert mechanism_class("mine") is mechanism_class("bench_plug_in:Mine")
+    with pytest.raises(ConfigurationError, match="'wrong' is not a subclass"):
+        mechanism_class("wrong")
+    with pytest.raises(ConfigurationError, match="'broken' cannot be loaded: AttributeError"):
+        mechanism_class("broken")
+
+
+def test_unknown_names_are_refused():
+    for name in ("mine", "flawed:Mine", "flawed:np", "penstock.lab.audit.flawed.w_event:ShortWindow"):
+        with pytest.raises(ConfigurationError):
+            mechanism_class(name)
+
+
+def test_a_published_form_may_lose_what_it_loses():
+    """Groups that leap in turn, each with a budget of its own, spend far more than the ε that was claimed."""
+    groups, each, window = 64, 1_000, 64
+    mechanism = mechanism_class("flawed:IndependentAbsorption")(epsilon="1", window=window, each=each)  # type: ignore[call-arg]
+    run = mechanism.run(groups * each, noise=TestNoise(1))
+    counts = np.zeros(groups * each, np.int64)
+    dearest = 0.0
+    for unit in range(2 * window):
+        if unit >= window:  # until now everybody has saved
+            counts[each * (unit - window)] = 10**6
+        run.step(counts)
+        dearest = max(dearest, float(run.cost.epsilon))
+    assert dearest > 16
