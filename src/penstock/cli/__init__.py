@@ -10,7 +10,7 @@ from cyclopts import App, CycloptsError
 
 import penstock
 from penstock.cli.audit import audit
-from penstock.cli.bench import build as bench
+from penstock.cli.bench import build as bench_verbs
 from penstock.cli.check import check
 from penstock.cli.city import city
 from penstock.cli.demo import demo
@@ -77,7 +77,7 @@ def build() -> App:
     app.command(mechanisms)
     app.command(histograms)
     app.command(audit)
-    app.command(bench())
+    app.command(bench_verbs())
     lab = App(name="lab", help=LAB_HELP)
     lab.command(check)
     lab.command(demo)
