@@ -56,14 +56,16 @@ class SQLiteReader(TableReader):
             raise ConfigurationError(f"there is no store {self.name!r}.")
         live = self.path.with_name(self.name + "-wal").exists()
         for mode in ("ro",) if live else ("ro", "ro&immutable=1"):
-            file = sqlite3.connect(
-                f"file:{quote(str(self.path))}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False
-            )
+            file = None
             try:
+                file = sqlite3.connect(
+                    f"file:{quote(str(self.path))}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False
+                )
                 file.execute("PRAGMA query_only = ON")
                 file.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            except sqlite3.Error as error:
-                file.close()
+            except sqlite3.Error as error:  # it may have gone just now
+                if file is not None:
+                    file.close()
                 problem = self._problem(error, "read")
             else:
                 file.text_factory = _text
