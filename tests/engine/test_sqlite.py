@@ -317,8 +317,8 @@ def test_a_store_that_cannot_be_written_says_so_and_can_still_be_read():
 
 
 def test_a_store_that_goes_away_while_it_is_opened_is_a_state_error(path, monkeypatch):
-    filled(path)
-    monkeypatch.setattr(Path, "is_file", lambda self: True)
+    SQLiteStore(path).close()
     path.rename(path.with_name("away"))
+    monkeypatch.setattr(Path, "is_file", lambda self: True)
     with pytest.raises(StateError, match="cannot be read: unable to open database file"):
         SQLiteReader(path)
