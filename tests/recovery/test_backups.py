@@ -22,15 +22,17 @@ def hours(world, first, last):
 
 def copied(world, name):
     (world.folder / name).mkdir()
-    for path in world.folder.glob("taps.db*"):
-        shutil.copy2(path, world.folder / name)
+    with world.watcher.turn:
+        for path in world.folder.glob("taps.db*"):
+            shutil.copy2(path, world.folder / name)
 
 
 def put_back(world, name):
-    for path in world.folder.glob("taps.db*"):
-        path.unlink()
-    for path in (world.folder / name).iterdir():
-        shutil.copy2(path, world.folder)
+    with world.watcher.turn:
+        for path in world.folder.glob("taps.db*"):
+            path.unlink()
+        for path in (world.folder / name).iterdir():
+            shutil.copy2(path, world.folder)
 
 
 def restored_store(world):

@@ -156,13 +156,14 @@ class Watcher(threading.Thread):
         self.seen = {}
         self.changed = []
         self.looks = 0
+        self.turn = threading.Lock()  # whoever has it may exchange the files: SQLite does not survive that while it reads
         self._pipeline = pipeline
         self._over = threading.Event()
 
     def run(self):
         while not self._over.wait(0.004):
             try:
-                with opening.reader(self._pipeline) as reader:
+                with self.turn, opening.reader(self._pipeline) as reader:
                     for _ in range(20):  # by one connection through several kills, and by fresh ones
                         self._look(reader)
                         if self._over.wait(0.004):
