@@ -438,3 +438,24 @@ def test_private_figures_go_to_the_file_that_was_named_for_them(tmp_path):
     figures = json.loads((tmp_path / "private.json").read_text())
     assert figures["rejections"] == {"wrong type": 1}
     assert (tmp_path / "private.json").stat().st_mode & 0o077 == 0
+
+
+def test_a_view_without_releases_is_not_changed_while_another_has_some(tmp_path):
+    """Whichever stands first: a refused start leaves the stream as it was."""
+    views = [
+        {"name": "days", "every": "1d", "mechanism": "uniform"},
+        {"name": "hours", "mechanism": "uniform"},
+    ]
+
+    def started(until, **source):
+        made = streams.pipeline(stream={"until": until}, privacy={"window": 6}, view=views, source=source)
+        del made["privacy"]["mechanism"]
+        with Publisher(Pipeline.of(made, folder=tmp_path), noise=NoNoise) as publisher:
+            return publisher.run()
+
+    streams.parquet(tmp_path / "taps.parquet", streams.events())
+    assert started("2026-01-01T05:00Z")
+    with pytest.raises(StateError, match=r"source\.zone differs"):
+        started("2026-01-01T12:00Z", zone="Asia/Tokyo")
+    assert started("2026-01-01T12:00Z")
+    assert len(released(tmp_path / "taps.db", "taps/hours")) == 12

@@ -462,7 +462,7 @@ class TableStore(TableReader):
             self._execute("INSERT INTO streams (name, about) VALUES (?, ?)", stream.name, stream.about)
             return
         changed = self.stream(stream.name).differences(stream)
-        if changed and not self.head(stream.name).unit and not self._begun(stream.name):
+        if changed and not self._begun(stream.name):
             self._execute("DELETE FROM secrets WHERE stream = ?", stream.name)
             self._execute("UPDATE streams SET about = ? WHERE name = ?", stream.about, stream.name)
             self._streams.pop(stream.name, None)
@@ -473,9 +473,11 @@ class TableStore(TableReader):
             )
 
     def _begun(self, stream: str) -> bool:
-        """Whether anything that was read is kept of a stream."""
-        parts = {part for (part,) in self._select("part FROM secrets WHERE stream = ?", stream)}
-        return not parts <= {_POSITIONS, _PRIVATE + "units"}
+        """Whether anything was released of a stream, or of another view of it, or is kept of what was read."""
+        whole = stream.partition("/")[0]
+        views = [name for name in self.streams if name.partition("/")[0] == whole]
+        parts = {part for name in views for (part,) in self._select("part FROM secrets WHERE stream = ?", name)}
+        return any(self.head(name).unit for name in views) or not parts <= {_POSITIONS, _PRIVATE + "units"}
 
     def _lease(self, stream: str) -> Lease | None:
         return self._held(stream, self._locking)
