@@ -1,10 +1,10 @@
-# make setup | demo | test | lint | bench | torture. Needs python3 (3.11 or later) and make; nothing else first.
+# make setup | demo | test | lint | bench | papers | torture. Needs python3 (3.11 or later) and make; nothing else first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench torture clean
+.PHONY: setup demo test lint bench papers torture clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -42,6 +42,10 @@ bench: $(READY)  ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/close.py
 	$(BIN)/python benchmarks/http_source.py
+
+papers: $(READY)  ## the papers' experiments at full size (an hour or two), and docs/results from them
+	for suite in w-event rg pegasus hierarchy dsat eshp windows; do $(BIN)/penstock bench $$suite || exit 1; done
+	$(BIN)/penstock bench report out/bench --docs docs/results
 
 clean:  ## remove what was made
 	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

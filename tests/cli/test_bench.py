@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -37,6 +38,24 @@ def test_without_a_name_the_suites_are_listed(capsys: pytest.CaptureFixture[str]
     for name in ("w-event", "windows", "tiny"):
         assert name in out
     assert "window, change, groups, epsilon" in out
+
+
+def test_datasets_are_listed_with_what_they_are_and_whether_they_are_here(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PENSTOCK_DATA", "nowhere")
+    monkeypatch.setenv("COLUMNS", "240")
+    code, out, _ = run(capsys, "datasets")
+    assert code == 0
+    (fleet,) = (line for line in out.splitlines() if line.startswith("fleet "))
+    assert "168 × 100" in fleet
+    assert "a person a taxi, in all units" in fleet
+    assert "not here:" in out
+    code, out, _ = run(capsys, "datasets", "--json")
+    described = {one["name"]: one for one in json.loads(out)}
+    assert described["fleet"]["parameters"]["vehicles"] == 110_357
+    assert described["fleet"]["missing"] is None
+    assert described["covid"]["missing"]
 
 
 def test_a_suite_leaves_results_and_a_page(capsys: pytest.CaptureFixture[str]):

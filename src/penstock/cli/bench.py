@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,11 +16,12 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.options import Flag, Int, MaybeInt, with_own_modules
+from penstock.cli.options import Flag, Int, Json, MaybeInt, with_own_modules
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import whole
 from penstock.lab.bench import report as page
 from penstock.lab.bench.datasets.registry import find as find_dataset
+from penstock.lab.bench.datasets.registry import table
 from penstock.lab.bench.plugins import mechanism_class
 from penstock.lab.bench.registry import SUITES, find_suite
 from penstock.lab.bench.results import Results
@@ -42,6 +44,8 @@ HELP = """Run the experiments of the papers on every mechanism, at one guarantee
 * penstock bench w-event --quick: one of them, small
 
 * penstock bench report out/bench: write the pages anew from the results
+
+* penstock bench datasets: which streams there are
 """
 
 
@@ -50,6 +54,7 @@ def build() -> App:
     app = App(name="bench", help=HELP, help_format="markdown")
     app.default(bench)
     app.command(report)
+    app.command(datasets)
     return app
 
 
@@ -142,16 +147,45 @@ def bench(
         sys.exit(1)
 
 
-def report(folder: Path, /) -> None:
+def report(folder: Path, /, *, docs: Path | None = None) -> None:
     """Write the pages anew from the results in a folder: that of one suite, or one with several.
 
     Parameters
     ----------
     folder
-        Where a suite has left its results, such as out/bench.
+        Where suites have left their results, such as out/bench.
+    docs
+        Also write Markdown to this folder: a page a suite, with figures, and the leaderboard of all of them.
     """
-    for written in page.rebuild(folder):
+    for written in page.rebuild(folder, docs=docs):
         Console().print(Text(f"Open {written}", "bold"), soft_wrap=True)
+
+
+def datasets(*, as_json: Json = False) -> None:
+    """List every dataset: its size, what a key and what a person is, its licence, and whether it can be had here.
+
+    Parameters
+    ----------
+    as_json
+        The same as JSON, with parameters, for programs.
+    """
+    described = table()
+    if as_json:
+        print(json.dumps(described, indent=2, ensure_ascii=False, default=str))
+        return
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("dataset", "units × keys", "what"):
+        shown.add_column(heading, no_wrap=heading != "what", justify="right" if "×" in heading else "left")
+    for one in described:
+        if one["title"] is None:
+            shown.add_row(one["name"], "", Text(one["missing"], "yellow"))
+            continue
+        what = Text(f"{one['title']}; a unit is {one['unit']}, a person {one['person']}")
+        what.append(f"; {one['levels']} levels" if one["levels"] > 1 else "")
+        what.append(f"\n{one['licence']}", "dim")
+        what.append(f"\nnot here: {one['missing']}" if one["missing"] else "", "yellow")
+        shown.add_row(one["name"], f"{one['units']:,} × {one['keys']:,}" if one["units"] else "", what)
+    Console().print(shown)
 
 
 def _list() -> None:

@@ -35,7 +35,8 @@ def test_better_is_counted_and_how_much_matters(a: list[float], b: list[float], 
 def test_a_difference_is_said_with_its_numbers():
     finding = better().found(places(a=[1, 2], b=[3, 1]))
     assert finding.sentence() == (
-        "The paper: a beats b. Here: better at 1 of 2 points; the error of b is 0.5 × that of a (p, 2) to 3 × (p, 1)."
+        "The paper: a beats b. Here: better at 1 of 2 points, surely at 1; "
+        "the error of b is 0.5 × that of a (p, 2) to 3 × (p, 1)."
     )
 
 

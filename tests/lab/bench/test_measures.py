@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
 from penstock.lab.bench.cell import MEAN, ZEROS, Cell, Stretch
 from penstock.lab.bench.feed import Feed
 from penstock.lab.bench.lines import line_of
-from penstock.lab.bench.measures import ROC_AT, Facts, decay, measure_of
+from penstock.lab.bench.measures.alerts import ROC_AT
+from penstock.lab.bench.measures.base import Facts
+from penstock.lab.bench.measures.registry import measure_of
+from penstock.lab.bench.measures.sums import decay
 from penstock.testing import TestNoise
 
 from tests.lab.bench.tiny import TINY
@@ -22,7 +26,7 @@ TRUTH = np.array(list(FEED.rows()))
 def measured(name: str, mechanism: str = "laplace", **parameters: str | int) -> dict[str, float]:
     cell = Cell.of("tiny", FEED.stretch, mechanism, (name,), **{"epsilon": "1", "window": 1, **parameters})
     line = line_of(cell, FEED, 1)
-    measure = measure_of(name, Facts(FEED.units, FEED.domain.size, line.run))
+    measure = measure_of(name, Facts(FEED.units, FEED.domain, FEED.domain.size, line.run))
     for row in FEED.rows():
         measure.add(line.step(row))
     return measure.values()
@@ -95,15 +99,15 @@ def test_a_sharp_release_has_a_perfect_curve():
     found = measured("roc:jump,2,1", epsilon="1000")
     assert found["roc:jump,2,1 area"] == pytest.approx(1)
     assert found["roc:jump,2,1 share"] == pytest.approx(np.mean(np.diff(TRUTH, axis=0) >= 1))
-    assert len(found) == 2 + len(ROC_AT)
+    assert len(found) == 3 + len(ROC_AT)
     for name in ("roc:drop,2,6", "roc:low,3,12"):
         assert measured(name, epsilon="1000")[f"{name} area"] == pytest.approx(1)
         assert 0.2 < measured(name, epsilon="0.001")[f"{name} area"] < 0.8
-    assert measured("roc:jump,2,1", ZEROS) == {}
+    assert measured("roc:jump,2,1", ZEROS)["roc:jump,2,1 area"] == pytest.approx(0.5)
 
 
 def test_what_cannot_be_measured_is_refused():
-    facts = Facts(5, 2, None)
+    facts = Facts(5, Domain.of(2), 2, None)
     with pytest.raises(ConfigurationError, match=r"there is no measure 'me': use mae, mre"):
         measure_of("me", facts)
     for name in ("l1", "l1:0", "sse:x", "sse:1,2"):

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 from penstock.core.errors import ConfigurationError
-from penstock.lab.bench.plugins import mechanism_class
+from penstock.lab.bench.cell import TRIVIAL
+from penstock.lab.bench.plugins import NO_MECHANISM, mechanism_class
 from penstock.testing import TestNoise
+
+from tests.installing import install
 
 SOURCE = """
 from dataclasses import dataclass
@@ -22,14 +25,11 @@ class Mine(Uniform):
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package that offers three mechanisms, as an installer would leave it."""
+    """A package that offers four mechanisms, as an installer would leave it."""
     (tmp_path / "bench_plug_in.py").write_text(SOURCE)
-    about = tmp_path / "bench_plug_in-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: bench-plug-in\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(
-        "[penstock.mechanisms]\nmine = bench_plug_in:Mine\nwrong = bench_plug_in:dataclass\nbroken = bench_plug_in:nothing\n"
-    )
+    names = {"mine": "Mine", "wrong": "dataclass", "broken": "nothing", "mean": "Mine"}
+    points = {name: f"bench_plug_in:{path}" for name, path in names.items()}
+    install(tmp_path, "bench-plug-in", {"penstock.mechanisms": points})
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "bench_plug_in", raising=False)
 
@@ -38,10 +38,19 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_mechanism_of_another_package_is_found_by_name():
     assert mechanism_class("mine").__name__ == "Mine"
     assert mechanism_class("mine") is mechanism_class("bench_plug_in:Mine")
-    with pytest.raises(ConfigurationError, match="'wrong' is not a subclass"):
+    with pytest.raises(
+        ConfigurationError, match=r"'wrong' of package bench-plug-in \(bench_plug_in:dataclass\) is not a subclass"
+    ):
         mechanism_class("wrong")
-    with pytest.raises(ConfigurationError, match="'broken' cannot be loaded: AttributeError"):
+    with pytest.raises(ConfigurationError, match=r"'broken' of package bench-plug-in .* cannot be loaded: .* AttributeError"):
         mechanism_class("broken")
+
+
+@pytest.mark.usefixtures("installed")
+def test_no_plug_in_stands_for_a_line_that_needs_no_mechanism():
+    assert set(NO_MECHANISM) == set(TRIVIAL)
+    with pytest.raises(ConfigurationError, match="'mean' is a line of the bench's own"):
+        mechanism_class("mean")
 
 
 def test_unknown_names_are_refused():

@@ -11,10 +11,11 @@ from penstock.lab.bench import report
 from penstock.lab.bench.cell import MEAN, ZEROS
 from penstock.lab.bench.claims import Value
 from penstock.lab.bench.findings import Answered, Findings, find
+from penstock.lab.bench.labels import label
 from penstock.lab.bench.registry import SUITES
 from penstock.lab.bench.results import Asked, Results
 from penstock.lab.bench.runner import perform, plan
-from penstock.lab.bench.suite import Drawn, Setting, label
+from penstock.lab.bench.suite import Drawn, Setting
 
 from tests.lab.bench.tiny import TINY, TinySuite
 
@@ -67,7 +68,7 @@ def test_claims_are_judged_by_the_rows(page: tuple[str, Findings]):
     assert verdicts == ["yes", "no", "yes", "not run"]
     (sentence,) = found.differences()
     assert sentence.startswith(
-        "The paper: all zeros is a thousand times better. Here: better at 0 of 2 points; the error of uniform"
+        "The paper: all zeros is a thousand times better. Here: better at 0 of 2 points, surely at 0; the error of uniform"
     )
     assert sentence in text
 
@@ -160,6 +161,8 @@ def test_pages_are_rebuilt_from_the_folder_alone(tmp_path: Path, monkeypatch: py
     assert report.rebuild(tmp_path) == [kept.folder / report.PAGE]
     assert (kept.folder / report.PAGE).read_text(encoding="utf-8") == first
     assert report.rebuild(kept.folder) == [kept.folder / report.PAGE]
+    docs = tmp_path / "docs"
+    assert report.rebuild(tmp_path, docs=docs) == [kept.folder / report.PAGE, docs / "tiny.md", docs / "leaderboard.md"]
     with pytest.raises(ConfigurationError, match=r"has no results of a suite\.$"):
         report.rebuild(tmp_path / "nowhere")
 

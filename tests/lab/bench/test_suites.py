@@ -10,10 +10,12 @@ from penstock.core.errors import ConfigurationError
 from penstock.lab.bench.cell import MEAN, ZEROS
 from penstock.lab.bench.datasets.registry import DATASETS
 from penstock.lab.bench.feed import missing
-from penstock.lab.bench.measures import MEASURES, MEMORY, TIME
+from penstock.lab.bench.measures.base import MEMORY, TIME
+from penstock.lab.bench.measures.registry import MEASURES
 from penstock.lab.bench.plugins import FLAWED
 from penstock.lab.bench.registry import SUITES
 from penstock.lab.bench.suite import Question, Setting, Suite, choose
+from penstock.lab.competitors.competitor import Competitor
 
 CASES = [
     pytest.param(suite, setting, id=f"{suite.name}{' quick' if setting.quick else ''}")
@@ -43,10 +45,13 @@ def test_everybody_at_a_place_keeps_the_same_promise(suite: Suite, setting: Sett
         promises = defaultdict(set)
         for point in question.points:
             if not point.cell.trivial:
-                mechanism = point.cell.made()
+                made = point.cell.made()
+                if isinstance(made, Competitor):
+                    promises[point.panel, point.x].add((made.budget, 1, None))
+                    continue
                 if not point.cell.mechanism.startswith(FLAWED):
-                    assert mechanism.guarantee.epsilon == mechanism.epsilon
-                promises[point.panel, point.x].add((mechanism.epsilon, mechanism.window, mechanism.horizon))
+                    assert made.guarantee.epsilon == made.epsilon
+                promises[point.panel, point.x].add((made.epsilon, made.window, made.horizon))
         assert all(len(kept) == 1 for kept in promises.values())
 
 
@@ -86,7 +91,8 @@ def test_parts_of_a_suite_can_be_chosen(suite: Suite):
     whole = choose(suite, Setting(quick=True))
     first = whole.questions[0]
     dataset = first.points[0].cell.stream.dataset
-    part = choose(suite, Setting(quick=True), (first.name, dataset, "laplace" if suite.name == "windows" else "ba"))
+    line = next(point.line for point in first.points if not point.cell.trivial)
+    part = choose(suite, Setting(quick=True), (first.name, dataset, line))
     assert [question.name for question in part.questions] == [first.name]
     assert len({point.line for point in part.questions[0].points}) == 3
     assert set(part.cells) < set(whole.cells)
@@ -102,3 +108,11 @@ def test_settings_are_checked():
         Setting(runs=0)
     with pytest.raises(ConfigurationError, match="seed must not be negative"):
         Setting(seed=-1)
+
+
+@pytest.mark.parametrize("suite", SUITES.values(), ids=list(SUITES))
+def test_what_stands_on_the_leaderboard_is_there(suite: Suite):
+    questions = {question.name: {point.x for point in question.points} for question in everything(suite, Setting())}
+    assert suite.leaders
+    for name, places in suite.leaders:
+        assert set(places) <= questions[name]

@@ -88,6 +88,7 @@ class TinySuite(Suite):
     title = "A tiny <suite>"
     paper = "nobody, nowhere"
     words = "Everybody promises (ε, w) & nothing else; `ba` is code."
+    leaders = (("window", ("5",)),)
     runs = 3
     quick_runs = 2
 

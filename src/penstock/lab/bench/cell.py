@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
 
 from penstock.core.errors import ConfigurationError
-from penstock.lab.bench.plugins import FLAWED, mechanism_class
+from penstock.lab.bench.plugins import FLAWED, LAB, competitor_class, mechanism_class
+from penstock.lab.competitors.competitor import Competitor
+from penstock.private.histograms import registry as histograms
 from penstock.private.mechanisms.base import Mechanism
 
 ZEROS, MEAN = "zeros", "mean"
@@ -55,8 +57,9 @@ class Stretch:
 class Cell:
     """One run of one line on one stream, with the measures that are taken of it.
 
-    `mechanism` is a registered name, one of a plug-in, `module:Class`, `flawed:Class` for a published form that is not
-    private, or a trivial line. `parameters` are all that it is made with, ε and window among them.
+    `mechanism` is a registered name, one of a plug-in, `module:Class`, `lab:name` for a competitor that the lab keeps,
+    `flawed:Class` for a published form that is not private, or a trivial line. `parameters` are all that it is made with, ε and
+    window among them; a histogram method goes by its name.
     """
 
     suite: str
@@ -79,17 +82,23 @@ class Cell:
     @property
     def private(self) -> bool:
         """Whether the line keeps the promise that it is shown with."""
+        if self.mechanism.startswith(LAB):
+            return competitor_class(self.mechanism).private
         return self.mechanism != MEAN and not self.mechanism.startswith(FLAWED)
 
     def runs(self, number: int) -> list[Cell]:
         """Its runs; one where all are the same."""
         return [replace(self, run=run) for run in range(1 if self.trivial else number)]
 
-    def made(self) -> Mechanism[Any]:
-        """The mechanism itself."""
+    def made(self) -> Mechanism[Any] | Competitor:
+        """The mechanism or the competitor itself."""
         if self.trivial:
             raise ConfigurationError(f"{self.mechanism!r} needs no mechanism.")
         given: dict[str, Any] = dict(self.parameters)
+        if self.mechanism.startswith(LAB):
+            return competitor_class(self.mechanism)(**given)
+        if isinstance(given.get("histogram"), str):
+            given["histogram"] = histograms.find(given["histogram"])()
         return mechanism_class(self.mechanism)(**given)
 
     def configuration(self) -> dict[str, str]:
@@ -101,9 +110,10 @@ class Cell:
         if self.trivial:
             return ""
         given = dict(self.parameters)
-        if self.mechanism.startswith(FLAWED):
-            return f"none (claimed: epsilon={given.get('epsilon')}, window={given.get('window')})"
-        return repr(self.made().guarantee)
+        if not self.private:
+            return f"none (claimed: epsilon={given.get('epsilon')}, window={given.get('window', 1)})"
+        made = self.made()
+        return f"epsilon={made.epsilon}, {made.promise}" if isinstance(made, Competitor) else repr(made.guarantee)
 
     def key(self, seed: int) -> str:
         """What its result is kept under: all that it depends on, defaults of the mechanism too."""

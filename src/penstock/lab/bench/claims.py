@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from penstock.lab.bench.labels import label
+
 Verdict: TypeAlias = Literal["yes", "partly", "no", "not run"]
 
 
@@ -52,6 +54,8 @@ class Claim(ABC):
     measure: str
     source: str = "The paper"
     panels: tuple[str, ...] | None = None
+    more: bool = False
+    """Whether more is better. Whoever judges a claim takes this from its measure."""
 
     def found(self, places: Places) -> Finding:
         """What the rows say. `places` are those of the claim's measure."""
@@ -71,7 +75,8 @@ NOTHING: tuple[str, Verdict] = ("not run", "not run")
 class Better(Claim):
     """One line is better than another everywhere; somewhere by the factor `up_to`, if the paper names one.
 
-    `slack` is how much of that factor is enough.
+    `slack` is how much of that factor is enough. Means are what is judged; at how many points the difference is larger than the
+    runs explain is said beside.
     """
 
     line: str
@@ -86,17 +91,20 @@ class Better(Claim):
     def look(self, places: Places) -> tuple[str, Verdict]:
         low, high = (-math.inf if self.from_x is None else self.from_x), (math.inf if self.up_to_x is None else self.up_to_x)
         places = {at: lines for at, lines in places.items() if low <= float(at[1]) <= high}
+        above, below = (self.line, self.rival) if self.more else (self.rival, self.line)
         ratios = {
-            place: lines[self.rival].mean / lines[self.line].mean
+            place: lines[above].mean / lines[below].mean
             for place, lines in places.items()
-            if {self.line, self.rival} <= lines.keys() and lines[self.line].mean > 0
+            if {self.line, self.rival} <= lines.keys() and lines[below].mean > 0
         }
         if not ratios:
             return NOTHING
         better = sum(ratio > 1 for ratio in ratios.values())
         least, most = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
-        words = f"better at {better} of {len(ratios)} points; the error of {self.rival} is {number(ratios[least])} ×"
-        words += f" that of {self.line} ({where(least)})"
+        sure = sum(_apart(places[place][above], places[place][below]) for place in ratios)
+        words = f"better at {better} of {len(ratios)} points, surely at {sure}; "
+        words += f"{'the value' if self.more else 'the error'} of {label(above)} is"
+        words += f" {number(ratios[least])} × that of {label(below)} ({where(least)})"
         if len(ratios) > 1:
             words += f" to {number(ratios[most])} × ({where(most)})"
         reached = self.up_to is None or ratios[most] >= 1 + self.slack * (self.up_to - 1)
@@ -121,7 +129,7 @@ class Inside(Claim):
         least, most = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
         words = f"inside at {inside} of {len(values)} points, from {self._shown(values[least])} ({where(least)})"
         words += f" to {self._shown(values[most])} ({where(most)})"
-        return words, _share(inside, len(values))
+        return words, share(inside, len(values))
 
     def _shown(self, value: float) -> str:
         return f"{number(100 * value)} %" if self.percent else number(value)
@@ -154,10 +162,16 @@ class Agrees(Claim):
         least, most = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
         words = f"agrees at {agreeing} of {len(ratios)} points; measured ÷ formula from {number(ratios[least])}"
         words += f" ({where(least)}) to {number(ratios[most])} ({where(most)})"
-        return words, _share(agreeing, len(ratios))
+        return words, share(agreeing, len(ratios))
 
 
-def _share(true: int, of: int) -> Verdict:
+def _apart(high: Value, low: Value) -> bool:
+    """Whether one is above the other by more than the intervals of both explain; of single runs nobody knows."""
+    return high.mean - low.mean > math.hypot(high.half, low.half)
+
+
+def share(true: int, of: int) -> Verdict:
+    """True everywhere, somewhere, or nowhere."""
     return "no" if not true else "yes" if true == of else "partly"
 
 

@@ -12,8 +12,9 @@ from penstock.lab import figures
 from penstock.lab.bench.cell import MEAN, TRIVIAL, ZEROS
 from penstock.lab.bench.claims import Value
 from penstock.lab.bench.findings import Answered
+from penstock.lab.bench.labels import label
 from penstock.lab.bench.plugins import FLAWED
-from penstock.lab.bench.suite import Drawn, label
+from penstock.lab.bench.suite import Drawn
 
 FAR = 20.0
 """All zeros is left out where it is so many times above everything else."""
@@ -43,12 +44,16 @@ def draw(answered: Answered, drawn: Drawn, look: dict[str, tuple[str, str]], pat
     rows = -(-len(panels) // columns)
     figure, axes = figures.new(rows, columns, width=max(3.1 * columns, 5.6), height=2.6 * rows + 1.0, squeeze=False)
     for axis, panel in zip(axes.ravel(), panels, strict=False):
-        _panel(axis, answered, {x: lines for (at, x), lines in places.items() if at == panel}, look)
+        _panel(axis, answered, drawn, {x: lines for (at, x), lines in places.items() if at == panel}, look)
         axis.set_title(panel, fontsize=9)
-        axis.set_yscale("log")
         axis.set_xscale("linear" if question.linear else "log")
-        _plain(axis.yaxis, *axis.get_ylim())
-        _marks(axis.xaxis, sorted({float(x) for at, x in places if at == panel}))
+        if drawn.more:
+            axis.set_ylim(-0.03, 1.03)
+        else:
+            axis.set_yscale("log")
+            _plain(axis.yaxis, *axis.get_ylim())
+        x = sorted({float(x) for at, x in places if at == panel})
+        _marks(axis.xaxis, np.linspace(x[0], x[-1], 5).tolist() if drawn.curve and question.linear else x)
     for axis in axes.ravel()[len(panels) :]:
         axis.set_visible(False)
     for axis in axes[-1]:
@@ -60,29 +65,36 @@ def draw(answered: Answered, drawn: Drawn, look: dict[str, tuple[str, str]], pat
         legend.values(),
         legend.keys(),
         loc="outside lower center",
-        ncols=min(len(legend), 2 * columns + 2),
+        ncols=max(2, min(len(legend), int(figure.get_figwidth() / (0.45 + 0.062 * max(map(len, legend)))))),
         fontsize=8,
         frameon=False,
     )
     return figures.save(figure, path)
 
 
-def _panel(axis: Any, answered: Answered, at: Mapping[str, Mapping[str, Value]], look: dict[str, tuple[str, str]]) -> None:
+def _panel(
+    axis: Any, answered: Answered, drawn: Drawn, at: Mapping[str, Mapping[str, Value]], look: dict[str, tuple[str, str]]
+) -> None:
     highest = max((value.mean for lines in at.values() for line, value in lines.items() if line not in TRIVIAL), default=0.0)
     for line in answered.lines:
         here = [(float(x), lines[line]) for x, lines in at.items() if line in lines]
-        if not here or (line in TRIVIAL and highest and min(value.mean for _, value in here) > FAR * highest):
+        if not here or (line in TRIVIAL and _far(here, highest) and not drawn.more):
             continue
         colour, style = look[line]
         x = np.array([place for place, _ in here])
-        mean = np.array([value.mean if value.mean > 0 else np.nan for _, value in here])
+        mean = np.array([value.mean if value.mean > 0 or drawn.more else np.nan for _, value in here])
         half = np.nan_to_num(np.array([value.half for _, value in here]))
-        marker = "" if line in TRIVIAL else "o"
+        marker = "" if line in TRIVIAL or drawn.curve else "o"
         axis.plot(x, mean, style, color=colour, label=label(line), linewidth=1.4, marker=marker, ms=3)
-        axis.fill_between(x, np.maximum(mean - half, mean / 100), mean + half, color=colour, alpha=0.15, linewidth=0)
+        low = mean - half if drawn.more else np.maximum(mean - half, mean / 100)
+        axis.fill_between(x, low, mean + half, color=colour, alpha=0.15, linewidth=0)
         theory = [(place, value.formula) for place, value in here if value.formula]
         if theory:
             axis.plot(*zip(*theory, strict=True), linestyle=(0, (1, 2)), color=figures.TRUTH, linewidth=1.0, zorder=5)
+
+
+def _far(here: Sequence[tuple[float, Value]], highest: float) -> bool:
+    return highest > 0 and min(value.mean for _, value in here) > FAR * highest
 
 
 def _plain(axis: Any, low: float, high: float) -> None:

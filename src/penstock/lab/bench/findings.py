@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from penstock.core.errors import ConfigurationError
 from penstock.lab.bench.cell import Cell
 from penstock.lab.bench.claims import Finding, Place, Places, Value, number
+from penstock.lab.bench.datasets.registry import find as find_dataset
+from penstock.lab.bench.labels import label
 from penstock.lab.bench.results import REFUSED, Asked, Row, value_of, values_of
 from penstock.lab.bench.runner import command_of, key_of
-from penstock.lab.bench.suite import Drawn, Point, Question, Setting, Suite, choose, label
+from penstock.lab.bench.suite import Drawn, Point, Question, Setting, Suite, choose
+
+ROUNDING = 1e-12
+"""A standard error below this share of its mean is one of arithmetic: releases that are all the same have none."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +29,8 @@ class Winner:
     value: Value
     second: str | None
     ratio: float
-    """The second's error, in multiples of the winner's."""
+    """How far ahead: the second's error in multiples of the winner's; where more is better, what the winner has in multiples
+    of what the second has."""
     sure: bool
     """Whether their intervals lie apart."""
     beaten_by: tuple[str, ...]
@@ -44,7 +51,11 @@ class Answered:
 
     def findings(self) -> list[Finding]:
         """What the paper says and what the rows say, claim by claim."""
-        return [claim.found(self.values.get(claim.measure, {})) for claim in self.question.claims]
+        more = {drawn.name for drawn in self.question.measures if drawn.more}
+        return [
+            replace(claim, more=claim.measure in more).found(self.values.get(claim.measure, {}))
+            for claim in self.question.claims
+        ]
 
     @cached_property
     def by_line(self) -> dict[str, Point]:
@@ -57,20 +68,28 @@ class Answered:
         return [line for line in dict.fromkeys(point.line for point in self.question.points) if line in there]
 
     def winners(self, drawn: Drawn) -> list[Winner]:
-        """The best private mechanism of every place that has all its lines."""
-        found = []
+        """The best private mechanism of every place that has all its lines; of a curve, at no place."""
+        found: list[Winner] = []
+        if drawn.curve:
+            return found
         for place, lines in self.places(drawn).items():
             mine = {line: value for line, value in lines.items() if self._competes(line)}
             if not mine or not self.expected.get(place, set()) <= lines.keys():
                 continue
-            order = sorted(mine, key=lambda line: mine[line].mean)
+            order = sorted(mine, key=lambda line: mine[line].mean, reverse=drawn.more)
             best = order[0]
             second = order[1] if len(order) > 1 else None
             ratio, sure = float("nan"), False
             if second is not None:
-                ratio = mine[second].mean / mine[best].mean if mine[best].mean else float("inf")
-                sure = mine[best].mean + mine[best].half < mine[second].mean - mine[second].half
-            trivial = [line for line in lines if self.by_line[line].cell.trivial and lines[line].mean < mine[best].mean]
+                high, low = (mine[best], mine[second]) if drawn.more else (mine[second], mine[best])
+                ratio = high.mean / low.mean if low.mean else float("inf")
+                sure = low.mean + low.half < high.mean - high.half
+            trivial = [
+                line
+                for line, value in lines.items()
+                if self.by_line[line].cell.trivial
+                and (value.mean > mine[best].mean if drawn.more else value.mean < mine[best].mean)
+            ]
             found.append(Winner(place, best, mine[best], second, ratio, sure, tuple(trivial)))
         return found
 
@@ -79,6 +98,8 @@ class Answered:
 
     def said(self, drawn: Drawn) -> list[str]:
         """Who wins, in a sentence a panel."""
+        if drawn.curve:
+            return self._highest(drawn)
         sentences = []
         winners = self.winners(drawn)
         for panel in dict.fromkeys(winner.place[0] for winner in winners):
@@ -94,6 +115,20 @@ class Answered:
                 words += f". {label(trivial).capitalize()} is better than all of them "
                 words += "everywhere" if len(at) == len(here) else f"at {', '.join(at)}"
             sentences.append(words + ".")
+        return sentences
+
+    def _highest(self, drawn: Drawn) -> list[str]:
+        """Whose curve is the best one on average over the axis, in a sentence a panel."""
+        places = self.places(drawn)
+        sentences = []
+        for panel in dict.fromkeys(panel for panel, _ in places):
+            here = [lines for (at, _), lines in places.items() if at == panel]
+            whole = [line for line in here[0] if self._competes(line) and all(line in lines for lines in here)]
+            if whole:
+                means = {line: sum(lines[line].mean for lines in here) / len(here) for line in whole}
+                best = (max if drawn.more else min)(means, key=means.__getitem__)
+                words = f"{panel}: over the whole axis the {'highest' if drawn.more else 'lowest'} curve is that of"
+                sentences.append(f"{words} {label(best)}.")
         return sentences
 
 
@@ -121,6 +156,41 @@ class Findings:
 
     def command_for(self, question: Question) -> str:
         return command_of(self.suite, self.setting, [question.name])
+
+    def notes(self) -> list[str]:
+        """What a reader must know first: what is missing, refused, unfinished or of several versions."""
+        notes = [f"{name} was not run: {reason}." for name, reason in self.skipped.items()]
+        if self.setting.quick:
+            notes.append("This is the quick setting: short streams, few keys, few runs. It shows that all works, little more.")
+        if self.cells < self.wanted:
+            notes.append(f"{self.cells:,} of {self.wanted:,} runs of cells are there: the same command goes on from here.")
+        if len({version.get("code") for version in self.versions}) > 1:
+            notes.append("These results were made by different versions of the code: delete the folder to have all of one.")
+        return notes + [f"{label(mechanism)} on {stream} has no value: {why}" for stream, mechanism, why in self.refused]
+
+    def described(self) -> list[tuple[str, str, str, str, str, str]]:
+        """Of every stream its name, what it is, units, keys, what a person is, and the licence."""
+        rows = []
+        for name, (dataset, units, keys) in sorted(self.streams.items()):
+            try:
+                about = find_dataset(dataset)
+            except ConfigurationError:
+                rows.append((name, "", f"{units:,}", f"{keys:,}", "", ""))
+            else:
+                rows.append((name, about.title, f"{units:,} of {about.unit}", f"{keys:,}", about.person, about.licence))
+        return rows
+
+    def notices(self) -> list[str]:
+        """What must stand beside results of these data, where that is more than the name of a licence."""
+        found: dict[str, None] = {}
+        for dataset in dict.fromkeys(dataset for dataset, _, _ in self.streams.values()):
+            try:
+                about = find_dataset(dataset)
+            except ConfigurationError:
+                continue
+            if about.missing() is None and about.notice() != about.licence:
+                found[about.notice()] = None
+        return list(found)
 
     def findings(self) -> list[tuple[Question, Finding]]:
         """Of all questions that were run."""
@@ -165,11 +235,13 @@ def find(suite: Suite, asked: Asked, rows: Sequence[Row], *, versions: Sequence[
             if key_of(point.cell, setting.seed) not in refused:
                 expected.setdefault((point.panel, point.x), set()).add(point.line)
             for drawn in question.measures:
-                numbers = found.get(drawn.at(point.x))
+                numbers = found.get(drawn.at(point.x, point.of))
                 if numbers:
-                    formula = found.get(drawn.formula_at(point.x))
-                    errors = found.get(drawn.error_at(point.x), [])
+                    formula = found.get(drawn.formula_at(point.x, point.of))
+                    errors = found.get(drawn.error_at(point.x, point.of), [])
                     value = value_of(numbers, formula[0] if formula else None, errors)
+                    if drawn.beside and value.error is not None:
+                        value = replace(value, half=2 * value.error if value.error > ROUNDING * value.mean else 0.0)
                     places[drawn.name].setdefault((point.panel, point.x), {})[point.line] = value
                     some = some or not point.cell.trivial
         if some:

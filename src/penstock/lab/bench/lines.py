@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from penstock.core.arrays import FloatArray, IntArray
+from penstock.core.errors import ConfigurationError
 from penstock.core.released import Released
+from penstock.core.weights import UNIT, Weights
 from penstock.lab.bench.cell import ZEROS, Cell
 from penstock.lab.bench.feed import Feed
-from penstock.private.noise import TestNoise
+from penstock.lab.competitors.competitor import Competitor, Decayed
+from penstock.private.mechanisms.base import Mechanism
+from penstock.private.noise import Noise, TestNoise
 from penstock.private.run import Run
 
 
 class Seen:
-    """One unit: what was true, and what was shown of it."""
+    """One unit: its counts, and what was shown. `weights` say of what: of these counts, or of sums of many units' counts."""
 
-    def __init__(self, truth: IntArray, shown: FloatArray, released: Released | None) -> None:
+    def __init__(self, truth: IntArray, shown: FloatArray, released: Released | None, *, weights: Weights = UNIT) -> None:
         self.truth = truth
         self.shown = shown
         self.released = released
+        self.weights = weights
+
+    @property
+    def weighted(self) -> bool:
+        """Whether what is shown are sums over several units."""
+        return self.weights != UNIT
 
     @cached_property
     def error(self) -> FloatArray:
+        """Of the unit's counts."""
+        if self.weighted:
+            raise ConfigurationError(f"this line shows {self.weights.in_words()}: a measure of unit counts says nothing of it.")
         return self.shown - self.truth
 
     @cached_property
@@ -50,8 +65,8 @@ class Line(ABC):
 class Stepped(Line):
     """A mechanism under noise that follows from a seed."""
 
-    def __init__(self, cell: Cell, feed: Feed, seed: int) -> None:
-        self.run = Run(cell.made(), feed.domain, noise=TestNoise(cell.noise(seed)))
+    def __init__(self, mechanism: Mechanism[Any], feed: Feed, noise: Noise) -> None:
+        self.run = Run(mechanism, feed.domain, noise=noise)
         self._last: Released | None = None
         self._estimate: FloatArray | None = None
 
@@ -63,11 +78,28 @@ class Stepped(Line):
         if self._estimate is None or self._last is None or released.value is not self._last.value:
             self._estimate = released.estimate
         self._last = released
-        return Seen(self.run.released.totals(counts), self._estimate, released)
+        return Seen(self.run.released.totals(counts), self._estimate, released, weights=released.weights)
 
     def megabytes(self) -> float:
         assert self.run is not None
         return len(self.run.snapshot()) / 1e6
+
+
+class Competing(Line):
+    """A competitor under noise that follows from a seed."""
+
+    def __init__(self, competitor: Competitor, feed: Feed, noise: Noise) -> None:
+        self._course = competitor.begin(feed.domain, noise=noise)
+        self._weights = competitor.weights if isinstance(competitor, Decayed) else UNIT
+
+    def step(self, counts: IntArray) -> Seen:
+        begun = time.process_time()
+        shown = self._course.step(counts)
+        self.seconds += time.process_time() - begun
+        return Seen(counts, shown, None, weights=self._weights)
+
+    def megabytes(self) -> float:
+        return len(pickle.dumps(self._course.kept())) / 1e6
 
 
 class Constant(Line):
@@ -84,4 +116,5 @@ def line_of(cell: Cell, feed: Feed, seed: int) -> Line:
     """The line of a cell, before its first unit."""
     if cell.trivial:
         return Constant(np.zeros(feed.domain.size) if cell.mechanism == ZEROS else feed.mean)
-    return Stepped(cell, feed, seed)
+    made, noise = cell.made(), TestNoise(cell.noise(seed))
+    return Competing(made, feed, noise) if isinstance(made, Competitor) else Stepped(made, feed, noise)

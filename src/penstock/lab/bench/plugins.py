@@ -1,19 +1,21 @@
-"""Mechanisms by name: our own, those of installed plug-ins, any by import path, and published forms of the lab."""
+"""Mechanisms by name: our own, those of installed plug-ins, any by import path, and what the lab keeps to compare with."""
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
-from typing import Any
-
 from penstock.core.errors import ConfigurationError
+from penstock.lab.competitors.competitor import Competitor
+from penstock.lab.competitors.registry import COMPETITORS
 from penstock.private.mechanisms.base import Mechanism
-from penstock.private.mechanisms.registry import MECHANISMS, AnyMechanism, find
+from penstock.private.mechanisms.registry import AnyMechanism, find
 
 FLAWED = "flawed:"
 """Before the class of a published form that is not private, kept in the lab."""
 
-GROUP = "penstock.mechanisms"
-"""The entry points by which another package adds mechanisms: name = "module:Class"."""
+LAB = "lab:"
+"""Before the name of a competitor that the lab keeps for the bench alone."""
+
+NO_MECHANISM = ("zeros", "mean")
+"""What the bench calls its two lines that need none, so that no plug-in can stand for them."""
 
 
 def mechanism_class(name: str) -> AnyMechanism:
@@ -27,26 +29,24 @@ def mechanism_class(name: str) -> AnyMechanism:
     Traceback (most recent call last):
     penstock.core.errors.ConfigurationError: there is no mechanism 'bx': ...
     """
-    if name.startswith(FLAWED):
-        return _flawed(name.removeprefix(FLAWED))
-    if name in MECHANISMS or ":" in name:
-        return find(name)
-    plugged = _plugged(name)
-    if plugged is None:
-        return find(name)  # refuses it, with the names that there are
-    if not (isinstance(plugged, type) and issubclass(plugged, Mechanism)):
-        raise ConfigurationError(f"the plug-in {name!r} is not a subclass of penstock.Mechanism.")
-    return plugged
+    if name in NO_MECHANISM:
+        raise ConfigurationError(f"{name!r} is a line of the bench's own, not a mechanism: write a plug-in's 'module:Class'.")
+    return _flawed(name.removeprefix(FLAWED)) if name.startswith(FLAWED) else find(name)
 
 
-def _plugged(name: str) -> Any:
-    """What an installed package offers under this name; None if nobody does."""
-    for point in entry_points(group=GROUP, name=name):
-        try:
-            return point.load()
-        except Exception as error:
-            raise ConfigurationError(f"the plug-in {name!r} cannot be loaded: {type(error).__name__}: {error}.") from error
-    return None
+def competitor_class(name: str) -> type[Competitor]:
+    """The competitor of this name, with or without `lab:` before it.
+
+    >>> competitor_class("lab:apb").__name__
+    'AdaptiveBudget'
+    >>> competitor_class("lab:apx")
+    Traceback (most recent call last):
+    penstock.core.errors.ConfigurationError: the lab has no competitor 'apx': use apb, ...
+    """
+    bare = name.removeprefix(LAB)
+    if bare not in COMPETITORS:
+        raise ConfigurationError(f"the lab has no competitor {bare!r}: use {', '.join(COMPETITORS)}.")
+    return COMPETITORS[bare]
 
 
 def _flawed(name: str) -> AnyMechanism:

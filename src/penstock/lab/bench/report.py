@@ -5,18 +5,19 @@ from __future__ import annotations
 import base64
 import re
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
 from penstock.core.errors import ConfigurationError
+from penstock.lab.bench import pages
 from penstock.lab.bench.claims import Finding, number
-from penstock.lab.bench.datasets.registry import find as find_dataset
 from penstock.lab.bench.draw import draw, looks
 from penstock.lab.bench.findings import Answered, Findings, find, shown
+from penstock.lab.bench.labels import label
 from penstock.lab.bench.registry import SUITES, find_suite
 from penstock.lab.bench.results import Results
-from penstock.lab.bench.suite import Drawn, Suite, label
+from penstock.lab.bench.suite import Drawn, Suite
 
 PAGE = "report.html"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -32,15 +33,17 @@ def write(suite: Suite, results: Results) -> tuple[Path, Findings]:
     return path, found
 
 
-def rebuild(folder: Path) -> list[Path]:
-    """The pages of all suites in a folder of results, or of the one suite whose folder it is."""
+def rebuild(folder: Path, *, docs: Path | None = None) -> list[Path]:
+    """The pages of all suites in a folder of results, or of the one suite whose folder it is; with `docs` in Markdown too."""
     if (folder / "suite.json").exists():
-        results = Results(folder)
-        return [write(find_suite(results.asked().suite), results)[0]]
-    names = [name for name in SUITES if (folder / name / "suite.json").exists()]
-    if not names:
+        folders = [folder]
+    else:
+        folders = [folder / name for name in SUITES if (folder / name / "suite.json").exists()]
+    if not folders:
         raise ConfigurationError(f"{folder} has no results of a suite.")
-    return [write(SUITES[name], Results(folder / name))[0] for name in names]
+    written = [write(find_suite(Results(each).asked().suite), Results(each)) for each in folders]
+    more = [] if docs is None else pages.write([found for _, found in written], docs)
+    return [*(path for path, _ in written), *more]
 
 
 def render(found: Findings) -> str:
@@ -71,9 +74,9 @@ def render(found: Findings) -> str:
 <p class="brand">Penstock bench</p>
 <h1>{escape(suite.title)}</h1>
 <p>{_text(suite.words)}</p>
-<p class="sub">After {escape(suite.paper)}. Synthetic and public data only. Means over runs, ± half a 95 % interval. The best
-mechanism is bold. † is not private. All zeros and each key's long-run mean need no mechanism: where they win, nobody has
-anything to boast of.</p>
+<p class="sub">After {escape(suite.paper)}. Synthetic and public data only. Means, ± half a 95 % interval over runs, or over
+releases side by side. The best mechanism is bold. † is not private. All zeros and each key's long-run mean need no
+mechanism: where they win, nobody has anything to boast of.</p>
 <dl class="facts">{head}</dl>
 </header>
 <main>
@@ -98,15 +101,7 @@ def line_is_trivial(line: str) -> bool:
 
 
 def _notes(found: Findings) -> str:
-    """What a reader must know first: what is missing, refused, unfinished or of several versions."""
-    notes = [f"{name} was not run: {reason}." for name, reason in found.skipped.items()]
-    if found.setting.quick:
-        notes.append("This is the quick setting: short streams, few keys, few runs. It shows that all works, and little more.")
-    if found.cells < found.wanted:
-        notes.append(f"{found.cells:,} of {found.wanted:,} runs of cells are there: the same command goes on from here.")
-    if len({version.get("code") for version in found.versions}) > 1:
-        notes.append("These results were made by different versions of the code: delete the folder to have all of one.")
-    notes += [f"{label(mechanism)} on {stream} has no value: {why}" for stream, mechanism, why in found.refused]
+    notes = found.notes()
     if not notes:
         return ""
     listed = "".join(f"<li>{_text(note)}</li>" for note in notes)
@@ -154,7 +149,11 @@ def _winning(found: Findings) -> str:
                 if winner is None:
                     cells.append("<td>–</td>")
                     continue
-                ahead = "" if winner.second is None else f"{label(winner.second)} has {number(winner.ratio)} × its error"
+                ahead = ""
+                if winner.second is not None and drawn.more:
+                    ahead = f"it has {number(winner.ratio)} × what {label(winner.second)} has"
+                elif winner.second is not None:
+                    ahead = f"{label(winner.second)} has {number(winner.ratio)} × its error"
                 sure = "" if winner.sure or winner.second is None else "≈"
                 beaten = "".join(f'<br><span class="tag">{escape(label(name))} better</span>' for name in winner.beaten_by)
                 cells.append(f'<td title="{escape(ahead)}"><b>{escape(label(winner.line))}</b>{sure}{beaten}</td>')
@@ -165,7 +164,8 @@ def _winning(found: Findings) -> str:
             f'<div class="wide"><table><thead><tr><th></th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
         )
     return f"""<section class="card"><h2>Who wins where</h2>
-<p class="sub">The private mechanism with the least error. ≈: not surely ahead of the next one. A tag names a line that needs no
+<p class="sub">The private mechanism with the least error, or with the most where more is better. ≈: not
+surely ahead of the next one. A tag names a line that needs no
 mechanism and is better still.</p>{"".join(parts)}</section>"""
 
 
@@ -213,18 +213,15 @@ def _table(answered: Answered, drawn: Drawn) -> str:
 
 def _streams(found: Findings) -> str:
     rows = []
-    for name, (dataset, units, keys) in sorted(found.streams.items()):
-        try:
-            about = find_dataset(dataset)
-        except ConfigurationError:
-            facts: Sequence[str] = ("", "", "", "")
-        else:
-            facts = (about.title, about.unit, about.person, about.licence)
-        cells = "".join(f"<td>{escape(text)}</td>" for text in (facts[0], f"{units:,} of {facts[1]}", f"{keys:,}", *facts[2:]))
-        rows.append(f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>')
+    for name, *facts in found.described():
+        rows.append(f'<tr><th scope="row">{escape(name)}</th>{"".join(f"<td>{escape(text)}</td>" for text in facts)}</tr>')
+    notices = "".join(
+        f"<details><summary>A notice that belongs to the data</summary><pre>{escape(text)}</pre></details>"
+        for text in found.notices()
+    )
     return f"""<section class="card"><h2>Streams</h2><div class="wide"><table class="words">
 <thead><tr><th>stream</th><th>what</th><th>units</th><th>keys</th><th>a person</th><th>licence</th></tr></thead>
-<tbody>{"".join(rows)}</tbody></table></div></section>"""
+<tbody>{"".join(rows)}</tbody></table></div>{notices}</section>"""
 
 
 def _made_by(found: Findings) -> str:

@@ -18,7 +18,8 @@ from penstock.core.errors import PenstockError
 from penstock.lab.bench.cell import Cell, Stretch
 from penstock.lab.bench.feed import feed, missing
 from penstock.lab.bench.lines import Line, line_of
-from penstock.lab.bench.measures import MEMORY, TIME, Facts, Measure, measure_of
+from penstock.lab.bench.measures.base import MEMORY, TIME, Facts, Measure
+from penstock.lab.bench.measures.registry import measure_of
 from penstock.lab.bench.results import REFUSED, Results, Row
 from penstock.lab.bench.suite import Setting, Suite, choose
 
@@ -141,7 +142,7 @@ def work(job: Job) -> list[Row]:
         try:
             line = line_of(cell, rows, job.seed)
             shown = keys if line.run is None else line.run.released.size
-            facts = Facts(units, shown, line.run)
+            facts = Facts(units, rows.domain, shown, line.run)
             lines[cell] = line, [measure_of(name, facts) for name in cell.measures if name not in (TIME, MEMORY)]
         except Exception as error:
             failed(cell, error)

@@ -10,8 +10,6 @@ from typing import ClassVar
 from penstock.core.errors import ConfigurationError
 from penstock.lab.bench.cell import TRIVIAL, Cell
 from penstock.lab.bench.claims import Claim
-from penstock.lab.bench.plugins import FLAWED
-from penstock.private.mechanisms.toeplitz import CorrelatedGaussian
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +31,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A measure as a figure shows it: `name` is what the measure calls its number, with {x} for the place on the axis."""
+    """A measure as a figure shows it.
+
+    `name` is what the measure calls its number, with {x} for the place on the axis and {of} for what a point says it is of.
+    """
 
     name: str
     title: str
@@ -41,25 +42,39 @@ class Drawn:
     """The name of what theory says it should be, where there is such a thing."""
     error: str = ""
     """The name of the standard error of the number, where releases lie side by side."""
+    more: bool = False
+    """Whether more is better, as it is of rates: these are drawn from 0 to 1."""
+    curve: bool = False
+    """Whether a line counts as a whole: nobody wins at a single place."""
+    beside: bool = False
+    """Whether intervals are those of releases side by side: two standard errors, however few runs there are."""
 
-    def at(self, x: str) -> str:
-        return self.name.replace("{x}", x)
+    def at(self, x: str, of: str = "") -> str:
+        return _filled(self.name, x, of)
 
-    def formula_at(self, x: str) -> str:
-        return self.formula.replace("{x}", x)
+    def formula_at(self, x: str, of: str = "") -> str:
+        return _filled(self.formula, x, of)
 
-    def error_at(self, x: str) -> str:
-        return self.error.replace("{x}", x)
+    def error_at(self, x: str, of: str = "") -> str:
+        return _filled(self.error, x, of)
+
+
+def _filled(name: str, x: str, of: str) -> str:
+    return name.replace("{x}", x).replace("{of}", of)
 
 
 @dataclass(frozen=True)
 class Point:
-    """One place on one line of one panel: the mean over a cell's runs. `x` is text, as it was configured."""
+    """One place on one line of one panel: the mean over a cell's runs. `x` is text, as it was configured.
+
+    `of` tells the numbers of one cell apart that belong to different panels or lines.
+    """
 
     panel: str
     line: str
     x: str
     cell: Cell
+    of: str = ""
 
     @property
     def private(self) -> bool:
@@ -90,6 +105,8 @@ class Suite(ABC):
     paper: ClassVar[str]
     words: ClassVar[str]
     """What is compared, and under which promise."""
+    leaders: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = ()
+    """What stands on the leaderboard: questions, and of each some places on its axis, or all if none is named."""
     runs: ClassVar[int] = 10
     quick_runs: ClassVar[int] = 2
 
@@ -145,18 +162,3 @@ def choose(suite: Suite, setting: Setting, *selections: Sequence[str]) -> Chosen
             left.append(replace(question, points=points))
     cells = dict.fromkeys(point.cell for question in left for point in question.points)
     return Chosen(tuple(left), tuple(cells))
-
-
-def label(mechanism: str) -> str:
-    """What a line is called in figures: what is not private is marked, and what promises less than the others.
-
-    >>> label("toeplitz")
-    'toeplitz (with δ)'
-    >>> label("ba"), label("mean"), label("flawed:IndependentAbsorption"), label("mine:Own")
-    ('ba', 'long-run mean †', 'IndependentAbsorption, as published †', 'mine:Own')
-    """
-    if mechanism in TRIVIAL:
-        return TRIVIAL[mechanism] + (" †" if mechanism == "mean" else "")
-    if mechanism == CorrelatedGaussian.name:
-        return f"{mechanism} (with δ)"
-    return f"{mechanism.removeprefix(FLAWED)}, as published †" if mechanism.startswith(FLAWED) else mechanism

@@ -11,12 +11,12 @@ from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact
 from penstock.core.spread import laplace_variance
-from penstock.lab.competitors.competitor import Competitor, decayed
+from penstock.lab.competitors.competitor import Estimated
 from penstock.private.noise import Noise
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaptiveBudget(Competitor):
+class AdaptiveBudget(Estimated):
     r"""Group keys that look alike under a part of the budget, and measure the groups with the rest.
 
     Per unit: counts with noise of scale 1/ε₁, ε₁ = `share`·ε, are sorted, and neighbours are grouped as long as a group's
@@ -44,10 +44,6 @@ class AdaptiveBudget(Competitor):
         if not 0 < exact(self.share) < 1:
             raise ConfigurationError(f"share must lie between 0 and 1, not {self.share}.")
 
-    def run(self, stream: IntArray, *, noise: Noise) -> FloatArray:
-        rows = [self.publish(counts, noise=noise, unit=unit) for unit, counts in enumerate(stream, start=1)]
-        return decayed(np.array(rows), self.weights)
-
     def publish(self, counts: IntArray, *, noise: Noise, unit: int = 1) -> FloatArray:
         """One histogram."""
         first, second = self.scales
@@ -69,7 +65,7 @@ class AdaptiveBudget(Competitor):
         return 1 / (self.budget * share), 1 / (self.budget * (1 - share))
 
 
-def groups(seen: IntArray, one: float, other: float) -> IntArray:
+def groups(seen: IntArray | FloatArray, one: float, other: float) -> IntArray:
     """Which group each key is in: greedily, in the order of the noisy counts.
 
     >>> groups(np.array([70, 3, 71, 2]), 1.0, 4.0)

@@ -10,7 +10,7 @@ import numpy as np
 from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import whole
-from penstock.lab.competitors.competitor import Competitor, decayed
+from penstock.lab.competitors.competitor import Estimated
 from penstock.private.noise import Noise
 from penstock.private.noise.fixed import exp_bounds
 
@@ -57,7 +57,7 @@ def answers(counts: IntArray, honest: Fraction, *, noise: Noise, unit: int = 1) 
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomisedResponse(Competitor):
+class RandomisedResponse(Estimated):
     r"""Every event says its own key with a known chance, else another.
 
     Its own with :math:`p=e^\varepsilon/(e^\varepsilon+M-1)`, each other of the M keys with :math:`q=(1-p)/(M-1)`. Of n events
@@ -74,10 +74,6 @@ class RandomisedResponse(Competitor):
 
     name = "randomised_response"
     promise = "replacing one event by another"
-
-    def run(self, stream: IntArray, *, noise: Noise) -> FloatArray:
-        rows = [self.publish(counts, noise=noise, unit=unit) for unit, counts in enumerate(stream, start=1)]
-        return decayed(np.array(rows), self.weights)
 
     def publish(self, counts: IntArray, *, noise: Noise, unit: int = 1) -> FloatArray:
         """One histogram: the unbiased estimate of every count."""

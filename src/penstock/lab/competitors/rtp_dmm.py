@@ -10,19 +10,20 @@ from functools import cached_property
 import numpy as np
 
 from penstock.core.arrays import FloatArray, IntArray
-from penstock.lab.competitors.competitor import Competitor
+from penstock.core.domain import Domain
+from penstock.lab.competitors.competitor import Course, Decayed
 from penstock.private.noise import Noise
 
-GRID = 1024
+GRID = 2**20
 _STEPS = 2**16
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecayedTree(Competitor):
+class DecayedTree(Decayed):
     r"""Noise on the nodes of a binary tree whose sums decay inside each node, levels with budgets of their own.
 
     Units lie in blocks of B, the least power of two that `span` fits into. A node of :math:`2^l` units up to unit e holds
-    :math:`\sum_i\mathrm{round}(1024\,\gamma^{e-i})\,x_i`, with noise of scale :math:`1024/\varepsilon_l` that is drawn once. A
+    :math:`\sum_i\mathrm{round}(2^{20}\gamma^{e-i})\,x_i`, with noise of scale :math:`2^{20}/\varepsilon_l`, drawn once. A
     window is a suffix of one block and a prefix of the next: at most two nodes a level, each worth γ to the power of its age.
     An event is in one node a level, so :math:`\sum_l\varepsilon_l=\varepsilon` is spent. Levels have the shares of the least
     mean square error: :math:`\varepsilon_l\propto n_l^{1/3}`, with :math:`n_l` the mean over windows of the sum of the squared
@@ -77,19 +78,38 @@ class DecayedTree(Competitor):
             yield level, start >> level
             start += 1 << level
 
-    def run(self, stream: IntArray, *, noise: Noise) -> FloatArray:
-        rate = float(self.weights.rate)
-        weights = np.rint(GRID * rate ** np.arange(self.block, dtype=np.float64)).astype(np.int64)
-        nodes: dict[tuple[int, int], IntArray] = {}
-        out = np.zeros(stream.shape)
-        for last in range(len(stream)):
-            for level, epsilon in enumerate(self.levels):
-                size = 1 << level
-                if (last + 1) % size == 0:
-                    raw = weights[:size][::-1] @ stream[last + 1 - size : last + 1]
-                    drawn = noise.laplace(GRID / epsilon, stream.shape[1], unit=last + 1, label=f"level {level}")
-                    nodes[level, last >> level] = raw + drawn
-            for level, node in self._nodes(last):
-                out[last] += nodes[level, node] / GRID * rate ** (last - (((node + 1) << level) - 1))
-            nodes = {key: kept for key, kept in nodes.items() if (key[1] + 1) << key[0] > last - self.span + 1}
+    def begin(self, domain: Domain, *, noise: Noise) -> Course:
+        return _Growing(self, domain.size, noise)
+
+
+class _Growing(Course):
+    """The sums of the nodes that are open, one a level, and the noisy ones of those that a later window may still need."""
+
+    def __init__(self, tree: DecayedTree, keys: int, noise: Noise) -> None:
+        self._tree, self._noise, self._rate = tree, noise, float(tree.weights.rate)
+        self._sizes = 1 << np.arange(len(tree.levels))
+        self._weights = np.rint(GRID * self._rate ** np.arange(tree.block, dtype=np.float64)).astype(np.int64)
+        self._open = np.zeros((len(tree.levels), keys), np.int64)
+        self._done = [np.zeros((-(-tree.span // size) + 1, keys), np.int64) for size in self._sizes.tolist()]
+        self._last = -1
+
+    def step(self, counts: IntArray) -> FloatArray:
+        self._last += 1
+        last = self._last
+        left = self._sizes - 1 - last % self._sizes  # units until a node is complete
+        self._open += self._weights[left][:, None] * counts
+        for level in np.flatnonzero(left == 0).tolist():
+            scale = GRID / self._tree.levels[level]
+            drawn = self._noise.laplace(scale, len(counts), unit=last + 1, label=f"level {level}")
+            done = self._done[level]
+            done[(last >> level) % len(done)] = self._open[level] + drawn
+            self._open[level] = 0
+        out = np.zeros(len(counts))
+        for level, node in self._tree._nodes(last):
+            done = self._done[level]
+            out += done[node % len(done)] * (self._rate ** (last + 1 - ((node + 1) << level)) / GRID)
         return out
+
+    def kept(self) -> object:
+        there = [done[: (self._last + 1) >> level] for level, done in enumerate(self._done)]
+        return self._open, there

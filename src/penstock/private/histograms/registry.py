@@ -1,10 +1,10 @@
-"""Every histogram method by name, and any other by import path."""
+"""Every histogram method by name, those of other packages too, and any other by import path."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-from typing import Any
+from typing import Any, Final
 
 from penstock.core.errors import ConfigurationError
 from penstock.private.histograms.base import Histogram
@@ -12,7 +12,10 @@ from penstock.private.histograms.greedy import Greedy
 from penstock.private.histograms.kd_tree import KdTree
 from penstock.private.histograms.plain import Plain
 from penstock.private.histograms.quad_tree import QuadTree
-from penstock.private.imported import imported
+from penstock.private.imported import Plugin, imported, not_of_the_lab, package_of, plugged, plugins
+
+GROUP: Final = "penstock.histograms"
+"""The entry points by which another package adds histogram methods: name = "module:Class"."""
 
 HISTOGRAMS: dict[str, type[Histogram]] = {
     "plain": Plain,
@@ -23,7 +26,7 @@ HISTOGRAMS: dict[str, type[Histogram]] = {
 
 
 def find(name: str) -> type[Histogram]:
-    """The histogram method of this name, or of this import path (`module:Class`).
+    """The histogram method of this name, of ours or of another package, or of this import path (`module:Class`).
 
     >>> find("greedy").__name__
     'Greedy'
@@ -33,23 +36,50 @@ def find(name: str) -> type[Histogram]:
     Traceback (most recent call last):
     penstock.core.errors.ConfigurationError: there is no histogram 'fancy': use plain, ...
     """
-    if ":" not in name:
-        if name not in HISTOGRAMS:
-            raise ConfigurationError(
-                f"there is no histogram {name!r}: use {', '.join(HISTOGRAMS)}, or a path such as 'module:Class'."
-            )
+    if name in HISTOGRAMS:
         return HISTOGRAMS[name]
-    found = imported(name)
+    if ":" in name:
+        return _histogram(imported(name), repr(name))
+    plugin = plugged(GROUP, name)
+    if plugin is None:
+        raise ConfigurationError(f"there is no histogram {name!r}: use {', '.join(names())}, or a path such as 'module:Class'.")
+    return _histogram(plugin.load(), str(plugin))
+
+
+def names() -> tuple[str, ...]:
+    """All names, ours first, then those of other packages."""
+    return (*HISTOGRAMS, *dict.fromkeys(plugin.name for plugin in plugins(GROUP) if plugin.name not in HISTOGRAMS))
+
+
+def table() -> list[dict[str, Any]]:
+    """What is known of every method, as plain data; one of another package that cannot be used says why under `problem`."""
+    return [describe(cls) for cls in HISTOGRAMS.values()] + [_row(plugin) for plugin in plugins(GROUP)]
+
+
+def _row(plugin: Plugin) -> dict[str, Any]:
+    known: dict[str, Any] = dict.fromkeys(("class", "summary", "parameters"))
+    problem = None
+    try:
+        if plugin.name in HISTOGRAMS:
+            raise ConfigurationError(f"{plugin} is not used: {plugin.name!r} is a method of Penstock's own.")
+        known = describe(find(plugin.name))
+    except ConfigurationError as error:
+        problem = str(error)
+    return {**known, "name": plugin.name, "package": plugin.package, "problem": problem}
+
+
+def _histogram(found: Any, what: str) -> type[Histogram]:
     if not (isinstance(found, type) and dataclasses.is_dataclass(found) and issubclass(found, Histogram)):
-        raise ConfigurationError(f"{name!r} is not a dataclass with a method release(counts, epsilon, gate).")
+        raise ConfigurationError(f"{what} is not a dataclass with a method release(counts, epsilon, gate).")
+    not_of_the_lab(found, what)
     return found
 
 
 def describe(cls: type[Histogram]) -> dict[str, Any]:
     """What the registry knows of a histogram method, as plain data."""
-    names = {method: name for name, method in HISTOGRAMS.items()}
+    ours = {method: name for name, method in HISTOGRAMS.items()}
     return {
-        "name": names.get(cls, f"{cls.__module__}:{cls.__qualname__}"),
+        "name": ours.get(cls, f"{cls.__module__}:{cls.__qualname__}"),
         "class": cls.__name__,
         "summary": (inspect.getdoc(cls) or "").partition("\n")[0],
         "parameters": [
@@ -61,4 +91,6 @@ def describe(cls: type[Histogram]) -> dict[str, Any]:
             }
             for field in dataclasses.fields(cls)  # type: ignore[arg-type]
         ],
+        "package": "penstock" if cls in ours else package_of(GROUP, cls),
+        "problem": None,
     }

@@ -1,12 +1,12 @@
-"""Every mechanism by name, and any other by import path."""
+"""Every mechanism by name, those of other packages too, and any other by import path."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Final
 
 from penstock.core.errors import ConfigurationError
-from penstock.private.imported import imported
+from penstock.private.imported import Plugin, imported, not_of_the_lab, package_of, plugged, plugins
 from penstock.private.mechanisms.ba import BudgetAbsorption
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.bd import BudgetDistribution
@@ -29,6 +29,9 @@ from penstock.private.mechanisms.toeplitz import CorrelatedGaussian
 from penstock.private.mechanisms.uniform import Uniform
 
 AnyMechanism = type[Mechanism[Any]]
+
+GROUP: Final = "penstock.mechanisms"
+"""The entry points by which another package adds mechanisms: name = "module:Class"."""
 
 MECHANISMS: dict[str, AnyMechanism] = {
     cls.name: cls
@@ -61,7 +64,9 @@ MECHANISMS: dict[str, AnyMechanism] = {
 
 
 def find(name: str) -> AnyMechanism:
-    """The mechanism of this name, or of this import path (`module:Class`).
+    """The mechanism of this name, of ours or of another package, or of this import path (`module:Class`).
+
+    A plug-in cannot take one of our names: ours are looked at first, and the plug-in is left alone.
 
     >>> find("ba").__name__
     'BudgetAbsorption'
@@ -71,20 +76,58 @@ def find(name: str) -> AnyMechanism:
     Traceback (most recent call last):
     penstock.core.errors.ConfigurationError: there is no mechanism 'bx': use uniform, sample, ...
     """
-    if ":" not in name:
-        if name not in MECHANISMS:
-            raise ConfigurationError(
-                f"there is no mechanism {name!r}: use {', '.join(MECHANISMS)}, or a path such as 'module:Class'."
-            )
+    if name in MECHANISMS:
         return MECHANISMS[name]
-    found = imported(name)
+    if ":" in name:
+        return _mechanism(imported(name), repr(name))
+    plugin = plugged(GROUP, name)
+    if plugin is None:
+        raise ConfigurationError(f"there is no mechanism {name!r}: use {', '.join(names())}, or a path such as 'module:Class'.")
+    return _of_plugin(plugin)
+
+
+def names() -> tuple[str, ...]:
+    """All names, ours first, then those of other packages."""
+    return (*MECHANISMS, *dict.fromkeys(plugin.name for plugin in plugins(GROUP) if plugin.name not in MECHANISMS))
+
+
+def table() -> list[dict[str, Any]]:
+    """What is known of every mechanism, as plain data: ours, then what each package offers.
+
+    A plug-in that cannot be used has its reason under `problem`, and nothing else is known of it.
+    """
+    return [describe(cls) for cls in MECHANISMS.values()] + [_row(plugin) for plugin in plugins(GROUP)]
+
+
+def _row(plugin: Plugin) -> dict[str, Any]:
+    known: dict[str, Any] = dict.fromkeys(("class", "summary", "guarantee", "parameters", "paper", "proof"))
+    problem = None
+    try:
+        if plugin.name in MECHANISMS:
+            raise ConfigurationError(f"{plugin} is not used: {plugin.name!r} is a mechanism of Penstock's own.")
+        known = describe(find(plugin.name))
+    except ConfigurationError as error:
+        problem = str(error)
+    return {**known, "name": plugin.name, "package": plugin.package, "problem": problem}
+
+
+def _of_plugin(plugin: Plugin) -> AnyMechanism:
+    cls = _mechanism(plugin.load(), str(plugin))
+    own = getattr(cls, "name", None)
+    if own != plugin.name:  # ledgers, logs and snapshots know a mechanism by its own name
+        raise ConfigurationError(f"{plugin} calls itself {own!r}: write name = {plugin.name!r} in the class.")
+    return cls
+
+
+def _mechanism(found: Any, what: str) -> AnyMechanism:
     if not (isinstance(found, type) and issubclass(found, Mechanism)):
-        raise ConfigurationError(f"{name!r} is not a subclass of penstock.Mechanism.")
+        raise ConfigurationError(f"{what} is not a subclass of penstock.Mechanism.")
+    not_of_the_lab(found, what)
     return found
 
 
 def describe(cls: AnyMechanism) -> dict[str, Any]:
-    """What the registry knows of a mechanism, as plain data."""
+    """What the registry knows of a mechanism, as plain data; the proof page of somebody else's as they give it."""
     parameters = [
         {
             "name": field.name,
@@ -94,8 +137,10 @@ def describe(cls: AnyMechanism) -> dict[str, Any]:
         }
         for field in dataclasses.fields(cls)
     ]
+    ours = cls in MECHANISMS.values()
+    proof = getattr(cls, "proof", "")
     return {
-        "name": cls.name,
+        "name": getattr(cls, "name", ""),
         "class": cls.__name__,
         "summary": cls.summary(),
         "guarantee": (
@@ -103,6 +148,8 @@ def describe(cls: AnyMechanism) -> dict[str, Any]:
         )
         + (", and pan-private" if "intrusion" in {p["name"] for p in parameters} else ""),
         "parameters": parameters,
-        "paper": cls.paper,
-        "proof": f"docs/proofs/{cls.proof}",
+        "paper": getattr(cls, "paper", ""),
+        "proof": f"docs/proofs/{proof}" if ours else proof,
+        "package": "penstock" if ours else package_of(GROUP, cls),
+        "problem": None,
     }

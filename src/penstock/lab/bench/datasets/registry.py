@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
 from penstock.core.errors import ConfigurationError
@@ -17,12 +16,13 @@ from penstock.lab.bench.datasets.flights import FlightRoutes, Flights, FlightsBy
 from penstock.lab.bench.datasets.movement import CityMovement, TaxiFleet
 from penstock.lab.bench.datasets.nycflights import NycFlights
 from penstock.lab.bench.datasets.single import SINGLES
+from penstock.lab.bench.datasets.steady import Steady
 from penstock.lab.bench.datasets.taxi import TaxiPassengers, TaxiPassengersCollapse, TaxiZones, TaxiZonesCollapse
 from penstock.lab.bench.datasets.traffic import CityTraffic
 from penstock.lab.bench.datasets.turnstiles import Stations, Turnstiles
 from penstock.lab.bench.datasets.wifi import Wifi, WifiCampus, WifiHigh, WifiMany, WifiMed
 from penstock.lab.bench.datasets.worldcup import WorldCup, WorldCupFewer
-from penstock.private.imported import imported
+from penstock.private.imported import imported, plugged, plugins
 
 GROUP: Final = "penstock.datasets"
 """The entry points by which another package adds datasets: name = "module:Class"."""
@@ -56,6 +56,7 @@ DATASETS: Final[dict[str, Dataset]] = {
         TaxiFleet,
         CityMovement,
         Ages,
+        Steady,
         *SINGLES,
     )
 }
@@ -86,7 +87,7 @@ def find(name: str, **parameters: Any) -> Dataset:
 
 def names() -> tuple[str, ...]:
     """All names, ours first, then those of other packages."""
-    return (*DATASETS, *(name for name in sorted(_others()) if name not in DATASETS))
+    return (*DATASETS, *dict.fromkeys(plugin.name for plugin in plugins(GROUP) if plugin.name not in DATASETS))
 
 
 def table() -> list[dict[str, Any]]:
@@ -124,30 +125,19 @@ def _found(name: str) -> Dataset:
     if name in DATASETS:
         return DATASETS[name]
     if ":" in name:
-        return _made(imported(name), name)
-    others = _others()
-    if name not in others:
+        return _made(imported(name), repr(name))
+    plugin = plugged(GROUP, name)
+    if plugin is None:
         raise ConfigurationError(f"there is no dataset {name!r}: use {', '.join(names())}, or a path such as 'module:Class'.")
-    try:
-        what = others[name].load()
-    except Exception as error:
-        raise ConfigurationError(
-            f"dataset {name!r}: its entry point {others[name].value!r} cannot be loaded: {error}."
-        ) from error
-    return _made(what, name)
-
-
-def _others() -> dict[str, EntryPoint]:
-    """The entry points of other packages, by name."""
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return _made(plugin.load(), str(plugin))
 
 
 def _made(what: Any, name: str) -> Dataset:
     if isinstance(what, Dataset):
         return what
     if not (isinstance(what, type) and issubclass(what, Dataset)):
-        raise ConfigurationError(f"{name!r} is not a subclass of Dataset (penstock.lab.bench.datasets.base).")
+        raise ConfigurationError(f"{name} is not a subclass of Dataset (penstock.lab.bench.datasets.base).")
     try:
         return what()
-    except TypeError as error:
-        raise ConfigurationError(f"{name!r} cannot be made without arguments: {error}.") from error
+    except Exception as error:
+        raise ConfigurationError(f"{name} cannot be made without arguments: {type(error).__name__}: {error}.") from error

@@ -67,6 +67,7 @@ class WEvent(Suite):
         "the form that it used: ours are stand-ins of the same size. `bd_grouped` and `ba_grouped` have the paper's column "
         "partitioning under one ledger; an instance per group, as published, is not private (docs/proofs/grouped.md)."
     )
+    leaders = (("window", ("40", "120", "200")), ("epsilon", ("0.1", "3")))
     runs = 10
     quick_runs = 2
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from penstock.lab.bench.cell import MEAN, ZEROS, Cell, Stretch, Value
 from penstock.lab.bench.claims import Agrees, Better, Claim
-from penstock.lab.bench.measures import decay
-from penstock.lab.bench.suite import Drawn, Point, Question, Setting, Suite, label
+from penstock.lab.bench.labels import label
+from penstock.lab.bench.measures.sums import decay
+from penstock.lab.bench.suite import Drawn, Point, Question, Setting, Suite
 
 STREAMS = ("wifi_high", "bike_med", "us_departures_high")
 """Single streams. The first is generated, so that there is something to run without any data."""
@@ -48,6 +49,7 @@ class Windows(Suite):
         "which is a little less. `laplace`, `rg` and `pegasus` release counts, from which any sum is made; `sw_tree`, `kary` "
         "and `toeplitz` are built for one sum each. Several releases of a stream lie side by side as keys."
     )
+    leaders = (("windows", ("2", "16", "64", "256", "1024", "4096")),)
     runs = 5
     quick_runs = 2
 

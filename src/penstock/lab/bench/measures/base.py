@@ -1,0 +1,83 @@
+"""What a measure is: something that is added up over a run, unit by unit, without a loop over keys."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.core.arrays import FloatArray, IntArray
+from penstock.core.domain import Domain
+from penstock.core.errors import ConfigurationError
+from penstock.lab.bench.lines import Seen
+from penstock.private.run import Run
+from penstock.released.log import Log
+
+TIME, MEMORY = "time", "memory"
+"""Milliseconds of CPU a publication, and megabytes that are kept between units: taken by whoever steps the line."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a measure may know before the first unit."""
+
+    units: int
+    domain: Domain
+    """What is counted."""
+    keys: int
+    """How many numbers are shown a unit: the keys, or all nodes above them too."""
+    run: Run | None
+
+
+class Measure(ABC):
+    """Something that is added up over a run."""
+
+    def __init__(self, name: str, arguments: tuple[str, ...], facts: Facts) -> None:
+        self.name = name
+        self.arguments = arguments
+        self.facts = facts
+        self.begin()
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Before the first unit."""
+
+    @abstractmethod
+    def add(self, seen: Seen) -> None:
+        """One unit."""
+
+    @abstractmethod
+    def values(self) -> dict[str, float]:
+        """What was found, by name."""
+
+
+class Kept(Measure):
+    """Keeps what was shown, for questions that are asked afterwards."""
+
+    def begin(self) -> None:
+        self.truth = list[IntArray]()
+        self.shown = list[FloatArray]()
+        self.log = None if self.facts.run is None else Log.of(self.facts.run)
+
+    def add(self, seen: Seen) -> None:
+        self.truth.append(seen.truth)
+        if self.log is not None and seen.released is not None:
+            self.log.append(seen.released)
+        else:
+            self.shown.append(seen.shown)
+
+    def true(self) -> IntArray:
+        return np.array(self.truth)
+
+
+def sums(rows: IntArray | FloatArray) -> Any:
+    """What came before each unit, and before the one after the last."""
+    return np.concatenate([np.zeros((1, rows.shape[1]), rows.dtype), np.cumsum(rows, axis=0)])
+
+
+def one_width(arguments: tuple[str, ...], name: str) -> int:
+    if len(arguments) != 1 or not arguments[0].isdigit() or not int(arguments[0]):
+        raise ConfigurationError(f"the measure {name!r} needs one width, such as {name.partition(':')[0]}:64.")
+    return int(arguments[0])

@@ -1,0 +1,95 @@
+"""Pages in Markdown: one a suite, and the leaderboard of all."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from penstock.cli import main
+from penstock.lab.bench import leaderboard, pages
+from penstock.lab.bench.cell import Cell, Stretch
+from penstock.lab.bench.findings import Findings, find
+from penstock.lab.bench.leaderboard import promise
+from penstock.lab.bench.registry import SUITES
+from penstock.lab.bench.results import Results
+from penstock.lab.bench.runner import perform, plan
+from penstock.lab.bench.suite import Setting
+
+from tests.lab.bench.tiny import TinySuite
+
+SUITE = TinySuite()
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Findings:
+    kept = Results(tmp_path_factory.mktemp("bench"))
+    setting = Setting()
+    todo = plan(SUITE, setting, kept)
+    kept.note(SUITE.name, setting, (), todo.skipped)
+    perform(todo, kept)
+    return find(SUITE, kept.asked(), kept.rows(), versions=kept.versions())
+
+
+def test_a_row_is_a_stream_under_a_guarantee(found: Findings):
+    (row,) = leaderboard.rows(found)
+    assert (row.place, row.guarantee, set(row.values)) == (
+        ("Tiny", "5"),
+        "ε = 1, w = 5",
+        {"uniform", "sample", "ba", "zeros", "mean"},
+    )
+    text = leaderboard.page([found])
+    (line,) = re.findall(r"^\| Tiny \| ε = 1, w = 5 \| .*$", text, re.MULTILINE)
+    assert line.count("**") in (2, 4)
+    assert leaderboard.number(row.values["uniform"].mean) in line
+
+
+def test_every_cell_has_the_command_that_gives_it_again(
+    found: Findings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setitem(SUITES, "tiny", SUITE)
+    text = leaderboard.page([found])
+    commands = dict(re.findall(r"^\| Tiny \| `(\w+)` \| .* \| `(penstock bench .*)` \|$", text, re.MULTILINE))
+    assert commands.keys() == {"uniform", "sample", "ba"}
+    words = shlex.split(commands["sample"])[1:]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--out", str(tmp_path), "--jobs", "1"])
+    assert not ended.value.code
+    capsys.readouterr()
+    again = Results(tmp_path / "tiny")
+    (row,) = leaderboard.rows(find(SUITE, again.asked(), again.rows()))
+    (first,) = leaderboard.rows(found)
+    assert row.values["sample"] == first.values["sample"]
+    assert row.values.keys() == {"sample", "zeros", "mean"}
+
+
+def test_what_a_trivial_line_wins_is_said(found: Findings):
+    (row,) = leaderboard.rows(found)
+    winners = row.answered.winners(row.drawn)
+    (winner,) = [each for each in winners if each.place == row.place]
+    text = leaderboard.page([found])
+    for line in winner.beaten_by:
+        assert f"*{leaderboard.number(row.values[line].mean)}*" in text
+
+
+def test_a_suite_has_a_page_with_its_claims_its_figures_and_its_streams(found: Findings, tmp_path: Path):
+    paths = pages.write([found], tmp_path)
+    assert [path.name for path in paths] == ["tiny.md", "leaderboard.md"]
+    text = paths[0].read_text(encoding="utf-8")
+    for _, finding in found.findings():
+        assert f"{finding.paper} | {finding.ours} | {finding.verdict} |" in text
+    pictures = re.findall(r"!\[[^]]*\]\(([^)]+)\)", text)
+    assert pictures == ["tiny-window.png"]
+    assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in pictures)
+    assert "| a made-up cycle | 30 of an hour | 4 | nobody | generated |" in text
+    assert "Absent was not run" in text.replace("tests.lab.bench.tiny:", "")
+
+
+def test_promises_are_told_in_symbols():
+    stream = Stretch(dataset="fleet")
+    toeplitz = Cell.of("windows", stream, "toeplitz", ("mae",), epsilon="1", window=1, delta="0.000001")
+    assert promise(toeplitz) == "ε = 1, δ = 1e-06, w = 1"
+    assert promise(Cell.of("eshp", stream, "lab:apb", ("mae",), epsilon="0.5")) == "ε = 0.5, w = 1"
+    assert promise(Cell.of("w-event", stream, "mean", ("mae",), epsilon="1")) is None
