@@ -75,8 +75,8 @@ def audit(
     Parameters
     ----------
     name
-        A registered mechanism, the import path module:Class of your own (also from the current directory), either with @user
-        behind it for user level, or flawed:NAME for one that is broken on purpose.
+        A registered mechanism, one of a plug-in, the import path module:Class of your own (also from the current directory),
+        each with @user behind it for user level, or flawed:NAME for one that is broken on purpose.
     everybody
         Every registered mechanism, which must be acquitted, and every flawed variant, which must be convicted. Exit code 1
         if one is not.
@@ -84,7 +84,7 @@ def audit(
         The promised privacy loss of a window, exact: 2, 0.5 or 1/3; 2 unless told, 6 with --exact. A larger one is easier
         to test.
     window
-        How many units in a row are protected together; 2 unless told, 3 or 4 where fewer leave nothing to decide.
+        How many units in a row are protected together; 2 unless told, more where fewer leave nothing to decide.
     runs
         Runs of each stream of each pair; 20000 unless told. Half of them choose the event, the other half try it.
     confidence
@@ -153,7 +153,7 @@ def audit(
     if as_json:
         _print_json(verdict.row())
     else:
-        _show(verdict, again)
+        _show(verdict, again, audited)
         _say_where(page)
     if verdict.convicted:
         sys.exit(1)
@@ -281,13 +281,15 @@ def _say_where(page: Path | None) -> None:
         Console().print(Text(f"Open {page}"), soft_wrap=True)
 
 
-def _show(verdict: Verdict, again: str) -> None:
+def _show(verdict: Verdict, again: str, audited: Subject) -> None:
     console = Console()
 
     def say(text: str = "", style: str = "") -> None:
         console.print(Text(text, style), soft_wrap=True)
 
     say(f"{verdict.name}: {report.sentence(verdict)}", "bold red" if verdict.convicted else "bold green")
+    configured = ", ".join(f"{name}={value}" for name, value in audited.mechanism.configuration().items())
+    say(f"{type(audited.mechanism).__name__}: {configured}", "dim")
     say()
     say(f"The two streams: {verdict.pair.name} (* where they differ)", "bold")
     for table in _fitting(verdict.pair, console):

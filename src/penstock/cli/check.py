@@ -44,7 +44,7 @@ def check(
     Parameters
     ----------
     name
-        A registered mechanism, or the import path module:Class of your own, also from the current directory.
+        A registered mechanism, one of a plug-in, or the import path module:Class of your own, also from the current directory.
     histogram
         It names a histogram method.
     as_json

@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.options import Json
-from penstock.private.histograms.registry import HISTOGRAMS, describe
+from penstock.private.histograms.registry import table
 
 
 def histograms(*, as_json: Json = False) -> None:
-    """List the methods by which sample, fixed, dsft and dsat can release a unit's histogram.
+    """List the methods by which sample, fixed, dsft and dsat can release a unit's histogram, those of plug-ins too.
 
     For example:
 
@@ -26,16 +26,23 @@ def histograms(*, as_json: Json = False) -> None:
     as_json
         The same as JSON, for programs.
     """
-    described = [describe(cls) for cls in HISTOGRAMS.values()]
+    known = table()
     if as_json:
-        print(json.dumps(described, indent=2, ensure_ascii=False))
+        print(json.dumps(known, indent=2, ensure_ascii=False))
         return
-    table = Table(title="Histogram methods", title_justify="left", title_style="bold", row_styles=["", "dim"], pad_edge=False)
-    for heading in ("name", "what it does", "parameters"):
-        table.add_column(heading, no_wrap=heading == "name", overflow="fold")
-    for one in described:
+    screen = Console()
+    usable = [one for one in known if one["problem"] is None]
+    others = any(one["package"] != "penstock" for one in usable)
+    shown = Table(title="Histogram methods", title_justify="left", title_style="bold", row_styles=["", "dim"], pad_edge=False)
+    for heading in ("name", "what it does", "parameters", *(["package"] if others else [])):
+        shown.add_column(heading, no_wrap=heading == "name", overflow="fold")
+    for one in usable:
         parameters = "\n".join(
             each["name"] if each["required"] else f"{each['name']}={each['default']}" for each in one["parameters"]
         )
-        table.add_row(*(Text(text) for text in (one["name"], one["summary"], parameters)))
-    Console().print(table)
+        texts = (one["name"], one["summary"], parameters, *([one["package"]] if others else []))
+        shown.add_row(*map(Text, texts))
+    screen.print(shown)
+    for one in known:
+        if one["problem"] is not None:
+            screen.print(Text(one["problem"], "yellow"), soft_wrap=True)

@@ -12,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.options import Json
-from penstock.private.mechanisms.registry import MECHANISMS, AnyMechanism, describe, find
+from penstock.private.mechanisms.registry import MECHANISMS, AnyMechanism, describe, find, table
 
 
 def mechanisms(name: str | None = None, /, *, as_json: Json = False) -> None:
-    """List the mechanisms, or say all about one: what it does, what it promises and what it takes.
+    """List the mechanisms, those of installed plug-ins too, or say all about one: what it does, promises and takes.
 
     For example:
 
@@ -29,35 +29,53 @@ def mechanisms(name: str | None = None, /, *, as_json: Json = False) -> None:
     Parameters
     ----------
     name
-        One of them, or an import path such as module:Class.
+        One of them, one of a plug-in, or an import path such as module:Class.
     as_json
         The same as JSON, for programs.
     """
-    chosen = list(MECHANISMS.values()) if name is None else [find(name)]
-    described = [describe(cls) for cls in chosen]
+    if name is None:
+        known = table()
+        if as_json:
+            print(json.dumps(known, indent=2, ensure_ascii=False))
+        else:
+            _list(known)
+        return
+    cls = find(name)
     if as_json:
-        print(json.dumps(described, indent=2, ensure_ascii=False))
-    elif name is None:
-        Console().print(_listed(described))
+        print(json.dumps([describe(cls)], indent=2, ensure_ascii=False))
     else:
-        print(_told(chosen[0], described[0]))
+        print(_told(cls, describe(cls)))
 
 
-def _listed(described: list[dict[str, Any]]) -> Table:
-    table = Table(
-        title="Mechanisms",
+def _list(known: list[dict[str, Any]]) -> None:
+    screen = Console()
+    ours = [one for one in known if one["package"] == "penstock"]
+    others = [one for one in known if one["package"] != "penstock" and one["problem"] is None]
+    caption = "penstock mechanisms NAME says all about one."
+    screen.print(_listed("Mechanisms", ours, ("name", "what it does", "guarantee", "paper"), "" if others else caption))
+    if others:
+        screen.print()
+        screen.print(_listed("Of plug-ins", others, ("name", "what it does", "guarantee", "package"), caption))
+    for one in known:
+        if one["problem"] is not None:
+            screen.print(Text(one["problem"], "yellow"), soft_wrap=True)
+
+
+def _listed(title: str, rows: list[dict[str, Any]], headings: tuple[str, ...], caption: str) -> Table:
+    shown = Table(
+        title=title,
         title_justify="left",
         title_style="bold",
-        caption="penstock mechanisms NAME says all about one.",
+        caption=caption or None,
         caption_justify="left",
         row_styles=["", "dim"],
         pad_edge=False,
     )
-    for heading in ("name", "what it does", "guarantee", "paper"):
-        table.add_column(heading, no_wrap=heading == "name", overflow="fold")
-    for one in described:
-        table.add_row(*(Text(one[what]) for what in ("name", "summary", "guarantee", "paper")))
-    return table
+    for heading in headings:
+        shown.add_column(heading, no_wrap=heading == "name", overflow="fold")
+    for one in rows:
+        shown.add_row(*(Text(one["summary" if what == "what it does" else what]) for what in headings))
+    return shown
 
 
 def _told(cls: AnyMechanism, described: dict[str, Any]) -> str:
@@ -66,8 +84,9 @@ def _told(cls: AnyMechanism, described: dict[str, Any]) -> str:
     text = "\n\n".join(part for part in told.split("\n\n") if not part.startswith(">>>"))
     plain = re.sub(r":math:`([^`]*)`", r"\1", text)
     parameters = "\n".join(f"    {_parameter(each)}" for each in described["parameters"])
-    path = "penstock" if cls.name in MECHANISMS else cls.__module__
-    return f"{described['name']}: {path}.{described['class']}\n\n{plain}\n\nParameters\n----------\n{parameters}"
+    path = "penstock" if cls in MECHANISMS.values() else cls.__module__
+    of = "" if described["package"] in (None, "penstock") else f", of package {described['package']}"
+    return f"{described['name']}: {path}.{described['class']}{of}\n\n{plain}\n\nParameters\n----------\n{parameters}"
 
 
 def _parameter(parameter: dict[str, Any]) -> str:

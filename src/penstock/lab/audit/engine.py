@@ -30,7 +30,7 @@ from penstock.lab.audit.subjects import Subject, resolve
 CHUNK_BY_KEY = 25_000
 CHUNK = 1_000
 TRAINING = 2_000
-"""Runs of each stream that a classifier is learned on."""
+"""Runs of each stream that a classifier is learned on, or as many as an audit has if those are fewer."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,8 @@ def _traces(subject: Subject, pair: Pair, side: int, runs: int, seed: tuple[obje
 def _training(spec: str, number: int, seed: int) -> tuple[Traces, Traces]:
     subject = resolve(spec)
     pair = subject.pairs[number]
-    one, other = (_traces(subject, pair, side, TRAINING, (seed, spec, number, "training", side)) for side in (0, 1))
+    runs = min(TRAINING, subject.runs)
+    one, other = (_traces(subject, pair, side, runs, (seed, spec, number, "training", side)) for side in (0, 1))
     return one, other
 
 

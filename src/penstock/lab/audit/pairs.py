@@ -32,11 +32,11 @@ def standard(
     stay = units if user_level else window
     for name, base in _bases(units, keys, window, epsilon):
         for first in sorted({1, units - stay + 1}):
-            yield _with_person(f"{name}, a person from unit {first}", base, first, stay, contribution)
+            yield with_person(f"{name}, a person from unit {first}", base, first, stay, contribution)
     for name, base in [] if near is None else _hovering(units, keys, near):
         first = units - stay + 1  # so that the window meets two blocks
-        yield _with_person(f"{name}, a person from unit {first}", base, first, stay, contribution)
-    yield _with_person(
+        yield with_person(f"{name}, a person from unit {first}", base, first, stay, contribution)
+    yield with_person(
         "user level: a person in every unit of the stream", np.zeros((window, keys), np.int64), 1, window, contribution
     )
     rng = np.random.default_rng(seed)
@@ -44,7 +44,7 @@ def standard(
         base = rng.integers(0, 2 + int(rng.integers(1, 12) / epsilon), (units, keys))
         there = rng.integers(0, keys, units)
         first = int(rng.integers(1, units - stay + 2))
-        yield _with_person(f"random {number + 1}", base, first, stay, contribution, there)
+        yield with_person(f"random {number + 1}", base, first, stay, contribution, there)
 
 
 def _bases(units: int, keys: int, window: int, epsilon: float) -> Iterator[tuple[str, IntArray]]:
@@ -72,7 +72,8 @@ def _hovering(units: int, keys: int, near: int) -> Iterator[tuple[str, IntArray]
     yield "hovering above, then far below", first + np.where(unit < units // 2, apart, -2 * apart)
 
 
-def _with_person(name: str, base: IntArray, first: int, window: int, contribution: int, there: IntArray | None = None) -> Pair:
+def with_person(name: str, base: IntArray, first: int, window: int, contribution: int, there: IntArray | None = None) -> Pair:
+    """A stream, and the same with a person in every unit of a window: in the next key in each, unless it is said where."""
     units, keys = base.shape
     person = np.zeros((units, keys), np.int64)
     for unit in range(first - 1, min(first - 1 + window, units)):

@@ -1,7 +1,18 @@
-"""Whom to audit: every registered mechanism, every flawed variant, and anybody's by import path."""
+"""Whom to audit: every registered mechanism, every flawed variant, and anybody's by plug-in or import path.
+
+Somebody else's mechanism is audited with its defaults on the same pairs of streams as ours. Its class may say more, as plain
+data, so that it need not import anything of the lab:
+
+- `audited`, a dict: what to audit it with, such as {"window": 4, "span": 2}, where its defaults leave nothing to decide on
+  short streams, or so much noise that no audit would find anything;
+- `hard_streams(self)`: arrays of counts, units × keys, on which its decisions are close ones. The person is added here, so that
+  every pair is a neighbouring one.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -9,13 +20,16 @@ from typing import Any
 
 import numpy as np
 
+from penstock.core.arrays import IntArray
 from penstock.core.errors import ConfigurationError
+from penstock.core.exact import positive, whole
 from penstock.lab.audit import flawed
 from penstock.lab.audit.model import Look, Pair
-from penstock.lab.audit.pairs import standard
+from penstock.lab.audit.pairs import standard, with_person
 from penstock.private.mechanisms.base import Incremental, Mechanism
-from penstock.private.mechanisms.registry import MECHANISMS, find
+from penstock.private.mechanisms.registry import MECHANISMS, AnyMechanism, find
 from penstock.private.mechanisms.sampling import ByQuestion
+from penstock.testing import NoNoise
 
 
 @dataclass(frozen=True)
@@ -67,9 +81,16 @@ USER_LEVEL = ("dsft", "dsat")
 
 
 def subject(name: str, *, epsilon: str = "2", window: int | None = None, runs: int = 20_000) -> Subject:
-    """A mechanism by registered name, by import path, either with `@user` for user level, or `flawed:NAME`."""
-    short = WINDOWS.get(name.partition("@")[0], WINDOW) if window is None else window
-    return resolve(f"{name} {epsilon} {short} {runs}")
+    """A mechanism by name, ours or a plug-in's, by import path, each with `@user` for user level, or `flawed:NAME`."""
+    return resolve(f"{name} {epsilon} {_window(name) if window is None else window} {runs}")
+
+
+def _window(name: str) -> int:
+    """The window that it is audited with unless told."""
+    known = name.partition("@")[0]
+    if known in MECHANISMS or name.startswith("flawed:"):
+        return WINDOWS.get(known, WINDOW)
+    return whole(_audited(find(known)).get("window", WINDOW), name="window in `audited`", least=1)
 
 
 @lru_cache(maxsize=64)
@@ -99,13 +120,19 @@ def resolve(spec: str) -> Subject:
     known, at, level = name.partition("@")
     if at and (level != "user" or not known):
         raise ConfigurationError(f"{name!r} names no audit: write a mechanism, or MECHANISM@user.")
-    mechanism = find(known)(epsilon=epsilon, window=window, **_parameters(known, window, user_level=bool(level)))
+    cls = find(known)
+    mechanism = cls(epsilon=epsilon, window=window, **_parameters(known, cls, window, user_level=bool(level)))
     promise = mechanism.guarantee
+    if known not in MECHANISMS:
+        if (promise.epsilon, promise.window) != (positive(epsilon, name="epsilon"), window):
+            raise ConfigurationError(f"{known} was asked for epsilon={epsilon}, window={window}, and states {promise}.")
+        _check_by_key(mechanism)
     pairs = list(
         standard(window=window, keys=KEYS, epsilon=float(promise.epsilon), near=near(mechanism), user_level=promise.user_level)
     )
     if isinstance(mechanism, Incremental) and mechanism.in_parts:
         pairs.extend(looked_at(pair) for pair in pairs[:6])
+    pairs.extend(_their_own(mechanism))
     return Subject(
         spec,
         name,
@@ -119,12 +146,62 @@ def resolve(spec: str) -> Subject:
     )
 
 
-def _parameters(name: str, window: int, *, user_level: bool) -> dict[str, Any]:
+def _parameters(name: str, cls: AnyMechanism, window: int, *, user_level: bool) -> dict[str, Any]:
     """What else a mechanism is audited with: with at most every other unit released, others are left to ask about."""
-    found = dict(SHORT.get(name, {}))
+    found = dict(SHORT.get(name, {})) if name in MECHANISMS else _audited(cls)
+    found.pop("window", None)
     if name in USER_LEVEL:
         found["releases"] = max(2 if user_level else 1, window // 2)
     return {**found, "horizon": window} if user_level else found
+
+
+def _audited(cls: AnyMechanism) -> dict[str, Any]:
+    """What somebody else's class wants to be audited with; the promise itself is not theirs to choose."""
+    wanted: Any = getattr(cls, "audited", {})
+    known = {field.name for field in dataclasses.fields(cls)} - {"epsilon", "contribution", "horizon"}
+    if not isinstance(wanted, Mapping) or not set(wanted) <= known:
+        raise ConfigurationError(f"`audited` of {cls.__name__} must be a dict with some of {', '.join(sorted(known))}.")
+    return dict(wanted)
+
+
+def _check_by_key(mechanism: Mechanism[Any]) -> None:
+    """Refuse a class that says it treats every key by itself and does not: runs that are taken as keys would not be runs.
+
+    Without noise, what a key shows among others must be what it shows alone.
+    """
+    if not mechanism.by_key:
+        return
+    rng = np.random.default_rng(0)
+    units = 3 * mechanism.window + 4
+    stream = np.where(rng.random((units, 3)) < 0.5, 0, rng.integers(0, 1_000, (units, 3)))
+    together = mechanism.run(3, noise=NoNoise())
+    alone = [mechanism.run(1, noise=NoNoise()) for _ in range(3)]
+    for counts in stream:
+        whole_unit = together.step(counts)
+        for key, run in enumerate(alone):
+            single = run.step(counts[key : key + 1])
+            if whole_unit.estimate[key] != single.estimate[0] or (
+                np.broadcast_to(whole_unit.repeated, 3)[key] != np.broadcast_to(single.repeated, 1)[0]
+            ):
+                raise ConfigurationError(
+                    f"{type(mechanism).__name__} says by_key = True, but what it releases for one key depends on the others: "
+                    "leave that out."
+                )
+
+
+def _their_own(mechanism: Mechanism[Any]) -> Iterator[Pair]:
+    """A person in the first window, and in the last, of every stream that the class calls a hard one."""
+    give = getattr(mechanism, "hard_streams", None)
+    for number, stream in enumerate([] if give is None else give(), start=1):
+        base: IntArray = np.asarray(stream)
+        if base.ndim != 2 or base.dtype.kind not in "iu" or not base.size or base.min() < 0:
+            raise ConfigurationError(
+                f"hard_streams of {type(mechanism).__name__} must give arrays of whole numbers of at least 0, units × keys."
+            )
+        stay = len(base) if mechanism.guarantee.user_level else mechanism.window
+        for first in sorted({1, max(1, len(base) - stay + 1)}):
+            name = f"hard stream {number}, a person from unit {first}"
+            yield with_person(name, base, first, stay, mechanism.contribution)
 
 
 def near(mechanism: Mechanism[Any]) -> int | None:
