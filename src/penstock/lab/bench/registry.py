@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from penstock.core.errors import ConfigurationError
 from penstock.lab.bench.suite import Suite
+from penstock.lab.bench.suites.dsat import Dsat
+from penstock.lab.bench.suites.eshp import Eshp
+from penstock.lab.bench.suites.hierarchy import OverHierarchies
+from penstock.lab.bench.suites.pegasus import Pegasus
+from penstock.lab.bench.suites.rg import RetroactiveGroups
 from penstock.lab.bench.suites.w_event import WEvent
 from penstock.lab.bench.suites.windows import Windows
 
-SUITES: dict[str, Suite] = {suite.name: suite for suite in (WEvent(), Windows())}
+SUITES: dict[str, Suite] = {
+    suite.name: suite for suite in (WEvent(), RetroactiveGroups(), Pegasus(), OverHierarchies(), Dsat(), Eshp(), Windows())
+}
 
 
 def find_suite(name: str) -> Suite:
@@ -17,7 +24,7 @@ def find_suite(name: str) -> Suite:
     'w-event privacy'
     >>> find_suite("w")
     Traceback (most recent call last):
-    penstock.core.errors.ConfigurationError: there is no suite 'w': use w-event, windows.
+    penstock.core.errors.ConfigurationError: there is no suite 'w': use w-event, ...
     """
     if name not in SUITES:
         raise ConfigurationError(f"there is no suite {name!r}: use {', '.join(SUITES)}.")

@@ -1,0 +1,39 @@
+"""Every suite in its quick setting, as a user runs it: nothing fails, nothing is missing, every question has its page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.cli import main
+from penstock.lab.bench.feed import missing
+from penstock.lab.bench.findings import find
+from penstock.lab.bench.registry import SUITES
+from penstock.lab.bench.results import Results
+from penstock.lab.bench.suite import Setting, Suite, choose
+
+
+@pytest.mark.parametrize("suite", SUITES.values(), ids=list(SUITES))
+def test_the_quick_setting_answers_every_question(suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", suite.name, "--quick", "--out", str(tmp_path), "--jobs", "1"])
+    out = capsys.readouterr().out
+    assert not ended.value.code, out
+    kept = Results(tmp_path / suite.name)
+    found = find(suite, kept.asked(), kept.rows(), versions=kept.versions())
+    assert found.refused == ()
+    assert found.cells == found.wanted > 0
+    here = [
+        question.name
+        for question in choose(suite, Setting(quick=True)).questions
+        if any(missing(point.cell.stream) is None for point in question.points if not point.cell.trivial)
+    ]
+    assert [answered.question.name for answered in found.answered] == here
+    for answered in found.answered:
+        for drawn in answered.question.measures:
+            assert answered.places(drawn), (answered.question.name, drawn.name)
+            assert answered.said(drawn), (answered.question.name, drawn.name)
+    text = (tmp_path / suite.name / "report.html").read_text(encoding="utf-8")
+    assert all(f'id="{name}"' in text for name in here)
+    assert "Open " in out
