@@ -313,55 +313,48 @@ class OverHierarchies(Suite):
         return Cell.of(self.name, stream, mechanism, TAKEN, epsilon=epsilon, **window, **given, **more)
 
 
+HERE: Final = ("wifi_multi",)
+"""The stream that the paper's figures are about."""
+
+FACTORS: Final = (
+    (NODE_LAPLACE, "noise on every node", 78, "0.1"),
+    (NODE_LAPLACE, "noise on every node", 445, "0.01"),
+    (HS, "HS", 4, "0.1"),
+    (HS, "HS", 9, "0.01"),
+)
+"""Who has at least so many times the error of PHS, and at which ε."""
+
+
+def _factor(paper: str, line: str, rival: str, low: float, epsilon: str) -> Claim:
+    return Times(paper=paper, measure="nodes_l1", line=line, rival=rival, low=low, at=(epsilon,), panels=HERE)
+
+
+def _orders(paper: str, line: str) -> Claim:
+    return Times(
+        paper=paper,
+        measure="nodes_l1",
+        line=line,
+        rival=NODE_LAPLACE,
+        low=10,
+        high=100,
+        at=PAPERS_EPSILONS,
+        panels=HERE,
+    )
+
+
 def _headline() -> tuple[Claim, ...]:
-    here = ("wifi_multi",)
     return (
-        Times(
-            paper="noise on every node has over 78 × the error of PHS at ε = 0.1 (its pruning is not private)",
-            measure="nodes_l1",
-            line=PHS,
-            rival=NODE_LAPLACE,
-            low=78,
-            at=("0.1",),
-            panels=here,
+        *(
+            _factor(
+                f"{name} has over {low} × the error of PHS at ε = {epsilon} (its pruning is not private)",
+                PHS,
+                rival,
+                low,
+                epsilon,
+            )
+            for rival, name, low, epsilon in FACTORS
         ),
-        Times(
-            paper="noise on every node has over 445 × the error of PHS at ε = 0.01 (its pruning is not private)",
-            measure="nodes_l1",
-            line=PHS,
-            rival=NODE_LAPLACE,
-            low=445,
-            at=("0.01",),
-            panels=here,
-        ),
-        Times(
-            paper="HS has over 4 × the error of PHS at ε = 0.1 (its pruning is not private)",
-            measure="nodes_l1",
-            line=PHS,
-            rival=HS,
-            low=4,
-            at=("0.1",),
-            panels=here,
-        ),
-        Times(
-            paper="HS has over 9 × the error of PHS at ε = 0.01 (its pruning is not private)",
-            measure="nodes_l1",
-            line=PHS,
-            rival=HS,
-            low=9,
-            at=("0.01",),
-            panels=here,
-        ),
-        Times(
-            paper="HS is one to two orders of magnitude better than noise on every node",
-            measure="nodes_l1",
-            line=HS,
-            rival=NODE_LAPLACE,
-            low=10,
-            high=100,
-            at=PAPERS_EPSILONS,
-            panels=here,
-        ),
+        _orders("HS is one to two orders of magnitude better than noise on every node", HS),
         Better(
             paper="all zeros is better than HS, so that these factors say little",
             source=PROOF,
@@ -369,39 +362,23 @@ def _headline() -> tuple[Claim, ...]:
             line=ZEROS,
             rival=HS,
             up_to_x=0.1,
-            panels=here,
+            panels=HERE,
         ),
     )
 
 
 def _published() -> tuple[Claim, ...]:
-    here = ("wifi_multi",)
     return (
-        Times(
-            paper="in the paper's own form, noise on every node has over 78 × the error of PHS (not private) at ε = 0.1",
-            measure="nodes_l1",
-            line=PAPERS_PHS,
-            rival=NODE_LAPLACE,
-            low=78,
-            at=("0.1",),
-            panels=here,
+        *(
+            _factor(
+                f"in the paper's own form, {name} has over {low} × the error of PHS (not private) at ε = {epsilon}",
+                PAPERS_PHS,
+                rival,
+                low,
+                epsilon,
+            )
+            for rival, name, low, epsilon in FACTORS
+            if rival == NODE_LAPLACE
         ),
-        Times(
-            paper="in the paper's own form, noise on every node has over 445 × the error of PHS (not private) at ε = 0.01",
-            measure="nodes_l1",
-            line=PAPERS_PHS,
-            rival=NODE_LAPLACE,
-            low=445,
-            at=("0.01",),
-            panels=here,
-        ),
-        Times(
-            paper="in the paper's own form, HS is one to two orders of magnitude better than noise on every node",
-            measure="nodes_l1",
-            line=PAPERS_HS,
-            rival=NODE_LAPLACE,
-            low=10,
-            high=100,
-            panels=here,
-        ),
+        _orders("in the paper's own form, HS is one to two orders of magnitude better than noise on every node", PAPERS_HS),
     )

@@ -13,6 +13,8 @@ from penstock.lab.bench.suite import Drawn, Point, Question, Setting, Suite
 LINES = ("uniform", "sample", "fast_w", "bd", "ba", "bd_grouped", "ba_grouped", "dsat")
 TRIVIAL_LINES = (ZEROS, MEAN)
 PUBLISHED = "flawed:IndependentAbsorption"
+SHIFTED = {"bd, shifted": "bd", "ba, shifted": "ba"}
+"""With almost all of ε for publications, as the paper runs them where there are many more keys than units in a window."""
 
 WORLD_CUP = Stretch(dataset="worldcup", megabytes=750)
 TRAFFIC = Stretch(dataset="traffic", megabytes=400)
@@ -63,9 +65,11 @@ class WEvent(Suite):
     paper = "Kellaris, Papadopoulos, Xiao and Papadias, PVLDB 7(12), 2014"
     words = (
         "Everybody promises the same (ε, w): any w units in a row of one person, who may be at another key in each. The paper "
-        "names no sanity bound for relative errors, so two are shown. Its World Cup log and its Rome service are not public in "
-        "the form that it used: ours are stand-ins of the same size. `bd_grouped` and `ba_grouped` have the paper's column "
-        "partitioning under one ledger; an instance per group, as published, is not private (docs/proofs/grouped.md)."
+        "names no sanity bound for relative errors, so two are shown. Its World Cup log and its Rome service are not public "
+        "in the form that it used: ours are stand-ins of the same size. `bd_grouped` and `ba_grouped` have the paper's column "
+        "partitioning under one ledger; an instance per group, as published, is not private (docs/proofs/grouped.md). "
+        "Mechanisms run at their defaults; the paper tuned BD and BA for every experiment, so that on its own two streams "
+        "they also run shifted, with almost all of ε for publications, and what it says of a window is judged by these."
     )
     leaders = (("window", ("40", "120", "200")), ("epsilon", ("0.1", "3")))
     runs = 10
@@ -79,7 +83,10 @@ class WEvent(Suite):
             point
             for stream in self._streams(setting)
             for window in (QUICK_WINDOWS if setting.quick else WINDOWS)
-            for point in self._everybody(setting, stream, stream.dataset, str(window), EPSILON, window)
+            for point in (
+                *self._everybody(setting, stream, stream.dataset, str(window), EPSILON, window),
+                *self._shifted(stream, window),
+            )
         ]
         return Question(
             name="window",
@@ -91,6 +98,14 @@ class WEvent(Suite):
             claims=(*_world_cup(), *_traffic()),
             linear=True,
         )
+
+    def _shifted(self, stream: Stretch, window: int) -> list[Point]:
+        if stream.dataset not in (WORLD_CUP.dataset, TRAFFIC.dataset):
+            return []
+        return [
+            Point(stream.dataset, line, str(window), self._cell(stream, mechanism, EPSILON, window, shift=True))
+            for line, mechanism in SHIFTED.items()
+        ]
 
     def _change(self, setting: Setting) -> Question:
         window = QUICK_WINDOW if setting.quick else WINDOW
@@ -149,32 +164,7 @@ class WEvent(Suite):
             axis="column groups",
             measures=MEASURES,
             points=tuple(dict.fromkeys(points)),
-            claims=(
-                Better(
-                    paper="column partitioning (as published, not private) lowers the MAE of BA by up to 71 % on World Cup",
-                    measure="mae",
-                    line="ba_grouped",
-                    rival="ba",
-                    up_to=1 / (1 - 0.71),
-                    panels=("worldcup",),
-                ),
-                Better(
-                    paper="column partitioning (as published, not private) lowers the MAE of BD by up to 36 % on World Cup",
-                    measure="mae",
-                    line="bd_grouped",
-                    rival="bd",
-                    up_to=1 / (1 - 0.36),
-                    panels=("worldcup",),
-                ),
-                Better(
-                    paper="column partitioning (as published, not private) lowers the MAE of BA by up to 21 % in Rome",
-                    measure="mae",
-                    line="ba_grouped",
-                    rival="ba",
-                    up_to=1 / (1 - 0.21),
-                    panels=("traffic",),
-                ),
-            ),
+            claims=_partitioned(),
             columns=2,
         )
 
@@ -213,73 +203,38 @@ class WEvent(Suite):
         return Cell.of(self.name, stream, line, TAKEN, epsilon=epsilon, window=window, **more)
 
 
+def _ahead(paper: str, rival: str, up_to: float, panel: str, line: str = "ba, shifted") -> Claim:
+    return Better(paper=paper, measure="mae", line=line, rival=rival, up_to=up_to, panels=(panel,))
+
+
+def _relative(paper: str, high: float, panel: str) -> Claim:
+    return Inside(paper=paper, measure="mre", line="ba, shifted", low=0, high=high, percent=True, panels=(panel,))
+
+
 def _world_cup() -> tuple[Claim, ...]:
-    here = ("worldcup",)
+    here = "worldcup"
     return (
-        Better(
-            paper="BA is about two orders of magnitude better than Uniform on World Cup",
-            measure="mae",
-            line="ba",
-            rival="uniform",
-            up_to=100,
-            panels=here,
-        ),
-        Better(
-            paper="BA is up to three orders of magnitude better than Sample on World Cup",
-            measure="mae",
-            line="ba",
-            rival="sample",
-            up_to=1000,
-            panels=here,
-        ),
-        Better(
-            paper="BA is more than one order of magnitude better than FAST_w on World Cup",
-            measure="mae",
-            line="ba",
-            rival="fast_w",
-            up_to=10,
-            panels=here,
-        ),
-        Better(
-            paper="the MAE of BA is up to 51 % below that of BD on World Cup",
-            measure="mae",
-            line="ba",
-            rival="bd",
-            up_to=1 / (1 - 0.51),
-            panels=here,
-        ),
-        Inside(
-            paper="the MRE of BA is 3 to 14 %, on World Cup below 11.8 %",
-            measure="mre",
-            line="ba",
-            low=0,
-            high=0.118,
-            percent=True,
-            panels=here,
-        ),
+        _ahead("BA is about two orders of magnitude better than Uniform on World Cup", "uniform", 100, here),
+        _ahead("BA is up to three orders of magnitude better than Sample on World Cup", "sample", 1000, here),
+        _ahead("BA is more than one order of magnitude better than FAST_w on World Cup", "fast_w", 10, here),
+        _ahead("the MAE of BA is up to 51 % below that of BD on World Cup", "bd, shifted", 1 / (1 - 0.51), here),
+        _relative("the MRE of BA is 3 to 14 %, on World Cup below 11.8 %", 0.118, here),
     )
 
 
 def _traffic() -> tuple[Claim, ...]:
-    here = ("traffic",)
+    here = "traffic"
     return (
-        Better(
-            paper="BA is up to one order of magnitude better than Uniform in Rome",
-            measure="mae",
-            line="ba",
-            rival="uniform",
-            up_to=10,
-            panels=here,
-        ),
-        Better(
-            paper="the MAE of BA is 46 % below that of BD in Rome",
-            measure="mae",
-            line="ba",
-            rival="bd",
-            up_to=1 / (1 - 0.46),
-            panels=here,
-        ),
-        Inside(
-            paper="the MRE of BA is 5 to 11 % in Rome", measure="mre", line="ba", low=0, high=0.11, percent=True, panels=here
-        ),
+        _ahead("BA is up to one order of magnitude better than Uniform in Rome", "uniform", 10, here),
+        _ahead("the MAE of BA is 46 % below that of BD in Rome", "bd, shifted", 1 / (1 - 0.46), here),
+        _relative("the MRE of BA is 5 to 11 % in Rome", 0.11, here),
+    )
+
+
+def _partitioned() -> tuple[Claim, ...]:
+    less = "column partitioning (as published, not private) lowers the MAE of"
+    return (
+        _ahead(f"{less} BA by up to 71 % on World Cup", "ba", 1 / (1 - 0.71), "worldcup", "ba_grouped"),
+        _ahead(f"{less} BD by up to 36 % on World Cup", "bd", 1 / (1 - 0.36), "worldcup", "bd_grouped"),
+        _ahead(f"{less} BA by up to 21 % in Rome", "ba", 1 / (1 - 0.21), "traffic", "ba_grouped"),
     )
