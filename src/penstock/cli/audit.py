@@ -288,8 +288,7 @@ def _show(verdict: Verdict, again: str, audited: Subject) -> None:
         console.print(Text(text, style), soft_wrap=True)
 
     say(f"{verdict.name}: {report.sentence(verdict)}", "bold red" if verdict.convicted else "bold green")
-    configured = ", ".join(f"{name}={value}" for name, value in audited.mechanism.configuration().items())
-    say(f"{type(audited.mechanism).__name__}: {configured}", "dim")
+    say(f"{type(audited.mechanism).__name__}: {report.configured(verdict)}", "yellow" if verdict.chosen else "dim")
     say()
     say(f"The two streams: {verdict.pair.name} (* where they differ)", "bold")
     for table in _fitting(verdict.pair, console):

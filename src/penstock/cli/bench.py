@@ -24,7 +24,7 @@ from penstock.lab.bench.datasets.registry import find as find_dataset
 from penstock.lab.bench.datasets.registry import table
 from penstock.lab.bench.plugins import mechanism_class
 from penstock.lab.bench.registry import SUITES, find_suite
-from penstock.lab.bench.results import Results
+from penstock.lab.bench.results import Results, version
 from penstock.lab.bench.runner import Job, Plan, perform, plan, workers_for
 from penstock.lab.bench.suite import Setting, choose
 
@@ -42,6 +42,8 @@ HELP = """Run the experiments of the papers on every mechanism, at one guarantee
 * penstock bench: which suites there are
 
 * penstock bench w-event --quick: one of them, small
+
+* penstock bench w-event --only window --only covid --also rg: one question on one stream, with one mechanism more
 
 * penstock bench report out/bench: write the pages anew from the results
 
@@ -122,7 +124,8 @@ def bench(
     results = Results(folder)
     workers = workers_for({cell.stream for cell in choose(chosen, setting, tuple(only or ())).cells}, jobs)
     todo = plan(chosen, setting, results, only=only or (), workers=workers)
-    results.note(chosen.name, setting, tuple(only or ()), todo.skipped)
+    other = results.other(setting, version()["code"])
+    results.note(chosen.name, setting, tuple(only or ()), todo.skipped, here=todo.here)
     try:
         with _bar(todo) as tell:
             notes = perform(todo, results, workers=workers, tell=tell)
@@ -136,6 +139,8 @@ def bench(
         screen.print(Text(text, style), soft_wrap=True)
 
     say(f"{todo.cells:,} runs of cells were made, {todo.done:,} were there.")
+    for words in other:
+        say(words, "yellow")
     for name, reason in todo.skipped.items():
         say(f"{name} was not run: {reason}.", "yellow")
     for words in page.sentences(found):
@@ -181,7 +186,7 @@ def datasets(*, as_json: Json = False) -> None:
             shown.add_row(one["name"], "", Text(one["missing"], "yellow"))
             continue
         what = Text(f"{one['title']}; a unit is {one['unit']}, a person {one['person']}")
-        what.append(f"; {one['levels']} levels" if one["levels"] > 1 else "")
+        what.append(f", a key {one['key']}" + (f" ({one['levels']} levels)" if one["levels"] > 1 else ""))
         what.append(f"\n{one['licence']}", "dim")
         what.append(f"\nnot here: {one['missing']}" if one["missing"] else "", "yellow")
         shown.add_row(one["name"], f"{one['units']:,} × {one['keys']:,}" if one["units"] else "", what)
@@ -220,7 +225,7 @@ def _bar(todo: Plan) -> Iterator[Callable[[Job], None]]:
         def tell(job: Job) -> None:
             nonlocal done, said
             done += len(job.cells)
-            progress.update(task, advance=job.effort, description=job.stream.name, cells=f"{done} of {todo.cells}")
+            progress.update(task, advance=job.effort, description=job.stream.dataset, cells=f"{done} of {todo.cells}")
             if not screen.is_terminal and time.monotonic() > said + EVERY:
                 said = time.monotonic()
                 print(f"{done} of {todo.cells} runs of cells, now {job.stream.name}", file=sys.stderr, flush=True)

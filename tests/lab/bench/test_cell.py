@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from penstock.core.errors import ConfigurationError
@@ -64,3 +67,25 @@ def test_a_stretch_says_what_was_made_of_the_dataset():
     assert Stretch(dataset="x", options=(("a", 1),), units=5, merge=2, keys=3, copies=4).name == (
         "x (a=1, merge=2, units=5, keys=3, copies=4)"
     )
+
+
+def test_a_key_depends_on_the_source_of_what_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Edited, somebody's mechanism is another one: its old results are not taken for new ones."""
+    source = "from penstock import Uniform\n\n\nclass Mine(Uniform):\n    name = 'mine'\n"
+    monkeypatch.syspath_prepend(str(tmp_path))
+    keys, noises = [], []
+    for more in ("", "# edited\n", ""):
+        (tmp_path / "edited_mechanism.py").write_text(source + more)
+        monkeypatch.delitem(sys.modules, "edited_mechanism", raising=False)
+        keys.append(cell("edited_mechanism:Mine").key(1))
+        noises.append(cell("edited_mechanism:Mine").noise(1))
+    assert keys[0] == keys[2] != keys[1]
+    assert len(set(noises)) == 1
+
+
+def test_who_promises_less_is_known():
+    toeplitz = Cell.of("windows", STREAM, "toeplitz", ("mae",), epsilon="1", window=1)
+    response = Cell.of("eshp", STREAM, "lab:randomised_response", ("mae",), epsilon="1")
+    survey = Cell.of("eshp", STREAM, "lab:negative_survey", ("mae",), epsilon="1")
+    apb = Cell.of("eshp", STREAM, "lab:apb", ("mae",), epsilon="1")
+    assert [each.whole for each in (cell(), apb, toeplitz, response, survey, cell(MEAN))] == [True, True, *[False] * 4]

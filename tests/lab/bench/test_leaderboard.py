@@ -11,6 +11,7 @@ import pytest
 from penstock.cli import main
 from penstock.lab.bench import leaderboard, pages
 from penstock.lab.bench.cell import Cell, Stretch
+from penstock.lab.bench.claims import Value
 from penstock.lab.bench.findings import Findings, find
 from penstock.lab.bench.leaderboard import promise
 from penstock.lab.bench.registry import SUITES
@@ -93,3 +94,34 @@ def test_promises_are_told_in_symbols():
     assert promise(toeplitz) == "ε = 1, δ = 1e-06, w = 1"
     assert promise(Cell.of("eshp", stream, "lab:apb", ("mae",), epsilon="0.5")) == "ε = 0.5, w = 1"
     assert promise(Cell.of("w-event", stream, "mean", ("mae",), epsilon="1")) is None
+
+
+def value(mean: float, half: float) -> Value:
+    return Value(mean, half, 3)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [((1, 0.2), (2, 0.2), True), ((1, 0.6), (2, 0.6), False), ((1, float("nan")), (2, 0.1), True), ((1, 0), (1, 0), False)],
+)
+def test_only_what_intervals_tell_apart_is_ahead(one: tuple[float, float], other: tuple[float, float], told: bool):
+    assert leaderboard.apart(value(*one), value(*other)) is told
+
+
+def test_places_under_one_guarantee_are_told_apart(tmp_path: Path):
+    """Sums of different widths have the same promise: the width must be there."""
+    kept = Results(tmp_path)
+    setting, only = Setting(quick=True, runs=1), ("windows", "wifi_high", "laplace", "sw_tree", "toeplitz")
+    suite = SUITES["windows"]
+    todo = plan(suite, setting, kept, only=only)
+    kept.note(suite.name, setting, only, todo.skipped)
+    perform(todo, kept)
+    text = leaderboard.page([find(suite, kept.asked(), kept.rows())])
+    assert "| stream | width W of the window | guarantee |" in text
+    rows = re.findall(r"^\| wifi_high, ε = 1 \| (\d+) \| ε = 1, w = 1 \|(.*)$", text, re.MULTILINE)
+    assert [width for width, _ in rows] == ["2", "16", "64", "256"]
+    for _, cells in rows:
+        laplace, tree, toeplitz, *_ = (cell.strip() for cell in cells.split("|"))
+        assert laplace.startswith("**") or tree.startswith("**")
+        assert not toeplitz.startswith("**")  # it promises less
+    assert "quick setting" in text

@@ -105,3 +105,35 @@ def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtraError, match=r"pyarrow.*penstock\[bench\]"):
         Results(tmp_path).add([row()])
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1 and no more"])
+def test_a_part_that_cannot_be_read_is_named(tmp_path: Path, content: bytes):
+    results = Results(tmp_path)
+    results.add([row()])
+    bad = tmp_path / "part-000007-bad.parquet"
+    bad.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=r"part-000007-bad\.parquet cannot be read .*: delete it, and its cells"):
+        results.rows()
+    bad.unlink()
+    assert len(results.rows()) == 1
+
+
+def test_data_that_are_here_now_are_not_missing_any_more(tmp_path: Path):
+    results = Results(tmp_path)
+    results.note("w-event", Setting(), (), {"births": "gone", "covid": "gone"})
+    results.note("w-event", Setting(), ("births",), {"bikes": "gone"}, here={"births"})
+    assert results.asked().skipped == {"covid": "gone", "bikes": "gone"}
+
+
+def test_results_of_other_code_and_of_another_setting_are_told(tmp_path: Path):
+    results = Results(tmp_path)
+    code = module.version()["code"]
+    assert results.other(Setting(), code) == []
+    results.add([row()])
+    results.note("w-event", Setting(), (), {})
+    assert results.other(Setting(), code) == []
+    (said,) = results.other(Setting(), "something else")
+    assert "are of other code" in said
+    (said,) = results.other(Setting(seed=2), code)
+    assert "of another setting" in said

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from penstock.core.arrays import IntArray
 from penstock.core.errors import ConfigurationError, PenstockError
 from penstock.lab.bench import runner
 from penstock.lab.bench.cell import MEAN, ZEROS, Cell, Stretch
@@ -14,7 +15,7 @@ from penstock.lab.bench.results import COLUMNS, REFUSED, Results, Row, table
 from penstock.lab.bench.runner import Job, perform, plan, work, workers_for
 from penstock.lab.bench.suite import Setting
 
-from tests.lab.bench.tiny import ABSENT, TINY, TinySuite
+from tests.lab.bench.tiny import ABSENT, TINY, Steps, Tiny, TinySuite
 
 SUITE, SETTING = TinySuite(), Setting()
 
@@ -177,3 +178,52 @@ def test_jobs_are_small_enough_and_the_largest_come_first(tmp_path: Path):
     assert [job.stream.megabytes for job in todo.jobs] == sorted((job.stream.megabytes for job in todo.jobs), reverse=True)
     assert max(len(job.cells) for job in todo.jobs) <= runner.MOST_CELLS
     assert todo.cells == 2 * (2 * 3 * 10 + 2)
+
+
+class Breaking(Tiny):
+    """Fails in its twentieth unit."""
+
+    def make(self) -> Steps:
+        class Short(Steps):
+            def row(self, unit: int) -> IntArray:
+                if unit == 20:
+                    raise ValueError("no more of it")
+                return super().row(unit)
+
+        return Short(self.units, self.keys)
+
+
+class Unmade(Tiny):
+    """Cannot be made at all."""
+
+    def make(self) -> Steps:
+        raise OSError("a disk")
+
+
+@pytest.mark.parametrize(("name", "words"), [("Breaking", "ValueError: no more of it"), ("Unmade", "OSError: a disk")])
+def test_a_dataset_that_fails_is_told_and_ends_nothing_else(name: str, words: str):
+    cells = tuple(SUITE.cell(f"{__name__}:{name}", line, 3) for line in ("uniform", "ba"))
+    rows = work(Job(cells[0].stream, cells, 1))
+    assert [(row["measure"], row["note"]) for row in rows] == [(REFUSED, words)] * 2
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "measure", "more"),
+    [
+        ("eshp", "mae", {}),
+        ("eshp", "nodes_l1", {}),
+        ("eshp", "ranges:10", {}),
+        ("sw_tree", "log_sse:2", {}),
+        ("lab:apb", "window_mse:2", {}),
+        ("hs_pegasus", "mae", {}),
+        ("hs_pegasus", "sse:2", {}),
+        ("hs_pegasus", "unit_l1", {}),
+        ("hs_pegasus", "ranges:10", {}),
+    ],
+)
+def test_who_shows_something_else_is_not_measured_by_it(mechanism: str, measure: str, more: dict[str, int]):
+    given: dict[str, str | int] = {"epsilon": "1"} if mechanism.startswith("lab:") else {"epsilon": "1", "window": 1}
+    one = Cell.of("tiny", Stretch(dataset=TINY), mechanism, (measure,), **given, **more)
+    (row,) = work(Job(one.stream, (one,), 1))
+    assert row["measure"] == REFUSED
+    assert f"the measure '{measure}'" in row["note"]

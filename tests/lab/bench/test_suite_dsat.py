@@ -13,8 +13,8 @@ from penstock.lab.bench.feed import Feed
 from penstock.lab.bench.runner import Job, work
 from penstock.lab.bench.suite import Question, Setting, choose
 from penstock.lab.bench.suites.dsat import BEGINNING, BEGUN, THRESHOLDS, Dsat
-from penstock.lab.bench.suites.dsat_claims import Least, Near, NearBest, Rises, Widens
 from penstock.lab.bench.suites.dsat_points import QUICK_CENSUS, length
+from penstock.lab.bench.trends import FallsBehind, Least, Near, NearBest, Rises
 
 FULL, QUICK = Setting(), Setting(quick=True)
 WINDOWED = ("window", "window-epsilon")
@@ -190,7 +190,7 @@ def test_close_everywhere():
     ],
 )
 def test_a_gap_that_widens(rival: list[float], grows: str):
-    claim = Widens(paper="it grows", measure="m", line="a", rival="b")
+    claim = FallsBehind(paper="it grows", measure="m", line="a", rival="b")
     lines = {"a": [10.0] * len(rival), "b": rival}
     assert verdict(claim, one=lines) == grows
     back = {line: means[::-1] for line, means in lines.items()}
@@ -198,7 +198,7 @@ def test_a_gap_that_widens(rival: list[float], grows: str):
 
 
 def test_a_gap_that_widens_in_counts_alone_does_so_in_part():
-    claim = Widens(paper="it grows", measure="m", line="a", rival="b")
+    claim = FallsBehind(paper="it grows", measure="m", line="a", rival="b")
     found = claim.found(places(one={"a": [10.0, 100.0], "b": [30.0, 200.0]}))
     assert found.verdict == "partly"
     assert found.ours == (

@@ -104,7 +104,7 @@ def test_a_share_of_the_bins_is_that_share():
 
 
 def test_our_parameters_win_on_a_constant_stream_where_the_papers_lose():
-    steady = QUICK["steady"]
+    steady = QUICK["still"]
     laplace, papers, ours = (value(steady, line, "constant 5", "0.1") for line in ("laplace", PAPERS, "rg"))
     assert ours < 0.5 * laplace < laplace < papers
 

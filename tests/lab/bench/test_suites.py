@@ -116,3 +116,27 @@ def test_what_stands_on_the_leaderboard_is_there(suite: Suite):
     assert suite.leaders
     for name, places in suite.leaders:
         assert set(places) <= questions[name]
+
+
+@pytest.mark.parametrize(("suite", "setting"), CASES)
+def test_a_name_means_one_thing(suite: Suite, setting: Setting):
+    """Names of different kinds cut each other down: one that is both would select less than it says."""
+    questions = everything(suite, setting)
+    names = {question.name for question in questions}
+    streams = {name for question in questions for point in question.points for name in point.streams}
+    lines = {point.line for question in questions for point in question.points}
+    assert not names & streams
+    assert not names & lines
+    assert not streams & lines
+
+
+@pytest.mark.parametrize("suite", SUITES.values(), ids=list(SUITES))
+def test_a_stream_that_the_suite_has_is_not_added_a_second_time(suite: Suite):
+    whole = choose(suite, Setting(quick=True))
+    own = tuple(dict.fromkeys(cell.stream.dataset for cell in whole.cells))
+    assert choose(suite, Setting(quick=True, streams=own)) == whole
+
+
+def test_a_selection_without_anything_in_it_is_refused():
+    with pytest.raises(ConfigurationError, match=r"w-event has nothing that is all of groups, births\.$"):
+        choose(SUITES["w-event"], Setting(quick=True), ("groups", "births"))

@@ -71,6 +71,10 @@ class Verdict:
     exact: tuple[float, float] | None = None
     method: str = "monte carlo"
     delta: Fraction = Fraction(0)
+    configuration: dict[str, str] = field(default_factory=dict)
+    """All parameters that it was audited with."""
+    chosen: dict[str, str] = field(default_factory=dict)
+    """Those that are not its defaults, because its class asks for others in an audit, with what the defaults are."""
 
     @property
     def convicted(self) -> bool:
@@ -104,6 +108,8 @@ class Verdict:
             "hits": [self.left_hits, self.right_hits],
             "of": self.half,
             "seed": self.seed,
+            "configuration": self.configuration,
+            "not_default": self.chosen,
         }
 
 
@@ -245,6 +251,8 @@ def judge(
                 cells=_top_cells(one, other),
                 method="learned classifier" if way == "learned" else "monte carlo",
                 delta=subject.delta,
+                configuration=subject.configuration,
+                chosen=subject.chosen,
             )
     assert best is not None
     return best

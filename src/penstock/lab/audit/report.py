@@ -272,6 +272,13 @@ def event_cells(verdict: Verdict) -> tuple[list[tuple[str, int | None, int | Non
     return listed, len(verdict.event.cells) - len(listed)
 
 
+def configured(verdict: Verdict) -> str:
+    """What it was audited with, and which of it is not what it does by default."""
+    listed = ", ".join(f"{name}={value}" for name, value in verdict.configuration.items())
+    other = ", ".join(f"{name}={value}" for name, value in verdict.chosen.items())
+    return f"{listed}." + (f" Its class asks for that; by default it has {other}, which was not audited." if other else "")
+
+
 def hits(verdict: Verdict) -> str | None:
     """How often the event was seen. None if nothing was run, as in an exact audit."""
     if not verdict.half:
@@ -413,6 +420,7 @@ def _section(at: int, verdict: Verdict) -> str:
         rates = f"<p>Seen in {escape(seen)} ({shares[0]:.3%} and {shares[1]:.3%}). Seed {verdict.seed}.</p>"
     return f"""<section class="card" id="audit-{at}"><h2>{escape(verdict.name)}{_kind(verdict)} {_mark(verdict)}</h2>
 <p class="verdict">{escape(sentence(verdict))}</p>
+{f"<p>Audited with {escape(configured(verdict))}</p>" if verdict.configuration else ""}
 <h3>The two streams: {escape(pair.name)}</h3>
 {_streams(pair)}
 {f"<p>{escape(look)}</p>" if look else ""}

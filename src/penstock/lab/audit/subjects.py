@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,23 @@ class Subject:
     delta: Fraction = Fraction(0)
     """What may be added to e^ε times a probability, by the same claim."""
 
+    @property
+    def configuration(self) -> dict[str, str]:
+        """All parameters of the mechanism, as text."""
+        return {name: str(value) for name, value in self.mechanism.configuration().items()}
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """The defaults of those that the class of somebody else's mechanism wants changed in an audit."""
+        cls = type(self.mechanism)
+        if self.flawed or cls in MECHANISMS.values():
+            return {}
+        wanted = _audited(cls).keys() - {"window"}
+        return {each.name: str(each.default) for each in dataclasses.fields(cls) if each.name in wanted}
+
+
+CHECKED, HARD = 20, 20
+"""Keys on which somebody's word for `by_key` is tried, and the most hard streams of somebody's own."""
 
 KEYS, WINDOW = 2, 2
 """The keys of an audit's streams, and its window unless told."""
@@ -158,7 +176,7 @@ def _parameters(name: str, cls: AnyMechanism, window: int, *, user_level: bool) 
 def _audited(cls: AnyMechanism) -> dict[str, Any]:
     """What somebody else's class wants to be audited with; the promise itself is not theirs to choose."""
     wanted: Any = getattr(cls, "audited", {})
-    known = {field.name for field in dataclasses.fields(cls)} - {"epsilon", "contribution", "horizon"}
+    known = {field.name for field in dataclasses.fields(cls)} - {"epsilon", "delta", "contribution", "horizon"}
     if not isinstance(wanted, Mapping) or not set(wanted) <= known:
         raise ConfigurationError(f"`audited` of {cls.__name__} must be a dict with some of {', '.join(sorted(known))}.")
     return dict(wanted)
@@ -167,22 +185,22 @@ def _audited(cls: AnyMechanism) -> dict[str, Any]:
 def _check_by_key(mechanism: Mechanism[Any]) -> None:
     """Refuse a class that says it treats every key by itself and does not: runs that are taken as keys would not be runs.
 
-    Without noise, what a key shows among others must be what it shows alone.
+    Without noise, what a key shows among a few or many others must be what it shows alone, or with as many as an audit has.
     """
     if not mechanism.by_key:
         return
     rng = np.random.default_rng(0)
-    units = 3 * mechanism.window + 4
-    stream = np.where(rng.random((units, 3)) < 0.5, 0, rng.integers(0, 1_000, (units, 3)))
-    together = mechanism.run(3, noise=NoNoise())
-    alone = [mechanism.run(1, noise=NoNoise()) for _ in range(3)]
+    units, keys = 3 * mechanism.window + 4, 2 * CHECKED
+    stream = np.where(rng.random((units, keys)) < 0.5, 0, rng.integers(0, 1_000, (units, keys)))
+    together = mechanism.run(keys, noise=NoNoise())
+    parts = [slice(0, 1), slice(0, KEYS), slice(1, 4), slice(0, CHECKED)]
+    fewer = [(part, mechanism.run(part.stop - part.start, noise=NoNoise())) for part in parts]
     for counts in stream:
         whole_unit = together.step(counts)
-        for key, run in enumerate(alone):
-            single = run.step(counts[key : key + 1])
-            if whole_unit.estimate[key] != single.estimate[0] or (
-                np.broadcast_to(whole_unit.repeated, 3)[key] != np.broadcast_to(single.repeated, 1)[0]
-            ):
+        repeated = np.broadcast_to(whole_unit.repeated, keys)
+        for part, run in fewer:
+            few = run.step(counts[part])
+            if np.any(whole_unit.estimate[part] != few.estimate) or np.any(repeated[part] != few.repeated):
                 raise ConfigurationError(
                     f"{type(mechanism).__name__} says by_key = True, but what it releases for one key depends on the others: "
                     "leave that out."
@@ -192,7 +210,10 @@ def _check_by_key(mechanism: Mechanism[Any]) -> None:
 def _their_own(mechanism: Mechanism[Any]) -> Iterator[Pair]:
     """A person in the first window, and in the last, of every stream that the class calls a hard one."""
     give = getattr(mechanism, "hard_streams", None)
-    for number, stream in enumerate([] if give is None else give(), start=1):
+    streams = [] if give is None else list(islice(give(), HARD + 1))
+    if len(streams) > HARD:  # every pair that is tried takes a part of the confidence
+        raise ConfigurationError(f"hard_streams of {type(mechanism).__name__} gives more than {HARD}: take the hardest.")
+    for number, stream in enumerate(streams, start=1):
         base: IntArray = np.asarray(stream)
         if base.ndim != 2 or base.dtype.kind not in "iu" or not base.size or base.min() < 0:
             raise ConfigurationError(

@@ -149,6 +149,7 @@ def audit_exactly(subject: Subject, *, progress: Callable[[int, int], object] | 
         seed=0,
         exact=(loss.low, most),
         method="exact",
+        configuration=subject.configuration,
     )
 
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from penstock.core.errors import ConfigurationError
+from penstock.lab.bench.datasets.registry import DATASETS
+from penstock.lab.bench.datasets.registry import find as find_dataset
 from penstock.lab.bench.plugins import FLAWED, LAB, competitor_class, mechanism_class
-from penstock.lab.competitors.competitor import Competitor
+from penstock.lab.competitors.competitor import ADDING, Competitor
 from penstock.private.histograms import registry as histograms
 from penstock.private.mechanisms.base import Mechanism
+from penstock.private.mechanisms.registry import MECHANISMS
 
 ZEROS, MEAN = "zeros", "mean"
 TRIVIAL = {ZEROS: "all zeros", MEAN: "long-run mean"}
@@ -86,6 +92,14 @@ class Cell:
             return competitor_class(self.mechanism).private
         return self.mechanism != MEAN and not self.mechanism.startswith(FLAWED)
 
+    @property
+    def whole(self) -> bool:
+        """Whether it promises as much as the others: ε without a δ, for adding or removing an event."""
+        if self.trivial or not self.private:
+            return False
+        made = self.made()
+        return made.promise == ADDING if isinstance(made, Competitor) else not made.guarantee.delta
+
     def runs(self, number: int) -> list[Cell]:
         """Its runs; one where all are the same."""
         return [replace(self, run=run) for run in range(1 if self.trivial else number)]
@@ -117,7 +131,17 @@ class Cell:
 
     def key(self, seed: int) -> str:
         """What its result is kept under: all that it depends on, defaults of the mechanism too."""
-        return self._digest(seed, measures=self.measures, version=FORM)
+        more = {"theirs": theirs} if (theirs := self._theirs()) else {}
+        return self._digest(seed, measures=self.measures, version=FORM, **more)
+
+    def _theirs(self) -> str:
+        """A digest of the source of whatever is not ours: nobody else would tell that it has changed."""
+        found: list[type] = []
+        if not self.trivial and not self.mechanism.startswith((LAB, FLAWED)) and self.mechanism not in MECHANISMS:
+            found.append(mechanism_class(self.mechanism))
+        if self.stream.dataset not in DATASETS:
+            found.append(type(find_dataset(self.stream.dataset)))
+        return source_of(*found) if found else ""
 
     def noise(self, seed: int) -> int:
         """The seed of its noise: the same whatever is measured, wherever and next to whatever it is run."""
@@ -127,6 +151,18 @@ class Cell:
         about = {"suite": self.suite, "mechanism": self.mechanism, "run": self.run, "seed": seed, **more}
         facts = [about, self.stream.facts, self.configuration()]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+@lru_cache(maxsize=64)
+def source_of(*classes: type) -> str:
+    """A digest of the files that classes come from, as far as they can be read."""
+    digest = hashlib.sha256()
+    for cls in classes:
+        try:
+            digest.update(Path(inspect.getfile(cls)).read_bytes())
+        except (OSError, TypeError):
+            digest.update(f"{cls.__module__}:{cls.__qualname__}".encode())
+    return digest.hexdigest()[:16]
 
 
 FORM = 1

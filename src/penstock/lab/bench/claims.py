@@ -75,8 +75,8 @@ NOTHING: tuple[str, Verdict] = ("not run", "not run")
 class Better(Claim):
     """One line is better than another everywhere; somewhere by the factor `up_to`, if the paper names one.
 
-    `slack` is how much of that factor is enough. Means are what is judged; at how many points the difference is larger than the
-    runs explain is said beside.
+    `slack` is how much of that factor is enough; below its square root, the claim does not hold at all. Means are what is
+    judged; at how many points the difference is larger than the runs explain is said beside.
     """
 
     line: str
@@ -108,7 +108,10 @@ class Better(Claim):
         if len(ratios) > 1:
             words += f" to {number(ratios[most])} × ({where(most)})"
         reached = self.up_to is None or ratios[most] >= 1 + self.slack * (self.up_to - 1)
-        verdict: Verdict = "no" if not better else "yes" if better == len(ratios) and reached else "partly"
+        if not reached:
+            words += f", never {number(self.up_to or 1)} ×"
+        far = self.up_to is not None and ratios[most] < math.sqrt(self.up_to)
+        verdict: Verdict = "no" if not better or far else "yes" if better == len(ratios) and reached else "partly"
         return words, verdict
 
 

@@ -83,7 +83,7 @@ def _panel(
         colour, style = look[line]
         x = np.array([place for place, _ in here])
         mean = np.array([value.mean if value.mean > 0 or drawn.more else np.nan for _, value in here])
-        half = np.nan_to_num(np.array([value.half for _, value in here]))
+        half = np.nan_to_num(np.array([value.half if value.runs > 2 or drawn.beside else 0.0 for _, value in here]))
         marker = "" if line in TRIVIAL or drawn.curve else "o"
         axis.plot(x, mean, style, color=colour, label=label(line), linewidth=1.4, marker=marker, ms=3)
         low = mean - half if drawn.more else np.maximum(mean - half, mean / 100)

@@ -66,7 +66,7 @@ class Feed:
         merge, copies = self.stretch.merge, self.stretch.copies
         source = self._stream.rows(1, self.units * merge)
         for _ in range(self.units):
-            row = np.asarray(next(source), np.int64)
+            row = np.array(next(source), np.int64)
             for more in islice(source, merge - 1):
                 row = row + more
             if self._chosen is not None:

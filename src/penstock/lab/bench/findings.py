@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,18 +24,24 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Winner:
-    """The best private line of a place, the next one after it, and which trivial lines are better than both."""
+    """The best private line of a place, the next one after it, and which trivial lines are at least as good as both."""
 
     place: Place
     line: str
     value: Value
-    second: str | None
+    second: str
     ratio: float
     """How far ahead: the second's error in multiples of the winner's; where more is better, what the winner has in multiples
     of what the second has."""
     sure: bool
     """Whether their intervals lie apart."""
     beaten_by: tuple[str, ...]
+
+
+def no_worse(one: Value, other: Value, drawn: Drawn) -> bool:
+    """Whether one is at least as good as the other; what differs by rounding alone is the same."""
+    close = math.isclose(one.mean, other.mean, rel_tol=1e-9)
+    return close or (one.mean > other.mean if drawn.more else one.mean < other.mean)
 
 
 @dataclass(frozen=True)
@@ -74,21 +82,14 @@ class Answered:
             return found
         for place, lines in self.places(drawn).items():
             mine = {line: value for line, value in lines.items() if self._competes(line)}
-            if not mine or not self.expected.get(place, set()) <= lines.keys():
-                continue
-            order = sorted(mine, key=lambda line: mine[line].mean, reverse=drawn.more)
-            best = order[0]
-            second = order[1] if len(order) > 1 else None
-            ratio, sure = float("nan"), False
-            if second is not None:
-                high, low = (mine[best], mine[second]) if drawn.more else (mine[second], mine[best])
-                ratio = high.mean / low.mean if low.mean else float("inf")
-                sure = low.mean + low.half < high.mean - high.half
+            if len(mine) < 2 or not self.expected.get(place, set()) <= lines.keys():
+                continue  # nobody wins alone
+            best, second = sorted(mine, key=lambda line: mine[line].mean, reverse=drawn.more)[:2]
+            high, low = (mine[best], mine[second]) if drawn.more else (mine[second], mine[best])
+            ratio = high.mean / low.mean if low.mean else float("inf")
+            sure = low.mean + low.half < high.mean - high.half
             trivial = [
-                line
-                for line, value in lines.items()
-                if self.by_line[line].cell.trivial
-                and (value.mean > mine[best].mean if drawn.more else value.mean < mine[best].mean)
+                line for line, value in lines.items() if self.by_line[line].cell.trivial and no_worse(value, mine[best], drawn)
             ]
             found.append(Winner(place, best, mine[best], second, ratio, sure, tuple(trivial)))
         return found
@@ -107,12 +108,15 @@ class Answered:
             wins = Counter(winner.line for winner in here)
             parts = []
             for line, times in wins.most_common():
-                where = ", ".join(winner.place[1] for winner in here if winner.line == line)
-                parts.append(f"{label(line)} {'everywhere' if times == len(here) else f'at {where}'}")
+                its = [winner for winner in here if winner.line == line]
+                where = "everywhere" if times == len(here) else "at " + ", ".join(winner.place[1] for winner in its)
+                sure = sum(winner.sure for winner in its)
+                doubt = "" if sure == times else f" (surely at {sure} of {times})" if sure else " (not surely)"
+                parts.append(f"{label(line)} {where}{doubt}")
             words = f"{panel}: the best mechanism is {'; '.join(parts)}"
             for trivial in dict.fromkeys(name for winner in here for name in winner.beaten_by):
                 at = [winner.place[1] for winner in here if trivial in winner.beaten_by]
-                words += f". {label(trivial).capitalize()} is better than all of them "
+                words += f". {label(trivial).capitalize()} is at least as good as all of them "
                 words += "everywhere" if len(at) == len(here) else f"at {', '.join(at)}"
             sentences.append(words + ".")
         return sentences
@@ -149,10 +153,14 @@ class Findings:
     streams: dict[str, tuple[str, int, int]]
     """By stretch: its dataset, units and keys."""
     seconds: float
+    selections: tuple[tuple[str, ...], ...] = ((),)
+    """The parts of the suite that were asked for, one after the other."""
 
     @property
     def command(self) -> str:
-        return command_of(self.suite, self.setting)
+        """What gives all of this again: one line a selection."""
+        whole = any(not selection for selection in self.selections)
+        return "\n".join(command_of(self.suite, self.setting, each) for each in ([()] if whole else self.selections))
 
     def command_for(self, question: Question) -> str:
         return command_of(self.suite, self.setting, [question.name])
@@ -177,7 +185,9 @@ class Findings:
             except ConfigurationError:
                 rows.append((name, "", f"{units:,}", f"{keys:,}", "", ""))
             else:
-                rows.append((name, about.title, f"{units:,} of {about.unit}", f"{keys:,}", about.person, about.licence))
+                changed = set(re.findall(r"(\w+)=", name)) - {"units", "keys", "copies"}
+                length = f"{units:,}" if changed else f"{units:,} of {about.unit}"
+                rows.append((name, about.title, length, f"{keys:,}", about.person, about.licence))
         return rows
 
     def notices(self) -> list[str]:
@@ -220,7 +230,7 @@ def find(suite: Suite, asked: Asked, rows: Sequence[Row], *, versions: Sequence[
                 keys.add(key)
                 found = values.get(key, {})
                 there += bool(found)
-                wanted += cell.stream.dataset not in skipped
+                wanted += cell.stream.dataset not in skipped and key not in refused
                 for measure, numbers in found.items():
                     known[cell].setdefault(measure, []).extend(numbers)
         return known[cell]
@@ -261,6 +271,7 @@ def find(suite: Suite, asked: Asked, rows: Sequence[Row], *, versions: Sequence[
         wanted,
         streams,
         sum(taken.values()),
+        asked.selections,
     )
 
 
@@ -276,4 +287,5 @@ def shown(value: Value) -> str:
     >>> shown(Value(12.345, 0.5, 3)), shown(Value(3.0, float("nan"), 1))
     ('12.3 ± 0.5', '3')
     """
-    return number(value.mean) if value.half != value.half or value.half == 0 else f"{number(value.mean)} ± {number(value.half)}"
+    nothing = value.half != value.half or value.half <= 1e-9 * abs(value.mean)
+    return number(value.mean) if nothing else f"{number(value.mean)} ± {number(value.half)}"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from penstock.lab.bench.cell import TRIVIAL
-from penstock.lab.bench.plugins import FLAWED, LAB
+from penstock.lab.bench.plugins import FLAWED, LAB, competitor_class
 from penstock.private.mechanisms.toeplitz import CorrelatedGaussian
+
+PUBLISHED = {"IndependentAbsorption": "ba by groups", "FreshPruning": "phs_pegasus"}
+"""What published forms are called."""
 
 
 def label(mechanism: str) -> str:
@@ -13,10 +16,15 @@ def label(mechanism: str) -> str:
     >>> label("toeplitz")
     'toeplitz (with δ)'
     >>> label("ba"), label("mean"), label("flawed:IndependentAbsorption"), label("mine:Own")
-    ('ba', 'long-run mean †', 'IndependentAbsorption, as published †', 'mine:Own')
+    ('ba', 'long-run mean †', 'ba by groups, as published †', 'mine:Own')
     """
     if mechanism in TRIVIAL:
         return TRIVIAL[mechanism] + (" †" if mechanism == "mean" else "")
     if mechanism == CorrelatedGaussian.name:
         return f"{mechanism} (with δ)"
-    return f"{mechanism.removeprefix(FLAWED)}, as published †" if mechanism.startswith(FLAWED) else mechanism.removeprefix(LAB)
+    if mechanism.startswith(LAB):
+        return mechanism.removeprefix(LAB) + ("" if competitor_class(mechanism).private else " †")
+    if mechanism.startswith(FLAWED):
+        name, comma, more = mechanism.removeprefix(FLAWED).partition(",")
+        return f"{PUBLISHED.get(name, name)}{comma}{more}, as published †"
+    return mechanism

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.core.guarantee import Guarantee
 from penstock.lab.bench.cell import TRIVIAL, Cell
 from penstock.lab.bench.claims import Place, Value, number
-from penstock.lab.bench.findings import Answered, Findings, shown
+from penstock.lab.bench.findings import Answered, Findings, no_worse, shown
 from penstock.lab.bench.labels import label
 from penstock.lab.bench.runner import command_of
 from penstock.lab.bench.suite import Drawn, Point
@@ -18,9 +19,10 @@ TITLE = "# Leaderboard"
 INTRO = """
 Every mechanism on every stream under every guarantee that the suites of [the bench](../how-to/bench.md) run, by the first
 measure of each question: less is better unless a heading says otherwise. `penstock bench report` makes this page; no number
-is written by hand. In a row all keep the same promise, at their own defaults. The best private mechanism is **bold**; so is
-the next one where their intervals over the runs overlap. † is not private. *All zeros* and each key's *long-run mean* need
-no mechanism: where they are best, in *italics*, nobody has anything to boast of. Below each table is the command of every
+is written by hand. In a row all keep the same promise, but for those whose heading says that they promise less, which are
+never bold; they run at their defaults unless the heading says otherwise. The best private mechanism is **bold**; so is the
+next one where their intervals over the runs overlap. † is not private. *All zeros* and each key's *long-run mean* need no
+mechanism: where they are best, in *italics*, nobody has anything to boast of. Below each table is the command of every
 cell.
 """
 
@@ -46,6 +48,31 @@ class Row:
     def guarantee(self) -> str:
         """That of the first line that has one; whoever promises something else says so in its label."""
         return next((found for point in self.points if (found := promise(point.cell)) is not None), "")
+
+    def best(self) -> list[str]:
+        """The best line of those that keep the promise of the row, and all that cannot be told apart from it."""
+        if not self.answered.expected.get(self.place, set()) <= self.values.keys():
+            return []
+        mine = {
+            point.line: self.values[point.line]
+            for point in self.points
+            if point.line in self.values and promise(point.cell) == self.guarantee and point.cell.whole
+        }
+        order = sorted(mine, key=lambda line: mine[line].mean, reverse=self.drawn.more)
+        first = mine[order[0]] if order else None
+        return [line for line in order if first is not None and not apart(mine[line], first)]
+
+    def beating(self, best: str) -> list[str]:
+        """The lines that need no mechanism and are at least as good."""
+        trivial = [point.line for point in self.points if point.cell.trivial and point.line in self.values]
+        return [line for line in trivial if no_worse(self.values[line], self.values[best], self.drawn)]
+
+
+def apart(one: Value, other: Value) -> bool:
+    """Whether two values are different ones: intervals that overlap cannot tell them apart, and single runs have none."""
+    if math.isnan(one.half) or math.isnan(other.half):
+        return not math.isclose(one.mean, other.mean, rel_tol=1e-9)
+    return abs(one.mean - other.mean) > one.half + other.half + 1e-9 * abs(other.mean)
 
 
 def promise(cell: Cell) -> str | None:
@@ -97,6 +124,8 @@ def _suite(found: Findings) -> Iterator[str]:
     if not kept:
         return
     yield f"## {found.suite.title}\n\n[How it was measured, and what the paper found]({found.suite.name}.md)\n"
+    if found.notes():
+        yield "\n".join(f"- **{note}**" for note in found.notes()) + "\n"
     for answered in dict.fromkeys(id(row.answered) for row in kept):
         here = [row for row in kept if id(row.answered) == answered]
         yield from _question(found, here)
@@ -106,28 +135,28 @@ def _question(found: Findings, kept: Sequence[Row]) -> Iterator[str]:
     answered, drawn = kept[0].answered, kept[0].drawn
     lines = [line for line in answered.lines if any(line in row.values for row in kept)]
     yield f"### {answered.question.title}: {drawn.title}\n\n`{found.command_for(answered.question)}`\n"
-    winners = {winner.place: winner for winner in answered.winners(drawn)}
     body = []
+    several = len({(row.place[0], row.guarantee) for row in kept}) < len(kept)
     for row in kept:
-        winner = winners.get(row.place)
-        best = set() if winner is None else {winner.line, *([] if winner.sure or not winner.second else [winner.second])}
-        beaten = () if winner is None else winner.beaten_by
+        best = row.best()
+        beaten = [] if not best else row.beating(best[0])
         cells = []
         for line in lines:
             value = row.values.get(line)
             text = "–" if value is None else number(value.mean)
             cells.append(f"**{text}**" if line in best else f"*{text}*" if line in beaten else text)
-        body.append([row.place[0], row.guarantee, *cells])
-    yield table(["stream", "guarantee", *(_name(line) for line in lines)], body)
+        body.append([row.place[0], *([row.place[1]] if several else []), row.guarantee, *cells])
+    yield table(["stream", *([answered.question.axis] if several else []), "guarantee", *(_name(line) for line in lines)], body)
     by_line: dict[tuple[str, str, str], list[str]] = {}
     for row in kept:
         for point in row.points:
             if point.line in row.values and not point.cell.trivial:
                 command = command_of(found.suite, found.setting, [answered.question.name, row.stream, point.line])
                 where = row.place[0], point.line, command
-                by_line.setdefault(where, []).append(f"{row.guarantee}: {shown(row.values[point.line])}")
+                at = f"{answered.question.axis} = {row.place[1]}" if several else row.guarantee
+                by_line.setdefault(where, []).append(f"{at}: {shown(row.values[point.line])}")
     commands = [[panel, _name(line), "<br>".join(values), f"`{command}`"] for (panel, line, command), values in by_line.items()]
-    listed = table(["stream", "mechanism", "guarantee: value", "command"], commands)
+    listed = table(["stream", "mechanism", "where: value", "command"], commands)
     yield f"<details><summary>The command of every cell</summary>\n\n{listed}\n</details>\n"
 
 

@@ -13,15 +13,16 @@ from penstock.lab.bench.leaderboard import table
 BOARD = "leaderboard.md"
 
 
-def write(every: Sequence[Findings], folder: Path) -> list[Path]:
-    """Write a page for each of the suites, and the leaderboard of all of them."""
+def write(every: Sequence[Findings], folder: Path, *, board: bool = True) -> list[Path]:
+    """Write a page for each of the suites, and the leaderboard of all of them unless these are not all."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for found in every:
         written.append(folder / f"{found.suite.name}.md")
         written[-1].write_text("\n".join(_page(found, folder)), encoding="utf-8")
-    written.append(folder / BOARD)
-    written[-1].write_text(leaderboard.page(every), encoding="utf-8")
+    if board:
+        written.append(folder / BOARD)
+        written[-1].write_text(leaderboard.page(every), encoding="utf-8")
     return written
 
 
@@ -30,9 +31,10 @@ def _page(found: Findings, folder: Path) -> Iterator[str]:
     look = looks(list(dict.fromkeys(line for answered in found.answered for line in answered.lines)))
     yield f"# {suite.title}\n"
     yield f"{suite.words}\n"
+    made = " and ".join(f"`{line}`" for line in found.command.splitlines())
     yield (
-        f"After {suite.paper}. Made by `{found.command}`, the mean over {suite.repeats(found.setting)} runs of each cell; the "
-        f"same command writes a page with every number. † is not private. [Leaderboard]({BOARD}).\n"
+        f"After {suite.paper}. Made by {made}, the mean over {suite.repeats(found.setting)} runs of each cell; the same "
+        f"command writes a page with every number. † is not private. [Leaderboard]({BOARD}).\n"
     )
     notes = found.notes()
     if notes:

@@ -31,6 +31,8 @@ def mechanism_class(name: str) -> AnyMechanism:
     """
     if name in NO_MECHANISM:
         raise ConfigurationError(f"{name!r} is a line of the bench's own, not a mechanism: write a plug-in's 'module:Class'.")
+    if name.startswith(LAB):
+        raise ConfigurationError(f"{name!r} is a competitor that the lab keeps for its suites; it is no mechanism.")
     return _flawed(name.removeprefix(FLAWED)) if name.startswith(FLAWED) else find(name)
 
 

@@ -42,7 +42,7 @@ def rebuild(folder: Path, *, docs: Path | None = None) -> list[Path]:
     if not folders:
         raise ConfigurationError(f"{folder} has no results of a suite.")
     written = [write(find_suite(Results(each).asked().suite), Results(each)) for each in folders]
-    more = [] if docs is None else pages.write([found for _, found in written], docs)
+    more = [] if docs is None else pages.write([found for _, found in written], docs, board=folders != [folder])
     return [*(path for path, _ in written), *more]
 
 
@@ -121,7 +121,8 @@ def _claims(found: Findings) -> str:
     said = "".join(f"<li>{_text(sentence)}</li>" for sentence in differ)
     more = f"<h3>Where we differ</h3><ul>{said}</ul>" if differ else "<p>Nowhere do we differ.</p>"
     return f"""<section class="card"><h2>What was found before, and what we find</h2>
-<p class="sub">Computed from the rows. “Partly”: true at some points, or by less than the paper says.</p>
+<p class="sub">Computed from the rows. “Partly”: true at some points, or by less than the
+paper says; four fifths of a factor that it names are enough for a “yes”.</p>
 <div class="wide"><table class="words"><thead><tr><th>claimed</th><th>here</th><th>holds</th><th>question</th></tr></thead>
 <tbody>{body}</tbody></table></div>{more}</section>"""
 
@@ -149,13 +150,11 @@ def _winning(found: Findings) -> str:
                 if winner is None:
                     cells.append("<td>–</td>")
                     continue
-                ahead = ""
-                if winner.second is not None and drawn.more:
+                ahead = f"{label(winner.second)} has {number(winner.ratio)} × its error"
+                if drawn.more:
                     ahead = f"it has {number(winner.ratio)} × what {label(winner.second)} has"
-                elif winner.second is not None:
-                    ahead = f"{label(winner.second)} has {number(winner.ratio)} × its error"
-                sure = "" if winner.sure or winner.second is None else "≈"
-                beaten = "".join(f'<br><span class="tag">{escape(label(name))} better</span>' for name in winner.beaten_by)
+                sure = "" if winner.sure else "≈"
+                beaten = "".join(f'<br><span class="tag">{escape(label(name))} no worse</span>' for name in winner.beaten_by)
                 cells.append(f'<td title="{escape(ahead)}"><b>{escape(label(winner.line))}</b>{sure}{beaten}</td>')
             rows.append(f'<tr><th scope="row">{escape(panel)}</th>{"".join(cells)}</tr>')
         head = "".join(f"<th>{escape(x)}</th>" for x in axis)
@@ -166,7 +165,7 @@ def _winning(found: Findings) -> str:
     return f"""<section class="card"><h2>Who wins where</h2>
 <p class="sub">The private mechanism with the least error, or with the most where more is better. ≈: not
 surely ahead of the next one. A tag names a line that needs no
-mechanism and is better still.</p>{"".join(parts)}</section>"""
+mechanism and is at least as good.</p>{"".join(parts)}</section>"""
 
 
 def _question(found: Findings, answered: Answered, look: dict[str, tuple[str, str]], folder: Path) -> str:
@@ -179,8 +178,8 @@ def _question(found: Findings, answered: Answered, look: dict[str, tuple[str, st
         source = base64.b64encode(picture).decode()
         said = "".join(f"<li>{_text(sentence)}</li>" for sentence in answered.said(drawn))
         parts.append(
-            f'<h3>{escape(drawn.title)}</h3><img alt="{escape(question.title)}: {escape(drawn.title)}" '
-            f'src="data:image/png;base64,{source}"><ul>{said}</ul>'
+            f'<h3>{escape(drawn.title)}</h3><div class="wide"><img alt="{escape(question.title)}: {escape(drawn.title)}" '
+            f'src="data:image/png;base64,{source}"></div><ul>{said}</ul>'
             f"<details><summary>The numbers</summary>{_table(answered, drawn)}</details>"
         )
     differ = [finding.sentence() for finding in answered.findings() if finding.verdict in ("partly", "no")]
@@ -281,7 +280,7 @@ table { border-collapse: collapse; font-size: 0.88rem; font-variant-numeric: tab
 th, td { padding: 5px 14px 5px 0; text-align: left; border-bottom: 1px solid var(--line); white-space: nowrap;
   vertical-align: top; font-weight: 400; }
 thead th { color: var(--muted); font-weight: 600; } .words td { white-space: normal; min-width: 7em; }
-img { display: block; max-width: 100%; height: auto; margin: 6px 0; background: #fff; border-radius: 8px; }
+img { display: block; max-width: max(100%, 640px); height: auto; margin: 6px 0; background: #fff; border-radius: 8px; }
 summary { cursor: pointer; color: var(--blue); }
 code, pre { font: 0.9em ui-monospace, "SF Mono", "Liberation Mono", Menlo, Consolas, monospace; }
 pre { overflow-x: auto; margin: 12px 0 0; padding: 10px 14px; background: var(--soft); border-radius: 8px; }

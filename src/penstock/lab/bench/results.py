@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -75,8 +75,13 @@ class Results:
         _, parquet = _arrow()
         found: dict[tuple[str, str], Row] = {}
         for path in self.parts():
-            for row in parquet.ParquetFile(path).read().to_pylist():
-                found[row["cell"], row["measure"]] = row
+            try:
+                for row in parquet.ParquetFile(path).read(columns=list(COLUMNS)).to_pylist():
+                    found[row["cell"], row["measure"]] = row
+            except Exception as error:  # whatever pyarrow says of a file that is cut short or somebody else's
+                raise ConfigurationError(
+                    f"{path} cannot be read ({type(error).__name__}): delete it, and its cells are run again."
+                ) from error
         done = {cell for cell, measure in found if measure != REFUSED}
         return [row for (cell, measure), row in found.items() if measure != REFUSED or cell not in done]
 
@@ -97,10 +102,18 @@ class Results:
 
     # -- what was asked for ----------------------------------------------------------------------------------------------
 
-    def note(self, suite: str, setting: Setting, only: Sequence[str], skipped: Mapping[str, str]) -> None:
+    def note(
+        self,
+        suite: str,
+        setting: Setting,
+        only: Sequence[str],
+        skipped: Mapping[str, str],
+        *,
+        here: Collection[str] = (),
+    ) -> None:
         """Keep what was asked for, and which data were not here, for the report.
 
-        What was asked for before in the same setting stays.
+        What was asked for before in the same setting stays; data that are `here` now are not missing any more.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         selections = [list(only)]
@@ -111,11 +124,24 @@ class Results:
         else:
             if (before.suite, before.setting) == (suite, setting):
                 selections = [*(list(each) for each in before.selections if each != tuple(only)), *selections]
-                skipped = {**before.skipped, **skipped}
+                skipped = {name: why for name, why in before.skipped.items() if name not in here} | dict(skipped)
         facts = {"suite": suite, "setting": vars(setting), "selections": selections, "skipped": dict(skipped)}
         fresh = self.folder / ".suite.json.new"
         fresh.write_text(json.dumps(facts, indent=1, ensure_ascii=False), encoding="utf-8")
         fresh.replace(self.folder / "suite.json")
+
+    def other(self, setting: Setting, code: str) -> list[str]:
+        """What somebody should know who adds to this folder: that it holds results of other code, or of another setting."""
+        said = []
+        if any(each.get("code") != code for each in self.versions()):
+            said.append(f"Some results in {self.folder} are of other code, and were not run again: delete it to begin anew.")
+        try:
+            before = self.asked().setting
+        except ConfigurationError:
+            return said
+        if before != setting:
+            said.append(f"Results of another setting stay in {self.folder}; the page shows those of this one.")
+        return said
 
     def asked(self) -> Asked:
         """What `note` has kept."""
@@ -182,7 +208,7 @@ def _student(freedom: int) -> float:
 def version() -> dict[str, str]:
     """What made the numbers: the version, a digest of the code that they depend on, and of which Python and NumPy."""
     digest = hashlib.sha256()
-    for part in ("core", "budget", "private", "released", "lab/bench"):
+    for part in ("core", "budget", "private", "released", "lab"):
         root = Path(str(files("penstock"))) / part
         for path in sorted(root.rglob("*.py")):
             digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())

@@ -54,6 +54,8 @@ class Plan:
     jobs: tuple[Job, ...]
     commands: Mapping[Cell, str]
     skipped: Mapping[str, str]
+    here: frozenset[str]
+    """The datasets that can be had."""
     done: int
 
     @property
@@ -87,7 +89,8 @@ def plan(suite: Suite, setting: Setting, results: Results, *, only: Sequence[str
                 commands[cell] = command
     jobs = list(_jobs(todo, setting.seed, workers))
     skipped = {stream.dataset: reason.rstrip(".") for stream, reason in absent.items()}
-    return Plan(tuple(jobs), commands, skipped, before)
+    here = frozenset(stream.dataset for stream in streams if stream not in absent)
+    return Plan(tuple(jobs), commands, skipped, here, before)
 
 
 def _jobs(todo: Mapping[Stretch, list[Cell]], seed: int, workers: int) -> Iterator[Job]:
@@ -128,15 +131,14 @@ def work(job: Job) -> list[Row]:
     try:
         rows = feed(job.stream)
         units, keys = rows.units, rows.domain.size
-    except PenstockError as error:
-        return [_note(cell, job.seed, str(error)) for cell in job.cells]
+    except Exception as error:  # a dataset may be anybody's
+        return [_note(cell, job.seed, _words(error)) for cell in job.cells]
     lines: dict[Cell, tuple[Line, list[Measure]]] = {}
     found: list[Row] = []
 
     def failed(cell: Cell, error: Exception) -> None:
         lines.pop(cell, None)
-        words = str(error) if isinstance(error, PenstockError) else f"{type(error).__name__}: {error}"
-        found.append(_note(cell, job.seed, words, units=units, keys=keys))
+        found.append(_note(cell, job.seed, _words(error), units=units, keys=keys))
 
     for cell in job.cells:
         try:
@@ -146,14 +148,18 @@ def work(job: Job) -> list[Row]:
             lines[cell] = line, [measure_of(name, facts) for name in cell.measures if name not in (TIME, MEMORY)]
         except Exception as error:
             failed(cell, error)
-    for counts in rows.rows() if lines else ():
-        for cell, (line, measures) in list(lines.items()):
-            try:
-                seen = line.step(counts)
-                for measure in measures:
-                    measure.add(seen)
-            except Exception as error:
-                failed(cell, error)
+    try:
+        for counts in rows.rows() if lines else ():
+            for cell, (line, measures) in list(lines.items()):
+                try:
+                    seen = line.step(counts)
+                    for measure in measures:
+                        measure.see(seen)
+                except Exception as error:
+                    failed(cell, error)
+    except Exception as error:
+        for cell in list(lines):
+            failed(cell, error)
     for cell in list(lines):
         line, measures = lines[cell]
         try:
@@ -162,6 +168,10 @@ def work(job: Job) -> list[Row]:
             failed(cell, error)
         lines.pop(cell, None)  # what a log holds is not needed any more
     return found
+
+
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, PenstockError) else f"{type(error).__name__}: {error}"
 
 
 def _rows(cell: Cell, line: Line, measures: Sequence[Measure], seed: int, units: int, keys: int) -> list[Row]:

@@ -95,7 +95,7 @@ class Widens(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class LeastAt(Claim):
-    """In every panel a line is lowest at one place of the axis, or no higher there than its intervals explain."""
+    """In every panel a line is lowest at one place of the axis, or no higher there than its intervals and 25 % explain."""
 
     line: str
     x: str
@@ -110,7 +110,7 @@ class LeastAt(Claim):
             panels += 1
             best = min(at, key=lambda x: at[x].mean)
             here, there = at[self.x], at[best]
-            lowest = here.mean - _half(here) <= there.mean + _half(there)
+            lowest = here.mean - _half(here) <= there.mean + _half(there) and here.mean <= 1.25 * there.mean
             held += lowest
             if not lowest:
                 said.append(f"at {best} it is {number(100 * (1 - there.mean / here.mean))} % lower ({panel})")

@@ -77,6 +77,11 @@ class Point:
     of: str = ""
 
     @property
+    def streams(self) -> set[str]:
+        """What its stream may be asked for by: the dataset, or the panel that it is in."""
+        return {self.cell.stream.dataset, self.panel}
+
+    @property
     def private(self) -> bool:
         return self.cell.private
 
@@ -134,12 +139,15 @@ def choose(suite: Suite, setting: Setting, *selections: Sequence[str]) -> Chosen
     """All questions, or those parts of them that a selection names: questions, datasets, lines.
 
     In a selection, names of one kind add up and names of different kinds cut each other down; the trivial lines always stay.
-    Several selections give what any of them gives. An empty one gives everything.
+    Several selections give what any of them gives. An empty one gives everything. A dataset that the suite has already is not
+    added a second time.
     """
+    own = {point.cell.stream.dataset for each in suite.questions(replace(setting, streams=())) for point in each.points}
+    setting = replace(setting, streams=tuple(name for name in setting.streams if name not in own))
     questions = tuple(suite.questions(setting))
     kinds = {
         "question": {question.name for question in questions},
-        "stream": {point.cell.stream.dataset for question in questions for point in question.points},
+        "stream": {name for question in questions for point in question.points for name in point.streams},
         "line": {point.line for question in questions for point in question.points},
     }
     for name in dict.fromkeys(name for selection in selections for name in selection):
@@ -148,10 +156,10 @@ def choose(suite: Suite, setting: Setting, *selections: Sequence[str]) -> Chosen
             raise ConfigurationError(f"{suite.name} has no {name!r}: use {known}.")
 
     def kept(question: Question, point: Point, selection: Sequence[str]) -> bool:
-        here = {"question": question.name, "stream": point.cell.stream.dataset, "line": point.line}
+        here = {"question": {question.name}, "stream": point.streams, "line": {point.line}}
         for kind, names in kinds.items():
             asked = names & set(selection)
-            if asked and here[kind] not in asked and not (kind == "line" and point.cell.trivial):
+            if asked and not here[kind] & asked and not (kind == "line" and point.cell.trivial):
                 return False
         return True
 
@@ -160,5 +168,8 @@ def choose(suite: Suite, setting: Setting, *selections: Sequence[str]) -> Chosen
         points = tuple(p for p in question.points if any(kept(question, p, each) for each in selections or ((),)))
         if any(not point.cell.trivial for point in points):
             left.append(replace(question, points=points))
+    if not left:
+        asked = dict.fromkeys(name for selection in selections for name in selection)
+        raise ConfigurationError(f"{suite.name} has nothing that is all of {', '.join(asked)}.")
     cells = dict.fromkeys(point.cell for question in left for point in question.points)
     return Chosen(tuple(left), tuple(cells))

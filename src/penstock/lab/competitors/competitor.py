@@ -15,6 +15,9 @@ from penstock.core.exact import Exact, positive
 from penstock.core.weights import Weights
 from penstock.private.noise import Noise
 
+ADDING = "adding or removing one event"
+"""What all promise at least, but for those that say otherwise."""
+
 
 class Course(ABC):
     """A competitor on its way through a stream."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from typing import Any
 
 from penstock.core.errors import ConfigurationError, MissingExtraError
@@ -21,6 +22,9 @@ def absent(names: tuple[str, ...]) -> str | None:
     if lacking:
         one = len(lacking) == 1
         what = f"{'the file' if one else 'the files'} {', '.join(lacking)} {'is' if one else 'are'} not there"
+        named = os.environ.get("PENSTOCK_DATA")
+        if named:
+            return f"{what} in the folder that PENSTOCK_DATA names" + ("" if where else ", which does not exist")
         return f"{what}: put {'it' if one else 'them'} into ../shared/data or set PENSTOCK_DATA to the folder"
     if any(name.endswith(".parquet") for name in names) and importlib.util.find_spec("pyarrow") is None:
         return "reading Parquet needs pyarrow, which is not installed: pip install 'penstock[columns]'"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,11 +34,24 @@ class Facts:
 class Measure(ABC):
     """Something that is added up over a run."""
 
+    of_keys: ClassVar[bool] = True
+    """Whether it is about the keys alone: whoever shows nodes above them as well would be measured by other numbers."""
+    of_sums: ClassVar[bool] = False
+    """Whether it knows what to make of lines that show sums over many units in place of counts."""
+
     def __init__(self, name: str, arguments: tuple[str, ...], facts: Facts) -> None:
         self.name = name
         self.arguments = arguments
         self.facts = facts
+        if self.of_keys and facts.keys != facts.domain.size:
+            raise ConfigurationError(f"the measure {name!r} is for releases of the keys alone, without totals of them.")
         self.begin()
+
+    def see(self, seen: Seen) -> None:
+        """One unit, unless it is of something that this does not measure."""
+        if seen.weighted and not self.of_sums:
+            raise ConfigurationError(f"the measure {self.name!r} is of counts, and sums over many units are shown here.")
+        self.add(seen)
 
     @abstractmethod
     def begin(self) -> None:
@@ -54,7 +67,9 @@ class Measure(ABC):
 
 
 class Kept(Measure):
-    """Keeps what was shown, for questions that are asked afterwards."""
+    """Keeps what was shown, for questions that are asked afterwards: of a log, which knows what each number is a sum of."""
+
+    of_sums = True
 
     def begin(self) -> None:
         self.truth = list[IntArray]()
@@ -65,6 +80,8 @@ class Kept(Measure):
         self.truth.append(seen.truth)
         if self.log is not None and seen.released is not None:
             self.log.append(seen.released)
+        elif seen.weighted:
+            raise ConfigurationError(f"the measure {self.name!r} needs a release log where sums are shown, and there is none.")
         else:
             self.shown.append(seen.shown)
 

@@ -16,6 +16,8 @@ class DecayedMse(Measure):
     are summed as they were shown, by recurrence, and are never asked again what they think of an earlier unit.
     """
 
+    of_sums = True
+
     def begin(self) -> None:
         if len(self.arguments) != 2 or not self.arguments[1].isdigit():
             raise ConfigurationError(f"the measure {self.name!r} needs γ and a number of units, such as decayed:0.91,2000.")

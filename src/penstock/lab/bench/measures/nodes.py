@@ -23,6 +23,8 @@ class NodeErrors(Measure):
     domain without a hierarchy becomes a balanced binary tree, as it does for `hs_pegasus`.
     """
 
+    of_keys = False
+
     def begin(self) -> None:
         self.tree = _tree(self.facts.domain)
         if self.tree.size > 1 and self.tree.height == 1:

@@ -48,8 +48,6 @@ class RangeError(Measure):
 
     def begin(self) -> None:
         number, size = _arguments(self.arguments, self.name)
-        if self.facts.keys != self.facts.domain.size:
-            raise ConfigurationError(f"the measure {self.name!r} is for releases of the keys alone, without totals of them.")
         self._asked = asked(_shape(self.facts.domain), number, size)
         self._shown: FloatArray | None = None
         self._answers: FloatArray = np.zeros(number)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from penstock.lab.bench.cell import Stretch
 from penstock.lab.bench.claims import Better, Claim
 from penstock.lab.bench.suite import Drawn, Point, Question, Setting, Suite
-from penstock.lab.bench.suites.dsat_claims import Least, Near, NearBest, Rises, Widens
 from penstock.lab.bench.suites.dsat_points import CENSUS, GROUPED, MOST, SUITE, TRIVIAL_LINES, Points, length
+from penstock.lab.bench.trends import FallsBehind, Least, Near, NearBest, Rises
 from penstock.lab.census import ATTRIBUTES
 
 WITH_SHARE = "dsat, share k"
@@ -351,4 +351,4 @@ def _better(make: Points, paper: str, rival: str, *, up_to: float | None = None,
 
 
 def _widens(make: Points, paper: str, rival: str, *, falls: bool = False) -> Claim:
-    return Widens(paper=paper, measure=make.measure, line="dsat", rival=rival, falls=falls)
+    return FallsBehind(paper=paper, measure=make.measure, line="dsat", rival=rival, falls=falls)

@@ -103,7 +103,7 @@ class Moves(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class Alike(Claim):
-    """Two lines are as good as each other from some place on: within 5 %, or within what the runs can tell."""
+    """Two lines are as good as each other from some place on: within 5 %, or within what the runs can tell and 25 %."""
 
     line: str
     rival: str
@@ -118,7 +118,9 @@ class Alike(Claim):
         if not ratios:
             return NOTHING
         near = sum(
-            abs(ratio - 1) <= 0.05 or _overlap(places[at][self.line], places[at][self.rival]) for at, ratio in ratios.items()
+            abs(ratio - 1) <= 0.05
+            or (abs(math.log(ratio)) <= math.log(1.25) and _overlap(places[at][self.line], places[at][self.rival]))
+            for at, ratio in ratios.items()
         )
         least, most = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
         words = f"alike at {near} of {len(ratios)} points; {self.line} has {number(ratios[least])} × ({where(least)}) to "
@@ -216,7 +218,7 @@ class Eshp(Suite):
                 Moves(paper="the error of APB grows with γ", measure=measure, line=APB, way="up"),
                 Moves(paper="the error of FAST does not depend on γ", measure=measure, line=FAST, way="flat"),
                 Moves(paper="the error of RTP_DMM does not depend on γ", measure=measure, line=TREE, way="flat"),
-                *_best(measure),
+                *_best(measure, up_to_x=0.95, where=" where γ is small (here: up to 0.95)"),
                 Better(
                     paper="noise once is better than noise in every release, 23 × at γ = 0.91 and 216 × at 0.99",
                     source="docs/proofs/eshp.md",
@@ -459,9 +461,11 @@ def _beta(line: str, beta: str) -> dict[str, Value]:
     return {"beta": beta} if line in (ESHP, PUBLISHED) and beta != BETAS[0] else {}
 
 
-def _best(measure: str) -> tuple[Claim, ...]:
+def _best(measure: str, *, up_to_x: float | None = None, from_x: float | None = None, where: str = "") -> tuple[Claim, ...]:
     return tuple(
-        Better(paper=f"ESHP is better than {name}", measure=measure, line=ESHP, rival=rival)
+        Better(
+            paper=f"ESHP is better than {name}{where}", measure=measure, line=ESHP, rival=rival, up_to_x=up_to_x, from_x=from_x
+        )
         for name, rival in (("FAST", FAST), ("RTP_DMM", TREE), ("APB", APB))
     )
 
@@ -470,7 +474,13 @@ def _headline() -> tuple[Claim, ...]:
     measure = f"decayed:{GAMMA},{{x}}"
     return (
         Saves(paper="ESHP needs 62 % less time than negative surveys", measure=TIME, line=ESHP, rival=SURVEY, share=0.62),
-        Saves(paper="ESHP needs 76 % less memory than negative surveys", measure=MEMORY, line=ESHP, rival=SURVEY, share=0.76),
+        Saves(
+            paper="ESHP needs 76 % less memory than negative surveys (its own figure at w = 6,000 has 40 %)",
+            measure=MEMORY,
+            line=ESHP,
+            rival=SURVEY,
+            share=0.76,
+        ),
         Moves(paper="the time of ESHP hardly depends on w", measure=TIME, line=ESHP, way="flat"),
         Saves(paper="ESHP needs 46 % less time than RTP_DMM", measure=TIME, line=ESHP, rival=TREE, share=0.46),
         Saves(paper="ESHP needs 77 % less time than APB", measure=TIME, line=ESHP, rival=APB, share=0.77),
@@ -480,7 +490,8 @@ def _headline() -> tuple[Claim, ...]:
         Moves(paper="the memory of ESHP grows with w", measure=MEMORY, line=ESHP, way="up"),
         Moves(paper="the memory of negative surveys grows with w", measure=MEMORY, line=SURVEY, way="up"),
         Saves(paper="ESHP needs 68 % less memory than RTP_DMM", measure=MEMORY, line=ESHP, rival=TREE, share=0.68),
-        *_best(measure),
+        *_best(measure, from_x=4_000, where=" over long windows (here: from 4,000 units on)"),
+        Better(paper="over short windows APB is better than ESHP", measure=measure, line=APB, rival=ESHP, up_to_x=2_000),
         Better(paper="RTP_DMM is better than FAST", measure=measure, line=TREE, rival=FAST),
         Alike(
             paper="one number a key is as good as the sketch here",

@@ -142,7 +142,7 @@ class OverHierarchies(Suite):
         "Everybody promises (ε, w = 1), one event of one person. Errors are of all nodes: `node_laplace`, `hs_pegasus` and "
         "`phs_pegasus` show a number for each; `laplace` and `pegasus` spend all of ε on the keys, and what they show is added "
         "up to the nodes above. The paper's pruning loses more than it says from four levels on (docs/proofs/hierarchy.md): "
-        "`phs_pegasus` has a private one in its place, and the published one is shown as FreshPruning, marked †. The paper's "
+        "`phs_pegasus` has a private one in its place, and the published one stands beside it, marked †. The paper's "
         "WiFi traces are not public; `wifi_multi` has as many access points in the same tree, and as many devices seen in all."
     )
     leaders = (("epsilon", EPSILONS),)
@@ -213,7 +213,7 @@ class OverHierarchies(Suite):
             name="published",
             title="As published, and as corrected (figure 8)",
             words="What the paper ran has a θ of 5/ε_g, and parents and children need not agree (“θ = 5”); ours have a θ of "
-            "60/ε_g and a fit. FreshPruning by itself is the published pruning in ours: what the price of a pruning is "
+            "60/ε_g and a fit. Without “θ = 5”, † is the published pruning in ours: what the price of a pruning is "
             "that keeps its promise depends on β. The paper does not say which it took; here it is 5/ε, and others follow.",
             axis="ε",
             measures=(NODES,),

@@ -248,7 +248,7 @@ class RetroactiveGroups(Suite):
         ]
         constant = tuple(panel for panel in STEADY if panel.startswith("constant"))
         return Question(
-            name="steady",
+            name="still",
             title="Streams that stand still",
             words="Counts that are always the same, Poisson's counts, and single streams from quiet to busy, which "
             f"lie side by side {COPIES} times, as keys. `ba` decides for all keys together, so it has no place here.",

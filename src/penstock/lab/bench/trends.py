@@ -1,4 +1,4 @@
-"""Kinds of claims that `dsat` makes: of a best place, of being close to it, and of gaps that widen."""
+"""Claims about a best place on the axis, about being close to it, and about gaps that widen along it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Near(Claim):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Widens(Claim):
+class FallsBehind(Claim):
     """Along the axis, a rival falls further behind a line; with `falls`, it does so towards the left.
 
     The gap is the rival's error in multiples of the line's. Yes, if it widens with every step; partly, if it does from end to
@@ -101,7 +101,7 @@ class Widens(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class Rises(Claim):
-    """Along the axis, a line's error grows; with `falls`, it shrinks. Judged as `Widens` is."""
+    """Along the axis, a line's error grows; with `falls`, it shrinks. Judged as `FallsBehind` is."""
 
     line: str
     falls: bool = False
