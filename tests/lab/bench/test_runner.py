@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -227,3 +228,13 @@ def test_who_shows_something_else_is_not_measured_by_it(mechanism: str, measure:
     (row,) = work(Job(one.stream, (one,), 1))
     assert row["measure"] == REFUSED
     assert f"the measure '{measure}'" in row["note"]
+
+
+def test_processes_do_not_take_each_others_cores(monkeypatch: pytest.MonkeyPatch):
+    for name in runner.THREADS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    with runner._pool(1) as pool:
+        seen = pool.submit(os.getenv, "OPENBLAS_NUM_THREADS").result(), pool.submit(os.getenv, "OMP_NUM_THREADS").result()
+    assert seen == ("1", "7")
+    assert "OPENBLAS_NUM_THREADS" not in os.environ

@@ -29,6 +29,9 @@ MOST_CELLS = 12
 MOST_MEGABYTES = 3_500
 """All processes together need less: there are fewer of them where streams are large."""
 
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""How the libraries that NumPy may be built with are told their number of threads."""
+
 PROCESS_MEGABYTES = 250
 """What a process needs before it has any data."""
 
@@ -267,7 +270,8 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     before = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_begin)
     try:
-        yield pool
+        with _one_thread_each():
+            yield pool
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         for child in set(multiprocessing.active_children()) - before:
@@ -275,6 +279,18 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Processes that are begun now leave the other cores to each other: NumPy's matrix library would take them all."""
+    mine = {name: "1" for name in THREADS if name not in os.environ}
+    os.environ.update(mine)
+    try:
+        yield
+    finally:
+        for name in mine:
+            del os.environ[name]
 
 
 def _begin() -> None:

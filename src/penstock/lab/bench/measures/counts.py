@@ -7,7 +7,7 @@ from abc import abstractmethod
 import numpy as np
 
 from penstock.lab.bench.lines import Seen
-from penstock.lab.bench.measures.base import Measure
+from penstock.lab.bench.measures.base import Measure, squares
 
 BOUND = 1.0
 """Relative errors divide by no less than this, unless another bound is named."""
@@ -44,7 +44,7 @@ class SquaredError(Mean):
     """MSE of unit counts."""
 
     def of(self, seen: Seen) -> float:
-        return float(seen.error @ seen.error)
+        return squares(seen.error)
 
 
 class RelativeError(Mean):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.core.errors import ConfigurationError
 from penstock.core.weights import Weights
 from penstock.lab.bench.lines import Seen
-from penstock.lab.bench.measures.base import Measure
+from penstock.lab.bench.measures.base import Measure, squares
 from penstock.lab.competitors.competitor import Window
 
 
@@ -33,7 +33,7 @@ class DecayedMse(Measure):
             error = seen.shown - self._window.add(seen.truth)
         else:
             error = self._window.add(seen.error)
-        self.total += float(error @ error)
+        self.total += squares(error)
 
     def values(self) -> dict[str, float]:
         return {self.name: self.total / (self.facts.units * self.facts.keys)}

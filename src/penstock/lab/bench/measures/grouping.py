@@ -8,7 +8,7 @@ from penstock.core.arrays import FloatArray
 from penstock.core.errors import ConfigurationError
 from penstock.core.spread import laplace_variance
 from penstock.lab.bench.lines import Seen
-from penstock.lab.bench.measures.base import Measure, one_width
+from penstock.lab.bench.measures.base import Measure, one_width, squares
 from penstock.private.mechanisms.rg import RetroactiveGrouping
 
 
@@ -45,7 +45,7 @@ class CorrectedSquares(Measure):
             errors += self._shown[at]
             errors -= self._truth[at]
             if age + 1 in self._totals:
-                self._totals[age + 1] += float(errors @ errors)
+                self._totals[age + 1] += squares(errors)
 
     def values(self) -> dict[str, float]:
         found: dict[str, float] = {}

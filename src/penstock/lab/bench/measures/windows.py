@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.core.arrays import FloatArray
 from penstock.lab.bench.lines import Seen
-from penstock.lab.bench.measures.base import Measure, one_width
+from penstock.lab.bench.measures.base import Measure, one_width, squares
 
 
 class OfWindows(Measure):
@@ -52,7 +52,7 @@ class WindowSquares(OfWindows):
     """SSE per window: the squared errors of a window's sums over all keys; in total, and as the mean over the windows."""
 
     def of(self, errors: FloatArray) -> float:
-        return float(errors @ errors)
+        return squares(errors)
 
     def values(self) -> dict[str, float]:
         if not self.windows:

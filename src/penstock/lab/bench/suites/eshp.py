@@ -318,7 +318,7 @@ class Eshp(Suite):
             points=tuple(points),
             claims=(
                 Moves(
-                    paper="the error of ESHP falls as α grows (and α = 0.1 is best)",
+                    paper="the error of ESHP falls as α grows (and it takes α = 0.1)",
                     measure=measure,
                     line=PUBLISHED,
                     way="down",
