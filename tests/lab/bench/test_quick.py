@@ -10,7 +10,6 @@ from penstock.cli import main
 from penstock.lab.bench.cell import TRIVIAL
 from penstock.lab.bench.feed import missing
 from penstock.lab.bench.findings import find
-from penstock.lab.bench.measures.base import TIME
 from penstock.lab.bench.registry import SUITES
 from penstock.lab.bench.results import Results
 from penstock.lab.bench.suite import Setting, Suite, choose
@@ -36,7 +35,7 @@ def test_the_quick_setting_answers_every_question(suite: Suite, tmp_path: Path, 
         for drawn in answered.question.measures:
             assert answered.places(drawn), (answered.question.name, drawn.name)
             rivals = {line for line in answered.lines if answered.by_line[line].private and line not in TRIVIAL}
-            assert answered.said(drawn) or len(rivals) < 2 or drawn.name == TIME, (answered.question.name, drawn.name)
+            assert answered.said(drawn) or len(rivals) < 2, (answered.question.name, drawn.name)
     text = (tmp_path / suite.name / "report.html").read_text(encoding="utf-8")
     assert all(f'id="{name}"' in text for name in here)
     assert "Open " in out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -82,7 +82,7 @@ class Answered:
             return found
         for place, lines in self.places(drawn).items():
             mine = {line: value for line, value in lines.items() if self._competes(line)}
-            if len(mine) < 2 or not self.expected.get(place, set()) <= lines.keys():
+            if len(mine) < 2 or not self.complete(place, lines.keys()):
                 continue  # nobody wins alone
             best, second = sorted(mine, key=lambda line: mine[line].mean, reverse=drawn.more)[:2]
             high, low = (mine[best], mine[second]) if drawn.more else (mine[second], mine[best])
@@ -93,6 +93,10 @@ class Answered:
             ]
             found.append(Winner(place, best, mine[best], second, ratio, sure, tuple(trivial)))
         return found
+
+    def complete(self, place: Place, there: Collection[str]) -> bool:
+        """Whether everybody is there who should be; the lines that need no mechanism take no time either."""
+        return all(line in there or self.by_line[line].cell.trivial for line in self.expected.get(place, ()))
 
     def _competes(self, line: str) -> bool:
         return self.by_line[line].private and not self.by_line[line].cell.trivial

@@ -51,7 +51,7 @@ class Row:
 
     def best(self) -> list[str]:
         """The best line of those that keep the promise of the row, and all that cannot be told apart from it."""
-        if not self.answered.expected.get(self.place, set()) <= self.values.keys():
+        if not self.answered.complete(self.place, self.values.keys()):
             return []
         mine = {
             point.line: self.values[point.line]
