@@ -15,7 +15,7 @@ from penstock.lab.bench.suite import Setting, choose
 
 ROOT = Path(__file__).parents[1]
 ROWS = re.findall(
-    r"^\| (?P<stream>[^|]+) \| (?P<promise>[^|]+) \| (?P<plain>[^|]+) \| (?P<best>[^|]+) \| (?P<zeros>[^|]+) \| "
+    r"^\| [^|]+ \| (?P<stream>[^|]+) \| (?P<promise>[^|]+) \| (?P<plain>[^|]+) \| (?P<best>[^|]+) \| (?P<zeros>[^|]+) \| "
     r"`(?P<command>penstock bench [^|`]+)` \|$",
     (ROOT / "README.md").read_text(encoding="utf-8"),
     re.MULTILINE,

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -168,3 +170,30 @@ def test_an_interruption_keeps_what_was_done(tmp_path: Path, capsys: pytest.Capt
     assert "18 runs of cells were made, 2 were there." in whole.stdout
     run(capsys, "tiny", "--jobs", "1", "--out", "other")
     assert table(Results(Path("here/tiny")).rows()) == table(Results(Path("other/tiny")).rows())
+
+
+def test_nobody_outlives_a_bench_that_was_killed():
+    """Its processes would hold gigabytes for ever."""
+    script = Path("killed.py")
+    script.write_text(
+        "import os, signal\n"
+        "from penstock.lab.bench import runner\n"
+        "if __name__ == '__main__':\n"
+        "    with runner._pool(1) as pool:\n"
+        "        print(pool.submit(os.getpid).result(), flush=True)\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    killed = subprocess.run([sys.executable, script], stdout=subprocess.PIPE, text=True, timeout=120, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    child, until = int(killed.stdout), time.monotonic() + 60
+    while time.monotonic() < until and _alive(child):
+        time.sleep(0.02)
+    assert not _alive(child)
+
+
+def _alive(process: int) -> bool:
+    """Whether it runs; one that has ended and that nobody has asked for yet does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -254,6 +254,8 @@ def find(suite: Suite, asked: Asked, rows: Sequence[Row], *, versions: Sequence[
                     formula = found.get(drawn.formula_at(point.x, point.of))
                     errors = found.get(drawn.error_at(point.x, point.of), [])
                     value = value_of(numbers, formula[0] if formula else None, errors)
+                    if point.cell.trivial:
+                        value = replace(value, half=0.0)  # nothing in it is left to chance
                     if drawn.beside and value.error is not None:
                         value = replace(value, half=2 * value.error if value.error > ROUNDING * value.mean else 0.0)
                     places[drawn.name].setdefault((point.panel, point.x), {})[point.line] = value

@@ -8,6 +8,7 @@ import os
 import shlex
 import signal
 import sys
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -294,8 +295,16 @@ def _one_thread_each() -> Iterator[None]:
 
 
 def _begin() -> None:
-    """An interruption is the parent's affair, and needs no traceback of every process."""
+    """An interruption is the parent's affair, and needs no traceback of every process. Nobody outlives a parent."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_leave_with_the_parent, daemon=True).start()
+
+
+def _leave_with_the_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def peak_megabytes() -> float:
