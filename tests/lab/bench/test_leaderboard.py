@@ -102,7 +102,13 @@ def value(mean: float, half: float) -> Value:
 
 @pytest.mark.parametrize(
     ("one", "other", "told"),
-    [((1, 0.2), (2, 0.2), True), ((1, 0.6), (2, 0.6), False), ((1, float("nan")), (2, 0.1), True), ((1, 0), (1, 0), False)],
+    [
+        ((1, 0.02), (1.1, 0.02), True),
+        ((1, 0.1), (1.1, 0.1), False),
+        ((1, 9), (2, 9), True),
+        ((1, float("nan")), (1.1, 0.2), True),
+        ((1, 0), (1, 0), False),
+    ],
 )
 def test_only_what_intervals_tell_apart_is_ahead(one: tuple[float, float], other: tuple[float, float], told: bool):
     assert leaderboard.apart(value(*one), value(*other)) is told

@@ -185,9 +185,11 @@ def where(place: Place) -> str:
 def number(value: float) -> str:
     """Three digits are enough.
 
-    >>> number(0.12345), number(12345.6), number(5.0), number(float("nan"))
-    ('0.123', '12,346', '5', '–')
+    >>> number(0.12345), number(12345.6), number(5.0), number(12345678901), number(float("nan"))
+    ('0.123', '12,346', '5', '1.23e10', '–')
     """
     if value != value:
         return "–"
+    if abs(value) >= 1e7:
+        return f"{value:.2e}".replace("e+", "e")
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -20,10 +20,10 @@ INTRO = """
 Every mechanism on every stream under every guarantee that the suites of [the bench](../how-to/bench.md) run, by the first
 measure of each question: less is better unless a heading says otherwise. `penstock bench report` makes this page; no number
 is written by hand. In a row all keep the same promise, but for those whose heading says that they promise less, which are
-never bold; they run at their defaults unless the heading says otherwise. The best private mechanism is **bold**; so is the
-next one where their intervals over the runs overlap. † is not private. *All zeros* and each key's *long-run mean* need no
-mechanism: where they are best, in *italics*, nobody has anything to boast of. Below each table is the command of every
-cell.
+never bold; they run at their defaults unless the heading says otherwise. The best private mechanism is **bold**; so are
+those that differ from it by less than a quarter and by no more than the intervals of both explain. † is not private. *All
+zeros* and each key's *long-run mean* need no mechanism: where they are best, in *italics*, nobody has anything to boast of.
+Below each table is the command of every cell.
 """
 
 
@@ -69,7 +69,9 @@ class Row:
 
 
 def apart(one: Value, other: Value) -> bool:
-    """Whether two values are different ones: intervals that overlap cannot tell them apart, and single runs have none."""
+    """Whether two values are different ones: by a quarter, or by more than intervals explain, which single runs do not have."""
+    if max(one.mean, other.mean) > 1.25 * min(one.mean, other.mean) + 1e-300:
+        return True
     if math.isnan(one.half) or math.isnan(other.half):
         return not math.isclose(one.mean, other.mean, rel_tol=1e-9)
     return abs(one.mean - other.mean) > one.half + other.half + 1e-9 * abs(other.mean)
