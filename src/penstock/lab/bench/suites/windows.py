@@ -50,7 +50,7 @@ class Windows(Suite):
         "and `toeplitz` are built for one sum each. Several releases of a stream lie side by side as keys."
     )
     leaders = (("windows", ("2", "16", "64", "256", "1024", "4096")),)
-    runs = 5
+    runs = 2
     quick_runs = 2
 
     def questions(self, setting: Setting) -> Sequence[Question]:
