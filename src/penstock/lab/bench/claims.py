@@ -191,5 +191,6 @@ def number(value: float) -> str:
     if value != value:
         return "–"
     if abs(value) >= 1e7:
-        return f"{value:.2e}".replace("e+", "e")
+        digits, power = f"{value:.2e}".split("e")
+        return f"{digits}e{int(power)}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
