@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.lab.bench.claims import Agrees, Better, Inside, Value
+from penstock.lab.bench.claims import Agrees, Better, Inside, Value, share
 
 
 def places(**lines: list[float]) -> dict[tuple[str, str], dict[str, Value]]:
@@ -71,3 +71,10 @@ def test_a_formula_is_missed_by_30_percent_but_not_by_chance(mean: float, error:
     finding = Agrees(paper="it is what the formula says", measure="m", line="a").found(found)
     assert finding.verdict == verdict
     assert finding.sentence().startswith("Theory: ")
+
+
+@pytest.mark.parametrize(("true", "verdict"), [(8, "yes"), (7, "partly"), (2, "partly"), (1, "no"), (0, "no")])
+def test_what_is_true_at_few_points_is_not_true(true: int, verdict: str):
+    assert share(true, 8) == verdict
+    found = better().found(places(a=[1.0] * 8, b=[2.0] * true + [0.5] * (8 - true)))
+    assert found.verdict == verdict

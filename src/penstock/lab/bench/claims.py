@@ -111,8 +111,8 @@ class Better(Claim):
         if not reached:
             words += f", never {number(self.up_to or 1)} ×"
         far = self.up_to is not None and ratios[most] < math.sqrt(self.up_to)
-        verdict: Verdict = "no" if not better or far else "yes" if better == len(ratios) and reached else "partly"
-        return words, verdict
+        verdict = share(better, len(ratios))
+        return words, "no" if far else "partly" if verdict == "yes" and not reached else verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,8 +174,8 @@ def _apart(high: Value, low: Value) -> bool:
 
 
 def share(true: int, of: int) -> Verdict:
-    """True everywhere, somewhere, or nowhere."""
-    return "no" if not true else "yes" if true == of else "partly"
+    """True everywhere, in part, or at fewer than a quarter of the points, which is no."""
+    return "yes" if true == of else "partly" if 4 * true >= of else "no"
 
 
 def where(place: Place) -> str:

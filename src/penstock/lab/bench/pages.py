@@ -42,6 +42,7 @@ def _page(found: Findings, folder: Path) -> Iterator[str]:
     findings = found.findings()
     if findings:
         yield "## What was found before, and what we find\n"
+        yield "Partly: at a quarter of the points or more, or by less than claimed; four fifths of a factor are a yes.\n"
         body = [[f"{each.source}: {each.paper}", each.ours, each.verdict] for _, each in findings]
         yield table(["claimed", "here", "holds"], body)
     for answered in found.answered:

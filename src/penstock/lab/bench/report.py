@@ -121,8 +121,8 @@ def _claims(found: Findings) -> str:
     said = "".join(f"<li>{_text(sentence)}</li>" for sentence in differ)
     more = f"<h3>Where we differ</h3><ul>{said}</ul>" if differ else "<p>Nowhere do we differ.</p>"
     return f"""<section class="card"><h2>What was found before, and what we find</h2>
-<p class="sub">Computed from the rows. “Partly”: true at some points, or by less than the
-paper says; four fifths of a factor that it names are enough for a “yes”.</p>
+<p class="sub">Computed from the rows. “Partly”: true at a quarter of the points or more, or
+by less than the paper says; four fifths of a factor that it names are enough for a “yes”.</p>
 <div class="wide"><table class="words"><thead><tr><th>claimed</th><th>here</th><th>holds</th><th>question</th></tr></thead>
 <tbody>{body}</tbody></table></div>{more}</section>"""
 

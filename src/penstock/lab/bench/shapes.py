@@ -38,7 +38,8 @@ class Best(Claim):
         if len(gains) > 1:
             words += f", at one end, and {_beside(gains[least])} {seconds[least]} ({where(least)}) at the other"
         reached = self.below is None or gains[most] >= self.slack * self.below
-        return words, "no" if not better else "yes" if better == len(gains) and reached else "partly"
+        verdict = share(better, len(gains))
+        return words, "partly" if verdict == "yes" and not reached else verdict
 
 
 def _beside(gain: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.lab.bench.cell import MEAN, ZEROS, Cell, Stretch, Value
-from penstock.lab.bench.claims import NOTHING, Better, Claim, Places, Verdict, number, where
+from penstock.lab.bench.claims import NOTHING, Better, Claim, Places, Verdict, number, share, where
 from penstock.lab.bench.claims import Value as Mean
 from penstock.lab.bench.measures.base import MEMORY, TIME
 from penstock.lab.bench.plugins import LAB
@@ -98,7 +98,7 @@ class Moves(Claim):
                 parts.append(f"{way} from {number(before)} at {first} to {number(after)} at {last} ({panel})")
         if not parts:
             return NOTHING
-        return "; ".join(parts), "no" if not true else "yes" if true == len(parts) else "partly"
+        return "; ".join(parts), share(true, len(parts))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ class Alike(Claim):
         least, most = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
         words = f"alike at {near} of {len(ratios)} points; {self.line} has {number(ratios[least])} × ({where(least)}) to "
         words += f"{number(ratios[most])} × ({where(most)}) the error of {self.rival}"
-        return words, "no" if not near else "yes" if near == len(ratios) else "partly"
+        return words, share(near, len(ratios))
 
 
 def _overlap(one: Mean, other: Mean) -> bool:
