@@ -80,7 +80,10 @@ PROOF = "docs/proofs/hierarchy.md"
 
 @dataclass(frozen=True, kw_only=True)
 class Times(Claim):
-    """The rival's error is at least `low` and at most `high` times the line's. `slack` is how much of `low` is enough."""
+    """The rival's error is at least `low` and at most `high` times the line's. `slack` is how much of `low` is enough.
+
+    Below the square root of `low` it does not hold at all.
+    """
 
     line: str
     rival: str
@@ -102,7 +105,7 @@ class Times(Claim):
             return NOTHING
         each = ", ".join(f"{number(ratio)} ({where(place)})" for place, ratio in ratios.items())
         inside = sum(self.slack * self.low <= ratio <= self.high for ratio in ratios.values())
-        better = all(ratio > 1 for ratio in ratios.values())
+        better = all(ratio > math.sqrt(self.low) for ratio in ratios.values())
         verdict: Verdict = "yes" if inside == len(ratios) else "partly" if inside or better else "no"
         return f"the error of {label(self.rival)} ÷ that of {label(self.line)} is {each}", verdict
 
