@@ -11,7 +11,7 @@ from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact
 from penstock.core.spread import laplace_variance
-from penstock.lab.competitors.competitor import Estimated
+from penstock.lab.competitors.competitor import ADDING, Estimated
 from penstock.private.noise import Noise
 
 
@@ -34,7 +34,7 @@ class AdaptiveBudget(Estimated):
     """
 
     name = "apb"
-    promise = "adding or removing one event"
+    promise = ADDING
 
     share: Exact = "0.5"
 

@@ -10,7 +10,7 @@ import numpy as np
 from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.domain import Domain
 from penstock.core.hierarchy import Hierarchy
-from penstock.lab.competitors.competitor import Competitor, Course
+from penstock.lab.competitors.competitor import ADDING, Competitor, Course
 from penstock.private.noise import Noise
 
 
@@ -33,7 +33,7 @@ class NodeLaplace(Competitor):
     """
 
     name = "node_laplace"
-    promise = "adding or removing one event"
+    promise = ADDING
 
     def scale(self, tree: Hierarchy) -> Fraction:
         """That of the noise of every node."""

@@ -11,7 +11,7 @@ import numpy as np
 from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.domain import Domain
 from penstock.core.spread import laplace_variance
-from penstock.lab.competitors.competitor import Course, Decayed
+from penstock.lab.competitors.competitor import ADDING, Course, Decayed
 from penstock.private.noise import Noise
 
 GRID = 2**20
@@ -35,7 +35,7 @@ class NoisePerRelease(Decayed):
     """
 
     name = "noise_per_release"
-    promise = "adding or removing one event"
+    promise = ADDING
 
     @cached_property
     def steps(self) -> IntArray:

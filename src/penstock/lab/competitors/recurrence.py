@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.domain import Domain
-from penstock.lab.competitors.competitor import Course, Decayed
+from penstock.lab.competitors.competitor import ADDING, Course, Decayed
 from penstock.private.noise import Noise
 
 
@@ -27,7 +27,7 @@ class Recurrence(Decayed):
     """
 
     name = "recurrence"
-    promise = "adding or removing one event"
+    promise = ADDING
 
     def begin(self, domain: Domain, *, noise: Noise) -> Course:
         return _Recurring(self, domain.size, noise)

@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.domain import Domain
-from penstock.lab.competitors.competitor import Course, Decayed
+from penstock.lab.competitors.competitor import ADDING, Course, Decayed
 from penstock.private.noise import Noise
 
 GRID = 2**20
@@ -39,7 +39,7 @@ class DecayedTree(Decayed):
     """
 
     name = "rtp_dmm"
-    promise = "adding or removing one event"
+    promise = ADDING
 
     @cached_property
     def block(self) -> int:
