@@ -2,7 +2,8 @@
 
     python benchmarks/audit.py [--json]
 
-CPU time of this process alone. Rates are measured on fewer runs and given for the number that the limit is about.
+CPU time of this process alone. Rates are measured on fewer runs and given for the number that the
+limit is about.
 """
 
 from __future__ import annotations
@@ -26,9 +27,15 @@ TRIED = 4_000
 
 def figures() -> Iterator[Figure]:
     for epsilon in ("0.5", "1", "2"):
-        verdict = audit(subject("uniform", epsilon=epsilon, window=1, runs=MILLION), workers=1, seed=1)
+        verdict = audit(
+            subject("uniform", epsilon=epsilon, window=1, runs=MILLION), workers=1, seed=1
+        )
         yield Figure(
-            f"plain Laplace, ε = {epsilon}: bound / ε", verdict.lower_bound / float(epsilon), "ratio", 0.9, at_least=True
+            f"plain Laplace, ε = {epsilon}: bound / ε",
+            verdict.lower_bound / float(epsilon),
+            "ratio",
+            0.9,
+            at_least=True,
         )
     stream = np.zeros((4, 1), np.int64)
     mechanism = Uniform(epsilon=1, window=4)
@@ -39,9 +46,15 @@ def figures() -> Iterator[Figure]:
             continue
         tried = MECHANISMS[name](epsilon=2, window=2)
         pair = Pair("still", stream + 1, stream)
-        seconds = cpu(lambda: [traces(tried, side, TRIED, LabNoise(2)) for side in (pair.left, pair.right)])  # noqa: B023
+        seconds = cpu(
+            lambda tried=tried, pair=pair: [  # type: ignore[misc]
+                traces(tried, side, TRIED, LabNoise(2)) for side in (pair.left, pair.right)
+            ]
+        )
         limit = 60 if name in ("bd", "ba") else None
-        yield Figure(f"{name}: 1e5 runs of both streams of four units", seconds * 100_000 / TRIED, "s", limit)
+        yield Figure(
+            f"{name}: 1e5 runs of both streams of four units", seconds * 100_000 / TRIED, "s", limit
+        )
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 
     python benchmarks/close.py [--json]
 
-A unit of 2.5 million events, one a person, over 88,762 keys under retroactive grouping: what is left to do once the unit
-has closed is to count what bounding kept, to step, to take a snapshot, and to commit all of it durably to a SQLite store.
-Seconds on the wall, the median of some units after the first, and the slowest of all. Growth: the same with half and
-twice as many events and keys, in multiples of this unit, of each the fastest; the sizes take turns. Linear growth is 2 for
-twice as much of both, quadratic growth 4: the bar leaves room for noise.
+A unit of 2.5 million events, one a person, over 88,762 keys under retroactive grouping: what is
+left to do once the unit has closed is to count what bounding kept, to step, to take a snapshot, and
+to commit all of it durably to a SQLite store. Seconds on the wall, the median of some units after
+the first, and the slowest of all. Growth: the same with half and twice as many events and keys, in
+multiples of this unit, of each the fastest; the sizes take turns. Linear growth is 2 for twice as
+much of both, quadratic growth 4: the bar leaves room for noise.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 from penstock import RetroactiveGrouping
 from penstock.core.domain import Domain
 from penstock.engine.sqlite import SQLiteStore
-from penstock.engine.store import Stream
+from penstock.engine.store import Series
 from penstock.private.bounding import Bounding
 
 from report import Figure, main
@@ -45,7 +46,7 @@ class Publisher:
         domain = Domain.of([f"place {number}" for number in range(keys)])
         self._run = RetroactiveGrouping(epsilon="1").run(domain)
         self._store = SQLiteStore(folder / f"{events} {keys}.db")
-        self._store.begin(Stream.of(self._run, name="visits"), seconds=3_600)
+        self._store.begin(Series.of(self._run, name="visits"), seconds=3_600)
         self.times: list[dict[str, float]] = []
 
     def __enter__(self) -> Self:
@@ -69,7 +70,14 @@ class Publisher:
         state = self._run.snapshot()
         marks.append(time.perf_counter())
         lines = [line for line in self._run.ledger if line.unit == number]
-        self._store.commit("visits", number, lines=lines, release=release, state=state, positions={"events": number})
+        self._store.commit(
+            "visits",
+            number,
+            lines=lines,
+            release=release,
+            state=state,
+            positions={"events": number},
+        )
         marks.append(time.perf_counter())
         self._unit.clear()
         self.times.append(dict(zip(STEPS, np.diff(marks).tolist(), strict=True)))
@@ -108,7 +116,9 @@ def figures() -> Iterator[Figure]:
         for name, publisher in publishers.items():
             if publisher is not whole:
                 bar = 2.5 if name == "twice of both" else None
-                yield Figure(f"{name}: in multiples of this", min(publisher.took) / min(whole.took), "x", bar)
+                yield Figure(
+                    f"{name}: in multiples of this", min(publisher.took) / min(whole.took), "x", bar
+                )
 
 
 if __name__ == "__main__":

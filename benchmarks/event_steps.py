@@ -1,8 +1,10 @@
-"""The cost of one step of the event-level mechanisms, in multiples of one NumPy Laplace draw of the same size.
+"""The cost of one step of the event-level mechanisms, in multiples of one NumPy Laplace draw of the
+same size.
 
     python benchmarks/event_steps.py [--json]
 
-CPU time, medians, one run. PeGaSus is measured with groups of 10 and of 10,000 units, and its memory on a long stream.
+CPU time, medians, one run. PeGaSus is measured with groups of 10 and of 10,000 units, and its
+memory on a long stream.
 """
 
 from __future__ import annotations
@@ -59,7 +61,12 @@ def retroactive() -> Iterator[Figure]:
 def perturb_group_smooth() -> Iterator[Figure]:
     run = ps.Pegasus(epsilon=1).run(MANY)
     steps(run, busy(MANY), 60)
-    yield Figure(f"pegasus step, d = {MANY:,}", median(steps(run, busy(MANY), 120)) / draw(MANY), "x numpy", 20.0)
+    yield Figure(
+        f"pegasus step, d = {MANY:,}",
+        median(steps(run, busy(MANY), 120)) / draw(MANY),
+        "x numpy",
+        20.0,
+    )
     short, long = (ps.Pegasus(epsilon=1, theta=400).run(MANY) for _ in range(2))
     steps(short, leaping(MANY, 10), 40)
     few = median(steps(short, leaping(MANY, 10), 200))
@@ -68,9 +75,13 @@ def perturb_group_smooth() -> Iterator[Figure]:
     many = median(steps(long, leaping(MANY, 20_000), 200))
     assert long.last is not None
     assert short.last is not None
-    lengths = [float(np.median(last.unit - last.public["start"])) for last in (short.last, long.last)]
+    lengths = [
+        float(np.median(last.unit - last.public["start"])) for last in (short.last, long.last)
+    ]
     yield Figure("pegasus, median age of the short groups", lengths[0] + 1, "units")
-    yield Figure("pegasus, median age of the long groups", lengths[1] + 1, "units", 9_000.0, at_least=True)
+    yield Figure(
+        "pegasus, median age of the long groups", lengths[1] + 1, "units", 9_000.0, at_least=True
+    )
     yield Figure("pegasus step, groups of 10,000 units / of 10", many / few, "ratio", 2.0)
 
 
@@ -82,7 +93,9 @@ def memory() -> Iterator[Figure]:
         steps(run, busy(SOME), 4_000)
         sizes.append(len(run.snapshot()))
     yield Figure("pegasus snapshot a key after 4,000 units", sizes[0] / SOME, "bytes")
-    yield Figure("pegasus snapshot after 12,000 units / after 4,000", sizes[2] / sizes[0], "ratio", 1.1)
+    yield Figure(
+        "pegasus snapshot after 12,000 units / after 4,000", sizes[2] / sizes[0], "ratio", 1.1
+    )
 
 
 def others() -> Iterator[Figure]:
@@ -101,7 +114,11 @@ def others() -> Iterator[Figure]:
     for mechanism in mechanisms:
         run = mechanism.run(SOME)
         steps(run, busy(SOME), 100)
-        yield Figure(f"{mechanism.name} step, d = {SOME:,}", median(steps(run, busy(SOME), 300)) / yardstick, "x numpy")
+        yield Figure(
+            f"{mechanism.name} step, d = {SOME:,}",
+            median(steps(run, busy(SOME), 300)) / yardstick,
+            "x numpy",
+        )
 
 
 def figures() -> Iterator[Figure]:

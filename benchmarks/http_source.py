@@ -2,11 +2,12 @@
 
     python benchmarks/http_source.py [--events 4000000] [--json]
 
-The server is a process of its own, bound to one core with all its threads: it reads requests and bodies, adds the events to a
-unit that bounds them to one a person, and answers each request then, as if it were on disk. The senders are in another
-process: four at once, each over one connection and with idempotency keys, batches of 10,000 or 50,000 events. Events have
-a time (in Arrow a timestamp, in JSON an ISO text), one of 1,000 keys as text, and a person as a whole number. Every event
-that was answered must have been counted, or nothing is printed.
+The server is a process of its own, bound to one core with all its threads: it reads requests and
+bodies, adds the events to a unit that bounds them to one a person, and answers each request then,
+as if it were on disk. The senders are in another process: four at once, each over one connection
+and with idempotency keys, batches of 10,000 or 50,000 events. Events have a time (in Arrow a
+timestamp, in JSON an ISO text), one of 1,000 keys as text, and a person as a whole number. Every
+event that was answered must have been counted, or nothing is printed.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ import pyarrow as pa
 
 from penstock.private.bounding import Bounding
 from penstock.private.sources.base import Columns, Intake
-from penstock.private.sources.bodies import JSON, NDJSON, STREAM
-from penstock.private.sources.http import Http
+from penstock.private.sources.http import HttpSource
+from penstock.private.sources.request_bodies import JSON, NDJSON, STREAM
 
 from report import Figure, main
 
@@ -51,14 +52,18 @@ CASES = (
 
 
 def serve() -> None:
-    """Take, bound and answer until standard input ends; then say how many events there were, and what they cost."""
+    """Take, bound and answer until standard input ends; then say how many events there were, and
+    what they cost.
+    """
     pa.set_cpu_count(1)
     unit = Bounding(keys=len(KEYS), contribution=1)
     for rows in (10, 10_000):
         unit.add(np.arange(rows), np.zeros(rows, np.int64), np.zeros(rows, np.int64))
     unit.clear()
-    intake = Intake(columns=Columns("ts", "station", person="card", person_type="integer"), domain=KEYS)
-    source = Http(intake=intake, host="127.0.0.1", port=0, token=TOKEN)
+    intake = Intake(
+        columns=Columns("ts", "station", person="card", person_type="integer"), domain=KEYS
+    )
+    source = HttpSource(intake=intake, host="127.0.0.1", port=0, token=TOKEN)
     source.open({})
     ended = threading.Event()
 
@@ -80,7 +85,14 @@ def serve() -> None:
                 unit.clear()
                 open_events = 0
     print(
-        json.dumps({"events": total, "cpu": time.process_time() - cpu, "refused": source.rejections.for_operator()}), flush=True
+        json.dumps(
+            {
+                "events": total,
+                "cpu": time.process_time() - cpu,
+                "refused": source.rejections.for_operator(),
+            }
+        ),
+        flush=True,
     )
     source.close()
 
@@ -94,7 +106,11 @@ def bodies(media: str, rows: int) -> list[bytes]:
         station, card = rng.integers(0, len(KEYS), rows), rng.integers(0, 2**62, rows)
         if media == STREAM:
             table = pa.table(
-                {"ts": pa.array(ts, pa.timestamp("us", "UTC")), "station": pa.array(KEYS).take(pa.array(station)), "card": card}
+                {
+                    "ts": pa.array(ts, pa.timestamp("us", "UTC")),
+                    "station": pa.array(KEYS).take(pa.array(station)),
+                    "card": card,
+                }
             )
             sink = io.BytesIO()
             with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -110,7 +126,9 @@ def bodies(media: str, rows: int) -> list[bytes]:
     return made
 
 
-def sender(port: int, media: str, made: list[bytes], numbers: Iterator[int], requests: int) -> Callable[[int], None]:
+def sender(
+    port: int, media: str, made: list[bytes], numbers: Iterator[int], requests: int
+) -> Callable[[int], None]:
     """What one sender does: one request after the other until all have been sent."""
 
     def send(_: int) -> None:
@@ -137,7 +155,10 @@ def measured(media: str, rows: int, events: int) -> tuple[float, float]:
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})
     with subprocess.Popen(
-        [sys.executable, __file__, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, __file__, "--serve"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as server:
         if server.stdin is None or server.stdout is None:
             sys.exit("the server has no pipes")

@@ -1,13 +1,16 @@
-"""Bounded counting of a Parquet file, unit by unit, in multiples of what DuckDB takes for the same file.
+"""Bounded counting of a Parquet file, unit by unit, in multiples of what DuckDB takes for the same
+file.
 
     python benchmarks/ingest.py [--events 50000000] [--json]
 
-Synthetic events in units of one hour, 2.5 million each and in order of time: one a person and unit, or four of which one
-counts. Ids are whole numbers without gaps, whole numbers with large gaps, or text. Every way to count reads the file itself, in
-a process of its own, with all cores; the ways take turns, seconds on the wall and of all threads are the best of three turns.
-Compiled loops are compiled before. Penstock counts as it does when it publishes: `Files`, `Intake`, and `Counting` with its
-`Bounding`, each unit closed when the file is certain of it. The yardsticks are plain unbounded counting, and the same
-bounding in SQL: `arg_min(key, ts)` per unit and person. All ways to bound must agree to the last count, or nothing is printed.
+Synthetic events in units of one hour, 2.5 million each and in order of time: one a person and unit,
+or four of which one counts. Ids are whole numbers without gaps, whole numbers with large gaps, or
+text. Every way to count reads the file itself, in a process of its own, with all cores; the ways
+take turns, seconds on the wall and of all threads are the best of three turns. Compiled loops are
+compiled before. Penstock counts as it does when it publishes: `FileSource`, `Intake`, and
+`Counting` with its `Bounding`, each unit closed when the file is certain of it. The yardsticks are
+plain unbounded counting, and the same bounding in SQL: `arg_min(key, ts)` per unit and person. All
+ways to bound must agree to the last count, or nothing is printed.
 """
 
 from __future__ import annotations
@@ -35,9 +38,9 @@ from penstock.core.calendar import Calendar
 from penstock.private.bounding import Bounding
 from penstock.private.counting import Counting
 from penstock.private.sources.base import Columns, Intake, Kind
-from penstock.private.sources.files import Files
-from penstock.private.sources.parquet import Parquet
-from penstock.private.units import Replay, Units
+from penstock.private.sources.files import FileSource
+from penstock.private.sources.parquet import ParquetFormat
+from penstock.private.units import ReplayClock, Units
 
 from report import Figure, main
 
@@ -76,8 +79,12 @@ def write(path: Path, events: int, *, each: int, ids: str) -> None:
     """A file of `events` events in order of time, `each` of them a person and unit."""
     rng = np.random.default_rng(6)
     size = min(events, UNIT_EVENTS)
-    people = np.arange(size // each) if ids == "gapless" else rng.integers(-(2**62), 2**62, size // each)
-    with pq.ParquetWriter(path, SCHEMA.set(1, pa.field("person", pa.string())) if ids == "text" else SCHEMA) as writer:
+    people = (
+        np.arange(size // each) if ids == "gapless" else rng.integers(-(2**62), 2**62, size // each)
+    )
+    with pq.ParquetWriter(
+        path, SCHEMA.set(1, pa.field("person", pa.string())) if ids == "text" else SCHEMA
+    ) as writer:
         for unit in range(events // size):
             person = pa.array(rng.permutation(np.repeat(people, each)))
             ts = unit * HOUR + np.sort(rng.choice(HOUR // 1000, len(person), replace=False) * 1000)
@@ -88,12 +95,22 @@ def write(path: Path, events: int, *, each: int, ids: str) -> None:
 
 def bounded(path: str) -> Iterator[IntArray]:
     """The bounded counts of every unit, as the publisher has them."""
-    ids: Kind = "text" if pa.types.is_string(pq.read_schema(path).field("person").type) else "integer"
-    columns = Columns("ts", "key", person="person", clock="microseconds", key_type="integer", person_type=ids)
-    files = Files(pattern=path, format=Parquet(), intake=Intake(columns=columns, domain=tuple(map(str, range(KEYS)))))
+    ids: Kind = (
+        "text" if pa.types.is_string(pq.read_schema(path).field("person").type) else "integer"
+    )
+    columns = Columns(
+        "ts", "key", person="person", clock="microseconds", key_type="integer", person_type=ids
+    )
+    files = FileSource(
+        pattern=path,
+        format=ParquetFormat(),
+        intake=Intake(columns=columns, domain=tuple(map(str, range(KEYS)))),
+    )
     events = pq.read_metadata(path).num_rows
-    clock = Replay(HOUR * (events // min(events, UNIT_EVENTS)))
-    counting = Counting(Units(Calendar(every="1h", origin="1970-01-01")), keys=KEYS, contribution=1, finite=True)
+    clock = ReplayClock(HOUR * (events // min(events, UNIT_EVENTS)))
+    counting = Counting(
+        Units(Calendar(every="1h", origin="1970-01-01")), keys=KEYS, contribution=1, finite=True
+    )
 
     def closed() -> Iterator[IntArray]:
         for unit in counting.due(clock.now()):
@@ -141,7 +158,10 @@ def child(way: str, path: str) -> None:
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         digest = hashlib.sha256(counts.tobytes()).hexdigest()
-        print(json.dumps(asdict(Cost(wall=wall, cpu=cpu, start=start, peak=peak, digest=digest))), flush=True)
+        print(
+            json.dumps(asdict(Cost(wall=wall, cpu=cpu, start=start, peak=peak, digest=digest))),
+            flush=True,
+        )
 
 
 def costs(path: Path) -> dict[str, Cost]:
@@ -166,7 +186,9 @@ def costs(path: Path) -> dict[str, Cost]:
     if len({cost.digest for way, some in turns.items() for cost in some if way != "plain SQL"}) > 1:
         sys.exit("the ways to bound do not agree")
     return {
-        way: replace(some[-1], wall=min(cost.wall for cost in some), cpu=min(cost.cpu for cost in some))
+        way: replace(
+            some[-1], wall=min(cost.wall for cost in some), cpu=min(cost.cpu for cost in some)
+        )
         for way, some in turns.items()
     }
 
@@ -190,11 +212,26 @@ def figures(events: int) -> Iterator[Figure]:
             for way, most in (("fast", 2.5), ("NumPy", 5.0)):
                 cost, issue = found[way], ids == "gapless" and each == 1
                 yield Figure(f"{name}: {way}", cost.wall / events * 1e9, "ns/event")
-                yield Figure(f"{name}: {way} / plain SQL", cost.wall / plain.wall, "x", most if issue else None)
+                yield Figure(
+                    f"{name}: {way} / plain SQL",
+                    cost.wall / plain.wall,
+                    "x",
+                    most if issue else None,
+                )
                 yield Figure(f"{name}: {way} / plain SQL, CPU", cost.cpu / plain.cpu, "x")
-                least = {("fast", "gapless"): 3.0, ("fast", "text"): 1.0, ("NumPy", "text"): 1.0}.get((way, ids))
+                least = {
+                    ("fast", "gapless"): 3.0,
+                    ("fast", "text"): 1.0,
+                    ("NumPy", "text"): 1.0,
+                }.get((way, ids))
                 bar = least if each == 1 else None
-                yield Figure(f"{name}: arg_min SQL / {way}", arg_min.wall / cost.wall, "x", bar, at_least=True)
+                yield Figure(
+                    f"{name}: arg_min SQL / {way}",
+                    arg_min.wall / cost.wall,
+                    "x",
+                    bar,
+                    at_least=True,
+                )
                 yield Figure(f"{name}: arg_min SQL / {way}, CPU", arg_min.cpu / cost.cpu, "x")
                 yield Figure(f"{name}: {way}, most memory", cost.peak, "MB", 1000.0)
             yield Figure(f"{name}: arg_min SQL, most memory", arg_min.peak, "MB")

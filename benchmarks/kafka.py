@@ -2,8 +2,9 @@
 
     .ci/services start && eval "$(.ci/services env)" && python benchmarks/kafka.py [--json]
 
-A topic of two partitions with JSON values of about 100 bytes, on a broker of this machine. Both ways use one client with the
-same settings, and the bare one asks for as many messages at once as serves it best; they take turns, the best of `ROUNDS`.
+A topic of two partitions with JSON values of about 100 bytes, on a broker of this machine. Both
+ways use one client with the same settings, and the bare one asks for as many messages at once as
+serves it best; they take turns, the best of `ROUNDS`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from penstock.private.bounding import Bounding
 from penstock.private.sources.base import Columns, Intake
-from penstock.private.sources.kafka import Kafka
+from penstock.private.sources.kafka import KafkaSource
 
 from report import Figure, main
 
@@ -37,7 +38,9 @@ def fill(server: str, topic: str) -> None:
     """A topic of its own, with events in it."""
     admin = AdminClient({"bootstrap.servers": server, "log_level": 0})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
-    producer = Producer({"bootstrap.servers": server, "linger.ms": 50, "queue.buffering.max.messages": EVENTS})
+    producer = Producer(
+        {"bootstrap.servers": server, "linger.ms": 50, "queue.buffering.max.messages": EVENTS}
+    )
     for number in range(EVENTS):
         value = (
             f'{{"time":"2026-09-01T10:{number // 60 % 60:02d}:{number % 60:02d}.{number % 1_000_000:06d}Z",'
@@ -49,7 +52,7 @@ def fill(server: str, topic: str) -> None:
     producer.flush()
 
 
-def bare(source: Kafka, size: int) -> float:
+def bare(source: KafkaSource, size: int) -> float:
     """Events a second of a consumer with the same settings that does nothing with them."""
     start = time.perf_counter()
     consumer = Consumer(source._reading() | {"enable.partition.eof": False})
@@ -62,7 +65,7 @@ def bare(source: Kafka, size: int) -> float:
     return speed
 
 
-def ours(source: Kafka) -> float:
+def ours(source: KafkaSource) -> float:
     """Events a second of the source, with its intake, into the bounding of a unit."""
     bounding = Bounding(keys=len(KEYS), contribution=1)
     start = time.perf_counter()
@@ -81,10 +84,12 @@ def ours(source: Kafka) -> float:
 def measure() -> Iterator[Figure]:
     server = os.environ.get("PENSTOCK_TEST_KAFKA")
     if server is None:
-        sys.exit('needs Kafka: .ci/services start && eval "$(.ci/services env)" (PENSTOCK_TEST_KAFKA)')
+        sys.exit(
+            'needs Kafka: .ci/services start && eval "$(.ci/services env)" (PENSTOCK_TEST_KAFKA)'
+        )
     topic = f"benchmark-{secrets.token_hex(8)}"
     fill(server, topic)
-    source = Kafka(intake=INTAKE, servers=server, topic=topic)
+    source = KafkaSource(intake=INTAKE, servers=server, topic=topic)
     yardstick = read = 0.0
     for _ in range(ROUNDS):
         yardstick = max(yardstick, *(bare(source, size) for size in SIZES))

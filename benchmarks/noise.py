@@ -1,4 +1,6 @@
-"""The noise against NumPy's float Laplace, which is not private, and OpenDP's exact one. CPU time, all in one run."""
+"""The noise against NumPy's float Laplace, which is not private, and OpenDP's exact one. CPU time,
+all in one run.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ def opendp_laplace(scale: int) -> Callable[[list[int]], object] | None:
     try:
         import opendp.prelude as dp
     except ImportError:
-        print("OpenDP is not installed, so it is left out: pip install 'penstock[bench]'", file=sys.stderr)
+        print(
+            "OpenDP is not installed, so it is left out: pip install 'penstock[bench]'",
+            file=sys.stderr,
+        )
         return None
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
@@ -46,7 +51,9 @@ def measure() -> Iterator[Figure]:
 
             ours()
             ratio, _ = ratios(ours, numpys, rounds=61 if judged else 11)
-            yield Figure(f"laplace, scale {scale}, n {size}", ratio, "x numpy", limit if judged else None)
+            yield Figure(
+                f"laplace, scale {scale}, n {size}", ratio, "x numpy", limit if judged else None
+            )
             if not judged:
                 continue
             peer = opendp_laplace(scale)
@@ -68,9 +75,13 @@ def measure() -> Iterator[Figure]:
         def cold_and_small(scale: int = scale) -> object:
             return [Table(law) for law, _ in parts(scale, 1)]
 
-        yield Figure(f"cold set-up of scale {scale}", 1000 * median(cpu(cold) for _ in range(9)), "ms", 30)
         yield Figure(
-            f"cold set-up of scale {scale}, small draws only", 1000 * median(cpu(cold_and_small) for _ in range(9)), "ms"
+            f"cold set-up of scale {scale}", 1000 * median(cpu(cold) for _ in range(9)), "ms", 30
+        )
+        yield Figure(
+            f"cold set-up of scale {scale}, small draws only",
+            1000 * median(cpu(cold_and_small) for _ in range(9)),
+            "ms",
         )
     for size in (1, 10, 100):
         for scale in (10, 1000):
@@ -80,7 +91,11 @@ def measure() -> Iterator[Figure]:
                     noise.laplace(Fraction(scale), size, unit=0, label="benchmark")
 
             small()
-            yield Figure(f"one draw of {size}, scale {scale}", 1000 * median(cpu(small) for _ in range(5)), "µs")
+            yield Figure(
+                f"one draw of {size}, scale {scale}",
+                1000 * median(cpu(small) for _ in range(5)),
+                "µs",
+            )
     counts = np.arange(100_000) % 4096
     noise.thin(counts, Fraction(1, 3), unit=0, label="benchmark")
     thinning, _ = ratios(

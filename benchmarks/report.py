@@ -13,7 +13,9 @@ from statistics import fmean, median
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured value; `limit` is the bar that an issue names, with the side on which it must lie."""
+    """One measured value; `limit` is the bar that an issue names, with the side on which it must
+    lie.
+    """
 
     name: str
     value: float
@@ -28,7 +30,11 @@ class Figure:
         return self.value >= self.limit if self.at_least else self.value <= self.limit
 
     def row(self) -> dict[str, object]:
-        row: dict[str, object] = {"name": self.name, "value": float(f"{self.value:.4g}"), "unit": self.unit}
+        row: dict[str, object] = {
+            "name": self.name,
+            "value": float(f"{self.value:.4g}"),
+            "unit": self.unit,
+        }
         if self.limit is not None:
             row |= {"limit": self.limit, "ok": self.ok}
         return row
@@ -41,7 +47,9 @@ def cpu(work: Callable[[], object]) -> float:
     return (time.process_time_ns() - start) / 1e9
 
 
-def ratios(work: Callable[[], object], yardstick: Callable[[], object], *, rounds: int) -> tuple[float, float]:
+def ratios(
+    work: Callable[[], object], yardstick: Callable[[], object], *, rounds: int
+) -> tuple[float, float]:
     """Median and mean cost of `work` in multiples of `yardstick`, the two taken in turn."""
     pairs = [(cpu(work), cpu(yardstick)) for _ in range(rounds)]
     unit = median(y for _, y in pairs)
@@ -49,10 +57,14 @@ def ratios(work: Callable[[], object], yardstick: Callable[[], object], *, round
 
 
 def main(description: str, measure: Callable[[], Iterable[Figure]]) -> None:
-    """Run `measure`; print a table as figures come, or with --json one list at the end. Exit 1 if a bar is missed."""
+    """Run `measure`; print a table as figures come, or with --json one list at the end. Exit 1 if a
+    bar is missed.
+    """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
-        "--json", action="store_true", help="print one JSON list of name, value, unit and, with a bar, limit and ok"
+        "--json",
+        action="store_true",
+        help="print one JSON list of name, value, unit and, with a bar, limit and ok",
     )
     as_json = parser.parse_args().json
     figures: list[Figure] = []

@@ -1,9 +1,11 @@
-"""The cost of one step of every w-event and user-level mechanism, in multiples of one NumPy Laplace draw of the same size.
+"""The cost of one step of every w-event and user-level mechanism, in multiples of one NumPy Laplace
+draw of the same size.
 
     python benchmarks/steps.py [--json]
 
-A stream that leaps makes a mechanism publish, one that stands still makes it skip; every step is sorted by what it
-did. Tables are warm: each mechanism has gone through its budgets before. CPU time, medians and means, one run.
+A stream that leaps makes a mechanism publish, one that stands still makes it skip; every step is
+sorted by what it did. Tables are warm: each mechanism has gone through its budgets before. CPU
+time, medians and means, one run.
 """
 
 from __future__ import annotations
@@ -44,7 +46,11 @@ class Costs:
     skip: list[float] = field(default_factory=list)
 
     def kinds(self) -> Iterator[tuple[str, list[float]]]:
-        yield from ((kind, costs) for kind, costs in (("publish", self.publish), ("skip", self.skip)) if len(costs) >= 5)
+        yield from (
+            (kind, costs)
+            for kind, costs in (("publish", self.publish), ("skip", self.skip))
+            if len(costs) >= 5
+        )
 
 
 def measure(name: str, keys: int, units: int) -> Costs:
@@ -78,13 +84,22 @@ def figures() -> Iterator[Figure]:
         for kind, costs in large.kinds():
             limit = LIMITS.get((name, kind))
             for statistic, value in (("median", median(costs)), ("mean", fmean(costs))):
-                yield Figure(f"{name} {kind}, d = {LARGE:,}, {statistic}", value / yardstick, "x numpy", limit)
+                yield Figure(
+                    f"{name} {kind}, d = {LARGE:,}, {statistic}",
+                    value / yardstick,
+                    "x numpy",
+                    limit,
+                )
             if kind in small_by_kind:
                 growth = (median(costs) / LARGE) / (median(small_by_kind[kind]) / SMALL)
-                yield Figure(f"{name} {kind}, cost per key at {LARGE:,} / at {SMALL:,}", growth, "ratio", 1.0)
+                yield Figure(
+                    f"{name} {kind}, cost per key at {LARGE:,} / at {SMALL:,}", growth, "ratio", 1.0
+                )
         for kind, costs in measure(name, TINY, 600).kinds():
             limit = None if name in SAMPLING else FIXED_LIMIT
-            yield Figure(f"{name} {kind}, fixed cost at d = {TINY}", median(costs) * 1e6, "µs", limit)
+            yield Figure(
+                f"{name} {kind}, fixed cost at d = {TINY}", median(costs) * 1e6, "µs", limit
+            )
 
 
 if __name__ == "__main__":

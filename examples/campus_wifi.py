@@ -1,9 +1,11 @@
-"""A campus publishes how many devices each room, floor and building sees, and is told when a building goes quiet.
+"""A campus publishes how many devices each room, floor and building sees, and is told when a
+building goes quiet.
 
     python examples/campus_wifi.py [--out out]
 
-Two weeks of a simulated campus, five minutes a unit. On the second Wednesday the access points of one building fail for six
-hours. One hierarchical release gives rooms, floors and buildings that add up; the alert and the figure are queries on its log.
+Two weeks of a simulated campus, five minutes a unit. On the second Wednesday the access points of
+one building fail for six hours. One hierarchical release gives rooms, floors and buildings that add
+up; the alert and the figure are queries on its log.
 """
 
 from __future__ import annotations
@@ -26,8 +28,12 @@ WIDTH, LOW = 12, 100
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("out"), help="the folder for the log and the figure (out)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("out"), help="the folder for the log and the figure (out)"
+    )
     parser.add_argument("--days", type=int, default=14, help="how long to publish (14)")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
@@ -49,7 +55,9 @@ def main() -> None:
     print(run.guarantee.in_words(), end="\n\n")
     noon = min(units, UNITS_A_DAY // 2)
     shown = RollUp().answer(log, noon)
-    truth = dict(zip(run.released.keys, run.released.totals(counts[noon - 1]).tolist(), strict=True))
+    truth = dict(
+        zip(run.released.keys, run.released.totals(counts[noon - 1]).tolist(), strict=True)
+    )
     print(f"Unit {noon}, noon of the first day:")
     for row in shown.rows():
         if row["name"].count("/") < 2:
@@ -58,9 +66,19 @@ def main() -> None:
     low = LowSignal(WIDTH, LOW).series(log)
     busy = _busy_hours(low.units)
     column = low.names.index(DARK)
-    alarms = [int(unit) for unit, raised in zip(low.units, low.raised[:, column] & busy, strict=True) if raised]
-    print(f"\nFewer than {LOW} devices in an hour at {DARK}, between 10 and 18 on weekdays: {_stretches(alarms)}")
-    print(f"It was dark in units {FAILS.start + 1}..{FAILS.stop}." if units >= FAILS.stop else "It was not dark that early.")
+    alarms = [
+        int(unit)
+        for unit, raised in zip(low.units, low.raised[:, column] & busy, strict=True)
+        if raised
+    ]
+    print(
+        f"\nFewer than {LOW} devices in an hour at {DARK}, between 10 and 18 on weekdays: {_stretches(alarms)}"
+    )
+    print(
+        f"It was dark in units {FAILS.start + 1}..{FAILS.stop}."
+        if units >= FAILS.stop
+        else "It was not dark that early."
+    )
     print(f"\n{_draw(low, counts, in_the_dark, column, given.out / 'campus.png')}")
     print(f"penstock query {path} low --window {WIDTH} --delta {LOW} --key {DARK} --last 5")
 
@@ -83,10 +101,28 @@ def _draw(low, counts, in_the_dark, column, path: Path) -> Path:
     days = low.units / UNITS_A_DAY
     hours = np.convolve(counts[:, in_the_dark].sum(axis=1), np.ones(WIDTH))[WIDTH - 1 : len(counts)]
     axis.plot(days, hours, color=figures.TRUTH, linewidth=1, label="true")
-    axis.plot(days, low.statistic.estimate[:, column], color=figures.COLOURS[0], linewidth=1, label="released")
+    axis.plot(
+        days,
+        low.statistic.estimate[:, column],
+        color=figures.COLOURS[0],
+        linewidth=1,
+        label="released",
+    )
     alarm = low.raised[:, column] & _busy_hours(low.units)
-    axis.fill_between(days, 0, hours.max(), where=alarm, color=figures.COLOURS[1], alpha=0.35, linewidth=0, label="alert")
-    axis.set_title(f"Devices in the last hour, {DARK}: it goes dark on day {FAILS.start // UNITS_A_DAY + 1}", fontsize=10)
+    axis.fill_between(
+        days,
+        0,
+        hours.max(),
+        where=alarm,
+        color=figures.COLOURS[1],
+        alpha=0.35,
+        linewidth=0,
+        label="alert",
+    )
+    axis.set_title(
+        f"Devices in the last hour, {DARK}: it goes dark on day {FAILS.start // UNITS_A_DAY + 1}",
+        fontsize=10,
+    )
     axis.set_xlabel("day")
     axis.legend(fontsize=8, frameon=False, ncols=3)
     return figures.save(figure, path)

@@ -1,9 +1,11 @@
-"""A city publishes which kinds of restaurant people visit: histograms over the last two weeks, every day.
+"""A city publishes which kinds of restaurant people visit: histograms over the last two weeks,
+every day.
 
     python examples/restaurants.py [--out out]
 
-Half a year of made-up visits, a day a unit, 16 kinds of restaurant. One release by retroactive grouping answers windows of
-any number of units; here the last two weeks. In spring a food festival comes to town.
+Half a year of made-up visits, a day a unit, 16 kinds of restaurant. One release by retroactive
+grouping answers windows of any number of units; here the last two weeks. In spring a food festival
+comes to town.
 """
 
 from __future__ import annotations
@@ -39,9 +41,15 @@ def visits(days: int, seed: int = 2) -> np.ndarray:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("out"), help="the folder for the log and the figure (out)")
-    parser.add_argument("--days", type=int, default=180, help="how long to publish, at least 14 (180)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("out"), help="the folder for the log and the figure (out)"
+    )
+    parser.add_argument(
+        "--days", type=int, default=180, help="how long to publish, at least 14 (180)"
+    )
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     counts = visits(max(given.days, FORTNIGHT))
@@ -57,10 +65,19 @@ def main() -> None:
     answer = SlidingSum(FORTNIGHT).answer(log)
     truth = counts[-FORTNIGHT:].sum(axis=0)
     print(f"The last two weeks, up to day {log.last}:")
-    for row, true in sorted(zip(answer.rows(), truth.tolist(), strict=True), key=lambda pair: -pair[0]["estimate"]):
-        print(f"  {row['name']:<10} {row['estimate']:8.0f}   noise {row['low']:8.0f} .. {row['high']:8.0f}   (true {true})")
-    print("The 95 % intervals are of the noise; how far days of one group differ is in none of them.")
-    print("\nThe five most visited:", ", ".join(TopK(5, of=SlidingSum(FORTNIGHT)).answer(log).names[0]))
+    for row, true in sorted(
+        zip(answer.rows(), truth.tolist(), strict=True), key=lambda pair: -pair[0]["estimate"]
+    ):
+        print(
+            f"  {row['name']:<10} {row['estimate']:8.0f}   noise {row['low']:8.0f} .. {row['high']:8.0f}   (true {true})"
+        )
+    print(
+        "The 95 % intervals are of the noise; how far days of one group differ is in none of them."
+    )
+    print(
+        "\nThe five most visited:",
+        ", ".join(TopK(5, of=SlidingSum(FORTNIGHT)).answer(log).names[0]),
+    )
     print(f"\n{_draw(log, counts, given.out / 'restaurants.png')}")
     print(f"penstock query {path} sum --window {FORTNIGHT}")
 
@@ -72,8 +89,18 @@ def _draw(log: ps.Log, counts: np.ndarray, path: Path) -> Path:
     figure, (left, right) = figures.new(1, 2, width=11, height=4.0, width_ratios=(1, 1.3))
     order = np.argsort(truth[-1])
     places = np.arange(len(KINDS))
-    left.barh(places, series.estimate[-1, order], color=figures.COLOURS[0], height=0.7, label="released")
-    left.plot(truth[-1, order], places, "|", color=figures.TRUTH, markersize=9, markeredgewidth=2, label="true")
+    left.barh(
+        places, series.estimate[-1, order], color=figures.COLOURS[0], height=0.7, label="released"
+    )
+    left.plot(
+        truth[-1, order],
+        places,
+        "|",
+        color=figures.TRUTH,
+        markersize=9,
+        markeredgewidth=2,
+        label="true",
+    )
     left.set_yticks(places, [KINDS[kind] for kind in order])
     left.set_title("Visits in the last two weeks", fontsize=10)
     left.legend(fontsize=8, frameon=False, loc="lower right")

@@ -2,8 +2,9 @@
 
     python examples/trending.py [--out out]
 
-A day of made-up mentions of 40 topics, a minute a unit; six of them burst. Each mention is worth 0.98 to the power of its age
-in minutes, for three hours. `eshp` puts noise on every minute first, so decay, sketch and ranking cost nothing more.
+A day of made-up mentions of 40 topics, a minute a unit; six of them burst. Each mention is worth
+0.98 to the power of its age in minutes, for three hours. `eshp` puts noise on every minute first,
+so decay, sketch and ranking cost nothing more.
 """
 
 from __future__ import annotations
@@ -29,13 +30,19 @@ def mentions(minutes: int, seed: int = 3) -> np.ndarray:
     rate = np.tile(rng.gamma(2.0, 1.0, len(TOPICS)), (minutes, 1))
     for topic, start in BURSTS.items():
         since = now - start
-        rate[:, topic] += np.where(since >= 0, 40 * (1 - np.exp(-since / 10)) * np.exp(-since / 60), 0)
+        rate[:, topic] += np.where(
+            since >= 0, 40 * (1 - np.exp(-since / 10)) * np.exp(-since / 60), 0
+        )
     return rng.poisson(rate)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("out"), help="the folder for the log and the figure (out)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("out"), help="the folder for the log and the figure (out)"
+    )
     parser.add_argument("--minutes", type=int, default=1440, help="how long to publish (1440)")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
@@ -72,7 +79,9 @@ def _draw(log: ps.Log, truth: np.ndarray, path: Path) -> Path:
     for colour, topic in zip(figures.COLOURS, BURSTS, strict=False):
         axis.plot(hours, estimate[:, topic], color=colour, linewidth=1.4, label=TOPICS[topic])
         axis.plot(hours, truth[:, topic], color=figures.TRUTH, linewidth=0.7)
-    axis.set_title("Decayed mentions: released in colour, true in black, 34 quiet topics in grey", fontsize=10)
+    axis.set_title(
+        "Decayed mentions: released in colour, true in black, 34 quiet topics in grey", fontsize=10
+    )
     axis.set_xlabel("hour")
     axis.legend(fontsize=8, frameon=False, ncols=3)
     return figures.save(figure, path)

@@ -11,7 +11,11 @@ import pytest
 from penstock import Log
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-SHORT = {"campus_wifi": ["--days", "1"], "restaurants": ["--days", "40"], "trending": ["--minutes", "200"]}
+SHORT = {
+    "campus_wifi": ["--days", "1"],
+    "restaurants": ["--days", "40"],
+    "trending": ["--minutes", "200"],
+}
 
 
 def test_every_example_is_run_here():
@@ -19,7 +23,9 @@ def test_every_example_is_run_here():
 
 
 @pytest.mark.parametrize(("name", "short"), SHORT.items(), ids=SHORT)
-def test_an_example_leaves_a_log_a_figure_and_the_promise_in_words(name, short, tmp_path, monkeypatch, capsys):
+def test_an_example_leaves_a_log_a_figure_and_the_promise_in_words(
+    name, short, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(sys, "argv", [name, "--out", str(tmp_path), *short])
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     said = capsys.readouterr().out

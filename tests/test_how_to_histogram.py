@@ -1,4 +1,6 @@
-"""docs/how-to/add-a-histogram.md, followed to the letter: its file is saved and used as anybody would."""
+"""docs/how-to/add-a-histogram.md, followed to the letter: its file is saved and used as anybody
+would.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ PAGE = Path(__file__).parents[1] / "docs/how-to/add-a-histogram.md"
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with nothing in it but the page's file, as the current one."""
-    (source,) = re.findall(r"^```python\n(\"\"\".*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    (source,) = re.findall(
+        r"^```python\n(\"\"\".*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
     (tmp_path / "suppress.py").write_text(source, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -43,8 +47,12 @@ def suppress(folder: Path) -> ModuleType:
 
 def commands() -> list[list[str]]:
     """What the page tells to type."""
-    blocks = re.findall(r"^```console\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    lines = [line.removeprefix("$ penstock ").split() for block in blocks for line in block.splitlines()]
+    blocks = re.findall(
+        r"^```console\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+    lines = [
+        line.removeprefix("$ penstock ").split() for block in blocks for line in block.splitlines()
+    ]
     return [line for line in lines if any("suppress:" in word for word in line)]
 
 
@@ -57,7 +65,9 @@ def type_in(*tokens: str) -> int:
 
 
 def test_small_numbers_are_not_shown(suppress: ModuleType) -> None:
-    run = ps.Sample(epsilon=1, window=1, histogram=suppress.Suppress(least=5)).run(4, noise=NoNoise())
+    run = ps.Sample(epsilon=1, window=1, histogram=suppress.Suppress(least=5)).run(
+        4, noise=NoNoise()
+    )
     assert run.step([0, 4, 5, 900]).value.tolist() == [0, 0, 5, 900]
 
 
@@ -67,7 +77,9 @@ def test_small_numbers_are_not_shown(suppress: ModuleType) -> None:
         lambda histogram: ps.Sample(epsilon="1", window=4, histogram=histogram),
         lambda histogram: ps.FixedSampling(epsilon="1", window=4, every=2, histogram=histogram),
         lambda histogram: ps.FixedThreshold(epsilon="1", window=6, releases=2, histogram=histogram),
-        lambda histogram: ps.AdaptiveThreshold(epsilon="1", window=6, releases=2, histogram=histogram),
+        lambda histogram: ps.AdaptiveThreshold(
+            epsilon="1", window=6, releases=2, histogram=histogram
+        ),
     ],
     ids=["sample", "fixed", "dsft", "dsat"],
 )
@@ -117,6 +129,8 @@ def test_a_mistake_in_it_would_be_found(folder: Path) -> None:
     histogram = importlib.import_module("suppress").Suppress()
     with pytest.raises(CheckError, match=r"reaches behind the gate: gate\._noisy"):
         check_nothing_private_is_opened(histogram)
-    found = next(check for check in HISTOGRAM_CHECKS if check.__name__ == "check_noise_is_what_was_paid_for")
+    found = next(
+        check for check in HISTOGRAM_CHECKS if check.__name__ == "check_noise_is_what_was_paid_for"
+    )
     with pytest.raises(CheckError, match="publish again"):
         found(histogram, quick=True)

@@ -1,4 +1,6 @@
-"""docs/how-to/add-a-mechanism.md, followed to the letter: its files are saved, its commands typed, its outputs compared."""
+"""docs/how-to/add-a-mechanism.md, followed to the letter: its files are saved, its commands typed,
+its outputs compared.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,14 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/how-to/add-a-mechanism.md"
 PROJECT = ROOT / "examples/plugin"
 
-SECTIONS = ("Give it a name", "Check it", "Audit it", "What nobody sees but an audit", "Compare it", "Publish with it")
+SECTIONS = (
+    "Give it a name",
+    "Check it",
+    "Audit it",
+    "What nobody sees but an audit",
+    "Compare it",
+    "Publish with it",
+)
 """Where something is typed."""
 
 
@@ -28,11 +37,15 @@ def text() -> str:
 
 
 def blocks(kind: str, within: str | None = None) -> list[str]:
-    return re.findall(rf"^```{kind}\n(.*?)^```", text() if within is None else within, re.DOTALL | re.MULTILINE)
+    return re.findall(
+        rf"^```{kind}\n(.*?)^```", text() if within is None else within, re.DOTALL | re.MULTILINE
+    )
 
 
 def section(title: str) -> str:
-    (found,) = re.findall(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", text(), re.DOTALL | re.MULTILINE)
+    (found,) = re.findall(
+        rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", text(), re.DOTALL | re.MULTILINE
+    )
     return found
 
 
@@ -61,7 +74,9 @@ def files() -> dict[str, str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with the page's files and nothing else, as the current one, and its project installed."""
+    """A folder with the page's files and nothing else, as the current one, and its project
+    installed.
+    """
     for name, content in files().items():
         (tmp_path / name).write_text(content, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -79,19 +94,28 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_the_example_is_what_the_page_shows() -> None:
     saved = files()
-    assert {path.name for path in PROJECT.iterdir() if path.is_file()} == {"pace.py", "pyproject.toml"}
+    assert {path.name for path in PROJECT.iterdir() if path.is_file()} == {
+        "pace.py",
+        "pyproject.toml",
+    }
     for name in ("pace.py", "pyproject.toml"):
         assert (PROJECT / name).read_text(encoding="utf-8") == saved[name]
 
 
 def test_every_command_of_the_page_is_in_one_of_the_sections_that_are_followed() -> None:
     assert sum(len(typed(title)) for title in SECTIONS) == text().count("\n$ ")
-    verbs = {command[1] if command[0] == "penstock" else command[0] for title in SECTIONS for command, _ in typed(title)}
+    verbs = {
+        command[1] if command[0] == "penstock" else command[0]
+        for title in SECTIONS
+        for command, _ in typed(title)
+    }
     assert verbs == {"pip", "mechanisms", "lab", "audit", "bench", "check"}
 
 
 @pytest.mark.parametrize("title", SECTIONS)
-def test_every_command_does_what_is_shown(title: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_does_what_is_shown(
+    title: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The seeds of audits and of the bench are fixed, so their numbers are those of the page."""
     for (program, *tokens), shown in typed(title):
         if program == "pip":
@@ -114,9 +138,23 @@ def test_a_process_of_its_own_finds_it_too(folder: Path) -> None:
     assert (row["name"], row["class"], row["package"]) == ("pace", "Pace", "penstock-pace")
 
 
-def test_its_page_has_it_beside_the_others(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_page_has_it_beside_the_others(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Two processes, which find the plug-in by name as this one does."""
-    tokens = ("--quick", "--runs", "1", "--also", "pace", "--stream", "ferries", "--only", "ferries", "--only", "pace")
+    tokens = (
+        "--quick",
+        "--runs",
+        "1",
+        "--also",
+        "pace",
+        "--stream",
+        "ferries",
+        "--only",
+        "ferries",
+        "--only",
+        "pace",
+    )
     done = Outcome(capsys, "bench", "w-event", *tokens, "--jobs", "2", "--out", "here")
     assert (done.code, done.err) == (0, "")
     page = (folder / "here/w-event/report.html").read_text(encoding="utf-8")

@@ -38,20 +38,50 @@ def test_the_layers_are_kept(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "line", "contract"),
     [
-        ("core/arrays.py", "import penstock.budget.grid", "Each layer imports only what lies below it"),
+        (
+            "core/arrays.py",
+            "import penstock.budget.grid",
+            "Each layer imports only what lies below it",
+        ),
         ("core/arrays.py", "import penstock", "Each layer imports only what lies below it"),
-        ("budget/grid.py", "from penstock.private.gate import Gate", "Each layer imports only what lies below it"),
-        ("private/state.py", "import penstock.lab.city", "Each layer imports only what lies below it"),
+        (
+            "budget/grid.py",
+            "from penstock.private.gate import Gate",
+            "Each layer imports only what lies below it",
+        ),
+        (
+            "private/state.py",
+            "import penstock.lab.city",
+            "Each layer imports only what lies below it",
+        ),
         ("testing.py", "import penstock.lab.city", "Each layer imports only what lies below it"),
         ("lab/city.py", "import penstock.cli", "Each layer imports only what lies below it"),
         ("utils.py", "", "Each layer imports only what lies below it"),
-        ("cli/demo.py", "import penstock.private.gate", "Only mechanisms, runs, the lab and testing reach the gate"),
-        ("private/columns.py", "import penstock.private.gate", "Only mechanisms, runs, the lab and testing reach the gate"),
-        ("private/noise/bits.py", "import penstock.private.mechanisms.ba", "Noise knows nothing of what it is added to"),
-        ("private/mechanisms/ba.py", "import penstock.private.noise.source", "Mechanisms draw no noise of their own"),
+        (
+            "cli/demo.py",
+            "import penstock.private.gate",
+            "Only mechanisms, runs, the lab and testing reach the gate",
+        ),
+        (
+            "private/columns.py",
+            "import penstock.private.gate",
+            "Only mechanisms, runs, the lab and testing reach the gate",
+        ),
+        (
+            "private/noise/bits.py",
+            "import penstock.private.mechanisms.ba",
+            "Noise knows nothing of what it is added to",
+        ),
+        (
+            "private/mechanisms/ba.py",
+            "import penstock.private.noise.source",
+            "Mechanisms draw no noise of their own",
+        ),
     ],
 )
-def test_a_breach_of_the_layers_is_caught(module: str, line: str, contract: str, copy: Path) -> None:
+def test_a_breach_of_the_layers_is_caught(
+    module: str, line: str, contract: str, copy: Path
+) -> None:
     with (copy / "penstock" / module).open("a") as file:
         file.write(f"\n{line}\n")
     done = lint(copy)
@@ -80,17 +110,27 @@ def test_only_the_gate_opens_what_is_private() -> None:
         for path in SOURCE.rglob("*.py")
         if mentions(path) & {"unseal", "_Private__value", "__value"}
     }
-    # core/private.py defines it, lab/checks.py names it as a string to look for, lab/audit/flawed is broken on purpose
+    # core/private.py defines it, lab/checks.py names it as a string to look for, lab/audit/flawed
+    # is broken on purpose
     broken = {user for user in users if user.startswith("lab/audit/flawed/")}
     assert users - broken == {"core/private.py", "private/gate.py", "lab/checks.py"}
     tree = ast.parse((SOURCE / "lab/checks.py").read_text(encoding="utf-8"))
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    used |= {alias.name for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names}
+    used |= {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
     assert "unseal" not in used
 
 
 def test_an_opener_would_be_found(tmp_path: Path) -> None:
-    for text in ("from penstock.core.private import unseal", "x = private._Private__value", "getattr(p, '_Private__value')"):
+    for text in (
+        "from penstock.core.private import unseal",
+        "x = private._Private__value",
+        "getattr(p, '_Private__value')",
+    ):
         file = tmp_path / "guilty.py"
         file.write_text(text)
         assert mentions(file) & {"unseal", "_Private__value"}

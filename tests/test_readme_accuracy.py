@@ -1,4 +1,6 @@
-"""The accuracy table of the README has the numbers of the leaderboard, and the commands that give them."""
+"""The accuracy table of the README has the numbers of the leaderboard, and the commands that give
+them.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,12 @@ def board(command: str) -> list[dict[str, str]]:
     """The table of the leaderboard that a command's question makes, a row a place."""
     suite, question, *_ = asked(command)
     text = (ROOT / "docs/results/leaderboard.md").read_text(encoding="utf-8")
-    (part,) = re.findall(rf"^`penstock bench {suite} .*--only {question}`\n\n((?:\|.*\n)+)", text, re.MULTILINE)
-    head, _, *body = [[cell.strip() for cell in line.strip("|\n").split(" | ")] for line in part.splitlines()]
+    (part,) = re.findall(
+        rf"^`penstock bench {suite} .*--only {question}`\n\n((?:\|.*\n)+)", text, re.MULTILINE
+    )
+    head, _, *body = [
+        [cell.strip() for cell in line.strip("|\n").split(" | ")] for line in part.splitlines()
+    ]
     return [dict(zip(head, line, strict=True)) for line in body]
 
 
@@ -47,7 +53,9 @@ def test_every_number_is_that_of_the_leaderboard(
     stream: str, promise: str, plain: str, best: str, zeros: str, command: str
 ) -> None:
     name, guarantee, *at = [part.strip() for part in (stream + "; " + promise).split(";")]
-    rows = [row for row in board(command) if row["stream"] == name and row["guarantee"] == guarantee]
+    rows = [
+        row for row in board(command) if row["stream"] == name and row["guarantee"] == guarantee
+    ]
     if at:
         axis, _, x = at[0].rpartition(" = ")
         rows = [row for row in rows if row[axis] == x]

@@ -17,7 +17,9 @@ def test_noise_is_off_when_it_is_off() -> None:
 
 
 def test_noise_repeats_itself_by_its_seed() -> None:
-    one, two, three = (Uniform(epsilon="1", window=3).run(50, noise=TestNoise(seed)) for seed in (1, 1, 2))
+    one, two, three = (
+        Uniform(epsilon="1", window=3).run(50, noise=TestNoise(seed)) for seed in (1, 1, 2)
+    )
     counts = np.zeros(50, np.int64)
     first = one.step(counts).value
     assert np.array_equal(first, two.step(counts).value)
@@ -35,10 +37,19 @@ def test_a_recording_changes_no_draw_and_keeps_each() -> None:
     assert not recorded.private
     for noise in (plain, recorded):
         assert len(noise.laplace(Fraction(3), 0, unit=1, label="none")) == 0
-    assert np.array_equal(*(noise.laplace(Fraction(3), 4, unit=1, label="a") for noise in (plain, recorded)))
+    assert np.array_equal(
+        *(noise.laplace(Fraction(3), 4, unit=1, label="a") for noise in (plain, recorded))
+    )
     scales = [Fraction(5), Fraction(2), Fraction(1)]
-    assert np.array_equal(*(noise.laplace_each(scales, which, unit=2, label="b", fresh=True) for noise in (plain, recorded)))
-    assert np.array_equal(*(noise.thin(counts, Fraction(1, 2), unit=3, label="c") for noise in (plain, recorded)))
+    assert np.array_equal(
+        *(
+            noise.laplace_each(scales, which, unit=2, label="b", fresh=True)
+            for noise in (plain, recorded)
+        )
+    )
+    assert np.array_equal(
+        *(noise.thin(counts, Fraction(1, 2), unit=3, label="c") for noise in (plain, recorded))
+    )
     assert recorded.draws == [Draw(1, "a", Fraction(3), 4), Draw(2, "b", Fraction(2), 3)]
 
 
@@ -84,7 +95,9 @@ def test_an_intruder_sees_all_that_the_gate_holds() -> None:
 
 def test_gaussian_draws_are_recorded_and_not_changed() -> None:
     plain, recorded = TestNoise(5), RecordingNoise(TestNoise(5))
-    assert np.array_equal(*(noise.gaussian(Fraction(50), 4, unit=1, label="a") for noise in (plain, recorded)))
+    assert np.array_equal(
+        *(noise.gaussian(Fraction(50), 4, unit=1, label="a") for noise in (plain, recorded))
+    )
     assert len(recorded.gaussian(Fraction(50), 0, unit=1, label="none")) == 0
     assert recorded.gaussians == [GaussianDraw(1, "a", Fraction(50), 4)]
     assert not recorded.draws

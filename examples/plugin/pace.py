@@ -7,7 +7,7 @@ import numpy as np
 
 import penstock as ps
 from penstock.lab.bench.datasets.base import Dataset
-from penstock.lab.bench.datasets.counts import Counts
+from penstock.lab.bench.datasets.counts import CountTable
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,10 @@ class Pacing:
 class Pace(ps.Mechanism[Pacing]):
     """Publish more often while the releases move, more precisely while they do not.
 
-    A publication spends the shares (epsilon/window) of all units since the one before it, or what the window has left. If
-    it is further from the one before than their noise explains, the next comes after half as many units, otherwise after
-    twice as many, up to `longest`. In between the last release stands.
+    A publication spends the shares (epsilon/window) of all units since the one before it, or what
+    the window has left. If it is further from the one before than their noise explains, the next
+    comes after half as many units, otherwise after twice as many, up to `longest`. In between the
+    last release stands.
 
     Guarantee: w-event, pure.
     Kept between units: the last release, and how long to wait. No raw data.
@@ -53,7 +54,9 @@ class Pace(ps.Mechanism[Pacing]):
         if waited < state.rest or gate.left < share:
             return state, gate.repeat(state.last)
         fresh = gate.laplace(unit, epsilon=min(share * waited, gate.left), label="publish")
-        moved = np.abs(fresh.value - state.last.value).mean() > float(fresh.scale) + float(state.last.scale)
+        moved = np.abs(fresh.value - state.last.value).mean() > float(fresh.scale) + float(
+            state.last.scale
+        )
         rest = max(1, state.rest // 2) if moved else min(self.longest, 2 * state.rest)
         return Pacing(fresh, rest), fresh
 
@@ -73,10 +76,12 @@ class Ferries(Dataset):
 
     seed: int = 1
 
-    def make(self) -> Counts:
+    def make(self) -> CountTable:
         rng = np.random.default_rng(self.seed)
         hour = np.arange(1_440)
         day = np.clip(np.sin((hour % 24 - 6) / 16 * np.pi), 0, None)
         season = 1 + hour / 1_440 + 2 * (np.abs(hour - 1_000) < 36)
         expected = np.outer(day * season, [900, 400, 150, 20])
-        return Counts(ps.Domain(("harbour", "old town", "island", "cape")), rng.poisson(expected), period=24)
+        return CountTable(
+            ps.Domain(("harbour", "old town", "island", "cape")), rng.poisson(expected), period=24
+        )

@@ -1,4 +1,5 @@
-"""Penstock: the gate through which a stream of events about people becomes numbers that anyone may see.
+"""Penstock: the gate through which a stream of events about people becomes numbers that anyone may
+see.
 
 >>> import penstock as ps
 >>> run = ps.BudgetAbsorption(epsilon="1", window=24).run(["north", "south"])
@@ -29,7 +30,7 @@ from penstock.core.private import Private
 from penstock.core.product import Product
 from penstock.core.released import Released
 from penstock.core.weights import Weights
-from penstock.engine.front import Publication, publish
+from penstock.engine.publish import Publication, publish
 from penstock.private.gate import Gate, Price
 from penstock.private.histograms.base import Histogram
 from penstock.private.histograms.greedy import Greedy

@@ -1,4 +1,5 @@
-"""For your own tests: noise that repeats itself or is off, noise that remembers its draws, clocks, and a look into the memory.
+"""For your own tests: noise that repeats itself or is off, noise that remembers its draws, clocks,
+and a look into the memory.
 
 Nothing here is private: what is made with these sources is marked `private=False` for ever.
 
@@ -23,9 +24,18 @@ from penstock.core.arrays import IntArray
 from penstock.core.calendar import duration, instant
 from penstock.private.noise import Noise, NoNoise, TestNoise
 from penstock.private.run import Run
-from penstock.private.units import Replay
+from penstock.private.units import ReplayClock
 
-__all__ = ["Clock", "Draw", "GaussianDraw", "NoNoise", "RecordingNoise", "Replay", "TestNoise", "intrude"]
+__all__ = [
+    "Draw",
+    "GaussianDraw",
+    "ManualClock",
+    "NoNoise",
+    "RecordingNoise",
+    "ReplayClock",
+    "TestNoise",
+    "intrude",
+]
 
 
 @dataclass(frozen=True)
@@ -64,13 +74,21 @@ class RecordingNoise:
         self.draws: list[Draw] = []
         self.gaussians: list[GaussianDraw] = []
 
-    def laplace(self, scale: Fraction, size: int, *, unit: int, label: str, fresh: bool = False) -> IntArray:
+    def laplace(
+        self, scale: Fraction, size: int, *, unit: int, label: str, fresh: bool = False
+    ) -> IntArray:
         if size:
             self.draws.append(Draw(unit, label, Fraction(scale), size))
         return self.source.laplace(scale, size, unit=unit, label=label, fresh=fresh)
 
     def laplace_each(
-        self, scales: Sequence[Fraction], which: IntArray, *, unit: int, label: str, fresh: bool = False
+        self,
+        scales: Sequence[Fraction],
+        which: IntArray,
+        *,
+        unit: int,
+        label: str,
+        fresh: bool = False,
     ) -> IntArray:
         if len(which):
             smallest = min(Fraction(scales[index]) for index in np.unique(which).tolist())
@@ -86,10 +104,10 @@ class RecordingNoise:
         return self.source.gaussian(variance, size, unit=unit, label=label)
 
 
-class Clock:
-    """A clock that you set, also back, and advance. `Replay` is the clock of a finished file.
+class ManualClock:
+    """A clock that you set, also back, and advance. `ReplayClock` is the clock of a finished file.
 
-    >>> clock = Clock("2026-03-01T00:00Z")
+    >>> clock = ManualClock("2026-03-01T00:00Z")
     >>> clock.advance("90min")
     >>> clock.now() == instant("2026-03-01T01:30Z")
     True
@@ -111,7 +129,8 @@ class Clock:
 def intrude(run: Run) -> dict[str, Any]:
     """What somebody who looks into the run's memory sees right now, for tests of pan-privacy.
 
-    The mechanism's state under "state", and all that the gate holds: "counter …", "pot …", "fold …", "threshold …".
+    The mechanism's state under "state", and all that the gate holds: "counter …", "pot …", "fold
+    …", "threshold …".
 
     >>> from penstock import PanAbsorption
     >>> run = PanAbsorption(epsilon="1", window=3).run(["north", "south"], noise=TestNoise(1))

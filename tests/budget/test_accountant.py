@@ -124,7 +124,9 @@ def test_the_accountant_agrees_with_the_filter_after_every_unit(seed):
                 if rng.random() < 0.5:
                     book.spend(some // 2, "m", settle=True)
             else:
-                number = number or book.open("run", threshold=some // 3 + some // some.quanta, question=some // 5)
+                number = number or book.open(
+                    "run", threshold=some // 3 + some // some.quanta, question=some // 5
+                )
                 book.ask(number)
                 if rng.random() < 0.3:
                     book.yes(number)

@@ -31,7 +31,11 @@ def test_shares_of_the_promise_are_exact(epsilon, window):
     assert whole.quanta < 2**58
 
 
-@given(st.fractions(min_value=0, max_value=10), st.fractions(min_value="1/100", max_value=10), st.integers(1, 200))
+@given(
+    st.fractions(min_value=0, max_value=10),
+    st.fractions(min_value="1/100", max_value=10),
+    st.integers(1, 200),
+)
 @settings(derandomize=True, deadline=None)
 def test_floor_gives_the_largest_amount_that_is_not_above(wanted, epsilon, window):
     here = grid(epsilon, window)
@@ -41,7 +45,9 @@ def test_floor_gives_the_largest_amount_that_is_not_above(wanted, epsilon, windo
 
 
 def naive_rounded(amount: int, bits: int, whole: int) -> int:
-    """The largest m/2^k of `whole` not above `amount`, m < 2^bits, by trying every m and k; then down to the grid."""
+    """The largest m/2^k of `whole` not above `amount`, m < 2^bits, by trying every m and k; then
+    down to the grid.
+    """
     best = Fraction(0)
     for k in range(whole.bit_length() + bits + 2):
         m = min(amount * 2**k // whole, 2**bits - 1)

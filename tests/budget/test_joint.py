@@ -19,7 +19,11 @@ from penstock.engine.pipeline import reach
 def booked(promise: Guarantee, shares: list[Fraction]) -> Account:
     """An account of units that were charged these shares of the promise."""
     quanta = [int(share * promised(promise).quanta) for share in shares]
-    lines = [Line(unit, "spend", "publish", amount, amount) for unit, amount in enumerate(quanta, 1) if amount]
+    lines = [
+        Line(unit, "spend", "publish", amount, amount)
+        for unit, amount in enumerate(quanta, 1)
+        if amount
+    ]
     return account(lines, promise, units=len(shares))
 
 
@@ -32,7 +36,9 @@ def equal(promise: Guarantee, units: int) -> Account:
     return booked(promise, [Fraction(1, promise.window)] * units)
 
 
-def two(small: int, *, days: int, hours: int | None = None, window: int = 24, size: int = 24) -> Joint:
+def two(
+    small: int, *, days: int, hours: int | None = None, window: int = 24, size: int = 24
+) -> Joint:
     """Hours and days with half of ε = 1 each, every unit charged an equal share."""
     k, times = reach(window, size)
     fine = equal(Guarantee("1/2", window), small if hours is None else hours)
@@ -57,19 +63,27 @@ def test_views_that_spend_all_of_theirs_spend_all_of_it_and_no_more():
 def test_a_unit_of_a_view_that_is_not_released_yet_counts_with_the_newest_window():
     assert two(72, days=2).window(72) == two(72, days=3).window(48)
     assert two(30, days=0).window(30, "daily") == 0
-    assert two(72, days=3, hours=70).windows == [*two(70, days=3).windows, *[two(70, days=3).windows[-1]] * 2]
+    assert two(72, days=3, hours=70).windows == [
+        *two(70, days=3).windows,
+        *[two(70, days=3).windows[-1]] * 2,
+    ]
 
 
 def test_quanta_of_all_views_add_up_exactly():
     """Thirds and sevenths lie on no common grid of theirs, and no float could hold their sum."""
     parts = {
-        name: Part(account=booked(Guarantee(epsilon, window), [Fraction(1)]), times=1, places=places(1, 1))
+        name: Part(
+            account=booked(Guarantee(epsilon, window), [Fraction(1)]), times=1, places=places(1, 1)
+        )
         for name, epsilon, window in (("a", "1/3", 7), ("b", "2/7", 11), ("c", "8/21", 13))
     }
     found = joint(parts, Guarantee("1", 7))
     assert found.worst == 1
     assert found.kept
-    assert all((Grid.of(part.account.guarantee).quantum / found.quantum).denominator == 1 for part in parts.values())
+    assert all(
+        (Grid.of(part.account.guarantee).quantum / found.quantum).denominator == 1
+        for part in parts.values()
+    )
 
 
 def test_one_quantum_too_much_is_found():
@@ -92,8 +106,12 @@ def test_one_quantum_too_much_is_found():
     window=st.integers(1, 9),
     size=st.integers(2, 6),
 )
-def test_it_is_never_less_than_what_the_units_that_read_a_window_were_charged(hourly, large, window, size):
-    """The naive twin: every unit of a view that has a small unit of the window, added up one by one."""
+def test_it_is_never_less_than_what_the_units_that_read_a_window_were_charged(
+    hourly, large, window, size
+):
+    """The naive twin: every unit of a view that has a small unit of the window, added up one by
+    one.
+    """
     k, times = reach(window, size)
     fine_promise, coarse_promise = Guarantee("1", window), Guarantee("1", k)
     fine = booked(fine_promise, [Fraction(each, 4 * window) for each in hourly])
@@ -108,9 +126,14 @@ def test_it_is_never_less_than_what_the_units_that_read_a_window_were_charged(ho
     for last in range(1, length + 1):
         small = range(max(last - window + 1, 1), last + 1)
         read = {(unit - 1) // size + 1 for unit in small}
-        spent = sum(int(fine.numbers[unit - 1]) for unit in small if unit <= len(hourly)) * Grid.of(fine_promise).quantum
+        spent = (
+            sum(int(fine.numbers[unit - 1]) for unit in small if unit <= len(hourly))
+            * Grid.of(fine_promise).quantum
+        )
         spent += (
-            times * sum(int(coarse.numbers[unit - 1]) for unit in read if unit <= len(large)) * Grid.of(coarse_promise).quantum
+            times
+            * sum(int(coarse.numbers[unit - 1]) for unit in read if unit <= len(large))
+            * Grid.of(coarse_promise).quantum
         )
         assert found.window(last) >= spent
 

@@ -164,7 +164,11 @@ def test_spent_is_what_a_label_cost_in_the_window():
     book.spend(share(book, "1/4"), "a")
     book.spend(share(book, "1/8"), "a")
     book.spend(share(book, "1/8"), "b")
-    assert (book.spent("a").epsilon, book.spent("b").epsilon, book.spent("c").epsilon) == (Fraction(3, 8), Fraction(1, 8), 0)
+    assert (book.spent("a").epsilon, book.spent("b").epsilon, book.spent("c").epsilon) == (
+        Fraction(3, 8),
+        Fraction(1, 8),
+        0,
+    )
     book.begin(2)
     book.spend(share(book, "1/8"), "a")
     assert book.spent("a").epsilon == Fraction(1, 2)
@@ -221,7 +225,7 @@ def test_one_ledger_takes_priced_runs_or_exposures():
         other.expose(share(other, "1/8"), "memory")
 
 
-# -- priced runs ---------------------------------------------------------------------------------------------------
+# -- priced runs -----------------------------------------------------------------------------------
 
 
 def test_a_run_costs_its_questions_or_its_threshold_and_positives():
@@ -246,7 +250,9 @@ def test_a_run_is_not_longer_than_a_window():
         book.ask(run)
     book.begin(4)
     before = len(lines)
-    with pytest.raises(ConfigurationError, match="began in unit 1 and may span 3 units: close it and open another"):
+    with pytest.raises(
+        ConfigurationError, match="began in unit 1 and may span 3 units: close it and open another"
+    ):
         book.ask(run)
     assert len(lines) == before
     book.close(run)
@@ -277,14 +283,18 @@ def test_a_run_needs_a_price():
     book, _ = ledger()
     for threshold, question in ((0, 1), (1, 0)):
         with pytest.raises(ConfigurationError, match="needs a budget"):
-            book.open("run", threshold=Budget(threshold, book.grid), question=Budget(question, book.grid))
+            book.open(
+                "run", threshold=Budget(threshold, book.grid), question=Budget(question, book.grid)
+            )
 
 
 def past_window_refuses() -> tuple[Ledger, int, BudgetError]:
-    """In sixteenths: 11 spent in unit 1, a run with T = 1 and Q = 2 asked in units 2, 3 and 4, positive in 4.
+    """In sixteenths: 11 spent in unit 1, a run with T = 1 and Q = 2 asked in units 2, 3 and 4,
+    positive in 4.
 
-    Window 1..4 then costs 11 + min(3·2, 1 + (1 + 1)·2) = 16, all there is. A second positive answer in unit 5 lies outside
-    it and makes it 11 + min(3·2, 1 + (2 + 1)·2) = 17; the window that ends with unit 5 costs 8.
+    Window 1..4 then costs 11 + min(3·2, 1 + (1 + 1)·2) = 16, all there is. A second positive answer
+    in unit 5 lies outside it and makes it 11 + min(3·2, 1 + (2 + 1)·2) = 17; the window that ends
+    with unit 5 costs 8.
     """
     book, lines = ledger(window=4)
     book.spend(share(book, "11/16"), "publish")
@@ -324,7 +334,8 @@ def test_the_refusal_for_a_past_window_names_that_window():
 
 
 def test_a_negative_answer_costs_a_past_window_nothing():
-    # As above, but unit 4 answers no: window 1..4 costs 11 + min(6, 1 + 0) = 12, and 14 once unit 5 answers yes.
+    # As above, but unit 4 answers no: window 1..4 costs 11 + min(6, 1 + 0) = 12, and 14 once unit 5
+    # answers yes.
     book, lines = ledger(window=4)
     book.spend(share(book, "11/16"), "publish")
     book.begin(2)
@@ -355,7 +366,10 @@ def test_a_spend_between_a_question_and_its_answer_leaves_room_for_the_answer():
 
 def test_two_open_questions_leave_room_for_both_answers():
     book, lines = ledger(window=4)
-    runs = [book.open("run", threshold=share(book, "1/20"), question=share(book, "5/20")) for _ in range(2)]
+    runs = [
+        book.open("run", threshold=share(book, "1/20"), question=share(book, "5/20"))
+        for _ in range(2)
+    ]
     for unit in (1, 2, 3):
         if unit > 1:
             book.begin(unit)
@@ -368,7 +382,9 @@ def test_two_open_questions_leave_room_for_both_answers():
 
 
 def dsat(window: int, most: int, units: int, wants) -> list[Line]:
-    """The w-event form of DSAT: threshold scale 4/ε1, comparison scale 6C/ε1, at most C releases a block and a window."""
+    """The w-event form of DSAT: threshold scale 4/ε1, comparison scale 6C/ε1, at most C releases a
+    block and a window.
+    """
     book = Ledger(Guarantee("1", window), keys=4, sink=(lines := []).append)
     threshold, question = share(book, "1/4"), share(book, Fraction(1, 6 * most))
     positive: list[int] = []
@@ -379,7 +395,10 @@ def dsat(window: int, most: int, units: int, wants) -> list[Line]:
             if run:
                 book.close(run)
             run, block = book.open("compare", threshold=threshold, question=question), unit
-        if sum(p >= block for p in positive) >= most or sum(p > unit - window for p in positive) >= most:
+        if (
+            sum(p >= block for p in positive) >= most
+            or sum(p > unit - window for p in positive) >= most
+        ):
             continue
         book.ask(run)
         if wants(unit):
@@ -391,20 +410,25 @@ def dsat(window: int, most: int, units: int, wants) -> list[Line]:
 @pytest.mark.parametrize("seed", range(12))
 def test_the_w_event_form_of_dsat_is_never_refused(seed):
     rng = np.random.default_rng(seed)
-    window, most, chance = int(rng.integers(1, 40)), int(rng.integers(1, 5)), rng.choice([0.05, 0.3, 1.0])
+    window, most, chance = (
+        int(rng.integers(1, 40)),
+        int(rng.integers(1, 5)),
+        rng.choice([0.05, 0.3, 1.0]),
+    )
     lines = dsat(window, most, 5 * window, lambda _: rng.random() < chance)
     assert account(lines, Guarantee("1", window)).kept
 
 
 def test_the_w_event_form_of_dsat_uses_its_budget_exactly():
-    # w = 48, C = 4. Window 25..72 meets two blocks with 4 positives each and holds 1 + 3 of them: 2T + (8 + 4)Q = 1.
+    # w = 48, C = 4. Window 25..72 meets two blocks with 4 positives each and holds 1 + 3 of them:
+    # 2T + (8 + 4)Q = 1.
     lines = dsat(48, 4, 96, {1, 2, 3, 48, 50, 60, 72, 96}.__contains__)
     found = account(lines, Guarantee("1", 48))
     assert found.window(72) == 1
     assert found.worst == 1
 
 
-# -- memory and saving ---------------------------------------------------------------------------------------------
+# -- memory and saving -----------------------------------------------------------------------------
 
 
 def sizes(book: Ledger) -> dict[str, int]:
@@ -510,7 +534,14 @@ def test_lines_can_be_read_by_people():
     book, lines = ledger("1/2")
     book.spend(share(book, "1/2"), "publish")
     assert epsilons(lines, book.grid) == [
-        {"unit": 1, "kind": "spend", "label": "publish", "epsilon": "1/4", "number": "1/4", "run": 0}
+        {
+            "unit": 1,
+            "kind": "spend",
+            "label": "publish",
+            "epsilon": "1/4",
+            "number": "1/4",
+            "run": 0,
+        }
     ]
 
 
@@ -537,7 +568,9 @@ def test_nothing_is_read_after_the_horizon():
 def test_what_is_left_can_be_spent_and_not_more():
     books, _ = ledger(window=3)
     books.spend(share(books, Fraction(1, 3)), "publish")
-    run = books.open_and_ask("moved", threshold=share(books, Fraction(1, 12)), question=share(books, Fraction(1, 24)))
+    run = books.open_and_ask(
+        "moved", threshold=share(books, Fraction(1, 12)), question=share(books, Fraction(1, 24))
+    )
     books.yes(run)
     books.begin(2)
     left = books.left

@@ -1,4 +1,6 @@
-"""The ledger in lockstep with a naive twin: the rule of its docstring in exact fractions, remembering everything."""
+"""The ledger in lockstep with a naive twin: the rule of its docstring in exact fractions,
+remembering everything.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class TwinRun:
 
 
 class Twin:
-    """Charges per (unit, key), exposures per unit and runs in plain dictionaries; every window is added up anew."""
+    """Charges per (unit, key), exposures per unit and runs in plain dictionaries; every window is
+    added up anew.
+    """
 
     def __init__(self, epsilon: Fraction, window: int, keys: int) -> None:
         self.epsilon, self.window, self.keys = epsilon, window, keys
@@ -43,14 +47,24 @@ class Twin:
         """The window of the units first..first + w - 1."""
         units = range(max(first, 1), first + self.window)
         spent = sum(
-            (max(self.charged.get((unit, key), Fraction(0)) for key in range(self.keys)) for unit in units), Fraction(0)
+            (
+                max(self.charged.get((unit, key), Fraction(0)) for key in range(self.keys))
+                for unit in units
+            ),
+            Fraction(0),
         )
         price = Fraction(0)
         for run in self.runs:
             inside = sum(unit in run.asked for unit in units)
             hits = sum(unit in run.positive for unit in units)
-            price += min(inside * run.question, run.threshold + (len(run.positive) + hits) * run.question)
-        return spent + price + max((self.exposed.get(unit, Fraction(0)) for unit in units), default=Fraction(0))
+            price += min(
+                inside * run.question, run.threshold + (len(run.positive) + hits) * run.question
+            )
+        return (
+            spent
+            + price
+            + max((self.exposed.get(unit, Fraction(0)) for unit in units), default=Fraction(0))
+        )
 
     @property
     def cost(self) -> Fraction:
@@ -63,7 +77,9 @@ class Twin:
         return max(self.cost_of(first) for first in range(2 - self.window, self.unit + 1))
 
     def spend(self, amounts: list[Fraction], *, settle: Fraction | None = None) -> bool:
-        """Charge each key its amount, and take `settle` off the exposure; False, and nothing changed, if that is too much."""
+        """Charge each key its amount, and take `settle` off the exposure; False, and nothing
+        changed, if that is too much.
+        """
         before = dict(self.charged), dict(self.exposed)
         for key, amount in enumerate(amounts):
             self.charged[self.unit, key] = self.charged.get((self.unit, key), Fraction(0)) + amount
@@ -77,7 +93,9 @@ class Twin:
         return self._decide(before)
 
     def ask(self, run: TwinRun) -> bool:
-        """Whether one more question fits if its answer is positive; the question itself is then entered."""
+        """Whether one more question fits if its answer is positive; the question itself is then
+        entered.
+        """
         run.asked.add(self.unit)
         run.positive.add(self.unit)
         fits = self.worst <= self.epsilon
@@ -98,7 +116,10 @@ SETTINGS = settings(
     deadline=None,
     max_examples=50,
     stateful_step_count=40,
-    phases=[Phase.explicit, Phase.generate],  # shrinking a failure takes minutes: add Phase.shrink to see the least one
+    phases=[
+        Phase.explicit,
+        Phase.generate,
+    ],  # shrinking a failure takes minutes: add Phase.shrink to see the least one
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TWELFTHS = st.integers(0, 14)  # of the promise, so that refusals are frequent
@@ -107,7 +128,9 @@ TWELFTHS = st.integers(0, 14)  # of the promise, so that refusals are frequent
 class Lockstep(RuleBasedStateMachine):
     """What both machines share: units, spends, saving, and that nothing ever differs."""
 
-    @initialize(window=st.integers(1, 8), keys=st.integers(1, 3), epsilon=st.sampled_from(["1", "1/3", "2"]))
+    @initialize(
+        window=st.integers(1, 8), keys=st.integers(1, 3), epsilon=st.sampled_from(["1", "1/3", "2"])
+    )
     def begin_both(self, window, keys, epsilon):
         self.promise = Guarantee(epsilon, window)
         self.lines: list[Line] = []
@@ -119,7 +142,9 @@ class Lockstep(RuleBasedStateMachine):
         return self.ledger.grid.floor(self.promise.epsilon * twelfths / 12)
 
     def agree(self, fits: bool, act) -> None:
-        """`act` on the ledger must be refused exactly if the twin says so, and a refusal leaves no trace."""
+        """`act` on the ledger must be refused exactly if the twin says so, and a refusal leaves no
+        trace.
+        """
         before, lines = fingerprint(self.ledger), len(self.lines)
         if fits:
             act()
@@ -140,22 +165,34 @@ class Lockstep(RuleBasedStateMachine):
     @rule(twelfths=TWELFTHS)
     def spend_on_all(self, twelfths):
         amount = self.budget(twelfths)
-        self.agree(self.twin.spend([amount.epsilon] * self.twin.keys), lambda: self.ledger.spend(amount, "all"))
+        self.agree(
+            self.twin.spend([amount.epsilon] * self.twin.keys),
+            lambda: self.ledger.spend(amount, "all"),
+        )
 
     @rule(twelfths=TWELFTHS, data=st.data())
     def spend_on_some(self, twelfths, data):
         amount = self.budget(twelfths)
-        where = np.array(data.draw(st.lists(st.booleans(), min_size=self.twin.keys, max_size=self.twin.keys)))
+        where = np.array(
+            data.draw(st.lists(st.booleans(), min_size=self.twin.keys, max_size=self.twin.keys))
+        )
         fits = self.twin.spend([amount.epsilon * bool(chosen) for chosen in where])
         self.agree(fits, lambda: self.ledger.spend(amount, "some", where=where))
 
     @rule(data=st.data())
     def spend_on_each(self, data):
         size = self.twin.keys
-        amounts = [self.budget(each) for each in data.draw(st.lists(TWELFTHS, min_size=size, max_size=size))]
-        where = data.draw(st.none() | st.lists(st.booleans(), min_size=size, max_size=size).map(np.array))
+        amounts = [
+            self.budget(each)
+            for each in data.draw(st.lists(TWELFTHS, min_size=size, max_size=size))
+        ]
+        where = data.draw(
+            st.none() | st.lists(st.booleans(), min_size=size, max_size=size).map(np.array)
+        )
         chosen = np.ones(size, bool) if where is None else where
-        fits = self.twin.spend([amount.epsilon * bool(yes) for amount, yes in zip(amounts, chosen, strict=True)])
+        fits = self.twin.spend(
+            [amount.epsilon * bool(yes) for amount, yes in zip(amounts, chosen, strict=True)]
+        )
         budgets = Budgets(np.array([amount.quanta for amount in amounts]), self.ledger.grid)
         self.agree(fits, lambda: self.ledger.spend(budgets, "each", where=where))
 
@@ -164,7 +201,9 @@ class Lockstep(RuleBasedStateMachine):
         fresh = Ledger(self.promise, keys=self.twin.keys, sink=self.lines.append)
         fresh.load(self.ledger.save())
         assert fresh.cost == self.ledger.cost
-        assert [fresh.spent(label) for label in ("all", "some")] == [self.ledger.spent(label) for label in ("all", "some")]
+        assert [fresh.spent(label) for label in ("all", "some")] == [
+            self.ledger.spent(label) for label in ("all", "some")
+        ]
         self.ledger = fresh
         self.next_unit()
 
@@ -178,7 +217,10 @@ class Lockstep(RuleBasedStateMachine):
         """The accountant, from the lines alone, agrees about every window that ends with a unit."""
         if hasattr(self, "twin"):
             found = account(self.lines, self.promise, units=self.twin.unit)
-            windows = [self.twin.cost_of(unit - self.twin.window + 1) for unit in range(1, self.twin.unit + 1)]
+            windows = [
+                self.twin.cost_of(unit - self.twin.window + 1)
+                for unit in range(1, self.twin.unit + 1)
+            ]
             assert [found.window(unit) for unit in range(1, self.twin.unit + 1)] == windows
             assert found.kept
             assert found.worst == max(windows)
@@ -216,7 +258,10 @@ class SpendsAndRuns(Lockstep):
     @precondition(lambda self: len(self.open) < 3)
     @rule(threshold=st.integers(1, 8), question=st.integers(2, 6))
     def open_a_run(self, threshold, question):
-        one, two = (self.ledger.grid.floor(self.promise.epsilon * part / 40) for part in (threshold, question))
+        one, two = (
+            self.ledger.grid.floor(self.promise.epsilon * part / 40)
+            for part in (threshold, question)
+        )
         number = self.ledger.open("run", threshold=one, question=two)
         assert number == len(self.twin.runs) + 1
         run = TwinRun(one.epsilon, two.epsilon, self.twin.unit)
@@ -263,7 +308,9 @@ class SpendsAndRuns(Lockstep):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_long_runs_cost_what_the_twin_says(seed):
-    """Runs that are asked in every unit, so that threshold and positives are what they cost, beside small spends."""
+    """Runs that are asked in every unit, so that threshold and positives are what they cost, beside
+    small spends.
+    """
     rng = np.random.default_rng(seed)
     both = SpendsAndRuns()
     both.begin_both(window=int(rng.integers(6, 14)), keys=1, epsilon="1")
@@ -292,8 +339,17 @@ def test_long_runs_cost_what_the_twin_says(seed):
 def fingerprint(ledger: Ledger) -> bytes:
     """Everything that a refusal must leave alone, as bytes."""
     state = ledger.save()
-    plain = [state.unit, state.numbers.tolist(), state.exposures, state.labels, [vars(run) for run in state.runs], state.opened]
-    return msgspec.msgpack.encode([plain, ledger.cost.quanta, ledger.number.quanta, ledger.exposed.quanta])
+    plain = [
+        state.unit,
+        state.numbers.tolist(),
+        state.exposures,
+        state.labels,
+        [vars(run) for run in state.runs],
+        state.opened,
+    ]
+    return msgspec.msgpack.encode(
+        [plain, ledger.cost.quanta, ledger.number.quanta, ledger.exposed.quanta]
+    )
 
 
 TestSpendsAndExposures = SpendsAndExposures.TestCase

@@ -1,4 +1,6 @@
-"""The conversion from (ε, δ) to ρ, against an independent library's bounds on the Gaussian's exact δ."""
+"""The conversion from (ε, δ) to ρ, against an independent library's bounds on the Gaussian's exact
+δ.
+"""
 
 from __future__ import annotations
 
@@ -48,13 +50,18 @@ def arb(number: Fraction) -> flint.arb:
 def mean_of(rho: Fraction) -> Fraction:
     """μ, which is rational."""
     square = 2 * rho
-    mu = Fraction(flint.fmpz(square.numerator).isqrt().__int__(), flint.fmpz(square.denominator).isqrt().__int__())
+    mu = Fraction(
+        flint.fmpz(square.numerator).isqrt().__int__(),
+        flint.fmpz(square.denominator).isqrt().__int__(),
+    )
     assert mu**2 == square
     return mu
 
 
 def exact_delta(mu: flint.arb, epsilon: flint.arb) -> flint.arb:
-    """Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) (Balle and Wang 2018), e^ε being no longer alone where it is large."""
+    """Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) (Balle and Wang 2018), e^ε being no longer alone where it is
+    large.
+    """
 
     def beyond(x: flint.arb) -> flint.arb:
         return (x / flint.arb(2).sqrt()).erfc() / 2
@@ -80,7 +87,9 @@ def test_the_figure_that_the_pages_give():
     assert float(rho_of(Fraction(1), Fraction(1, 10**6))) == pytest.approx(0.0280145, rel=1e-6)
 
 
-@pytest.mark.parametrize("x", ["0", "1e-30", "0.001", "0.7", "3", "6.8", "6.9", "8", "20", "40", "1e6", "1e40"])
+@pytest.mark.parametrize(
+    "x", ["0", "1e-30", "0.001", "0.7", "3", "6.8", "6.9", "8", "20", "40", "1e6", "1e40"]
+)
 @pytest.mark.parametrize("delta", ["0.9", "1e-6", "1e-60"])
 def test_the_tail_and_the_density_lie_between_their_bounds(x, delta):
     curve = Curve.of(Fraction(1), Fraction(delta))
@@ -118,12 +127,18 @@ def test_a_density_that_is_too_small_would_be_found(monkeypatch):
     """By a millionth of it: the certificate above can fail."""
     e, d = Fraction(1), Fraction(1, 10**6)
     plain = Curve.density
-    monkeypatch.setattr(Curve, "density", lambda self, x: tuple(each * Decimal("0.999999") for each in plain(self, x)))
+    monkeypatch.setattr(
+        Curve,
+        "density",
+        lambda self, x: tuple(each * Decimal("0.999999") for each in plain(self, x)),
+    )
     assert exact_delta(arb(mean_of(rho_of.__wrapped__(e, d))), arb(e)) > arb(d)
 
 
 def test_whatever_is_zcdp_would_be_given_less():
-    """By the conversion of Canonne, Kamath and Steinke, at its best order: so a ledger of ρ pays Gaussian noise only."""
+    """By the conversion of Canonne, Kamath and Steinke, at its best order: so a ledger of ρ pays
+    Gaussian noise only.
+    """
     epsilon, order = flint.arb(1), flint.arb("21.98")
     less = order - 1
     logs = -flint.arb(10**6).log() + less.log() - order * (less / order).log()
@@ -138,7 +153,7 @@ def test_more_is_allowed_for_more():
     assert rho_of(Fraction(1), Fraction(1, 10**9)) < rho_of(Fraction(1), Fraction(1, 10**6))
 
 
-# -- the currency ----------------------------------------------------------------------------------------------------
+# -- the currency ----------------------------------------------------------------------------------
 
 PROMISE = Guarantee("1", 3, delta="1e-6")
 

@@ -28,13 +28,25 @@ def test_an_acquittal_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert first.startswith("uniform: not convicted: the attack found ε ≥ 1.")
     assert first.endswith(", promised were 1.5")
     assert re.search(r"unit \d .* \d+\*", done.out)
-    for text in ("The two streams", "left", "right", "fresh and", "ends a unit", "of 1,000 runs on the left"):
+    for text in (
+        "The two streams",
+        "left",
+        "right",
+        "fresh and",
+        "ends a unit",
+        "of 1,000 runs on the left",
+    ):
         assert text in done.out
     assert "no proof" in done.out
-    assert "penstock audit uniform --epsilon 3/2 --window 1 --runs 2000 --confidence 0.999 --seed 1" in done.out
+    assert (
+        "penstock audit uniform --epsilon 3/2 --window 1 --runs 2000 --confidence 0.999 --seed 1"
+        in done.out
+    )
 
 
-def test_a_conviction_is_explained_with_exit_code_1_and_can_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_conviction_is_explained_with_exit_code_1_and_can_be_repeated(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     done = Outcome(capsys, "audit", "flawed:short_window", "--workers", "1")
     assert done.code == 1
     first = done.out.splitlines()[0]
@@ -50,9 +62,17 @@ def test_a_verdict_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     done = Outcome(capsys, "audit", "sample", "--json", *FEW)
     row = json.loads(done.out)
     assert done.code == 0
-    assert (row["name"], row["claimed"], row["window"], row["flawed"], row["convicted"]) == ("sample", 2.0, 2, False, False)
+    assert (row["name"], row["claimed"], row["window"], row["flawed"], row["convicted"]) == (
+        "sample",
+        2.0,
+        2,
+        False,
+        False,
+    )
     assert 1 < row["lower_bound"] < 2
-    expected = suite.audit_one(subject("sample", runs=2_000), confidence=0.999, seed=1, workers=1).row()
+    expected = suite.audit_one(
+        subject("sample", runs=2_000), confidence=0.999, seed=1, workers=1
+    ).row()
     assert {**row, "seconds": 0} == {**json.loads(json.dumps(expected)), "seconds": 0}
 
 
@@ -93,7 +113,12 @@ def one_verdict() -> Verdict:
 @pytest.mark.parametrize(
     ("acquitted", "convicted", "code", "said"),
     [
-        (True, True, 0, "Every registered mechanism was acquitted (1 audits), and every flawed variant convicted (1)."),
+        (
+            True,
+            True,
+            0,
+            "Every registered mechanism was acquitted (1 audits), and every flawed variant convicted (1).",
+        ),
         (False, True, 1, "CONVICTED, though offered for use: uniform."),
         (True, False, 1, "NOT convicted: mutant."),
     ],
@@ -121,7 +146,16 @@ def test_all_of_them(
     monkeypatch.setattr(suite, "audit_all", audit_all)
     done = Outcome(capsys, "audit", "--all", "--quick", "--seed", "4", "--report", "all.html")
     assert done.code == code
-    for text in ("mutant", "claimed", "lower bound", "[1.990000, 2.000000]", "convicted", "seconds", said, "at most 1e-3"):
+    for text in (
+        "mutant",
+        "claimed",
+        "lower bound",
+        "[1.990000, 2.000000]",
+        "convicted",
+        "seconds",
+        said,
+        "at most 1e-3",
+    ):
         assert text in done.out
     assert (asked[0]["quick"], asked[0]["seed"]) == (True, 4)
     assert "penstock audit --all --quick --seed 4" in Path("all.html").read_text(encoding="utf-8")
@@ -129,7 +163,10 @@ def test_all_of_them(
     rows = json.loads(done.out)
     assert done.code == code
     assert [row["name"] for row in rows] == ["uniform", "mutant"]
-    assert all({"name", "flawed", "claimed", "lower_bound", "convicted", "seconds"} <= row.keys() for row in rows)
+    assert all(
+        {"name", "flawed", "claimed", "lower_bound", "convicted", "seconds"} <= row.keys()
+        for row in rows
+    )
     assert asked[1]["quick"] is False
 
 
@@ -163,7 +200,15 @@ def test_a_third_partys_mechanism_is_audited_by_import_path_without_registering_
 ) -> None:
     (tmp_path / "their_own_mechanisms.py").write_text(MINE)
     options = ["--window", "1", "--runs", "2000", "--seed", "1", "--workers", str(1 + code)]
-    command = [sys.executable, "-m", "penstock", "audit", f"their_own_mechanisms:{name}", "--json", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "penstock",
+        "audit",
+        f"their_own_mechanisms:{name}",
+        "--json",
+        *options,
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert ended.stderr == ""
     row = json.loads(ended.stdout)
@@ -182,7 +227,10 @@ def test_a_third_partys_mechanism_is_audited_by_import_path_without_registering_
         (["uniform", "--quick"], "--quick can only be used with --all"),
         (["bx"], "there is no mechanism 'bx': use uniform"),
         (["flawed:nothing"], "there is no flawed variant 'flawed:nothing': use"),
-        (["flawed:short_window", "--epsilon", "3"], "flawed:short_window claims epsilon 1 in 2 units"),
+        (
+            ["flawed:short_window", "--epsilon", "3"],
+            "flawed:short_window claims epsilon 1 in 2 units",
+        ),
         (["no_such_module:Class"], "cannot be imported"),
         (["json:dumps"], "not a subclass"),
         (["cli_audit_not_python:Class"], "cannot be used: SyntaxError"),
@@ -201,7 +249,9 @@ def test_a_third_partys_mechanism_is_audited_by_import_path_without_registering_
         (["uniform", "--rnus", "1"], "--rnus"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_2(tokens: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_is_one_line_and_exit_code_2(
+    tokens: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     Path("file.txt").write_text("a file, not a folder")
     Path("cli_audit_not_python.py").write_text("this is, not Python(")
     done = Outcome(capsys, "audit", *tokens)
@@ -214,7 +264,18 @@ def test_a_mistake_is_one_line_and_exit_code_2(tokens: list[str], said: str, cap
 def test_an_interrupted_audit_says_how_it_goes_on_and_does(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ("uniform", "--window", "1", "--runs", "200", "--seed", "3", "--workers", "1", "--json")
+    command = (
+        "uniform",
+        "--window",
+        "1",
+        "--runs",
+        "200",
+        "--seed",
+        "3",
+        "--workers",
+        "1",
+        "--json",
+    )
     undisturbed = json.loads(Outcome(capsys, "audit", *command).out)
     done: list[str] = []
     genuine = engine.work
@@ -229,7 +290,11 @@ def test_an_interrupted_audit_says_how_it_goes_on_and_does(
     stopped = Outcome(capsys, "audit", *command)
     assert (stopped.code, stopped.out) == (130, "")
     assert stopped.err == "penstock: interrupted; the same command goes on from what was done.\n"
-    monkeypatch.setattr(engine, "work", lambda task: genuine(task) if task.key not in done else pytest.fail("done twice"))
+    monkeypatch.setattr(
+        engine,
+        "work",
+        lambda task: genuine(task) if task.key not in done else pytest.fail("done twice"),
+    )
     resumed = json.loads(Outcome(capsys, "audit", *command).out)
     assert {**resumed, "seconds": 0} == {**undisturbed, "seconds": 0}
 
@@ -237,7 +302,13 @@ def test_an_interrupted_audit_says_how_it_goes_on_and_does(
 def test_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
     done = Outcome(capsys, "audit", "--help")
     assert done.code == 0
-    for text in ("penstock audit ba --epsilon 2 --window 3", "my_module:MyMechanism", "--exact", "--confidence", "out/audit"):
+    for text in (
+        "penstock audit ba --epsilon 2 --window 3",
+        "my_module:MyMechanism",
+        "--exact",
+        "--confidence",
+        "out/audit",
+    ):
         assert text in done.out
 
 
@@ -245,7 +316,17 @@ def test_a_narrow_terminal_shows_the_streams_one_below_the_other(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    done = Outcome(capsys, "audit", "flawed:ba_independent_groups", "--runs", "20", "--seed", "1", "--workers", "1")
+    done = Outcome(
+        capsys,
+        "audit",
+        "flawed:ba_independent_groups",
+        "--runs",
+        "20",
+        "--seed",
+        "1",
+        "--workers",
+        "1",
+    )
     keys = VARIANTS["ba_independent_groups"].pairs[0].keys
     assert done.out.count(f"–{keys} ") == 2  # the last column of each stream
     assert "1,000,001*" in done.out
@@ -256,6 +337,8 @@ def test_a_narrow_terminal_shows_the_streams_one_below_the_other(
 def test_an_audit_needs_no_terminal_and_no_environment(tmp_path: Path) -> None:
     bare = {"PATH": os.environ["PATH"]}
     command = [sys.executable, "-m", "penstock", "audit", "sample", *FEW]
-    ended = subprocess.run(command, capture_output=True, check=False, cwd=tmp_path, env=bare, stdin=subprocess.DEVNULL)
+    ended = subprocess.run(
+        command, capture_output=True, check=False, cwd=tmp_path, env=bare, stdin=subprocess.DEVNULL
+    )
     assert ended.returncode == 0, ended.stderr
     assert b"Traceback" not in ended.stderr

@@ -66,7 +66,10 @@ def test_a_suite_leaves_results_and_a_page(capsys: pytest.CaptureFixture[str]):
     assert "14 runs of cells were made, 0 were there." in out
     assert f"{ABSENT} was not run: it was never collected." in out
     assert "Open here/tiny/report.html" in out
-    assert "3 findings of papers and theory that were tried, 2 hold here, 0 hold in part, 1 do not" in out
+    assert (
+        "3 findings of papers and theory that were tried, 2 hold here, 0 hold in part, 1 do not"
+        in out
+    )
     assert len(Results(Path("here/tiny")).rows()) == 14 * 3
     code, out, _ = run(capsys, "tiny", "--runs", "2", "--jobs", "1", "--out", "here")
     assert "0 runs of cells were made, 14 were there." in out
@@ -105,7 +108,18 @@ def test_a_mechanism_and_a_dataset_of_ones_own(capsys: pytest.CaptureFixture[str
         "    name: ClassVar[str] = 'data'\n"
         "    keys: int = 2\n"
     )
-    tokens = ("--runs", "1", "--jobs", "2", "--also", "bench_mine:Mine", "--stream", "bench_mine:Data", "--out", "here")
+    tokens = (
+        "--runs",
+        "1",
+        "--jobs",
+        "2",
+        "--also",
+        "bench_mine:Mine",
+        "--stream",
+        "bench_mine:Data",
+        "--out",
+        "here",
+    )
     code, _, err = run(capsys, "tiny", *tokens)
     assert (code, err) == (0, "")
     rows = Results(Path("here/tiny")).rows()
@@ -114,7 +128,18 @@ def test_a_mechanism_and_a_dataset_of_ones_own(capsys: pytest.CaptureFixture[str
 
 
 def test_a_failure_is_told_and_the_rest_is_done(capsys: pytest.CaptureFixture[str]):
-    code, out, _ = run(capsys, "tiny", "--runs", "1", "--jobs", "1", "--also", "tests.lab.bench.tiny:Failing", "--out", "here")
+    code, out, _ = run(
+        capsys,
+        "tiny",
+        "--runs",
+        "1",
+        "--jobs",
+        "1",
+        "--also",
+        "tests.lab.bench.tiny:Failing",
+        "--out",
+        "here",
+    )
     assert code == 1
     assert f"tests.lab.bench.tiny:Failing on {TINY} failed: RuntimeError: it broke" in out
     assert "Open here/tiny/report.html" in out
@@ -133,14 +158,18 @@ def test_a_failure_is_told_and_the_rest_is_done(capsys: pytest.CaptureFixture[st
         (("tiny", "--stream", "nothing"), "there is no dataset 'nothing'"),
     ],
 )
-def test_mistakes_are_refused_before_anything_is_run(capsys: pytest.CaptureFixture[str], tokens: tuple[str, ...], words: str):
+def test_mistakes_are_refused_before_anything_is_run(
+    capsys: pytest.CaptureFixture[str], tokens: tuple[str, ...], words: str
+):
     with pytest.raises(ConfigurationError, match=words):
         run(capsys, *tokens)
     assert not Path("out").exists()
 
 
 def test_an_interruption_keeps_what_was_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """A real process is interrupted as by Ctrl-C as soon as its first part is there, and the same command goes on."""
+    """A real process is interrupted as by Ctrl-C as soon as its first part is there, and the same
+    command goes on.
+    """
     script = Path("interrupted.py")
     script.write_text(
         "import os, signal, sys\n"
@@ -161,11 +190,21 @@ def test_an_interruption_keeps_what_was_done(tmp_path: Path, capsys: pytest.Capt
     )
     root = Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": str(root)}
-    cut = subprocess.run([sys.executable, script, "cut"], env=environment, capture_output=True, text=True, timeout=120)
+    cut = subprocess.run(
+        [sys.executable, script, "cut"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert cut.returncode == verb.INTERRUPTED, cut.stderr
-    assert cut.stderr.strip() == "penstock: interrupted; the same command goes on from what was done."
+    assert (
+        cut.stderr.strip() == "penstock: interrupted; the same command goes on from what was done."
+    )
     assert len(Results(Path("here/tiny")).parts()) == 1
-    whole = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, timeout=120)
+    whole = subprocess.run(
+        [sys.executable, script], env=environment, capture_output=True, text=True, timeout=120
+    )
     assert whole.returncode == 0, whole.stderr
     assert "18 runs of cells were made, 2 were there." in whole.stdout
     run(capsys, "tiny", "--jobs", "1", "--out", "other")
@@ -183,7 +222,9 @@ def test_nobody_outlives_a_bench_that_was_killed():
         "        print(pool.submit(os.getpid).result(), flush=True)\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    killed = subprocess.run([sys.executable, script], stdout=subprocess.PIPE, text=True, timeout=120, check=False)
+    killed = subprocess.run(
+        [sys.executable, script], stdout=subprocess.PIPE, text=True, timeout=120, check=False
+    )
     assert killed.returncode == -signal.SIGKILL
     child, until = int(killed.stdout), time.monotonic() + 60
     while time.monotonic() < until and _alive(child):

@@ -8,24 +8,39 @@ from rich.console import Console
 
 from penstock.cli.city import Picture, city
 from penstock.engine.sqlite import SQLiteReader
-from penstock.lab.live import Plan, Sent, Shown
+from penstock.lab.live import CityEvent, CityPlan, Sent
 from penstock.lab.live_page import commands
 
 from tests.cli.outcome import Outcome
 
 
-def test_the_demo_ends_with_a_page_and_commands_that_work(capsys: pytest.CaptureFixture[str]) -> None:
-    """One run, as each starts two processes: what it prints, what it leaves, and what a terminal would show of it."""
+def test_the_demo_ends_with_a_page_and_commands_that_work(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One run, as each starts two processes: what it prints, what it leaves, and what a terminal
+    would show of it.
+    """
     city(out=Path("out/city"), hours=26, people=400, seconds=0)
     out = capsys.readouterr().out
-    for words in ("is killed (SIGKILL)", "started again", "✓ ledger verified", "none changed", "Open out/city.html"):
+    for words in (
+        "is killed (SIGKILL)",
+        "started again",
+        "✓ ledger verified",
+        "none changed",
+        "Open out/city.html",
+    ):
         assert words in out
     assert "✗" not in out
     assert "\x1b" not in out
     page = Path("out/city.html").read_text(encoding="utf-8")
-    assert "penstock lab city --out out/city --hours 26 --people 400 --epsilon 1 --window 24 --seed 1 --seconds 0" in page
+    assert (
+        "penstock lab city --out out/city --hours 26 --people 400 --epsilon 1 --window 24 --seed 1 --seconds 0"
+        in page
+    )
 
-    plan = Plan.of(Path("out/city"), people=400, hours=26, epsilon="1", window=24, seed=1, seconds=0)
+    plan = CityPlan.of(
+        Path("out/city"), people=400, hours=26, epsilon="1", window=24, seed=1, seconds=0
+    )
     tried = [shlex.split(line)[1:] for _, line in commands(plan)]
     assert len(tried) >= 6
     for tokens in tried:
@@ -37,11 +52,18 @@ def test_the_demo_ends_with_a_page_and_commands_that_work(capsys: pytest.Capture
     screen = Console(width=120, record=True, file=Path("screen.txt").open("w", encoding="utf-8"))  # noqa: SIM115
     screen.print(picture.drawn())
     with SQLiteReader(Path("out/city/city.db")) as reader:
-        picture.take(Shown(hour=25, half=1, sent=Sent(batches=7)), reader)
+        picture.take(CityEvent(hour=25, half=1, sent=Sent(batches=7)), reader)
         screen.print(picture.drawn())
     screen.file.close()
     shown = screen.export_text()
-    for words in ("is being built", "Grand Central", "hour 26, day 1", "Parquet files", "7 batches", " of 1"):
+    for words in (
+        "is being built",
+        "Grand Central",
+        "hour 26, day 1",
+        "Parquet files",
+        "7 batches",
+        " of 1",
+    ):
         assert words in shown
 
 

@@ -29,7 +29,9 @@ def test_the_version_is_the_package_version(capsys: pytest.CaptureFixture[str]) 
         (["lab", "demo", "--help"], "--epsilon 0.5 --window 168"),
     ],
 )
-def test_help_shows_an_example(tokens: list[str], example: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_an_example(
+    tokens: list[str], example: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     done = Outcome(capsys, *tokens)
     assert done.code == 0
     assert example in done.out
@@ -56,7 +58,9 @@ def test_one_mechanism_is_told_all_about(capsys: pytest.CaptureFixture[str]) -> 
     assert "proportional = " in done.out
     assert "docs/proofs/dsft.md" in done.out
     assert ">>>" not in done.out
-    assert json.loads(Outcome(capsys, "mechanisms", "dsat", "--json").out) == [describe(MECHANISMS["dsat"])]
+    assert json.loads(Outcome(capsys, "mechanisms", "dsat", "--json").out) == [
+        describe(MECHANISMS["dsat"])
+    ]
     assert "there is no mechanism 'dsatt'" in Outcome(capsys, "mechanisms", "dsatt").err
 
 
@@ -68,7 +72,11 @@ def test_a_mechanism_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_check_leaves_nothing_behind(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "penstock", "lab", "check", "sample", "--quick"], capture_output=True, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "penstock", "lab", "check", "sample", "--quick"],
+        capture_output=True,
+        check=True,
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -77,7 +85,10 @@ def test_check_results_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     results = json.loads(done.out)
     assert done.code == 0
     assert [result["name"] for result in results] == [check.__name__ for check in CHECKS]
-    assert all(set(result) == {"name", "ok", "seconds", "message"} and result["ok"] is True for result in results)
+    assert all(
+        set(result) == {"name", "ok", "seconds", "message"} and result["ok"] is True
+        for result in results
+    )
 
 
 MINE = '''
@@ -95,7 +106,9 @@ not_a_mechanism = 3
 '''
 
 
-def test_a_failing_mechanism_of_ones_own_is_named_with_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failing_mechanism_of_ones_own_is_named_with_exit_code_1(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     Path("cli_own_mechanism.py").write_text(MINE)
     done = Outcome(capsys, "lab", "check", "cli_own_mechanism:Mine", "--quick")
     assert done.code == 1
@@ -107,7 +120,19 @@ def test_a_failing_mechanism_of_ones_own_is_named_with_exit_code_1(capsys: pytes
 
 
 def test_a_demo_is_written_and_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
-    done = Outcome(capsys, "lab", "demo", "--out", "deep/er/page.html", "--hours", "30", "--people", "500", "--window", "5")
+    done = Outcome(
+        capsys,
+        "lab",
+        "demo",
+        "--out",
+        "deep/er/page.html",
+        "--hours",
+        "30",
+        "--people",
+        "500",
+        "--window",
+        "5",
+    )
     assert done.code == 0, done.err
     page = Path("deep/er/page.html").read_text()
     said = "penstock lab demo --out deep/er/page.html --hours 30 --people 500 --epsilon 1 --window 5 --seed 1"
@@ -136,10 +161,15 @@ def test_a_demo_is_written_and_summed_up(capsys: pytest.CaptureFixture[str]) -> 
         (["lab", "demo", "--people", "0"], "people=0"),
         (["lab", "demo", "--seed=-1"], "seed=-1"),
         (["lab", "demo", "--sed", "1"], "--sed"),
-        (["lab", "demo", "--out", "file.txt/page.html", "--hours", "2", "--people", "10"], "file.txt"),
+        (
+            ["lab", "demo", "--out", "file.txt/page.html", "--hours", "2", "--people", "10"],
+            "file.txt",
+        ),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_2(tokens: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_is_one_line_and_exit_code_2(
+    tokens: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     Path("file.txt").write_text("a file, not a folder")
     Path("cli_not_python.py").write_text("this is, not Python(")
     done = Outcome(capsys, *tokens)
@@ -150,10 +180,15 @@ def test_a_mistake_is_one_line_and_exit_code_2(tokens: list[str], said: str, cap
 
 
 def test_python_m_penstock_is_the_same_program() -> None:
-    ended = subprocess.run([sys.executable, "-m", "penstock", "--version"], capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-m", "penstock", "--version"], capture_output=True, text=True, check=True
+    )
     assert ended.stdout.strip() == penstock.__version__
     ended = subprocess.run(
-        [sys.executable, "-m", "penstock", "lab", "check", "bx"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "penstock", "lab", "check", "bx"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ended.returncode == 2
     assert "Traceback" not in ended.stderr
@@ -161,7 +196,9 @@ def test_python_m_penstock_is_the_same_program() -> None:
 
 def test_a_reader_who_has_seen_enough_is_no_error() -> None:
     code = "from penstock.cli import main; main(['mechanisms', '--json'])"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
         assert running.stdout is not None
         assert running.stderr is not None
         running.stdout.close()

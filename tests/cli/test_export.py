@@ -12,7 +12,7 @@ import pytest
 
 from penstock.cli.export import COLUMNS
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore
-from penstock.engine.store import Stream
+from penstock.engine.store import Series
 
 from tests.cli.outcome import Outcome
 from tests.engine.published import KEYS, pipeline, publish, several
@@ -30,13 +30,29 @@ def rows(form: str, *tokens: str, capsys) -> list[dict]:
     done = Outcome(capsys, "export", "taps.db", f"out.{form}", *tokens)
     assert done.code == 0, done.err
     if form == "jsonl":
-        return [json.loads(line) for line in Path("out.jsonl").read_text(encoding="utf-8").splitlines()]
+        return [
+            json.loads(line) for line in Path("out.jsonl").read_text(encoding="utf-8").splitlines()
+        ]
     if form == "parquet":
         found = pq.read_table("out.parquet").to_pylist()
-        return [row | {name: row[name].isoformat().replace("+00:00", "Z") for name in ("begins", "ends")} for row in found]
+        return [
+            row
+            | {name: row[name].isoformat().replace("+00:00", "Z") for name in ("begins", "ends")}
+            for row in found
+        ]
     with Path("out.csv").open(encoding="utf-8", newline="") as file:
-        read = {"unit": int, "value": float, "deviation": _maybe, "low": _maybe, "high": _maybe, "repeated": "true".__eq__}
-        return [{name: read.get(name, str)(text) for name, text in row.items()} for row in csv.DictReader(file)]
+        read = {
+            "unit": int,
+            "value": float,
+            "deviation": _maybe,
+            "low": _maybe,
+            "high": _maybe,
+            "repeated": "true".__eq__,
+        }
+        return [
+            {name: read.get(name, str)(text) for name, text in row.items()}
+            for row in csv.DictReader(file)
+        ]
 
 
 def _maybe(text: str) -> float | None:
@@ -57,7 +73,9 @@ def test_a_table_has_one_row_a_unit_and_key(form, capsys):
             row = of[name, release.unit, key]
             assert (row["value"], row["repeated"]) == (release.estimate[place], repeated[place])
             variance = release.variance[place]
-            assert row["deviation"] == (pytest.approx(variance**0.5, rel=1e-6) if np.isfinite(variance) else None)
+            assert row["deviation"] == (
+                pytest.approx(variance**0.5, rel=1e-6) if np.isfinite(variance) else None
+            )
     day = of["taps/daily", 2, "wést"]
     assert (day["begins"], day["ends"]) == ("2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z")
     assert day["low"] < day["value"] < day["high"]
@@ -70,10 +88,15 @@ def test_all_formats_say_the_same(capsys):
 
 
 def test_one_view_or_several_are_chosen(capsys):
-    assert {row["series"] for row in rows("csv", "--stream", "taps/daily", capsys=capsys)} == {"taps/daily"}
+    assert {row["series"] for row in rows("csv", "--stream", "taps/daily", capsys=capsys)} == {
+        "taps/daily"
+    }
     both = rows("jsonl", "--stream", "taps/daily", "--stream", "taps", capsys=capsys)
     assert len(both) == (50 + 2) * 3
-    assert "there is no stream 'tabs'" in Outcome(capsys, "export", "taps.db", "x.csv", "--stream", "tabs").err
+    assert (
+        "there is no stream 'tabs'"
+        in Outcome(capsys, "export", "taps.db", "x.csv", "--stream", "tabs").err
+    )
 
 
 def test_a_store_is_exported_whole_and_brought_up_to_date(capsys):
@@ -91,8 +114,10 @@ def test_units_without_times_have_none(capsys):
     declared = pipeline()
     run = declared.mechanism().run(declared.domain(), record=True)
     with SQLiteStore("plain.db") as store:
-        store.begin(Stream.of(run, name="plain"))
-        store.commit("plain", 1, lines=run.ledger, release=run.step([1, 2, 3]), state=b"", positions={})
+        store.begin(Series.of(run, name="plain"))
+        store.commit(
+            "plain", 1, lines=run.ledger, release=run.step([1, 2, 3]), state=b"", positions={}
+        )
     for form in ("parquet", "jsonl", "csv"):
         assert Outcome(capsys, "export", "plain.db", f"plain.{form}").code == 0
     assert pq.read_table("plain.parquet").column("begins").null_count == 3
@@ -118,7 +143,9 @@ def test_a_table_never_replaces_a_file_and_leaves_no_half(capsys, tmp_path, monk
     monkeypatch.setattr(sys.modules["penstock.cli.export"], "numbers", fails)
     full = Outcome(capsys, "export", "taps.db", "out.csv")
     assert (full.code, full.err) == (2, "penstock: out.csv: No space left on device\n")
-    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("taps.db")] == ["mine.csv"]
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("taps.db")] == [
+        "mine.csv"
+    ]
 
 
 def test_the_format_must_be_known(capsys):

@@ -27,7 +27,9 @@ SCRIPTED = [
 TAPS = "tapped_at,station,card\n2026-01-01T00:00:01Z,Airport,4711\n"
 
 
-def answered(capsys, monkeypatch, *answers: str, tokens: tuple[str, ...] = ("init", "taps.toml")) -> Outcome:
+def answered(
+    capsys, monkeypatch, *answers: str, tokens: tuple[str, ...] = ("init", "taps.toml")
+) -> Outcome:
     monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{answer}\n" for answer in answers)))
     return Outcome(capsys, *tokens)
 
@@ -38,7 +40,11 @@ def test_everything_can_be_given_as_options(capsys):
     pipeline = Pipeline.read("taps.toml")
     assert pipeline.domain().keys == ("Airport", "Central", "Harbour")
     assert repr(pipeline.guarantee) == "Guarantee(epsilon=1/3, window=24, contribution=2)"
-    assert (pipeline.source.kind, pipeline.source.columns.person, pipeline.store.path) == ("csv", "card", "taps.db")
+    assert (pipeline.source.kind, pipeline.source.columns.person, pipeline.store.path) == (
+        "csv",
+        "card",
+        "taps.db",
+    )
 
 
 def test_it_ends_with_what_check_says_and_the_next_command(capsys):
@@ -53,8 +59,13 @@ def test_every_line_has_a_comment_and_what_is_unused_is_one(capsys):
     Outcome(capsys, *SCRIPTED)
     lines = [line for line in Path("taps.toml").read_text(encoding="utf-8").splitlines() if line]
     assert [line for line in lines if "#" not in line and not line.startswith("[")] == []
-    assert '# until = "2027-01-01"              # the end of a finite input; the time of the start without it' in lines
-    assert 'every = "1h"                        # a unit: a number and s, min, h, d, w or mo' in lines
+    assert (
+        '# until = "2027-01-01"              # the end of a finite input; the time of the start without it'
+        in lines
+    )
+    assert (
+        'every = "1h"                        # a unit: a number and s, min, h, d, w or mo' in lines
+    )
 
 
 def test_every_unused_line_can_be_used(capsys):
@@ -62,16 +73,26 @@ def test_every_unused_line_can_be_used(capsys):
     Outcome(capsys, *SCRIPTED)
     text = Path("taps.toml").read_text(encoding="utf-8")
     Path("keys.txt").write_text("north\n")
-    unused = [line for line in text.splitlines() if line.startswith("# ") and " = " in line.split("#")[1]]
+    unused = [
+        line for line in text.splitlines() if line.startswith("# ") and " = " in line.split("#")[1]
+    ]
     assert len(unused) > 15
-    instead = {"file": "keys", "range": "keys", "attributes": "keys", "hierarchy": "keys", "url": "path"}
+    instead = {
+        "file": "keys",
+        "range": "keys",
+        "attributes": "keys",
+        "hierarchy": "keys",
+        "url": "path",
+    }
     for line in unused:
         name = line[2:].split(" ")[0]
         if name in ("kind", "path", "token_env", "metrics", "figures"):
             continue  # of tables that are not used either
         changed = text.replace(line, line[2:])
         if name in instead:
-            changed = "\n".join(each for each in changed.splitlines() if not each.startswith(f"{instead[name]} ="))
+            changed = "\n".join(
+                each for each in changed.splitlines() if not each.startswith(f"{instead[name]} =")
+            )
         Path("other.toml").write_text(changed, encoding="utf-8")
         done = Outcome(capsys, "check", "other.toml")
         assert "is not known" not in done.err, line
@@ -104,7 +125,9 @@ def test_a_file_that_is_there_is_never_overwritten(capsys):
         (["--store", "postgresql://me:hunter2@localhost/x"], "--store: "),
     ],
 )
-def test_an_answer_that_cannot_be_used_is_refused_and_nothing_written(tokens, message, capsys, tmp_path):
+def test_an_answer_that_cannot_be_used_is_refused_and_nothing_written(
+    tokens, message, capsys, tmp_path
+):
     given = dict(zip(SCRIPTED[3::2], SCRIPTED[4::2], strict=True)) | dict([tokens])
     done = Outcome(capsys, *SCRIPTED[:3], *(each for pair in given.items() for each in pair))
     assert done.code == 2
@@ -129,7 +152,9 @@ def test_every_kind_of_source_can_be_written(kind, capsys):
     assert pipeline.stream.lateness == ("0s" if kind in ("parquet", "jsonl", "csv") else "10min")
 
 
-@pytest.mark.parametrize("kind", [["--kind", "stdin"], ["--kind", "http"], ["--kind", "csv", "--growing"]])
+@pytest.mark.parametrize(
+    "kind", [["--kind", "stdin"], ["--kind", "http"], ["--kind", "csv", "--growing"]]
+)
 def test_what_is_live_may_wait_for_late_events_or_not(kind, capsys):
     start = ["--yes", *kind, "--keys", "north,south", "--lateness"]
     assert Outcome(capsys, "init", "waits.toml", *start, "90s").code == 0
@@ -138,7 +163,8 @@ def test_what_is_live_may_wait_for_late_events_or_not(kind, capsys):
     assert Pipeline.read("at-once.toml").stream.lateness == "0s"
     text = Path("at-once.toml").read_text(encoding="utf-8")
     assert (
-        '# lateness = "10min"                # a live unit closes by the clock, so long after its end; none without it' in text
+        '# lateness = "10min"                # a live unit closes by the clock, so long after its end; none without it'
+        in text
     )
     wrong = Outcome(capsys, "init", "wrong.toml", *start, "soon")
     assert (wrong.code, wrong.err.startswith("penstock: --lateness: ")) == (2, True)
@@ -150,15 +176,33 @@ def test_a_dash_leaves_something_out_and_the_next_option_is_no_answer(capsys):
     assert unanswered.code == 2
     assert "an answer is needed before --yes: write - to leave it out." in unanswered.err
     assert not Path("taps.toml").exists()
-    left_out = [token for name in ("person", "until", "other", "head", "sink") for token in (f"--{name}", "-")]
+    left_out = [
+        token
+        for name in ("person", "until", "other", "head", "sink")
+        for token in (f"--{name}", "-")
+    ]
     assert Outcome(capsys, *start, *left_out, "--yes").code == 0
     pipeline = Pipeline.read("taps.toml")
-    assert (pipeline.source.columns.person, pipeline.stream.until, pipeline.other) == (None, None, None)
+    assert (pipeline.source.columns.person, pipeline.stream.until, pipeline.other) == (
+        None,
+        None,
+        None,
+    )
     assert (pipeline.store.head, pipeline.sinks) == (None, ())
 
 
 def test_standard_input_with_an_end_waits_for_nothing(capsys):
-    start = ["init", "taps.toml", "--yes", "--kind", "stdin", "--keys", "north,south", "--origin", "2026-01-01"]
+    start = [
+        "init",
+        "taps.toml",
+        "--yes",
+        "--kind",
+        "stdin",
+        "--keys",
+        "north,south",
+        "--origin",
+        "2026-01-01",
+    ]
     ends = [*start, "--until", "2026-02-01"]
     assert "--lateness means nothing here" in Outcome(capsys, *ends, "--lateness", "10min").err
     done = Outcome(capsys, *ends)
@@ -168,16 +212,31 @@ def test_standard_input_with_an_end_waits_for_nothing(capsys):
 
 
 def test_lateness_is_asked_of_what_is_live(capsys, monkeypatch):
-    tokens = ("init", "taps.toml", "--kind", "http", "--source", "127.0.0.1:8080", "--keys", "north,south", "--every", "1h")
+    tokens = (
+        "init",
+        "taps.toml",
+        "--kind",
+        "http",
+        "--source",
+        "127.0.0.1:8080",
+        "--keys",
+        "north,south",
+        "--every",
+        "1h",
+    )
     done = answered(capsys, monkeypatch, *[""] * 20, tokens=tokens)
     assert done.code == 0, done.err
-    assert "How long does a unit wait for late events (- for not at all) [10min]:" in " ".join(done.out.split())
+    assert "How long does a unit wait for late events (- for not at all) [10min]:" in " ".join(
+        done.out.split()
+    )
     assert "When does the input end" not in done.out
 
 
 @pytest.mark.parametrize("mechanism", sorted(MECHANISMS))
 def test_every_mechanism_can_be_written_but_what_a_publisher_cannot_keep(mechanism, capsys):
-    done = Outcome(capsys, "init", "taps.toml", "--yes", "--keys", "north,south", "--mechanism", mechanism)
+    done = Outcome(
+        capsys, "init", "taps.toml", "--yes", "--keys", "north,south", "--mechanism", mechanism
+    )
     if mechanism.endswith("_pan"):
         assert done.code == 2
         assert f"--mechanism: {mechanism} promises something" in done.err
@@ -189,7 +248,21 @@ def test_every_mechanism_can_be_written_but_what_a_publisher_cannot_keep(mechani
 
 def test_odd_names_are_written_as_they_are(capsys):
     odd = 'a "b" \\ c # d\tö'
-    assert Outcome(capsys, "init", "taps.toml", "--yes", "--keys", f"{odd},x", "--key", odd, "--sink", "out.jsonl").code == 0
+    assert (
+        Outcome(
+            capsys,
+            "init",
+            "taps.toml",
+            "--yes",
+            "--keys",
+            f"{odd},x",
+            "--key",
+            odd,
+            "--sink",
+            "out.jsonl",
+        ).code
+        == 0
+    )
     pipeline = Pipeline.read("taps.toml")
     assert pipeline.domain().keys == (odd, "x")
     assert pipeline.source.columns.keys == (odd,)
@@ -198,16 +271,44 @@ def test_odd_names_are_written_as_they_are(capsys):
 
 def test_keys_may_stand_in_a_file(capsys):
     Path("keys.txt").write_text("north\nsouth\n")
-    assert Outcome(capsys, "init", "taps.toml", "--yes", "--domain-file", "keys.txt", "--other", "elsewhere").code == 0
+    assert (
+        Outcome(
+            capsys,
+            "init",
+            "taps.toml",
+            "--yes",
+            "--domain-file",
+            "keys.txt",
+            "--other",
+            "elsewhere",
+        ).code
+        == 0
+    )
     assert Pipeline.read("taps.toml").domain().keys == ("north", "south", "elsewhere")
 
 
-# -- questions -----------------------------------------------------------------------------------------------------
+# -- questions -------------------------------------------------------------------------------------
 
 
 def test_questions_are_asked_and_a_wrong_answer_is_asked_again(capsys, monkeypatch):
     Path("taps.csv").write_text(TAPS)
-    answers = ["", "csv", "taps.csv", "", "", "", "", "", "1x", "1h", "Europe/Zurich", "2026-01-01", "", "", "Airport,Central"]
+    answers = [
+        "",
+        "csv",
+        "taps.csv",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "1x",
+        "1h",
+        "Europe/Zurich",
+        "2026-01-01",
+        "",
+        "",
+        "Airport,Central",
+    ]
     answers += ["elsewhere", "bx", "ba", "0.5", "1d", "25", "2", "", "elsewhere.head", "out"]
     done = answered(capsys, monkeypatch, *answers)
     assert done.code == 0, done.err
@@ -216,7 +317,11 @@ def test_questions_are_asked_and_a_wrong_answer_is_asked_again(capsys, monkeypat
     assert "there is no mechanism 'bx'" in done.out
     assert "write window = 25 for the longest" in done.out
     pipeline = Pipeline.read("taps.toml")
-    assert (pipeline.stream.name, pipeline.guarantee.window, pipeline.store.head) == ("taps", 25, "elsewhere.head")
+    assert (pipeline.stream.name, pipeline.guarantee.window, pipeline.store.head) == (
+        "taps",
+        25,
+        "elsewhere.head",
+    )
     columns = pipeline.source.columns
     assert (columns.time, columns.keys, columns.person) == ("tapped_at", ("station",), "card")
     assert pipeline.sinks[0].kind == "parquet"
@@ -224,7 +329,9 @@ def test_questions_are_asked_and_a_wrong_answer_is_asked_again(capsys, monkeypat
 
 def test_columns_are_guessed_by_their_names_and_no_value_is_shown(capsys, monkeypatch):
     Path("taps.csv").write_text(TAPS)
-    done = answered(capsys, monkeypatch, tokens=("init", "taps.toml", "--source", "taps.csv", "--name", "taps"))
+    done = answered(
+        capsys, monkeypatch, tokens=("init", "taps.toml", "--source", "taps.csv", "--name", "taps")
+    )
     assert done.code == 2
     assert "Its columns: tapped_at, station, card." in done.out
     assert "The questions" not in done.err
@@ -248,7 +355,9 @@ def test_columns_are_guessed_by_their_names_and_no_value_is_shown(capsys, monkey
 )
 def test_a_file_without_names_shows_nothing(name, content, capsys, monkeypatch):
     Path(name).write_text(content)
-    done = answered(capsys, monkeypatch, tokens=("init", "taps.toml", "--source", name, "--name", "taps"))
+    done = answered(
+        capsys, monkeypatch, tokens=("init", "taps.toml", "--source", name, "--name", "taps")
+    )
     assert "The names of its columns cannot be seen" in done.out
     assert "Smith" not in done.out + done.err
 
@@ -257,18 +366,34 @@ def test_types_of_parquet_columns_are_taken_over(capsys):
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
     Path("taps").mkdir()
-    pq.write_table(pa.table({"when": [1767225601], "card": [4711], "room": [12], "note": ["x"]}), "taps/a.parquet")
-    done = Outcome(capsys, "init", "taps.toml", "--yes", "--source", "taps/*.parquet", "--keys", "11,12")
+    pq.write_table(
+        pa.table({"when": [1767225601], "card": [4711], "room": [12], "note": ["x"]}),
+        "taps/a.parquet",
+    )
+    done = Outcome(
+        capsys, "init", "taps.toml", "--yes", "--source", "taps/*.parquet", "--keys", "11,12"
+    )
     assert done.code == 0, done.err
     columns = Pipeline.read("taps.toml").source.columns
     assert (columns.time, columns.keys, columns.person) == ("when", ("room",), "card")
-    assert (columns.clock, columns.key_type, columns.person_type) == ("seconds", "integer", "integer")
+    assert (columns.clock, columns.key_type, columns.person_type) == (
+        "seconds",
+        "integer",
+        "integer",
+    )
     assert "4711" not in done.out
 
 
 def test_names_of_json_lines_are_found(capsys):
-    Path("taps.jsonl").write_text('{"ts": "2026-01-01T00:00:01Z", "station": "Airport", "user": "Smith"}\n')
-    assert Outcome(capsys, "init", "taps.toml", "--yes", "--source", "taps.jsonl", "--keys", "Airport").code == 0
+    Path("taps.jsonl").write_text(
+        '{"ts": "2026-01-01T00:00:01Z", "station": "Airport", "user": "Smith"}\n'
+    )
+    assert (
+        Outcome(
+            capsys, "init", "taps.toml", "--yes", "--source", "taps.jsonl", "--keys", "Airport"
+        ).code
+        == 0
+    )
     columns = Pipeline.read("taps.toml").source.columns
     assert (columns.time, columns.keys, columns.person) == ("ts", ("station",), "user")
 
@@ -277,7 +402,9 @@ def test_it_talks_on_a_terminal(tmp_path):
     """The real program on a pseudo-terminal, with the default for everything but the keys."""
     terminal, other = pty.openpty()
     command = [sys.executable, "-m", "penstock", "init", "taps.toml"]
-    talking = subprocess.Popen(command, stdin=other, stdout=other, stderr=other, cwd=tmp_path, start_new_session=True)
+    talking = subprocess.Popen(
+        command, stdin=other, stdout=other, stderr=other, cwd=tmp_path, start_new_session=True
+    )
     os.close(other)
     said, until = b"", time.monotonic() + 60
     while time.monotonic() < until:
@@ -292,7 +419,9 @@ def test_it_talks_on_a_terminal(tmp_path):
             break
         said += more
         prompt = said.splitlines()[-1]
-        if prompt.rstrip(b"\x1b[0m ").endswith(b":") and (b"]:" in prompt or b"key a line:" in prompt):
+        if prompt.rstrip(b"\x1b[0m ").endswith(b":") and (
+            b"]:" in prompt or b"key a line:" in prompt
+        ):
             os.write(terminal, b"north,south\n" if b"key a line" in prompt else b"\n")
             said += b"\n"
     os.close(terminal)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.chain import HeadFile
-from penstock.engine.ledger import spent, streams_of, together
+from penstock.engine.ledger_report import spent, streams_of, together
 from penstock.engine.sqlite import SQLiteReader
 
 from tests.cli.outcome import Outcome
@@ -44,7 +44,7 @@ def told(capsys, *tokens: str) -> dict:
     return json.loads(done.out)
 
 
-# -- show ----------------------------------------------------------------------------------------------------------
+# -- show ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("taps")
@@ -52,13 +52,27 @@ def test_every_unit_is_shown_with_what_its_window_cost(capsys):
     book = told(capsys, "show", "taps.db")
     with SQLiteReader("taps.db") as reader:
         account = spent(reader, "taps")
-    assert (book["stream"], book["promised"], book["units_in_a_window"], book["currency"]) == ("taps", "1", 24, "epsilon")
+    assert (book["stream"], book["promised"], book["units_in_a_window"], book["currency"]) == (
+        "taps",
+        "1",
+        24,
+        "epsilon",
+    )
     assert [row["unit"] for row in book["rows"]] == list(range(1, 51))
-    assert [Fraction(row["window"]) for row in book["rows"]] == [account.window(unit) for unit in range(1, 51)]
+    assert [Fraction(row["window"]) for row in book["rows"]] == [
+        account.window(unit) for unit in range(1, 51)
+    ]
     fourth = book["rows"][3]
     assert fourth["begins"] == "2026-01-01T03:00:00+00:00"
-    assert [(each["label"], each["amount"]) for each in fourth["charges"]] == [("distance", "1/48"), ("publish", "1/12")]
-    assert (fourth["charged"], fourth["charged_decimal"], fourth["window"]) == ("5/48", 5 / 48, "1/6")
+    assert [(each["label"], each["amount"]) for each in fourth["charges"]] == [
+        ("distance", "1/48"),
+        ("publish", "1/12"),
+    ]
+    assert (fourth["charged"], fourth["charged_decimal"], fourth["window"]) == (
+        "5/48",
+        5 / 48,
+        "1/6",
+    )
 
 
 @pytest.mark.usefixtures("taps")
@@ -74,9 +88,17 @@ def test_the_table_has_fractions_decimals_and_bars(capsys):
 
 @pytest.mark.usefixtures("taps")
 def test_units_are_chosen_by_number_or_date(capsys):
-    assert [row["unit"] for row in told(capsys, "show", "taps.db", "--from", "49")["rows"]] == [49, 50]
-    assert [row["unit"] for row in told(capsys, "show", "taps.db", "--to", "2026-01-01T01:59")["rows"]] == [1, 2]
-    assert len(told(capsys, "show", "taps.db", "--from", "2026-01-02", "--to", "2026-01-02")["rows"]) == 24
+    assert [row["unit"] for row in told(capsys, "show", "taps.db", "--from", "49")["rows"]] == [
+        49,
+        50,
+    ]
+    assert [
+        row["unit"] for row in told(capsys, "show", "taps.db", "--to", "2026-01-01T01:59")["rows"]
+    ] == [1, 2]
+    assert (
+        len(told(capsys, "show", "taps.db", "--from", "2026-01-02", "--to", "2026-01-02")["rows"])
+        == 24
+    )
     assert told(capsys, "show", "taps.db", "--from", "2027-01-01")["rows"] == []
     assert "No units." in Outcome(capsys, "ledger", "show", "taps.db", "--from", "2027-01-01").out
 
@@ -100,21 +122,32 @@ def test_several_views_have_one_ledger_in_small_units(capsys):
     with SQLiteReader("taps.db") as reader:
         joint = together(reader, streams_of(reader)["taps"])
     assert (book["stream"], book["promised"], book["units_in_a_window"]) == ("taps", "1", 24)
-    assert [Fraction(row["window"]) for row in book["rows"]] == [joint.window(unit) for unit in range(1, 51)]
+    assert [Fraction(row["window"]) for row in book["rows"]] == [
+        joint.window(unit) for unit in range(1, 51)
+    ]
     row = book["rows"][24]
     assert row["views"]["daily"]["unit"] == 2
-    assert sum(Fraction(view["window"]) for view in row["views"].values()) == Fraction(row["window"])
+    assert sum(Fraction(view["window"]) for view in row["views"].values()) == Fraction(
+        row["window"]
+    )
     out = Outcome(capsys, "ledger", "show", "taps.db").out
     assert "unit 2: 1/3" in out
     assert "all views together" in out
-    rows = list(csv.DictReader(io.StringIO(Outcome(capsys, "ledger", "show", "taps.db", "--csv").out)))
+    rows = list(
+        csv.DictReader(io.StringIO(Outcome(capsys, "ledger", "show", "taps.db", "--csv").out))
+    )
     assert (rows[24]["daily_unit"], rows[24]["daily_window"]) == ("2", "1/3")
 
 
 @pytest.mark.parametrize("columns", ["60", "80", "120"])
 def test_nothing_is_cut_off_on_a_narrow_screen(columns, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
-    zone = {"name": "zoned", "every": "1h", "origin": "2026-01-01", "zone": "America/Argentina/Buenos_Aires"}
+    zone = {
+        "name": "zoned",
+        "every": "1h",
+        "origin": "2026-01-01",
+        "zone": "America/Argentina/Buenos_Aires",
+    }
     publish(Path("one.db"), pipeline(stream=zone), 30, seed=1)
     publish(Path("two.db"), several(), 30, seed=1)
     for store in ("one.db", "two.db"):
@@ -124,7 +157,9 @@ def test_nothing_is_cut_off_on_a_narrow_screen(columns, capsys, monkeypatch):
         assert {line[-1] for line in rows} == {"┓", "┃", "│", "┘"}
         assert "…" not in out
         assert ("░" in out) is (columns == "120" or (columns, store) == ("80", "one.db"))
-    assert "; times in America/Argentina/Buenos_Aires" in " ".join(Outcome(capsys, "ledger", "show", "one.db").out.split())
+    assert "; times in America/Argentina/Buenos_Aires" in " ".join(
+        Outcome(capsys, "ledger", "show", "one.db").out.split()
+    )
 
 
 @pytest.mark.usefixtures("views")
@@ -141,15 +176,19 @@ def test_a_promise_with_delta_is_kept_in_rho(capsys):
 
 @pytest.mark.parametrize("mechanism", ["dsat", "pegasus", "rg"])
 def test_questions_and_thresholds_are_told_in_words(mechanism, capsys):
-    publish(TAPS, pipeline(privacy={"mechanism": mechanism, "epsilon": "2", "window": 12}), 20, seed=2)
+    publish(
+        TAPS, pipeline(privacy={"mechanism": mechanism, "epsilon": "2", "window": 12}), 20, seed=2
+    )
     done = Outcome(capsys, "ledger", "show", "taps.db")
     assert done.code == 0
     assert ("a question" in done.out) == any(
-        each["kind"] == "open" for row in told(capsys, "show", "taps.db")["rows"] for each in row["charges"]
+        each["kind"] == "open"
+        for row in told(capsys, "show", "taps.db")["rows"]
+        for each in row["charges"]
     )
 
 
-# -- verify --------------------------------------------------------------------------------------------------------
+# -- verify ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("views")
@@ -164,7 +203,12 @@ def test_what_stands_is_verified_and_its_head_printed(capsys):
     report = told(capsys, "verify", "taps.db")
     assert report["valid"] is True
     assert report["together"] == [
-        {"stream": "taps", "worst_window": str(worst), "worst_window_decimal": float(worst), "promised": "1"}
+        {
+            "stream": "taps",
+            "worst_window": str(worst),
+            "worst_window_decimal": float(worst),
+            "promised": "1",
+        }
     ]
 
 
@@ -172,10 +216,22 @@ def test_what_stands_is_verified_and_its_head_printed(capsys):
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("UPDATE lines SET amount = amount - 1 WHERE unit = 8 AND place = 2", "line 2 of unit 8 is not what was committed"),
-        ("UPDATE lines SET label = 'nothing' WHERE unit = 9 AND place = 1", "line 1 of unit 9 is not what was committed"),
-        ("DELETE FROM lines WHERE unit = 4", "the release of unit 4 is not what was committed, or a line is missing"),
-        ("UPDATE releases SET flags = X'92C3C2' || X'00' WHERE unit = 3", "the release of unit 3 is not what was committed"),
+        (
+            "UPDATE lines SET amount = amount - 1 WHERE unit = 8 AND place = 2",
+            "line 2 of unit 8 is not what was committed",
+        ),
+        (
+            "UPDATE lines SET label = 'nothing' WHERE unit = 9 AND place = 1",
+            "line 1 of unit 9 is not what was committed",
+        ),
+        (
+            "DELETE FROM lines WHERE unit = 4",
+            "the release of unit 4 is not what was committed, or a line is missing",
+        ),
+        (
+            "UPDATE releases SET flags = X'92C3C2' || X'00' WHERE unit = 3",
+            "the release of unit 3 is not what was committed",
+        ),
     ],
 )
 def test_the_first_wrong_line_is_said_and_the_exit_code_is_1(statement, message, capsys):
@@ -193,7 +249,9 @@ def test_the_first_wrong_line_is_said_and_the_exit_code_is_1(statement, message,
 @pytest.mark.usefixtures("views")
 def test_a_view_that_was_taken_away_is_found_out(capsys):
     for table in ("streams", "releases", "lines"):
-        tamper(f"DELETE FROM {table} WHERE {'name' if table == 'streams' else 'stream'} = 'taps/daily'")
+        tamper(
+            f"DELETE FROM {table} WHERE {'name' if table == 'streams' else 'stream'} = 'taps/daily'"
+        )
     done = Outcome(capsys, "ledger", "verify", "taps.db")
     assert done.code == 1
     assert "view 'daily' is not in the store" in done.err
@@ -232,7 +290,11 @@ def test_a_noted_head_shows_an_old_backup_and_another_past(capsys, tmp_path):
 @pytest.mark.usefixtures("taps")
 def test_a_noted_stream_that_is_gone_is_found_out(capsys):
     Outcome(capsys, "ledger", "verify", "taps.db", "--note", "noted.head")
-    publish(Path("other.db"), pipeline(stream={"name": "other", "every": "1h", "origin": "2026-01-01"}), 2)
+    publish(
+        Path("other.db"),
+        pipeline(stream={"name": "other", "every": "1h", "origin": "2026-01-01"}),
+        2,
+    )
     done = Outcome(capsys, "ledger", "verify", "other.db", "--head", "noted.head")
     assert done.code == 1
     assert "stream 'taps' is not in the store" in done.err
@@ -258,8 +320,14 @@ def test_an_exported_copy_must_be_in_the_past(capsys):
         (["show", "taps.db", "--from", "soon"], "--from must be a unit's number"),
         (["verify", "taps.db", "--head", "none.head"], "there is no head file 'none.head'"),
         (["verify", "taps.db", "--head", "3:" + "0" * 64], "does not say whose it is"),
-        (["verify", "postgresql://me:hunter2@localhost/x"], "a password does not belong on the command line"),
-        (["verify", "postgresql://localhost/x?password=hunter2"], "a password does not belong on the command line"),
+        (
+            ["verify", "postgresql://me:hunter2@localhost/x"],
+            "a password does not belong on the command line",
+        ),
+        (
+            ["verify", "postgresql://localhost/x?password=hunter2"],
+            "a password does not belong on the command line",
+        ),
         (["verify", "postgresql://[localhost/x"], "this is no address of a database"),
     ],
 )
@@ -274,13 +342,21 @@ def test_what_cannot_be_asked_is_one_line(tokens, message, capsys):
 def test_of_several_streams_one_must_be_chosen_to_show(capsys):
     for name in ("a", "b"):
         publish(TAPS, pipeline(stream={"name": name, "every": "1h", "origin": "2026-01-01"}), 2)
-    assert "which stream? it has a, b: choose one with --stream" in Outcome(capsys, "ledger", "show", "taps.db").err
+    assert (
+        "which stream? it has a, b: choose one with --stream"
+        in Outcome(capsys, "ledger", "show", "taps.db").err
+    )
     assert len(told(capsys, "verify", "taps.db")["series"]) == 2
 
 
 def test_nothing_private_is_shown(capsys):
     publish(TAPS, several(), 30)
-    for tokens in (["show", "taps.db"], ["verify", "taps.db"], ["show", "taps.db", "--json"], ["verify", "taps.db", "--json"]):
+    for tokens in (
+        ["show", "taps.db"],
+        ["verify", "taps.db"],
+        ["show", "taps.db", "--json"],
+        ["verify", "taps.db", "--json"],
+    ):
         done = Outcome(capsys, "ledger", *tokens)
         assert done.code == 0
         assert "123456" not in done.out + done.err

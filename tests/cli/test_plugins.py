@@ -42,7 +42,9 @@ class Thick(Plain):
 
 
 @pytest.fixture(autouse=True)
-def _installed(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def _installed(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("installed")
     (folder / f"{MODULE}.py").write_text(SOURCE, encoding="utf-8")
     names = {
@@ -51,15 +53,23 @@ def _installed(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
         "broken": "cli_plugged_in_broken:Mine",
         "ba": f"{MODULE}:Mine",
     }
-    install(folder, "their-parts", {"penstock.mechanisms": names, "penstock.histograms": {"thick": f"{MODULE}:Thick"}})
+    install(
+        folder,
+        "their-parts",
+        {"penstock.mechanisms": names, "penstock.histograms": {"thick": f"{MODULE}:Thick"}},
+    )
     (folder / "cli_plugged_in_broken.py").write_text("raise SystemExit(3)", encoding="utf-8")
     monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    )
     yield folder
     sys.modules.pop(MODULE, None)
 
 
-def test_plug_ins_are_listed_with_their_package_and_with_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plug_ins_are_listed_with_their_package_and_with_what_is_wrong(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     done = Outcome(capsys, "mechanisms")
     assert done.code == 0
     ours, others = done.out.split("Of plug-ins")
@@ -67,7 +77,10 @@ def test_plug_ins_are_listed_with_their_package_and_with_what_is_wrong(capsys: p
     for words in ("mine", "Every unit, and mine.", "their-parts"):
         assert words in others
         assert words not in ours
-    assert "the plug-in 'broken' of package their-parts (cli_plugged_in_broken:Mine) cannot be loaded: SystemExit: 3." in others
+    assert (
+        "the plug-in 'broken' of package their-parts (cli_plugged_in_broken:Mine) cannot be loaded: SystemExit: 3."
+        in others
+    )
     assert "is not used: 'ba' is a mechanism of Penstock's own." in others
     rows = json.loads(Outcome(capsys, "mechanisms", "--json").out)
     assert [row["package"] for row in rows] == ["penstock"] * len(MECHANISMS) + ["their-parts"] * 4
@@ -76,7 +89,9 @@ def test_plug_ins_are_listed_with_their_package_and_with_what_is_wrong(capsys: p
 
 def test_one_of_them_is_told_all_about(capsys: pytest.CaptureFixture[str]) -> None:
     done = Outcome(capsys, "mechanisms", "mine")
-    assert done.out.startswith(f"mine: {MODULE}.Mine, of package their-parts\n\nEvery unit, and mine.\n")
+    assert done.out.startswith(
+        f"mine: {MODULE}.Mine, of package their-parts\n\nEvery unit, and mine.\n"
+    )
     (row,) = json.loads(Outcome(capsys, "mechanisms", "mine", "--json").out)
     assert (row["name"], row["package"]) == ("mine", "their-parts")
 
@@ -88,7 +103,9 @@ def test_histogram_methods_of_plug_ins_are_listed(capsys: pytest.CaptureFixture[
         assert words in done.out
 
 
-def test_a_broken_one_is_one_line_for_whoever_asks_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_one_is_one_line_for_whoever_asks_for_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     for tokens in (("mechanisms",), ("lab", "check"), ("audit",)):
         done = Outcome(capsys, *tokens, "broken")
         assert (done.code, done.out) == (2, "")
@@ -104,7 +121,9 @@ def test_commands_that_need_no_plug_in_import_none() -> None:
         "    try:\n        main(tokens)\n    except SystemExit as end:\n        assert not end.code\n"
         f"assert not [name for name in sys.modules if name.startswith({MODULE!r})]\n"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
     assert (ended.returncode, ended.stderr) == (0, "")
 
 

@@ -14,10 +14,13 @@ from tests.cli.outcome import Outcome
 from tests.engine.published import publish, several
 
 SERVER = os.environ.get("PENSTOCK_TEST_POSTGRES", "")
-psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'penstock[postgres]'")
+psycopg = pytest.importorskip(
+    "psycopg", reason="psycopg is not installed: pip install 'penstock[postgres]'"
+)
 
 pytestmark = pytest.mark.skipif(
-    not SERVER, reason='PENSTOCK_TEST_POSTGRES is not set: .ci/services start, then eval "$(.ci/services env)"'
+    not SERVER,
+    reason='PENSTOCK_TEST_POSTGRES is not set: .ci/services start, then eval "$(.ci/services env)"',
 )
 
 

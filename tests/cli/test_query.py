@@ -21,7 +21,15 @@ from penstock.private.mechanisms.hierarchical import HierarchicalPegasus
 from penstock.private.mechanisms.pegasus import Pegasus
 from penstock.private.mechanisms.toeplitz import CorrelatedGaussian
 from penstock.released.log import Log
-from penstock.released.queries import Jump, LowSignal, Rectangle, SlidingSum, TopK, UnitCounts, Where
+from penstock.released.queries import (
+    Jump,
+    LowSignal,
+    Rectangle,
+    SlidingSum,
+    TopK,
+    UnitCounts,
+    Where,
+)
 from penstock.testing import TestNoise
 
 from tests.cli.outcome import Outcome
@@ -62,16 +70,31 @@ def asked(capsys, *tokens: str) -> dict:
 
 
 def drawn(page: str) -> dict:
-    return json.loads(re.search(r'id="data">(.*?)</script>', Path(page).read_text(encoding="utf-8")).group(1))
+    return json.loads(
+        re.search(r'id="data">(.*?)</script>', Path(page).read_text(encoding="utf-8")).group(1)
+    )
 
 
 def test_a_log_describes_itself(log, capsys):
     done = Outcome(capsys, "query", "city.log")
     assert done.code == 0
-    for text in ("the city", "pegasus", "Guarantee(epsilon=1/2, window=1)", "can hardly tell", "Harbour", "1 to 40", "jump"):
+    for text in (
+        "the city",
+        "pegasus",
+        "Guarantee(epsilon=1/2, window=1)",
+        "can hardly tell",
+        "Harbour",
+        "1 to 40",
+        "jump",
+    ):
         assert text in done.out
     about = json.loads(Outcome(capsys, "query", "city.log", "--json").out)
-    assert (about["mechanism"], about["keys"], about["last_unit"], about["private"]) == ("pegasus", 4, 40, True)
+    assert (about["mechanism"], about["keys"], about["last_unit"], about["private"]) == (
+        "pegasus",
+        4,
+        40,
+        True,
+    )
     assert about["configuration"]["smoother"] == "median"
     assert "sum" in about["answers"]
     assert "hierarchy" in about["cannot_answer"]["--roll-up"]
@@ -107,23 +130,37 @@ def test_answers_are_those_of_the_library(log, capsys):
     assert len(asked(capsys, "city.log", "top")["rows"]) == 4
     assert len(asked(capsys, "city.log", "decay", "--gamma", "0.9", "--window", "10")["rows"]) == 4
     assert len(asked(capsys, "city.log", "decay", "--power", "1", "--window", "10")["rows"]) == 4
-    assert len(asked(capsys, "city.log", "drop", "--window", "2", "--delta", "5", "--hindsight")["rows"]) == 4
+    assert (
+        len(
+            asked(capsys, "city.log", "drop", "--window", "2", "--delta", "5", "--hindsight")[
+                "rows"
+            ]
+        )
+        == 4
+    )
     assert len(asked(capsys, "city.log", "change", "--window", "2", "--delta", "5")["rows"]) == 4
 
 
 def test_keys_are_chosen_and_added_up(log, capsys):
     one = asked(capsys, "city.log", "counts", "--key", "Zoo", "--key", "Market")["rows"]
     assert [row["name"] for row in one] == ["Zoo", "Market"]
-    both = asked(capsys, "city.log", "counts", "--key", "Zoo", "--key", "Market", "--together")["rows"]
+    both = asked(capsys, "city.log", "counts", "--key", "Zoo", "--key", "Market", "--together")[
+        "rows"
+    ]
     assert [row["estimate"] for row in both] == [sum(row["estimate"] for row in one)]
     part = asked(capsys, "city.log", "counts", "--range", "Market", "Zoo")["rows"]
     assert part[0]["name"] == "Market to Zoo"
     corner = asked(capsys, "city.log", "counts", "--rectangle", "0,0:1,0", "--grid", "2x2")["rows"]
     assert corner[0]["estimate"] == sum(
-        row["estimate"] for row in asked(capsys, "city.log", "counts", "--key", "Harbour", "--key", "Old Town")["rows"]
+        row["estimate"]
+        for row in asked(capsys, "city.log", "counts", "--key", "Harbour", "--key", "Old Town")[
+            "rows"
+        ]
     )
     assert len(asked(capsys, "city.log", "counts", "--together")["rows"]) == 1
-    alarms = asked(capsys, "city.log", "jump", "--window", "3", "--delta", "20", "--key", "Zoo", "--last", "2")["rows"]
+    alarms = asked(
+        capsys, "city.log", "jump", "--window", "3", "--delta", "20", "--key", "Zoo", "--last", "2"
+    )["rows"]
     assert [row["name"] for row in alarms] == ["Zoo", "Zoo"]
 
 
@@ -139,19 +176,33 @@ def test_keys_are_chosen_and_added_up(log, capsys):
 )
 def test_ranges_of_attributes_are_those_of_the_library(census, chosen, query, capsys):
     tokens = [part for text in chosen for part in ("--where", text)]
-    assert asked(capsys, "census.log", "counts", *tokens)["rows"] == list(query.answer(census).rows())
+    assert asked(capsys, "census.log", "counts", *tokens)["rows"] == list(
+        query.answer(census).rows()
+    )
     assert asked(capsys, "census.log", "counts", *tokens)["query"] == query.in_words()
 
 
 def test_ranges_of_attributes_show_in_every_form(census, capsys):
-    tokens = ("query", "census.log", "sum", "--window", "3", "--where", "age=10..19", "--where", "sex=f")
+    tokens = (
+        "query",
+        "census.log",
+        "sum",
+        "--window",
+        "3",
+        "--where",
+        "age=10..19",
+        "--where",
+        "sex=f",
+    )
     want = list(Where(age=("10", "19"), sex="f", of=SlidingSum(3)).series(census).rows("0.9"))
     table = Outcome(capsys, *tokens).out
     assert "sums of 3 units where age is 10 to 19 and sex is f" in table
     assert "age 10 to 19, sex f" in table
     text = Outcome(capsys, *tokens, "--all", "--confidence", "0.9", "--csv").out
     rows = list(csv.DictReader(io.StringIO(text)))
-    assert [(int(row["unit"]), float(row["estimate"])) for row in rows] == [(row["unit"], row["estimate"]) for row in want]
+    assert [(int(row["unit"]), float(row["estimate"])) for row in rows] == [
+        (row["unit"], row["estimate"]) for row in want
+    ]
     found = asked(capsys, *tokens[1:], "--all", "--confidence", "0.9")
     assert found["rows"] == want
     assert Outcome(capsys, *tokens, "--plot", "out/part.html").code == 0
@@ -159,22 +210,36 @@ def test_ranges_of_attributes_show_in_every_form(census, capsys):
     assert page["names"] == ["age 10 to 19, sex f"]
     assert page["units"] == list(range(3, 13))
     assert (
-        asked(capsys, "census.log", "decay", "--gamma", "0.5", "--window", "4", "--where", "sex=f")["rows"][0]["name"]
+        asked(capsys, "census.log", "decay", "--gamma", "0.5", "--window", "4", "--where", "sex=f")[
+            "rows"
+        ][0]["name"]
         == "sex f"
     )
 
 
 def test_a_value_may_look_like_a_range_or_a_list(capsys):
-    run = Laplace(epsilon=1).run(Product.of({"when": ["8..9", "8", "9", "-1"], "what": ["a=b", "c"]}))
+    run = Laplace(epsilon=1).run(
+        Product.of({"when": ["8..9", "8", "9", "-1"], "what": ["a=b", "c"]})
+    )
     with Log.of(run, "odd.log") as log:
         log.append(run.step(np.full(8, 10**6)))
     for text, cells in (("when=8..9", 2), ("when=8..-1", 6), ("when=-1", 2), ("what=a=b", 4)):
-        assert round(asked(capsys, "odd.log", "counts", "--where", text)["rows"][0]["estimate"] / 10**6) == cells
+        assert (
+            round(
+                asked(capsys, "odd.log", "counts", "--where", text)["rows"][0]["estimate"] / 10**6
+            )
+            == cells
+        )
     run = Laplace(epsilon=1).run(Product.of(["1,2", "1", "2"]))
     with Log.of(run, "one.log") as log:
         log.append(run.step(np.full(3, 10**6)))
     for text, keys in (("key=1,2", 1), ("key=2,1", 2)):
-        assert round(asked(capsys, "one.log", "counts", "--where", text)["rows"][0]["estimate"] / 10**6) == keys
+        assert (
+            round(
+                asked(capsys, "one.log", "counts", "--where", text)["rows"][0]["estimate"] / 10**6
+            )
+            == keys
+        )
 
 
 def test_a_log_says_what_its_attributes_are(census, log, capsys):
@@ -195,21 +260,35 @@ def test_a_rectangle_on_a_grid_of_two_attributes_needs_no_shape(capsys):
     assert rows == list(Rectangle((0, 8), (1, 17)).answer(Log.open("grid.log")).rows())
     assert (
         rows[0]["estimate"]
-        == asked(capsys, "grid.log", "counts", "--where", "place=inn,mill", "--where", "hour=8..17")["rows"][0]["estimate"]
+        == asked(
+            capsys, "grid.log", "counts", "--where", "place=inn,mill", "--where", "hour=8..17"
+        )["rows"][0]["estimate"]
     )
 
 
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        (["--where", "agee=3"], "no attribute 'agee': it has 'sex', 'age', 'region'; nearest is 'age'"),
-        (["--where", "region=nort"], "'region' has no value 'nort': it has 'north', 'south', 'west'; nearest is 'north'"),
+        (
+            ["--where", "agee=3"],
+            "no attribute 'agee': it has 'sex', 'age', 'region'; nearest is 'age'",
+        ),
+        (
+            ["--where", "region=nort"],
+            "'region' has no value 'nort': it has 'north', 'south', 'west'; nearest is 'north'",
+        ),
         (["--where", "region=west,nort"], "'region' has no value 'nort'"),
         (["--where", "age=1..99"], "'age' has no value '99': it has '0', '1', '2', …, '29'"),
         (["--where", "age=9..3"], "'9' comes after '3' in the order of 'age'"),
-        (["--where", "age"], "--where must be like age=20..39, sex=f or region=north,west, not 'age'"),
+        (
+            ["--where", "age"],
+            "--where must be like age=20..39, sex=f or region=north,west, not 'age'",
+        ),
         (["--where", "age="], "--where must be like"),
-        (["--where", "sex=f", "--where", "sex=m"], "--where must not name 'sex' twice: write values with ','"),
+        (
+            ["--where", "sex=f", "--where", "sex=m"],
+            "--where must not name 'sex' twice: write values with ','",
+        ),
         (["--where", "sex=f,f"], "none twice"),
         (["--where", "sex=f", "--together"], "--where, --rectangle and --roll-up, not several"),
         (["--where", "sex=f", "--key", "f,1,north"], "--key chooses keys"),
@@ -241,11 +320,17 @@ def test_tables_and_csv_show_the_same(log, capsys):
     assert f"{float(row['estimate']):,.0f}"[:2] in table
     many = Outcome(capsys, "query", "city.log", "counts", "--all").out
     assert "… and 120 more: --csv and --json show all." in many
-    assert len(Outcome(capsys, "query", "city.log", "counts", "--all", "--csv").out.splitlines()) == 161
+    assert (
+        len(Outcome(capsys, "query", "city.log", "counts", "--all", "--csv").out.splitlines())
+        == 161
+    )
 
 
 def test_a_confidence_is_never_rounded_up(log, capsys):
-    assert "99.9 % interval" in Outcome(capsys, "query", "city.log", "counts", "--confidence", "0.999").out
+    assert (
+        "99.9 % interval"
+        in Outcome(capsys, "query", "city.log", "counts", "--confidence", "0.999").out
+    )
     done = Outcome(capsys, "query", "city.log", "counts", "--confidence", "0.99999999")
     assert "100 %" not in done.out
     assert "0.99999999 interval" in done.out
@@ -259,7 +344,18 @@ def test_what_was_not_read_is_said(capsys):
 
 
 def test_a_plot_is_one_page_that_loads_nothing(log, capsys):
-    done = Outcome(capsys, "query", "city.log", "jump", "--window", "3", "--delta", "20", "--plot", "out/jump.html")
+    done = Outcome(
+        capsys,
+        "query",
+        "city.log",
+        "jump",
+        "--window",
+        "3",
+        "--delta",
+        "20",
+        "--plot",
+        "out/jump.html",
+    )
     assert done.code == 0
     assert "Open out/jump.html" in done.out
     page = Path("out/jump.html").read_text(encoding="utf-8")
@@ -268,9 +364,22 @@ def test_a_plot_is_one_page_that_loads_nothing(log, capsys):
     data = drawn("out/jump.html")
     assert data["units"] == list(range(3, 41))
     assert data["names"] == STATIONS
-    assert np.array(data["raised"]).T.astype(bool).tolist() == Jump(3, 20).series(log).raised.tolist()
+    assert (
+        np.array(data["raised"]).T.astype(bool).tolist() == Jump(3, 20).series(log).raised.tolist()
+    )
     assert data["thresholds"] == [20]
-    Outcome(capsys, "query", "city.log", "change", "--window", "3", "--delta", "20", "--plot", "out/change.html")
+    Outcome(
+        capsys,
+        "query",
+        "city.log",
+        "change",
+        "--window",
+        "3",
+        "--delta",
+        "20",
+        "--plot",
+        "out/change.html",
+    )
     assert drawn("out/change.html")["thresholds"] == [20, -20]
 
 
@@ -283,26 +392,38 @@ def test_a_plot_promises_no_more_than_the_log(capsys):
 
 
 def test_a_plot_has_only_so_many_numbers(log, capsys, monkeypatch):
-    monkeypatch.setattr(sys.modules["penstock.cli.query"], "DRAWN", 100)  # the package's `query` is the verb
+    monkeypatch.setattr(
+        sys.modules["penstock.cli.query"], "DRAWN", 100
+    )  # the package's `query` is the verb
     done = Outcome(capsys, "query", "city.log", "counts", "--plot", "all.html")
     assert done.code == 2
     assert "160 numbers are too many for a page" in done.err
     assert not Path("all.html").exists()
-    assert Outcome(capsys, "query", "city.log", "counts", "--key", "Zoo", "--plot", "all.html").code == 0
+    assert (
+        Outcome(capsys, "query", "city.log", "counts", "--key", "Zoo", "--plot", "all.html").code
+        == 0
+    )
 
 
 def test_names_that_look_like_markup_are_shown_as_they_are(capsys):
     write("odd.log", Laplace(epsilon=1), ["[/red]", "a,b", "[bold]x", "-5"])
-    done = Outcome(capsys, "query", "odd.log", "counts", "--key", "[/red]", "--key", "-5", "--together")
+    done = Outcome(
+        capsys, "query", "odd.log", "counts", "--key", "[/red]", "--key", "-5", "--together"
+    )
     assert done.code == 0
     assert "counts of [/red], -5 together" in done.out
-    assert "[bold]x" in Outcome(capsys, "query", "odd.log", "counts", "--range", "[/red]", "[bold]x").out
+    assert (
+        "[bold]x"
+        in Outcome(capsys, "query", "odd.log", "counts", "--range", "[/red]", "[bold]x").out
+    )
 
 
 def test_counts_are_ranked_in_hindsight_too(log, capsys):
     found = asked(capsys, "city.log", "top", "--k", "2", "--unit", "33", "--hindsight")["rows"]
     want = TopK(2, of=SlidingSum(1, hindsight=True)).answer(log, 33)
-    assert [(row["name"], row["estimate"]) for row in found] == list(zip(want.names[0], want.estimate[0], strict=True))
+    assert [(row["name"], row["estimate"]) for row in found] == list(
+        zip(want.names[0], want.estimate[0], strict=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -314,7 +435,11 @@ def test_counts_are_ranked_in_hindsight_too(log, capsys):
     ],
 )
 def test_a_log_of_sums_says_what_it_can_answer(weights, answers, capsys):
-    write("sums.log", CorrelatedGaussian(epsilon=1, weights=weights, span=6), ["A/x", "A/y", "B/x", "B/y"])
+    write(
+        "sums.log",
+        CorrelatedGaussian(epsilon=1, weights=weights, span=6),
+        ["A/x", "A/y", "B/x", "B/y"],
+    )
     about = asked(capsys, "sums.log")
     assert set(about["answers"]) == answers
     assert "delta = 1/1000000" in about["promise"]
@@ -337,14 +462,20 @@ def test_a_log_of_sums_says_what_it_can_answer(weights, answers, capsys):
         (["city.log", "counts", "--confidence", "2"], "confidence must lie between 0 and 1"),
         (["city.log", "counts", "--json", "--csv"], "either --json or --csv"),
         (["city.log", "counts", "--rectangle", "1,2"], "--rectangle must be like 0,0:3,4"),
-        (["city.log", "counts", "--rectangle", "0,0:1,1", "--grid", "2-2"], "--grid must be like 10x20"),
+        (
+            ["city.log", "counts", "--rectangle", "0,0:1,1", "--grid", "2-2"],
+            "--grid must be like 10x20",
+        ),
         (["city.log", "counts", "--empty-range"], "--empty-range"),
         (["city.log", "counts", "--depth", "1"], "--depth can only be used with --roll-up"),
         (["city.log", "counts", "--together", "--roll-up"], "not several"),
         (["city.log", "decay", "--window", "3"], "decay needs --gamma or --power"),
         (["city.log", "jump", "--window", "3"], "jump needs --delta"),
         (["city.log", "jump", "--window", "3", "--delta", "3", "--together"], "of keys one by one"),
-        (["city.log", "jump", "--window", "3", "--delta", "nan", "--json"], "delta must be a finite number"),
+        (
+            ["city.log", "jump", "--window", "3", "--delta", "nan", "--json"],
+            "delta must be a finite number",
+        ),
         (["city.log", "low", "--window", "3", "--delta", "inf"], "delta must be a finite number"),
         (["city.log", "top", "--k", "9"], "k must be at most 4"),
         (["city.log", "top", "--plot", "a.html"], "--plot shows numbers over time"),
@@ -352,7 +483,10 @@ def test_a_log_of_sums_says_what_it_can_answer(weights, answers, capsys):
         (["city.log", "sum", "--window", "3", "--k", "2"], "--k means nothing to sum"),
         (["city.log", "--window", "3"], "--window means nothing without a question"),
         (["city.log", "counts", "--where", "sex=f"], "the keys of this log have no attributes"),
-        (["city.log", "jump", "--window", "3", "--delta", "3", "--where", "a=b"], "of keys one by one"),
+        (
+            ["city.log", "jump", "--window", "3", "--delta", "3", "--where", "a=b"],
+            "of keys one by one",
+        ),
         (["city.log", "--where", "sex=f"], "--where means nothing without a question"),
         (["city.log", "--key", "Zoo"], "--key means nothing without a question"),
         (["city.log", "--roll-up"], "--roll-up means nothing without a question"),
@@ -375,28 +509,50 @@ def test_help_shows_examples(capsys):
     assert "penstock query census.log counts --where age=20..39 --where sex=f" in done.out
 
 
-# -- stores --------------------------------------------------------------------------------------------------------
+# -- stores ----------------------------------------------------------------------------------------
 
 
 def test_a_store_is_asked_like_a_log(capsys):
     publish(Path("taps.db"), pipeline(), 30)
     about = json.loads(Outcome(capsys, "query", "taps.db", "--json").out)
-    assert (about["name"], about["mechanism"], about["last_unit"], about["every"]) == ("taps", "ba", 30, "1h")
-    assert (about["begins"], about["ends"]) == ("2026-01-01T00:00:00+00:00", "2026-01-02T06:00:00+00:00")
-    assert "1 to 30, 2026-01-01T00:00+00:00 to 2026-01-02T06:00:00+00:00, every 1h" in Outcome(capsys, "query", "taps.db").out
+    assert (about["name"], about["mechanism"], about["last_unit"], about["every"]) == (
+        "taps",
+        "ba",
+        30,
+        "1h",
+    )
+    assert (about["begins"], about["ends"]) == (
+        "2026-01-01T00:00:00+00:00",
+        "2026-01-02T06:00:00+00:00",
+    )
+    assert (
+        "1 to 30, 2026-01-01T00:00+00:00 to 2026-01-02T06:00:00+00:00, every 1h"
+        in Outcome(capsys, "query", "taps.db").out
+    )
     with SQLiteReader("taps.db") as reader:
         expected = UnitCounts().answer(StreamLog(reader, "taps"), range(29, 31))
     found = asked(capsys, "taps.db", "counts", "--last", "2")["rows"]
     assert [row["estimate"] for row in found] == expected.estimate.ravel().tolist()
-    assert (found[0]["begins"], found[-1]["ends"]) == ("2026-01-02T04:00:00+00:00", "2026-01-02T06:00:00+00:00")
+    assert (found[0]["begins"], found[-1]["ends"]) == (
+        "2026-01-02T04:00:00+00:00",
+        "2026-01-02T06:00:00+00:00",
+    )
 
 
 def test_units_of_a_store_are_shown_with_their_times(capsys):
-    publish(Path("taps.db"), pipeline(stream={"name": "taps", "every": "1h", "zone": "Asia/Tokyo", "origin": "2026-01-01"}), 3)
+    publish(
+        Path("taps.db"),
+        pipeline(
+            stream={"name": "taps", "every": "1h", "zone": "Asia/Tokyo", "origin": "2026-01-01"}
+        ),
+        3,
+    )
     out = Outcome(capsys, "query", "taps.db", "counts").out
     assert "begins (Asia/Tokyo)" in out
     assert "2026-01-01 02:00" in out
-    rows = list(csv.DictReader(io.StringIO(Outcome(capsys, "query", "taps.db", "counts", "--csv").out)))
+    rows = list(
+        csv.DictReader(io.StringIO(Outcome(capsys, "query", "taps.db", "counts", "--csv").out))
+    )
     assert (rows[0]["unit"], rows[0]["begins"]) == ("3", "2026-01-01T02:00:00+09:00")
 
 
@@ -407,7 +563,10 @@ def test_one_of_several_streams_is_chosen(capsys):
     assert "which stream? it has taps/daily, taps/hourly: choose one with --stream" in done.err
     rows = asked(capsys, "taps.db", "counts", "--stream", "taps/daily", "--all")["rows"]
     assert {row["unit"] for row in rows} == {1, 2}
-    assert "Did you mean taps/daily?" in Outcome(capsys, "query", "taps.db", "--stream", "taps/dayly").err
+    assert (
+        "Did you mean taps/daily?"
+        in Outcome(capsys, "query", "taps.db", "--stream", "taps/dayly").err
+    )
 
 
 def test_units_are_asked_for_by_date(capsys):
@@ -416,15 +575,24 @@ def test_units_are_asked_for_by_date(capsys):
     assert [row["unit"] for row in day[::3]] == list(range(25, 49))
     sums = asked(capsys, "taps.db", "sum", "--window", "24", "--to", "2026-01-02T00:30")["rows"]
     assert {row["unit"] for row in sums} == {24, 25}  # before, there are no 24 units
-    assert {row["unit"] for row in asked(capsys, "taps.db", "counts", "--from", "59")["rows"]} == {59, 60}
+    assert {row["unit"] for row in asked(capsys, "taps.db", "counts", "--from", "59")["rows"]} == {
+        59,
+        60,
+    }
     done = Outcome(capsys, "query", "taps.db", "counts", "--from", "2027-01-01")
     assert done.code == 2
     assert "units 1 to 60 can be" in done.err
 
 
 def test_a_log_has_numbers_of_units_and_no_streams(log, capsys):
-    assert {row["unit"] for row in asked(capsys, "city.log", "counts", "--from", "39")["rows"]} == {39, 40}
-    assert "these units have no times" in Outcome(capsys, "query", "city.log", "counts", "--from", "2026-01-01").err
+    assert {row["unit"] for row in asked(capsys, "city.log", "counts", "--from", "39")["rows"]} == {
+        39,
+        40,
+    }
+    assert (
+        "these units have no times"
+        in Outcome(capsys, "query", "city.log", "counts", "--from", "2026-01-01").err
+    )
     assert "is a release log" in Outcome(capsys, "query", "city.log", "--stream", "taps").err
     assert "begins" not in asked(capsys, "city.log", "counts")["rows"][0]
 
@@ -434,7 +602,9 @@ def test_units_are_chosen_in_one_way(tokens, log, capsys):
     done = Outcome(capsys, "query", "city.log", "counts", "--from", "1", *tokens)
     assert done.code == 2
     assert "--from and --to choose the units" in done.err
-    assert "mean nothing without a question" in Outcome(capsys, "query", "city.log", "--to", "1").err
+    assert (
+        "mean nothing without a question" in Outcome(capsys, "query", "city.log", "--to", "1").err
+    )
 
 
 def test_a_file_that_is_neither_is_told_so(capsys):

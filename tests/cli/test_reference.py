@@ -36,7 +36,9 @@ def test_every_example_does_what_is_shown(capsys, monkeypatch):
         if "wrong.toml" in tokens:
             text = Path("taps.toml").read_text(encoding="utf-8")
             Path("wrong.toml").write_text(
-                text.replace('every = "1h"', 'every = "hourly"').replace('epsilon = "1"', "epsilon = 0.5")
+                text.replace('every = "1h"', 'every = "hourly"').replace(
+                    'epsilon = "1"', "epsilon = 0.5"
+                )
             )
         done = Outcome(capsys, *tokens)
         assert done.code == (2 if "# exit code 2" in command else 0), (command, done.err)

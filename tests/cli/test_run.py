@@ -25,11 +25,11 @@ import httpx
 import pytest
 from rich.console import Console
 
-from penstock.cli.run import Log, progress, status_line
-from penstock.engine.publisher import Publisher, Told
+from penstock.cli.run import RunLog, progress, status_line
+from penstock.engine.publisher import Notice, Publisher
 from penstock.engine.sqlite import SQLiteReader
-from penstock.private.sources.files import Files
-from penstock.testing import Clock, NoNoise
+from penstock.private.sources.files import FileSource
+from penstock.testing import ManualClock, NoNoise
 
 from tests.cli.outcome import Outcome
 from tests.engine import streams
@@ -65,7 +65,12 @@ def live(**tables):
     begin = (datetime.now(UTC) - timedelta(seconds=2)).replace(microsecond=0)
     stream = {"every": "1s", "origin": begin.isoformat(), "pace": "0s"}
     return written(
-        Path("taps.toml"), **{"stream": stream, "source": {"kind": "csv", "path": "taps.csv", "growing": True}, **tables}
+        Path("taps.toml"),
+        **{
+            "stream": stream,
+            "source": {"kind": "csv", "path": "taps.csv", "growing": True},
+            **tables,
+        },
     )
 
 
@@ -86,7 +91,9 @@ class Running:
 
     def __init__(self, *tokens, log="json"):
         command = [str(PENSTOCK), "run", *map(str, tokens), "--log", log]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
         self.lines = []
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
@@ -126,7 +133,7 @@ class Running:
         return self._process.returncode
 
 
-# -- a finished file -----------------------------------------------------------------------------------------------
+# -- a finished file -------------------------------------------------------------------------------
 
 
 def test_a_finished_file_is_published_and_told_in_lines(capsys):
@@ -134,11 +141,18 @@ def test_a_finished_file_is_published_and_told_in_lines(capsys):
     assert (outcome.code, outcome.out) == (0, "")
     assert units() == 12
     lines = outcome.err.splitlines()
-    assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (info   |warning|error  ) ", line) for line in lines)
+    assert all(
+        re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (info   |warning|error  ) ", line)
+        for line in lines
+    )
     told = [line.split(maxsplit=2)[2] for line in lines]
     assert told[0].startswith("taps promise: Whoever sees everything")
     assert told[1] == "taps start unit 1: laplace every 1h, to the store alone"
-    assert told[2:] == ["taps begin: finite input", *(f"taps release unit {unit}" for unit in range(1, 13)), "taps end"]
+    assert told[2:] == [
+        "taps begin: finite input",
+        *(f"taps release unit {unit}" for unit in range(1, 13)),
+        "taps end",
+    ]
 
 
 def test_a_second_start_says_where_it_goes_on(capsys):
@@ -159,7 +173,11 @@ def test_a_second_start_says_where_it_goes_on(capsys):
 
 def test_several_streams_are_published_together(capsys):
     first = finite()
-    second = written(Path("more.toml"), stream={**UNTIL, "name": "more"}, sink=[{"kind": "jsonl", "path": "more.jsonl"}])
+    second = written(
+        Path("more.toml"),
+        stream={**UNTIL, "name": "more"},
+        sink=[{"kind": "jsonl", "path": "more.jsonl"}],
+    )
     outcome = Outcome(capsys, "run", str(first), str(second))
     assert outcome.code == 0
     assert (units(), units("more")) == (12, 12)
@@ -192,7 +210,7 @@ def test_no_data_are_in_the_log(capsys):
     assert units() == 12
 
 
-# -- mistakes and problems -----------------------------------------------------------------------------------------
+# -- mistakes and problems -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -226,7 +244,10 @@ def test_files_that_are_not_there_are_told(capsys):
     Path("taps.parquet").unlink()
     outcome = Outcome(capsys, "run", str(path))
     assert outcome.code == 1
-    assert outcome.err.splitlines()[-1] == "penstock: taps: source.path: no file matches 'taps.parquet'."
+    assert (
+        outcome.err.splitlines()[-1]
+        == "penstock: taps: source.path: no file matches 'taps.parquet'."
+    )
 
 
 def test_a_store_that_is_none_is_told(capsys):
@@ -245,7 +266,9 @@ def test_a_second_publisher_is_refused(capsys):
     with Publisher(module.read_pipeline(path)):
         outcome = Outcome(capsys, "run", str(path))
     assert outcome.code == 1
-    assert re.fullmatch("penstock: stream 'taps' is being published by another process: .*\n", outcome.err)
+    assert re.fullmatch(
+        "penstock: stream 'taps' is being published by another process: .*\n", outcome.err
+    )
 
 
 def test_an_address_in_use_is_told_before_anything_is_published(capsys):
@@ -271,7 +294,7 @@ def test_what_an_unexpected_error_says_is_not_told(capsys, monkeypatch):
         raise ValueError("card 4711 at Airport")
 
     path, before = finite(), threading.excepthook
-    monkeypatch.setattr(Files, "batches", fail)
+    monkeypatch.setattr(FileSource, "batches", fail)
     for style in ("text", "json", "none"):
         outcome = Outcome(capsys, "run", str(path), "--log", style)
         assert outcome.code == 1
@@ -293,14 +316,16 @@ def test_what_an_unexpected_error_at_the_start_says_is_not_told(capsys, monkeypa
 
 
 def test_what_libraries_log_is_told_without_their_words(capsys):
-    logs = Log("text", Console(stderr=True))
+    logs = RunLog("text", Console(stderr=True))
     with module._only_words(logs):
         logging.getLogger("somebody.else").error("card %s", "4711")
         try:
             raise KeyError("4711")
         except KeyError:
             logging.getLogger("uvicorn.error").exception("card 4711")
-        logging.getLogger("penstock.private").warning("http: a request has failed (%s).", "ValueError")
+        logging.getLogger("penstock.private").warning(
+            "http: a request has failed (%s).", "ValueError"
+        )
     told = capsys.readouterr().err
     assert "4711" not in told
     first, second, third = told.splitlines()
@@ -319,20 +344,22 @@ def test_a_log_that_cannot_be_written_stops_nothing(capsys, monkeypatch):
 
     monkeypatch.setattr(sys, "stderr", Full())
     for style in ("text", "json"):
-        Log(style, Console(stderr=True))(Told(what="release", stream="taps", unit=1))
+        RunLog(style, Console(stderr=True))(Notice(what="release", stream="taps", unit=1))
 
 
 def test_nobody_needs_to_read_the_log():
     path = finite()
     reads, writes = os.pipe()
     os.close(reads)
-    done = subprocess.run([str(PENSTOCK), "run", str(path)], stderr=writes, timeout=SECONDS, check=False)
+    done = subprocess.run(
+        [str(PENSTOCK), "run", str(path)], stderr=writes, timeout=SECONDS, check=False
+    )
     os.close(writes)
     assert done.returncode == 0
     assert units() == 12
 
 
-# -- being told to stop --------------------------------------------------------------------------------------------
+# -- being told to stop ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -362,7 +389,13 @@ def test_after_a_stop_it_goes_on_where_it_was():
             running.wait_for("release")
             running.send(signal.SIGTERM)
             assert running.end() == 0
-            ends.append([each.get("unit") for each in running.events if each["event"] in ("start", "resume", "release")])
+            ends.append(
+                [
+                    each.get("unit")
+                    for each in running.events
+                    if each["event"] in ("start", "resume", "release")
+                ]
+            )
     first, second = ends
     assert first[0] == 1
     assert second[0] == second[1] == first[-1] + 1
@@ -429,7 +462,7 @@ def test_metrics_are_served_while_it_publishes():
         assert running.end() == 0
 
 
-# -- on a terminal -------------------------------------------------------------------------------------------------
+# -- on a terminal ---------------------------------------------------------------------------------
 
 
 class Terminal:
@@ -439,7 +472,9 @@ class Terminal:
         self._master, slave = pty.openpty()
         environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200", "LINES": "30"}
         command = [str(PENSTOCK), "run", *map(str, tokens)]
-        self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment)
+        self.process = subprocess.Popen(
+            command, stdin=slave, stdout=slave, stderr=slave, env=environment
+        )
         os.close(slave)
         self._raw = b""
 
@@ -505,7 +540,9 @@ def test_a_live_stream_has_a_line_that_moves():
 def test_progress_goes_from_nothing_to_all():
     seen = []
     with Publisher(
-        module.read_pipeline(finite()), noise=NoNoise, listener=lambda _: seen.append(progress(made[0]))
+        module.read_pipeline(finite()),
+        noise=NoNoise,
+        listener=lambda _: seen.append(progress(made[0])),
     ) as publisher:
         made = [publisher]
         assert progress(publisher) == 0
@@ -522,11 +559,17 @@ def test_the_line_of_a_live_stream_says_what_is_wrong():
         source={"kind": "csv", "path": "taps.csv", "growing": True},
         privacy={"mechanism": "uniform", "window": 3},
     )
-    clock = Clock("2026-01-01T00:30Z")
+    clock = ManualClock("2026-01-01T00:30Z")
     with Publisher(module.read_pipeline(path), noise=NoNoise, clock=clock) as publisher:
-        assert status_line(publisher).plain == "taps · released nothing yet, next closes 01:00:00 UTC, window 0 % spent"
+        assert (
+            status_line(publisher).plain
+            == "taps · released nothing yet, next closes 01:00:00 UTC, window 0 % spent"
+        )
         clock.set("2026-01-01T02:30Z")
-        assert status_line(publisher).plain == "taps · released nothing yet, window 0 % spent, 2 units behind"
+        assert (
+            status_line(publisher).plain
+            == "taps · released nothing yet, window 0 % spent, 2 units behind"
+        )
         publisher._prepare(clock.now())
         publisher._commit()
         publisher.problem = "the source is down."
@@ -541,18 +584,26 @@ def test_the_line_of_a_live_stream_says_what_is_wrong():
 
 def test_a_line_of_the_log_is_one_line(capsys):
     for style in ("text", "json"):
-        Log(style, Console(stderr=True))(Told(what="sink", stream="taps", text="first\nsecond", level="warning"))
+        RunLog(style, Console(stderr=True))(
+            Notice(what="sink", stream="taps", text="first\nsecond", level="warning")
+        )
     assert len(capsys.readouterr().err.splitlines()) == 2
 
 
 def test_help_says_how_it_ends(capsys):
     outcome = Outcome(capsys, "run", "--help")
     assert outcome.code == 0
-    for told in ("Ctrl-C or SIGTERM", "--log", "--takeover", "ends with 0", "penstock run taps.toml"):
+    for told in (
+        "Ctrl-C or SIGTERM",
+        "--log",
+        "--takeover",
+        "ends with 0",
+        "penstock run taps.toml",
+    ):
         assert told in outcome.out
 
 
-# -- the page ------------------------------------------------------------------------------------------------------
+# -- the page --------------------------------------------------------------------------------------
 
 
 PAGE = (Path(module.__file__).parents[3] / "docs" / "how-to" / "run.md").read_text(encoding="utf-8")
@@ -568,7 +619,8 @@ def free_port():
 
 
 @pytest.mark.skipif(
-    not (shutil.which("curl") and shutil.which("sqlite3")), reason="curl or sqlite3 is missing: apt-get install curl sqlite3"
+    not (shutil.which("curl") and shutil.which("sqlite3")),
+    reason="curl or sqlite3 is missing: apt-get install curl sqlite3",
 )
 def test_every_command_of_the_page_does_what_it_says():
     (configuration,) = blocks("toml")
@@ -578,7 +630,10 @@ def test_every_command_of_the_page_does_what_it_says():
         'origin = "2026-01-01"': f'origin = "{begin.isoformat()}"',
         'lateness = "10min"': 'lateness = "0s"',
     }
-    ports = {"127.0.0.1:8080": f"127.0.0.1:{free_port()}", "127.0.0.1:9464": f"127.0.0.1:{free_port()}"}
+    ports = {
+        "127.0.0.1:8080": f"127.0.0.1:{free_port()}",
+        "127.0.0.1:9464": f"127.0.0.1:{free_port()}",
+    }
 
     def here(text, changes):
         for old, new in changes.items():
@@ -587,9 +642,15 @@ def test_every_command_of_the_page_does_what_it_says():
         return text
 
     def do(commands):
-        environment = {**os.environ, "PATH": f"{PENSTOCK.parent}:{os.environ['PATH']}", "NO_PROXY": "*"}
+        environment = {
+            **os.environ,
+            "PATH": f"{PENSTOCK.parent}:{os.environ['PATH']}",
+            "NO_PROXY": "*",
+        }
         command = ["bash", "-euo", "pipefail", "-c", here(commands, ports)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -604,19 +665,31 @@ def test_every_command_of_the_page_does_what_it_says():
         assert '"on time"' in told
         assert '"rejections":{}' in told
         names = set(re.findall(r"^(penstock_\w+)\{", told, re.MULTILINE))
-        alerts = set(re.findall(r"penstock_\w+", "".join(blocks("yaml")) + PAGE[PAGE.index("Worth a graph") :]))
+        alerts = set(
+            re.findall(
+                r"penstock_\w+", "".join(blocks("yaml")) + PAGE[PAGE.index("Worth a graph") :]
+            )
+        )
         assert alerts
         assert alerts <= names
         assert "taps" in do(read)
         do(backup)
-        running.wait_for("release", times=sum(each["event"] == "release" for each in running.events) + 2)
+        running.wait_for(
+            "release", times=sum(each["event"] == "release" for each in running.events) + 2
+        )
         running.send(signal.SIGTERM)
         assert running.end() == 0
     do(export)
     for name in ("taps.db", "taps.db-wal", "taps.db-shm"):
         Path(name).unlink(missing_ok=True)
     shutil.copy("backup/taps.db", "taps.db")
-    refused = subprocess.run([str(PENSTOCK), "run", "taps.toml"], capture_output=True, text=True, timeout=SECONDS, check=False)
+    refused = subprocess.run(
+        [str(PENSTOCK), "run", "taps.toml"],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
     assert refused.returncode == 1
     (message,) = blocks("text")
     start = re.escape(message.partition("…")[0].strip())

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.stores import open_store
-from penstock.engine.ledger import spent, streams_of, together
+from penstock.cli.store_argument import open_store
+from penstock.engine.ledger_report import spent, streams_of, together
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore
-from penstock.engine.store import Stream
+from penstock.engine.store import Series
 
 from tests.cli.outcome import Outcome
 from tests.engine.published import pipeline, publish, several
@@ -29,21 +29,40 @@ def test_where_a_stream_stands_is_shown(capsys):
     (stream,) = told(capsys)
     (series,) = stream["series"]
     assert stream["promise"] == pipeline().guarantee.in_words()
-    assert (series["series"], series["mechanism"], series["unit"], series["numbers"]) == ("taps", "ba", 30, 3)
-    assert (series["begins"], series["ends"]) == ("2026-01-02T05:00:00+00:00", "2026-01-02T06:00:00+00:00")
+    assert (series["series"], series["mechanism"], series["unit"], series["numbers"]) == (
+        "taps",
+        "ba",
+        30,
+        3,
+    )
+    assert (series["begins"], series["ends"]) == (
+        "2026-01-02T05:00:00+00:00",
+        "2026-01-02T06:00:00+00:00",
+    )
     with SQLiteReader("taps.db") as reader:
         assert series["window"] == str(spent(reader, "taps").window(30))
     out = Outcome(capsys, "status", "taps.db").out
-    for text in ("can hardly tell", "ba (", "30, 2026-01-02T05:00+00:00 to 2026-01-02T06:00+00:00", "3 numbers", "of 1 (ε"):
+    for text in (
+        "can hardly tell",
+        "ba (",
+        "30, 2026-01-02T05:00+00:00 to 2026-01-02T06:00+00:00",
+        "3 numbers",
+        "of 1 (ε",
+    ):
         assert text in out
 
 
 def test_views_are_shown_together_and_one_by_one(capsys):
     publish(TAPS, several(), 30)
     (stream,) = told(capsys)
-    assert [(series["view"], series["unit"]) for series in stream["series"]] == [("daily", 1), ("hourly", 30)]
+    assert [(series["view"], series["unit"]) for series in stream["series"]] == [
+        ("daily", 1),
+        ("hourly", 30),
+    ]
     with SQLiteReader("taps.db") as reader:
-        assert stream["together"]["window"] == str(together(reader, streams_of(reader)["taps"]).window(30))
+        assert stream["together"]["window"] == str(
+            together(reader, streams_of(reader)["taps"]).window(30)
+        )
     assert stream["together"]["promised"] == "1"
     out = Outcome(capsys, "status", "taps.db").out
     assert "all views together" in out
@@ -75,7 +94,7 @@ def test_marks_of_sinks_are_shown(capsys):
 def test_who_may_publish_is_shown(capsys):
     """Held, expired, and given back."""
     declared = pipeline()
-    what = Stream.of(declared.mechanism().run(declared.domain()), name="taps")
+    what = Series.of(declared.mechanism().run(declared.domain()), name="taps")
     with SQLiteStore(TAPS) as store:
         store.begin(what, seconds=3600)
         held = told(capsys)[0]["series"][0]["lease"]
@@ -127,7 +146,10 @@ def test_a_configuration_stands_for_its_store(capsys, monkeypatch):
     Path("deep").mkdir()
     Path("deep/taps.toml").write_text(CONFIGURATION + 'path = "city.db"\n')
     done = Outcome(capsys, "status", "deep/taps.toml")
-    assert (done.code, done.err) == (2, "penstock: there is no store 'city.db' yet: penstock run deep/taps.toml makes it.\n")
+    assert (done.code, done.err) == (
+        2,
+        "penstock: there is no store 'city.db' yet: penstock run deep/taps.toml makes it.\n",
+    )
     publish(Path("deep/city.db"), pipeline(), 3)
     assert told(capsys, "deep/taps.toml")[0]["stream"] == "taps"
     Path("deep/wrong.toml").write_text(CONFIGURATION + "paths = 1\nkay = 2\n")
@@ -142,7 +164,12 @@ def test_a_configuration_stands_for_its_store(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [(b"", "is not a store"), (b"no database" * 100, "is not a store"), (None, "there is no store")]
+    ("content", "message"),
+    [
+        (b"", "is not a store"),
+        (b"no database" * 100, "is not a store"),
+        (None, "there is no store"),
+    ],
 )
 def test_what_is_no_store_is_refused(content, message, capsys):
     if content is not None:
@@ -154,7 +181,9 @@ def test_what_is_no_store_is_refused(content, message, capsys):
 
 
 def test_a_database_is_opened_with_the_password_of_the_environment(monkeypatch):
-    """The address has none, and only the environment gives one: what reaches the driver is looked at instead of a server."""
+    """The address has none, and only the environment gives one: what reaches the driver is looked
+    at instead of a server.
+    """
     seen = {}
 
     class Reader:

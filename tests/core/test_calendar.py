@@ -46,7 +46,9 @@ def local(time: int, zone: ZoneInfo) -> datetime:
 
 
 def day_of(time: int, zone: ZoneInfo) -> date:
-    """The latest date that the wall clock has shown: clocks that are set back past midnight do not return to a day."""
+    """The latest date that the wall clock has shown: clocks that are set back past midnight do not
+    return to a day.
+    """
     now = local(time, zone)
     before = local(time - 3 * HOUR, zone)
     if before.utcoffset() <= now.utcoffset():
@@ -65,7 +67,9 @@ def slow_unit(calendar: Calendar, time: int) -> int:
         return ((day.year - one.year) * 12 + day.month - one.month) // amount + 1
     step = amount * (7 if calendar.every.endswith("w") else 1)
     skipped = SKIPPED.get(calendar.zone)
-    return (day - one).days // step + 1 - (step == 1 and skipped is not None and one < skipped < day)
+    return (
+        (day - one).days // step + 1 - (step == 1 and skipped is not None and one < skipped < day)
+    )
 
 
 @settings(max_examples=300, deadline=None)
@@ -73,23 +77,58 @@ def slow_unit(calendar: Calendar, time: int) -> int:
     st.sampled_from(ZONES),
     st.sampled_from(["1d", "1w", "1mo", "2d", "2w", "3mo", "12mo"]),
     dates,
-    st.lists(st.tuples(dates, minutes, st.sampled_from([-1, 0, 1, SECOND])), min_size=1, max_size=15),
-)
-@example("America/Sao_Paulo", "1d", date(2018, 11, 1), [(date(2018, 11, 4), minute, 0) for minute in range(-70, 70)])
-@example("America/Sao_Paulo", "1d", date(2018, 2, 1), [(date(2018, 2, 18), minute, 0) for minute in range(-70, 70)])
-@example("America/St_Johns", "1d", date(2006, 10, 1), [(date(2006, 10, 29), minute, 0) for minute in range(-100, 100)])
-@example("America/Havana", "1d", date(2026, 10, 1), [(date(2026, 11, 1), minute, 0) for minute in range(-100, 100)])
-@example("Africa/Cairo", "1d", date(2026, 4, 1), [(date(2026, 4, 24), minute, 0) for minute in range(-100, 100)])
-@example(
-    "Pacific/Apia", "1d", date(2011, 12, 1), [(date(2011, 12, day), minute, -1) for day in (29, 30, 31) for minute in (0, 1)]
+    st.lists(
+        st.tuples(dates, minutes, st.sampled_from([-1, 0, 1, SECOND])), min_size=1, max_size=15
+    ),
 )
 @example(
-    "Pacific/Apia", "2d", date(2011, 12, 28), [(date(2011, 12, day), minute, -1) for day in (29, 30, 31) for minute in (0, 1)]
+    "America/Sao_Paulo",
+    "1d",
+    date(2018, 11, 1),
+    [(date(2018, 11, 4), minute, 0) for minute in range(-70, 70)],
+)
+@example(
+    "America/Sao_Paulo",
+    "1d",
+    date(2018, 2, 1),
+    [(date(2018, 2, 18), minute, 0) for minute in range(-70, 70)],
+)
+@example(
+    "America/St_Johns",
+    "1d",
+    date(2006, 10, 1),
+    [(date(2006, 10, 29), minute, 0) for minute in range(-100, 100)],
+)
+@example(
+    "America/Havana",
+    "1d",
+    date(2026, 10, 1),
+    [(date(2026, 11, 1), minute, 0) for minute in range(-100, 100)],
+)
+@example(
+    "Africa/Cairo",
+    "1d",
+    date(2026, 4, 1),
+    [(date(2026, 4, 24), minute, 0) for minute in range(-100, 100)],
+)
+@example(
+    "Pacific/Apia",
+    "1d",
+    date(2011, 12, 1),
+    [(date(2011, 12, day), minute, -1) for day in (29, 30, 31) for minute in (0, 1)],
+)
+@example(
+    "Pacific/Apia",
+    "2d",
+    date(2011, 12, 28),
+    [(date(2011, 12, day), minute, -1) for day in (29, 30, 31) for minute in (0, 1)],
 )
 def test_civil_units_are_those_of_a_slow_look_at_the_wall_clock(zone, every, first, moments):
     first = first.replace(day=1) if every.endswith("mo") else first
     calendar = Calendar(every=every, zone=zone, origin=first.isoformat())
-    midnights = [datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone)) for day, _, _ in moments]
+    midnights = [
+        datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone)) for day, _, _ in moments
+    ]
     times = [
         instant(midnight) + minute * 60 * SECOND + nudge
         for midnight, (_, minute, nudge) in zip(midnights, moments, strict=True)
@@ -103,16 +142,28 @@ def test_civil_units_are_those_of_a_slow_look_at_the_wall_clock(zone, every, fir
 @given(
     st.sampled_from(ZONES),
     st.sampled_from(
-        [("30s", 30), ("1min", 60), ("15min", 900), ("1h", 3_600), ("4h", 14_400), ("7h", 25_200), ("36h", 129_600)]
+        [
+            ("30s", 30),
+            ("1min", 60),
+            ("15min", 900),
+            ("1h", 3_600),
+            ("4h", 14_400),
+            ("7h", 25_200),
+            ("36h", 129_600),
+        ]
     ),
     dates,
-    st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 4_133_980_800 * SECOND), max_size=20),
+    st.lists(
+        st.integers(-(2**63), 2**63 - 1) | st.integers(0, 4_133_980_800 * SECOND), max_size=20
+    ),
 )
 def test_fixed_units_are_lengths_of_absolute_time(zone, length, first, times):
     every, seconds = length
     calendar = Calendar(every=every, zone=zone, origin=first.isoformat())
     begin = instant(datetime.fromisoformat(calendar.origin))
-    slow = [min(max((time - begin) // (seconds * SECOND) + 1, 0), calendar.last + 1) for time in times]
+    slow = [
+        min(max((time - begin) // (seconds * SECOND) + 1, 0), calendar.last + 1) for time in times
+    ]
     assert calendar.unit_of(np.array(times, np.int64)).tolist() == slow
     assert [calendar.unit_at(time) for time in times] == slow
 
@@ -197,13 +248,22 @@ def test_days_begin_and_last_as_the_zone_has_them(zone, day, label, hours):
     unit = calendar.unit_at(instant(noon))
     assert calendar.label(unit) == label
     length = timedelta(hours=hours)
-    assert calendar.end(unit) - calendar.start(unit) == calendar.start(unit + 1) - calendar.start(unit) == length
+    assert (
+        calendar.end(unit) - calendar.start(unit)
+        == calendar.start(unit + 1) - calendar.start(unit)
+        == length
+    )
     assert calendar.end(unit) - calendar.end(unit - 1) == length
 
 
 def test_a_skipped_date_is_no_unit_and_weekdays_stay():
     days = Calendar(every="1d", zone="Pacific/Apia", origin="2011-12-28")
-    assert [days.label(unit)[:10] for unit in range(1, 5)] == ["2011-12-28", "2011-12-29", "2011-12-31", "2012-01-01"]
+    assert [days.label(unit)[:10] for unit in range(1, 5)] == [
+        "2011-12-28",
+        "2011-12-29",
+        "2011-12-31",
+        "2012-01-01",
+    ]
     weeks = Calendar(every="1w", zone="Pacific/Apia", origin="2011-12-26")
     assert [weeks.start(unit).weekday() for unit in range(1, 300)] == [0] * 299
     assert weeks.end(1) - weeks.start(1) == timedelta(days=6)
@@ -211,7 +271,12 @@ def test_a_skipped_date_is_no_unit_and_weekdays_stay():
 
 def test_months_and_weeks_have_their_lengths():
     months = Calendar(every="1mo", zone="Europe/Zurich", origin="2024-01-01")
-    assert [months.label(unit)[:10] for unit in (1, 2, 3, 13)] == ["2024-01-01", "2024-02-01", "2024-03-01", "2025-01-01"]
+    assert [months.label(unit)[:10] for unit in (1, 2, 3, 13)] == [
+        "2024-01-01",
+        "2024-02-01",
+        "2024-03-01",
+        "2025-01-01",
+    ]
     assert months.end(2) - months.start(2) == timedelta(days=29)
     assert months.end(3) - months.start(3) == timedelta(days=31, hours=-1)
     weeks = Calendar(every="1w", zone="Europe/Zurich", origin="2026-03-25")
@@ -260,14 +325,21 @@ def test_units_between_are_those_that_share_an_instant():
     assert calendar.units_between("2025-01-01T00:00Z", "2026-01-01T00:00:00.000001Z") == range(1, 2)
     assert not calendar.units_between("2026-01-01T02:00Z", "2026-01-01T02:00Z")
     assert not calendar.units_between("2026-01-02T02:00Z", "2026-01-01T02:00Z")
-    assert calendar.units_between("2199-12-31T23:00Z", "2300-01-01T00:00Z") == range(calendar.last, calendar.last + 1)
+    assert calendar.units_between("2199-12-31T23:00Z", "2300-01-01T00:00Z") == range(
+        calendar.last, calendar.last + 1
+    )
     assert not calendar.units_between("2200-12-31T23:00Z", "2300-01-01T00:00Z")
     with pytest.raises(ConfigurationError, match="start must have an offset"):
         calendar.units_between(datetime(2026, 1, 1), "2026-01-01T02:00Z")  # noqa: DTZ001
 
 
 def test_one_origin_can_be_written_in_several_ways():
-    written = ["2026-03-01", "2026-03-01T00:00", "2026-02-28T23:00Z", datetime(2026, 2, 28, 23, tzinfo=UTC)]
+    written = [
+        "2026-03-01",
+        "2026-03-01T00:00",
+        "2026-02-28T23:00Z",
+        datetime(2026, 2, 28, 23, tzinfo=UTC),
+    ]
     written.append(datetime(2026, 3, 1, tzinfo=ZoneInfo("Europe/Zurich")))
     calendars = {Calendar(every="1d", zone="Europe/Zurich", origin=each) for each in written}
     assert [calendar.origin for calendar in calendars] == ["2026-03-01T00:00:00+01:00"]
@@ -277,7 +349,10 @@ def test_one_origin_can_be_written_in_several_ways():
 
 
 def test_both_hours_of_a_repeated_one_are_origins_of_their_own():
-    one, two = (Calendar(every="1h", zone="Europe/Zurich", origin=f"2026-10-25T02:00+0{offset}:00") for offset in (2, 1))
+    one, two = (
+        Calendar(every="1h", zone="Europe/Zurich", origin=f"2026-10-25T02:00+0{offset}:00")
+        for offset in (2, 1)
+    )
     assert one != two
     assert two.begins(1) - one.begins(1) == HOUR
 
@@ -286,7 +361,12 @@ def test_both_hours_of_a_repeated_one_are_origins_of_their_own():
 def test_local_time_that_is_not_one_instant_needs_its_offset(when):
     with pytest.raises(ConfigurationError, match="origin must have an offset where clocks change"):
         Calendar(every="30min", zone="Europe/Zurich", origin=when)
-    assert Calendar(every="30min", zone="Europe/Zurich", origin=f"{when}+02:00").unit_at(instant(f"{when}+02:00")) == 1
+    assert (
+        Calendar(every="30min", zone="Europe/Zurich", origin=f"{when}+02:00").unit_at(
+            instant(f"{when}+02:00")
+        )
+        == 1
+    )
 
 
 def test_a_day_that_begins_late_is_an_origin():
@@ -314,24 +394,55 @@ def test_an_origin_that_is_no_boundary_is_refused(every, origin, rule):
 
 
 def test_other_origins_of_fixed_lengths():
-    assert Calendar(every="7h", zone="Europe/Zurich", origin="2026-03-01T03:00").label(2) == "2026-03-01T10:00+01:00"
-    assert Calendar(every="4h", zone="Europe/Zurich", origin="2026-03-29T08:00").label(1) == "2026-03-29T08:00+02:00"
-    assert Calendar(every="15min", zone="Asia/Kathmandu", origin="2026-03-29T08:45").label(1) == "2026-03-29T08:45+05:45"
+    assert (
+        Calendar(every="7h", zone="Europe/Zurich", origin="2026-03-01T03:00").label(2)
+        == "2026-03-01T10:00+01:00"
+    )
+    assert (
+        Calendar(every="4h", zone="Europe/Zurich", origin="2026-03-29T08:00").label(1)
+        == "2026-03-29T08:00+02:00"
+    )
+    assert (
+        Calendar(every="15min", zone="Asia/Kathmandu", origin="2026-03-29T08:45").label(1)
+        == "2026-03-29T08:45+05:45"
+    )
 
 
 @pytest.mark.parametrize(
-    "every", ["", "h", "0h", "-1h", "1", "1.5h", "1 h", "1H", "1m", "1y", "9999999999s", 60, None, "1h\n", "١h"]
+    "every",
+    [
+        "",
+        "h",
+        "0h",
+        "-1h",
+        "1",
+        "1.5h",
+        "1 h",
+        "1H",
+        "1m",
+        "1y",
+        "9999999999s",
+        60,
+        None,
+        "1h\n",
+        "١h",
+    ],
 )
 def test_units_that_cannot_be_read_are_refused_with_what_can(every):
     with pytest.raises(
-        ConfigurationError, match="every must be a whole number from 1 on and one of s, min, h, d, w, mo, such as '1s'"
+        ConfigurationError,
+        match="every must be a whole number from 1 on and one of s, min, h, d, w, mo, such as '1s'",
     ):
         Calendar(every=every, origin="2026-01-01")
 
 
-@pytest.mark.parametrize("zone", ["", "Zurich", "europe/zurich", "America", "../UTC", "right/UTC", "UTC\0"])
+@pytest.mark.parametrize(
+    "zone", ["", "Zurich", "europe/zurich", "America", "../UTC", "right/UTC", "UTC\0"]
+)
 def test_zones_that_do_not_exist_are_refused(zone):
-    with pytest.raises(ConfigurationError, match="zone must be the IANA name of a time zone, such as 'UTC'"):
+    with pytest.raises(
+        ConfigurationError, match="zone must be the IANA name of a time zone, such as 'UTC'"
+    ):
         Calendar(every="1h", zone=zone, origin="2026-01-01")
 
 
@@ -365,7 +476,8 @@ def test_durations_are_absolute():
     assert {text: duration(text, name="lateness") // SECOND for text in lengths} == lengths
     for text in ("1mo", "2", "", "-1s", 0):
         with pytest.raises(
-            ConfigurationError, match="lateness must be a whole number from 0 on and one of s, min, h, d, w, such"
+            ConfigurationError,
+            match="lateness must be a whole number from 0 on and one of s, min, h, d, w, such",
         ):
             duration(text, name="lateness")
 
@@ -373,4 +485,7 @@ def test_durations_are_absolute():
 def test_instants_are_exact():
     assert instant("1970-01-01T00:00:00.000001Z") == 1
     assert instant("1969-12-31T23:59:59.999999Z") == -1
-    assert instant(datetime(2100, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)) == 4_133_980_800 * SECOND - 1
+    assert (
+        instant(datetime(2100, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
+        == 4_133_980_800 * SECOND - 1
+    )

@@ -17,7 +17,9 @@ def labelled(draw):
     number = draw(st.integers(1, 6))
     rest = draw(st.lists(st.integers(0, number - 1), max_size=12))
     labels = draw(st.permutations(list(range(number)) + rest))
-    values = draw(st.lists(st.integers(-(2**50), 2**50), min_size=len(labels), max_size=len(labels)))
+    values = draw(
+        st.lists(st.integers(-(2**50), 2**50), min_size=len(labels), max_size=len(labels))
+    )
     return np.array(labels), np.array(values)
 
 
@@ -69,7 +71,9 @@ def test_a_key_is_read_by_one_number_at_most():
 
 @pytest.mark.parametrize("labels", [[0, 2], [1, 1], [-1, 1], [0, 3, 3, 1]])
 def test_a_group_without_a_key_is_refused(labels):
-    with pytest.raises(ConfigurationError, match="every group, from 0 to the last, must have a key"):
+    with pytest.raises(
+        ConfigurationError, match="every group, from 0 to the last, must have a key"
+    ):
         Groups.from_labels(np.array(labels))
 
 

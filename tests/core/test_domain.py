@@ -42,13 +42,18 @@ def test_domains_are_values_and_their_order_counts():
     assert Domain.of(["a", "b"]) != Domain.of(["b", "a"])
 
 
-@given(st.lists(st.text(max_size=4), min_size=1, max_size=12, unique=True), st.randoms(use_true_random=False))
+@given(
+    st.lists(st.text(max_size=4), min_size=1, max_size=12, unique=True),
+    st.randoms(use_true_random=False),
+)
 @settings(derandomize=True, deadline=None)
 def test_ranks_do_not_depend_on_how_the_keys_are_listed(keys, random):
     shuffled = keys[:]
     random.shuffle(shuffled)
     one, two = Domain.of(keys), Domain.of(shuffled)
-    assert dict(zip(one.keys, one.ranks.tolist(), strict=True)) == dict(zip(two.keys, two.ranks.tolist(), strict=True))
+    assert dict(zip(one.keys, one.ranks.tolist(), strict=True)) == dict(
+        zip(two.keys, two.ranks.tolist(), strict=True)
+    )
     assert sorted(one.ranks.tolist()) == list(range(len(keys)))
 
 

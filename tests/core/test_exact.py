@@ -42,10 +42,22 @@ def test_an_exact_number_is_taken_as_written(written, meant):
 
 
 @pytest.mark.parametrize(
-    "wrong", [0.1, 1.0, float("nan"), float("inf"), np.float16(0.5), np.float32(0.1), np.float64(0.1), np.longdouble(1)]
+    "wrong",
+    [
+        0.1,
+        1.0,
+        float("nan"),
+        float("inf"),
+        np.float16(0.5),
+        np.float32(0.1),
+        np.float64(0.1),
+        np.longdouble(1),
+    ],
 )
 def test_a_float_is_refused_even_if_it_is_whole(wrong):
-    with pytest.raises(InexactError, match=r"epsilon=.* is a float, and a float is not the number it shows"):
+    with pytest.raises(
+        InexactError, match=r"epsilon=.* is a float, and a float is not the number it shows"
+    ):
         exact(wrong, name="epsilon")
 
 
@@ -63,14 +75,17 @@ def test_what_is_no_number_is_refused(wrong):
 
 
 @pytest.mark.parametrize(
-    "wrong", ["", " ", "nan", "inf", "-inf", "1/0", "0/0", "1/", "/3", "1/0.5", "one", "1,5", "0x10", "1 2"]
+    "wrong",
+    ["", " ", "nan", "inf", "-inf", "1/0", "0/0", "1/", "/3", "1/0.5", "one", "1,5", "0x10", "1 2"],
 )
 def test_a_string_that_is_no_number_is_refused(wrong):
     with pytest.raises(ConfigurationError, match="is not a number: write an int"):
         exact(wrong, name="epsilon")
 
 
-@pytest.mark.parametrize("wrong", [Decimal("NaN"), Decimal("sNaN"), Decimal("Infinity"), Decimal("-Infinity")])
+@pytest.mark.parametrize(
+    "wrong", [Decimal("NaN"), Decimal("sNaN"), Decimal("Infinity"), Decimal("-Infinity")]
+)
 def test_a_decimal_that_is_no_number_is_refused(wrong):
     with pytest.raises(ConfigurationError):
         exact(wrong)
@@ -98,7 +113,9 @@ def test_positive_takes_the_smallest_number():
     assert positive("1e-30", name="scale") == Fraction(1, 10**30)
 
 
-@pytest.mark.parametrize("wrong", [0, -1, True, False, np.True_, 1.0, np.float64(2), "3", None, Fraction(3), Decimal(3)])
+@pytest.mark.parametrize(
+    "wrong", [0, -1, True, False, np.True_, 1.0, np.float64(2), "3", None, Fraction(3), Decimal(3)]
+)
 def test_whole_refuses_everything_but_an_int_that_is_large_enough(wrong):
     with pytest.raises(ConfigurationError, match="window must be a whole number of at least 1"):
         whole(wrong, name="window", least=1)

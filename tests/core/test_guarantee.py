@@ -60,7 +60,10 @@ def test_a_promise_is_a_value():
 
 def test_its_repr_shows_what_is_not_the_default():
     assert repr(Guarantee("0.5", 24)) == "Guarantee(epsilon=1/2, window=24)"
-    assert repr(Guarantee(1, 1, 3, "a look")) == "Guarantee(epsilon=1, window=1, contribution=3, intrusion='a look')"
+    assert (
+        repr(Guarantee(1, 1, 3, "a look"))
+        == "Guarantee(epsilon=1, window=1, contribution=3, intrusion='a look')"
+    )
 
 
 def test_its_words_name_window_contribution_and_intrusion():
@@ -72,7 +75,9 @@ def test_its_words_name_window_contribution_and_intrusion():
     assert "at most one event a unit" in Guarantee(1, 1).in_words()
 
 
-@pytest.mark.parametrize("epsilon", ["0.0001", "0.001", "0.1", "0.2", "0.5", "1", "2", "3", "5", "10", "50"])
+@pytest.mark.parametrize(
+    "epsilon", ["0.0001", "0.001", "0.1", "0.2", "0.5", "1", "2", "3", "5", "10", "50"]
+)
 def test_its_words_never_promise_more_than_is_true(epsilon):
     words = Guarantee(epsilon, 1).in_words()
     factor = float(re.search(r"more than (\S+) times", words)[1])
@@ -108,11 +113,17 @@ def test_delta_is_shown_wherever_epsilon_is_unless_it_is_nothing():
 @pytest.mark.parametrize("delta", ["1e-9", "0.000001", "1/3", "0.05"])
 @pytest.mark.parametrize("epsilon", ["0.001", "0.5", "1", "3"])
 def test_its_words_with_delta_never_promise_more_than_is_true(epsilon, delta):
-    """The best guess between two equally likely answers, for P ≤ e^ε·Q + δ and back, is right with (e^ε + δ)/(1 + e^ε)."""
+    """The best guess between two equally likely answers, for P ≤ e^ε·Q + δ and back, is right with
+    (e^ε + δ)/(1 + e^ε).
+    """
     words = Guarantee(epsilon, 1, delta=delta).in_words()
-    assert float(re.search(r"at most (\S+) times", words)[1]) >= math.exp(float(Fraction(epsilon))) * (1 - 1e-12)
+    assert float(re.search(r"at most (\S+) times", words)[1]) >= math.exp(
+        float(Fraction(epsilon))
+    ) * (1 - 1e-12)
     assert float(re.search(r"plus (\S+) \(delta", words)[1]) >= float(Fraction(delta)) * (1 - 1e-12)
-    best = (math.exp(float(Fraction(epsilon))) + float(Fraction(delta))) / (1 + math.exp(float(Fraction(epsilon))))
+    best = (math.exp(float(Fraction(epsilon))) + float(Fraction(delta))) / (
+        1 + math.exp(float(Fraction(epsilon)))
+    )
     shown = float(re.search(r"at most (\S+) % of cases", words)[1])
     assert 100 * best * (1 - 1e-12) <= shown <= 101 * best
 
@@ -124,7 +135,11 @@ def test_a_horizon_that_cannot_be_is_refused(horizon):
 
 
 def test_a_horizon_of_one_window_is_user_level_and_is_said_so():
-    user, long, endless = Guarantee(1, 24, horizon=24), Guarantee(1, 24, horizon=100), Guarantee(1, 24)
+    user, long, endless = (
+        Guarantee(1, 24, horizon=24),
+        Guarantee(1, 24, horizon=100),
+        Guarantee(1, 24),
+    )
     assert (user.user_level, long.user_level, endless.user_level) == (True, False, False)
     assert len({user, long, endless}) == 3
     assert "in the whole stream, of which units 1 to 24 are read:" in user.in_words()
@@ -134,7 +149,11 @@ def test_a_horizon_of_one_window_is_user_level_and_is_said_so():
 
 
 def test_bounds_on_contribution_are_said_beside_the_horizon():
-    assert Guarantee(1, 24, 3, horizon=24).in_words().endswith("A person counts with at most 3 events a unit.")
+    assert (
+        Guarantee(1, 24, 3, horizon=24)
+        .in_words()
+        .endswith("A person counts with at most 3 events a unit.")
+    )
 
 
 def test_a_huge_epsilon_is_written_out_and_never_below_itself():

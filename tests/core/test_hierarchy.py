@@ -18,7 +18,9 @@ CAMPUS = {"r1": "A/1", "r2": "A/1", "r3": ("A", "2"), "hall": ["A"], "kiosk": ""
 def forests(draw):
     """Keys with paths of different lengths, in which no key is above another."""
     size = draw(st.integers(1, 12))
-    paths = draw(st.lists(st.lists(st.sampled_from("xyz"), max_size=4), min_size=size, max_size=size))
+    paths = draw(
+        st.lists(st.lists(st.sampled_from("xyz"), max_size=4), min_size=size, max_size=size)
+    )
     return {f"key {number}": tuple(path) for number, path in enumerate(paths)}
 
 
@@ -32,7 +34,20 @@ def test_names_levels_and_totals_of_a_small_forest():
         *("A/1/r1", "A/1/r2", "A/2/r3", "B/1/x"),
         "B/1/x/r4",
     )
-    assert campus.nodes.totals(np.array([1, 2, 4, 8, 16, 32])).tolist() == [15, 32, 16, 3, 4, 8, 32, 1, 2, 4, 32, 32]
+    assert campus.nodes.totals(np.array([1, 2, 4, 8, 16, 32])).tolist() == [
+        15,
+        32,
+        16,
+        3,
+        4,
+        8,
+        32,
+        1,
+        2,
+        4,
+        32,
+        32,
+    ]
     assert [level.of.tolist() for level in campus.levels] == [
         [0, 0, 0, 0, 2, 1],
         [0, 0, 1, 2, -1, 3],
@@ -58,7 +73,9 @@ def test_every_number_is_that_of_a_loop_over_the_paths(paths, data):
     names = tree.nodes.keys
     assert dict(zip(names, tree.nodes.totals(np.array(counts)).tolist(), strict=True)) == totals
     assert dict(zip(names, tree.leaves.tolist(), strict=True)) == keys
-    for node, (name, parent, depth) in enumerate(zip(names, tree.parents.tolist(), tree.depths.tolist(), strict=True)):
+    for node, (name, parent, depth) in enumerate(
+        zip(names, tree.parents.tolist(), tree.depths.tolist(), strict=True)
+    ):
         assert depth == name.count("/")
         assert (names[parent] if parent >= 0 else "") == name.rpartition("/")[0]
         assert tree.children[node] == np.count_nonzero(tree.parents == node)
@@ -76,7 +93,9 @@ def test_the_nodes_do_not_depend_on_how_the_keys_are_listed(paths, random):
     assert Hierarchy.binary(one.keys).nodes.keys == Hierarchy.binary(other.keys).nodes.keys
 
 
-@pytest.mark.parametrize(("size", "height"), [(1, 1), (2, 2), (3, 3), (4, 3), (5, 4), (128, 8), (129, 9)])
+@pytest.mark.parametrize(
+    ("size", "height"), [(1, 1), (2, 2), (3, 3), (4, 3), (5, 4), (128, 8), (129, 9)]
+)
 def test_a_binary_tree_is_balanced(size, height):
     tree = Hierarchy.binary(size)
     assert tree.height == height
@@ -90,7 +109,14 @@ def test_a_hierarchy_is_a_domain_and_a_plain_domain_becomes_a_binary_tree():
     assert Domain.of(campus) is campus
     assert Hierarchy.of(campus) is campus
     assert Hierarchy.of(["b", "a"]) == Hierarchy.binary(["b", "a"])
-    assert campus.totals(np.arange(6)).tolist() == [0, 1, 2, 3, 4, 5]  # of its keys; those of all nodes are nodes.totals
+    assert campus.totals(np.arange(6)).tolist() == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]  # of its keys; those of all nodes are nodes.totals
 
 
 def test_domains_with_the_same_keys_and_other_paths_differ():
@@ -128,6 +154,13 @@ def test_its_repr_is_short():
 
 def test_a_charge_on_a_level_reaches_only_the_keys_below_it():
     cover = Hierarchy.of(CAMPUS).levels[1].cover  # A/1, A/2, A/hall, B/1; the kiosk is above that
-    assert cover.keys(np.array([True, False, False, True])).tolist() == [True, True, False, False, False, True]
+    assert cover.keys(np.array([True, False, False, True])).tolist() == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
     assert cover.keys(np.ones(4, np.bool_)).tolist() == [True, True, True, True, False, True]
     assert cover.spread(np.array([5, 6, 7, 8])).tolist() == [5, 5, 6, 7, 0, 8]

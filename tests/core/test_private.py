@@ -120,7 +120,21 @@ def test_no_comparison_has_an_answer(name, other):
 
 @pytest.mark.parametrize(
     "name",
-    ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift", "rshift"],
+    [
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "matmul",
+        "and_",
+        "or_",
+        "xor",
+        "lshift",
+        "rshift",
+    ],
 )
 def test_no_arithmetic_has_a_result(name):
     operate = getattr(operator, name)
@@ -136,7 +150,9 @@ def test_a_branch_on_it_is_an_error_that_says_what_to_do():
         _ = 1 if secret() else 2
 
 
-@pytest.mark.parametrize("shown", [repr, str, ascii, format, "{:>40}".format, "{!r}".format, "%s".__mod__, "%r".__mod__])
+@pytest.mark.parametrize(
+    "shown", [repr, str, ascii, format, "{:>40}".format, "{!r}".format, "%s".__mod__, "%r".__mod__]
+)
 def test_nothing_shows_the_numbers(shown):
     text = shown(secret())
     assert "<Private, sensitivity 3>" in text
@@ -156,7 +172,10 @@ def test_sensitivity_and_cover_travel_with_what_is_made_of_it():
     counts = Private(np.array([1, 2, 3]), sensitivity=3)
     groups = Groups.from_labels(np.array([0, 1, 0]))
     assert counts.cover is EACH
-    assert (counts.distance(np.zeros(3, np.int64)).sensitivity, counts.distance(np.zeros(3, np.int64)).cover) == (3, ALL)
+    assert (
+        counts.distance(np.zeros(3, np.int64)).sensitivity,
+        counts.distance(np.zeros(3, np.int64)).cover,
+    ) == (3, ALL)
     assert counts.sums(groups).sensitivity == 3
     assert counts.sums(groups).cover.of is groups.of
     assert counts.distances(np.zeros(3, np.int64), groups).sensitivity == 3
@@ -171,20 +190,29 @@ def test_distances_and_sums_are_those_of_a_loop(data):
     size = data.draw(st.integers(1, 12))
     numbers = st.lists(st.integers(0, 2**50), min_size=size, max_size=size)
     counts, other = np.array(data.draw(numbers)), np.array(data.draw(numbers))
-    groups = Groups.from_ranks(np.array(data.draw(st.permutations(range(size)))), data.draw(st.integers(1, size)))
+    groups = Groups.from_ranks(
+        np.array(data.draw(st.permutations(range(size)))), data.draw(st.integers(1, size))
+    )
     before = counts.copy(), other.copy()
     private = Private(counts, sensitivity=1)
     far = [abs(c - o) for c, o in zip(counts.tolist(), other.tolist(), strict=True)]
-    members = [[key for key in range(size) if groups.of[key] == group] for group in range(groups.number)]
+    members = [
+        [key for key in range(size) if groups.of[key] == group] for group in range(groups.number)
+    ]
     assert unseal(private.distance(other)).tolist() == [sum(far)]
-    assert unseal(private.distances(other, groups)).tolist() == [sum(far[key] for key in keys) for keys in members]
-    assert unseal(private.sums(groups)).tolist() == [sum(counts.tolist()[key] for key in keys) for keys in members]
+    assert unseal(private.distances(other, groups)).tolist() == [
+        sum(far[key] for key in keys) for keys in members
+    ]
+    assert unseal(private.sums(groups)).tolist() == [
+        sum(counts.tolist()[key] for key in keys) for keys in members
+    ]
     assert (counts == before[0]).all()
     assert (other == before[1]).all()
 
 
 def test_a_function_that_gives_fractions_is_refused():
-    # Ten numbers that each move by 1/10 when one count moves by 1 would all move by 1 if they were cut to whole numbers.
+    # Ten numbers that each move by 1/10 when one count moves by 1 would all move by 1 if they were
+    # cut to whole numbers.
     counts = Private(np.full(1, 9), sensitivity=1)
     with pytest.raises(ConfigurationError):
         counts.map(lambda c: np.full(10, c.sum() / 10), stability=1, cover=ALL)

@@ -20,8 +20,14 @@ from penstock.testing import TestNoise
 CENSUS = {"sex": ["f", "m"], "age": 3, "region": ["north", "south", "west"]}
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4)
-values = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters=","), max_size=4), min_size=1, max_size=4)
-tables = st.dictionaries(names, values.filter(lambda each: len(set(each)) == len(each)), min_size=1, max_size=4)
+values = st.lists(
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters=","), max_size=4),
+    min_size=1,
+    max_size=4,
+)
+tables = st.dictionaries(
+    names, values.filter(lambda each: len(set(each)) == len(each)), min_size=1, max_size=4
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -39,11 +45,17 @@ def test_keys_are_all_combinations_and_differ(table):
 @settings(max_examples=60, deadline=None)
 @given(tables, tables)
 def test_facts_tell_products_apart(one, other):
-    assert (Product.of(one).facts == Product.of(other).facts) == (Product.of(one) == Product.of(other))
+    assert (Product.of(one).facts == Product.of(other).facts) == (
+        Product.of(one) == Product.of(other)
+    )
 
 
 def test_products_with_the_same_keys_may_differ():
-    same_keys = [Product.of({"a": 2, "b": 2}), Product.of({"b": 2, "a": 2}), Product.of({"a": 2, "c": 2})]
+    same_keys = [
+        Product.of({"a": 2, "b": 2}),
+        Product.of({"b": 2, "a": 2}),
+        Product.of({"a": 2, "c": 2}),
+    ]
     same_keys += [Product.of(["0,0", "0,1", "1,0", "1,1"]), Domain.of(["0,0", "0,1", "1,0", "1,1"])]
     assert len({each.facts for each in same_keys}) == len(set(same_keys)) == 5
     assert len({each.keys for each in same_keys}) == 1
@@ -87,7 +99,10 @@ def test_a_million_keys():
         ({"sex": "fm"}, "attribute 'sex' must be a number of keys or several names"),
         ({"sex": 2.5}, "attribute 'sex' must be a number of keys or several names"),
         ({"sex": 0}, "attribute 'sex' must be a whole number of at least 1"),
-        ({"sex": ["f", "m"], "place": ["a", "b,c"]}, "attribute 'place' must have no value with ','"),
+        (
+            {"sex": ["f", "m"], "place": ["a", "b,c"]},
+            "attribute 'place' must have no value with ','",
+        ),
         ({"\ud800": 2}, "UTF-8"),
         ({"sex": ["\ud800"]}, "attribute 'sex' must have keys of text that UTF-8"),
         ({"x": 20_000, "y": 20_000}, f"at most {MOST:,} keys: attributes of 20000 × 20000"),

@@ -61,13 +61,17 @@ def test_the_variance_is_that_of_the_noise(scale, layers):
     places = np.arange(len(law)) - len(law) // 2
     exact = float((law * places.astype(float) ** 2).sum())
     assert released(scale, layers=layers).variance == pytest.approx([exact], rel=1e-9, abs=1e-12)
-    assert released(scale, layers=layers, divisor=4).variance == pytest.approx([exact / 16], rel=1e-9, abs=1e-12)
+    assert released(scale, layers=layers, divisor=4).variance == pytest.approx(
+        [exact / 16], rel=1e-9, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("layers", [1, 2])
-def test_an_interval_of_one_or_two_layers_is_the_shortest_that_keeps_its_word(scale, confidence, layers):
+def test_an_interval_of_one_or_two_layers_is_the_shortest_that_keeps_its_word(
+    scale, confidence, layers
+):
     beyond = miss_beyond(pmf(Fraction(scale), layers))
     miss = float(1 - Fraction(confidence))
     half = int(half_width(released(scale, layers=layers), confidence))
@@ -133,7 +137,11 @@ def test_every_key_may_have_its_own_scale():
     assert each.variance[:2].tolist() == [released("10").variance[0], released("5").variance[0]]
     assert each.variance[2] == math.inf
     halves = each.interval("0.9")[1] - each.estimate
-    assert halves.tolist() == [half_width(released("10"), "0.9"), half_width(released("5"), "0.9"), math.inf]
+    assert halves.tolist() == [
+        half_width(released("10"), "0.9"),
+        half_width(released("5"), "0.9"),
+        math.inf,
+    ]
     with pytest.raises(TypeError, match="per key"):
         float(each.scale)
     assert float(Scale(Fraction(10), 4)) == 2.5
@@ -193,6 +201,12 @@ def test_what_test_noise_has_touched_stays_marked():
 def test_a_release_cannot_be_changed():
     where = np.array([True, False])
     both = released(value=(1, 2)).over(Released.nothing(2, PROMISE), where)
-    for array in (Released.nothing(2, PROMISE).value, both.value, both.scale.parts, both.repeated, both.variance):
+    for array in (
+        Released.nothing(2, PROMISE).value,
+        both.value,
+        both.scale.parts,
+        both.repeated,
+        both.variance,
+    ):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 7

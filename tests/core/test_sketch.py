@@ -47,7 +47,9 @@ def streams(kind: str, units: int, keys: int, seed: int) -> np.ndarray:
 @pytest.mark.parametrize("kind", ["any", "rare", "bursts", "ramps", "ones"])
 @pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("beta", BETAS)
-def test_it_is_off_by_at_most_half_of_theta_with_few_blocks(kind: str, gamma: str, beta: str) -> None:
+def test_it_is_off_by_at_most_half_of_theta_with_few_blocks(
+    kind: str, gamma: str, beta: str
+) -> None:
     for span in (1, 2, 7, 60):
         values = streams(kind, 150, 40, seed=span)
         for unit, sketch in enumerate(play(values, gamma=gamma, span=span, beta=beta), start=1):
@@ -64,7 +66,9 @@ def test_it_is_off_by_at_most_half_of_theta_with_few_blocks(kind: str, gamma: st
     span=st.integers(1, 30),
     beta=st.fractions("1/40", 1, max_denominator=100),
 )
-def test_no_stream_of_unit_weights_breaks_the_bounds(values: list[float], gamma: Fraction, span: int, beta: Fraction) -> None:
+def test_no_stream_of_unit_weights_breaks_the_bounds(
+    values: list[float], gamma: Fraction, span: int, beta: Fraction
+) -> None:
     sketch = AESketch.start(1, gamma=gamma, span=span, beta=beta)
     theta = float(beta) * sum(float(gamma) ** age for age in range(span))
     for unit, value in enumerate(values, start=1):
@@ -75,7 +79,9 @@ def test_no_stream_of_unit_weights_breaks_the_bounds(values: list[float], gamma:
 
 
 @pytest.mark.parametrize("gamma", ["0.9", "0.99", "1"])
-def test_values_of_any_size_and_sign_are_off_by_at_most_half_of_beta_of_the_largest_mass(gamma: str) -> None:
+def test_values_of_any_size_and_sign_are_off_by_at_most_half_of_beta_of_the_largest_mass(
+    gamma: str,
+) -> None:
     rng = np.random.default_rng(3)
     values = np.round(rng.laplace(0, 30, (400, 50)) + rng.choice([0, 500, -20], (400, 50)))
     most = np.zeros(50)
@@ -108,7 +114,9 @@ def test_taking_units_for_alike_is_closer_on_steady_streams(gamma: str) -> None:
         even += float(np.square(sketch.even - true).sum())
     assert even < half / 20
     ones = play(np.ones((400, 1)), gamma=gamma, span=100, beta="0.1")
-    assert all(sketch.even[0] == pytest.approx(total_weight(Fraction(gamma), 100)) for sketch in ones[100:])
+    assert all(
+        sketch.even[0] == pytest.approx(total_weight(Fraction(gamma), 100)) for sketch in ones[100:]
+    )
 
 
 def test_the_mass_counts_what_cancels() -> None:
@@ -163,7 +171,9 @@ def test_blocks_tile_the_units_and_expire() -> None:
     sketch = play(values, gamma="0.999", span=64, beta="0.2")[-1]
     assert (np.diff(sketch.first, axis=1) > 0).all()
     assert (sketch.first[:, -1] <= 500).all()
-    assert (sketch.first[:, 1] > 500 - 64 + 1).all()  # the oldest block still reaches into the window
+    assert (
+        sketch.first[:, 1] > 500 - 64 + 1
+    ).all()  # the oldest block still reaches into the window
 
 
 def test_long_decay_neither_overflows_nor_loses_the_new() -> None:
@@ -187,10 +197,14 @@ def test_one_number_a_key_is_as_good_where_the_end_of_the_window_weighs_nothing(
 def test_the_weight_of_a_window_of_ones() -> None:
     for gamma in GAMMAS:
         for span in (1, 3, 200):
-            assert total_weight(Fraction(gamma), span) == pytest.approx(math.fsum(float(gamma) ** a for a in range(span)))
+            assert total_weight(Fraction(gamma), span) == pytest.approx(
+                math.fsum(float(gamma) ** a for a in range(span))
+            )
 
 
-@pytest.mark.parametrize(("name", "bad"), [("gamma", "0"), ("gamma", "1.01"), ("beta", "0"), ("beta", "2"), ("span", 0)])
+@pytest.mark.parametrize(
+    ("name", "bad"), [("gamma", "0"), ("gamma", "1.01"), ("beta", "0"), ("beta", "2"), ("span", 0)]
+)
 def test_bad_parameters_are_refused(name: str, bad: object) -> None:
     good: dict[str, object] = {"gamma": "0.9", "span": 10, "beta": "0.1"}
     with pytest.raises(ConfigurationError, match=name):

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.core.spread import grain, half_width, half_width_of_many, laplace_variance, median_scale, tail_of_many
+from penstock.core.error_bounds import (
+    grain,
+    half_width,
+    half_width_of_many,
+    laplace_variance,
+    median_scale,
+    tail_of_many,
+)
 from penstock.core.weights import UNIT
 
 SETS = {
@@ -34,18 +41,39 @@ def test_half_widths_keep_their_word(name, miss):
     variance = float((factors**2 * laplace_variance(scales)).sum())
     made = sums(scales, factors)
     assert made.var() == pytest.approx(variance, rel=0.05)
-    half = float(half_width_of_many(np.array((reach**2).sum()), np.array(reach.max()), np.array(variance), miss))
+    half = float(
+        half_width_of_many(
+            np.array((reach**2).sum()), np.array(reach.max()), np.array(variance), miss
+        )
+    )
     assert (np.abs(made) > half).mean() <= miss + 5 * np.sqrt(miss / 400_000)
     grains = np.array((factors**2 * grain(scales) ** 2).sum())
     shorter = float(
-        half_width_of_many(np.array((reach**2).sum()), np.array(reach.max()), np.array(variance), miss, grains=grains)
+        half_width_of_many(
+            np.array((reach**2).sum()),
+            np.array(reach.max()),
+            np.array(variance),
+            miss,
+            grains=grains,
+        )
     )
     assert shorter <= half
     assert (np.abs(made) > shorter).mean() <= miss + 5 * np.sqrt(miss / 400_000)
-    wider = float(half_width_of_many(np.array((reach**2).sum()), np.array(2 * reach.max()), np.array(variance), miss))
+    wider = float(
+        half_width_of_many(
+            np.array((reach**2).sum()), np.array(2 * reach.max()), np.array(variance), miss
+        )
+    )
     assert wider >= half * (1 - 1e-9)
     for beyond in (half / 4, half / 2, half):
-        said = float(tail_of_many(np.array((reach**2).sum()), np.array(reach.max()), np.array(variance), np.array(beyond)))
+        said = float(
+            tail_of_many(
+                np.array((reach**2).sum()),
+                np.array(reach.max()),
+                np.array(variance),
+                np.array(beyond),
+            )
+        )
         assert (made >= beyond).mean() <= said + 5 * np.sqrt(said / 400_000)
 
 
@@ -76,11 +104,15 @@ def test_the_moments_of_a_median_are_below_those_of_the_draw_that_stands_for_it(
 
 @pytest.mark.parametrize("draws", [2, 4, 6, 40])
 def test_so_are_those_of_a_median_of_an_even_number(draws):
-    """Over 400,000 medians with a fixed seed, which are far below; a false alarm with another seed has a chance below 1e-6."""
+    """Over 400,000 medians with a fixed seed, which are far below; a false alarm with another seed
+    has a chance below 1e-6.
+    """
     for scale in (0.5, 5.0):
         q = np.exp(-1 / scale)
         rng = np.random.default_rng(2)
-        noise = np.median(rng.geometric(1 - q, (400_000, draws)) - rng.geometric(1 - q, (400_000, draws)), axis=1)
+        noise = np.median(
+            rng.geometric(1 - q, (400_000, draws)) - rng.geometric(1 - q, (400_000, draws)), axis=1
+        )
         one = float(median_scale(np.array(scale), draws))
         for share in (0.2, 0.5):
             assert np.cosh(share / one * noise).mean() <= 1 / (1 - share**2)
@@ -108,6 +140,8 @@ def test_a_discrete_draw_is_never_further_from_a_continuous_one_than_its_grain(s
     q = np.exp(-1 / scale)
     even = np.linspace(1e-6, 1 - 1e-6, 100_001)
     continuous = -scale * np.log(even)
-    discrete = np.maximum(np.floor(np.log(even * (1 + q) / 2) / np.log(q)), 0)  # the largest k with P(|X| ≥ k) ≥ that chance
+    discrete = np.maximum(
+        np.floor(np.log(even * (1 + q) / 2) / np.log(q)), 0
+    )  # the largest k with P(|X| ≥ k) ≥ that chance
     assert np.abs(discrete - continuous).max() <= float(grain(np.array(scale))) + 1e-9
     assert np.abs(discrete - continuous).max() > 0.9 * float(grain(np.array(scale)))

@@ -14,7 +14,7 @@ from penstock.engine import postgres, sqlite
 from penstock.engine.postgres import PostgresReader, PostgresStore
 from penstock.engine.sealing import Key
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore
-from penstock.engine.store import Stream
+from penstock.engine.store import Series
 from penstock.private.mechanisms.ba import BudgetAbsorption
 from penstock.private.noise import TestNoise
 from penstock.released import encoding
@@ -119,7 +119,9 @@ class PostgresPlace:
         with psycopg.connect(self.address) as server:
             for table in postgres._TABLES:
                 server.execute(f"DELETE FROM {to or self.schema}.{table}")
-                server.execute(f"INSERT INTO {to or self.schema}.{table} SELECT * FROM {backup}.{table}")
+                server.execute(
+                    f"INSERT INTO {to or self.schema}.{table} SELECT * FROM {backup}.{table}"
+                )
 
     def remove(self):
         """The schema as at the beginning."""
@@ -129,7 +131,9 @@ class PostgresPlace:
         import psycopg
 
         with psycopg.connect(self.server, autocommit=True) as server:
-            found = server.execute("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s)", (self.schema,))
+            found = server.execute(
+                "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s)", (self.schema,)
+            )
             for (name,) in found.fetchall():
                 server.execute(f"DROP SCHEMA {name} CASCADE")
 
@@ -149,12 +153,16 @@ def opened(kind, folder):
 
 
 def fresh(seed=3, **more):
-    return BudgetAbsorption(epsilon="1", window=4).run(["north", "south", "wést"], noise=TestNoise(seed), **more)
+    return BudgetAbsorption(epsilon="1", window=4).run(
+        ["north", "south", "wést"], noise=TestNoise(seed), **more
+    )
 
 
 def telling():
     """A run with so large a budget that every unit is published, with two lines."""
-    return BudgetAbsorption(epsilon="200", window=4).run(["north", "south", "wést"], noise=TestNoise(3), record=True)
+    return BudgetAbsorption(epsilon="200", window=4).run(
+        ["north", "south", "wést"], noise=TestNoise(3), record=True
+    )
 
 
 def counts(unit):
@@ -162,7 +170,7 @@ def counts(unit):
 
 
 def stream(run=None, name="visits"):
-    return Stream.of(fresh() if run is None else run, name=name)
+    return Series.of(fresh() if run is None else run, name=name)
 
 
 def commit(store, run, name="visits", **more):
@@ -191,6 +199,10 @@ def content(reader):
     """Everything public, as it can be read back."""
     with reader:
         return [
-            (reader.stream(name).about, list(reader.lines(name)), [encoding.body(each) for each in reader.releases(name)])
+            (
+                reader.stream(name).about,
+                list(reader.lines(name)),
+                [encoding.body(each) for each in reader.releases(name)],
+            )
             for name in reader.streams
         ]

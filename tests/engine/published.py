@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.sqlite import SQLiteStore
-from penstock.engine.store import Store, Stream
+from penstock.engine.store import Series, Store
 from penstock.private.noise import TestNoise
 
 KEYS = ["north", "south", "wést"]
@@ -34,17 +34,33 @@ def several(**tables: Any) -> Pipeline:
 
 
 def publish(
-    place: Path | Store, declared: Pipeline, units: int, *, seed: int | None = None, only: tuple[str, ...] = ()
+    place: Path | Store,
+    declared: Pipeline,
+    units: int,
+    *,
+    seed: int | None = None,
+    only: tuple[str, ...] = (),
 ) -> None:
-    """Release so many small units of all views, or of some, into a file or a store, and give the leases back."""
+    """Release so many small units of all views, or of some, into a file or a store, and give the
+    leases back.
+    """
     with SQLiteStore(place) if isinstance(place, Path) else place as store:
         for view in declared.views:
             if only and view.name not in only:
                 continue
-            run = view.mechanism.run(declared.domain(), noise=None if seed is None else TestNoise(seed), record=True)
+            run = view.mechanism.run(
+                declared.domain(), noise=None if seed is None else TestNoise(seed), record=True
+            )
             name = declared.series(view.name)
-            store.begin(Stream.of(run, name=name, calendar=view.calendar, facts=declared.facts()))
+            store.begin(Series.of(run, name=name, calendar=view.calendar, facts=declared.facts()))
             for unit in range(1, units // view.units + 1):
                 release = run.step([unit, 500 * (unit // 5 % 2), 7])
                 lines = [line for line in run.ledger if line.unit == unit]
-                store.commit(name, unit, lines=lines, release=release, state=run.snapshot(), positions={"events": 123_456})
+                store.commit(
+                    name,
+                    unit,
+                    lines=lines,
+                    release=release,
+                    state=run.snapshot(),
+                    positions={"events": 123_456},
+                )

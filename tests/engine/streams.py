@@ -40,7 +40,13 @@ def truth(times, keys, cards, *, every=HOUR, units=12, contribution=1):
 
 
 def table(times, keys, cards):
-    return pa.table({"ts": pa.array(times, pa.timestamp("us", "UTC")), "station": np.array(KEYS)[keys], "card": cards})
+    return pa.table(
+        {
+            "ts": pa.array(times, pa.timestamp("us", "UTC")),
+            "station": np.array(KEYS)[keys],
+            "card": cards,
+        }
+    )
 
 
 def parquet(path, columns, **more):
@@ -58,7 +64,9 @@ def moment(time):
 
 
 def pipeline(**more):
-    """The tables of a configuration; what is given replaces a whole table or, for a dict, some of its entries."""
+    """The tables of a configuration; what is given replaces a whole table or, for a dict, some of
+    its entries.
+    """
     content = {
         "stream": {"name": "taps", "every": "1h", "origin": ORIGIN},
         "source": {

@@ -1,6 +1,8 @@
-"""Bad input through the whole publisher: it is counted for the operator, said where that is due, and changes nothing else.
+"""Bad input through the whole publisher: it is counted for the operator, said where that is due,
+and changes nothing else.
 
-Every release with bad input among the good is compared, with the noise off, to that of the good input alone.
+Every release with bad input among the good is compared, with the noise off, to that of the good
+input alone.
 """
 
 from __future__ import annotations
@@ -19,18 +21,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.core.errors import InputError
-from penstock.engine import figures
+from penstock.engine import publisher_figures
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.publisher import Publisher
 from penstock.engine.sqlite import SQLiteReader
-from penstock.private.sources.ahead import Ahead
 from penstock.private.sources.base import Batch, Intake, Rejections
-from penstock.private.sources.csv import Csv
-from penstock.private.sources.files import Files
-from penstock.private.sources.http import Http
-from penstock.private.sources.jsonl import JsonLines
-from penstock.private.sources.parquet import Parquet
-from penstock.testing import Clock, NoNoise
+from penstock.private.sources.csv import CsvFormat
+from penstock.private.sources.files import FileSource
+from penstock.private.sources.http import HttpSource
+from penstock.private.sources.jsonl import JsonLinesFormat
+from penstock.private.sources.parquet import ParquetFormat
+from penstock.private.sources.prefetch import PrefetchSource
+from penstock.testing import ManualClock, NoNoise
 
 from tests.engine import streams
 from tests.engine.streams import BEGIN, HOUR, KEYS, MINUTE
@@ -98,7 +100,9 @@ def csv_line(when, key, card):
 
 
 def json_line(when, key, card):
-    return (json.dumps({"ts": streams.moment(when), "station": KEYS[key], "card": card}) + "\n").encode()
+    return (
+        json.dumps({"ts": streams.moment(when), "station": KEYS[key], "card": card}) + "\n"
+    ).encode()
 
 
 def mixed(kind):
@@ -126,7 +130,7 @@ class Run:
         source = {**source, "growing": live} if "path" in source else source
         tables["stream"] = {**times, **tables.get("stream", {})}
         self.made = Pipeline.of(streams.pipeline(source=source, **tables), folder=folder)
-        self.clock = Clock("2026-01-01T00:00Z")
+        self.clock = ManualClock("2026-01-01T00:00Z")
         self.live = live
 
     def open(self, **more):
@@ -150,7 +154,7 @@ class Run:
                     self.turn(publisher, now)
             else:
                 assert publisher.run()
-            (self.private,) = figures.private([publisher])
+            (self.private,) = publisher_figures.private([publisher])
         return self.private
 
     @property
@@ -167,7 +171,7 @@ MODES = pytest.mark.parametrize("live", [False, True], ids=["finite", "live"])
 KINDS = pytest.mark.parametrize("kind", ["csv", "jsonl"])
 
 
-# -- lines ---------------------------------------------------------------------------------------------------------
+# -- lines -----------------------------------------------------------------------------------------
 
 
 @MODES
@@ -192,11 +196,18 @@ def test_an_unknown_key_counts_as_other_where_there_is_one(tmp_path, live):
     odd = [*KEYS, "Atlantis"]
     lines = [f"{streams.moment(when)},{odd[key]},{card}\n" for when, key, card in rows]
     (tmp_path / "taps.csv").write_text("ts,station,card\n" + "".join(lines))
-    run = Run(tmp_path, {"kind": "csv", "path": "taps.csv"}, live=live, domain={"keys": KEYS, "other": "elsewhere"})
+    run = Run(
+        tmp_path,
+        {"kind": "csv", "path": "taps.csv"},
+        live=live,
+        domain={"keys": KEYS, "other": "elsewhere"},
+    )
     assert run.all().rejections == {}
     expected = np.zeros((HOURS, len(names)), np.int64)
     seen = set()
-    for when, key, card in sorted(zip(times.tolist(), written.tolist(), cards.tolist(), strict=True)):
+    for when, key, card in sorted(
+        zip(times.tolist(), written.tolist(), cards.tolist(), strict=True)
+    ):
         unit = (when - BEGIN) // HOUR
         if (unit, card) not in seen:
             seen.add((unit, card))
@@ -207,7 +218,10 @@ def test_an_unknown_key_counts_as_other_where_there_is_one(tmp_path, live):
 @MODES
 def test_events_a_year_away_are_refused_and_move_nothing(tmp_path, live):
     lines, columns = good("csv")
-    away = [csv_line(BEGIN + by, 0, card) for card, by in enumerate([-YEAR, YEAR, YEAR, -1, 4 * HOUR, 10 * YEAR], start=900)]
+    away = [
+        csv_line(BEGIN + by, 0, card)
+        for card, by in enumerate([-YEAR, YEAR, YEAR, -1, 4 * HOUR, 10 * YEAR], start=900)
+    ]
     for number, line in enumerate(away):
         lines.insert(6 * number, line)
     (tmp_path / "taps.csv").write_bytes(HEADER + b"".join(lines))
@@ -224,9 +238,13 @@ def test_a_late_event_of_last_year_counts_nowhere_and_one_of_the_last_hour_is_la
     with run.open() as publisher:
         run.turn(publisher, "2026-01-01T01:10Z")
         with (tmp_path / "taps.csv").open("ab") as file:
-            file.write(csv_line(BEGIN + 2 * MINUTE, 0, 2) + csv_line(BEGIN - YEAR, 0, 3) + csv_line(BEGIN + YEAR, 0, 4))
+            file.write(
+                csv_line(BEGIN + 2 * MINUTE, 0, 2)
+                + csv_line(BEGIN - YEAR, 0, 3)
+                + csv_line(BEGIN + YEAR, 0, 4)
+            )
         run.turn(publisher, "2026-01-01T02:10Z")
-        (series,) = figures.private([publisher])[0].series
+        (series,) = publisher_figures.private([publisher])[0].series
     assert (series.late, series.past, series.future) == (1, 1, 1)
     assert run.values == [[0, 1, 0, 0], [0, 0, 0, 0]]
 
@@ -264,7 +282,10 @@ print(most["long"] - most["short"], rejected, values)
 def test_a_line_of_a_gigabyte_is_passed_over_in_little_memory(tmp_path, kind, size):
     """The line is a hole in a file: it takes no space on the disk."""
     done = subprocess.run(
-        [sys.executable, "-c", LONG, str(tmp_path), kind, str(size)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", LONG, str(tmp_path), kind, str(size)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     more, rest = done.stdout.split(" ", 1)
@@ -272,7 +293,7 @@ def test_a_line_of_a_gigabyte_is_passed_over_in_little_memory(tmp_path, kind, si
     assert int(more) < 150
 
 
-# -- senders -------------------------------------------------------------------------------------------------------
+# -- senders ---------------------------------------------------------------------------------------
 
 TOKEN = "a-token-of-the-tests"
 
@@ -282,7 +303,7 @@ class Served:
 
     def __init__(self, run):
         intake = Intake(columns=run.made.source.columns, domain=run.made.domain())
-        self.source = Http(intake=intake, host="127.0.0.1", port=0, token=TOKEN)
+        self.source = HttpSource(intake=intake, host="127.0.0.1", port=0, token=TOKEN)
         self.publisher = run.open(source=self.source)
         self._thread = threading.Thread(target=self.publisher.run)
         self.run = run
@@ -339,14 +360,17 @@ def test_bad_rows_of_a_sender_are_counted_and_change_nothing(tmp_path):
         assert served.post(b"\xff\0\n") == 400
         run.clock.set("2026-01-01T07:00Z")
         served.until(HOURS)
-        (private,) = figures.private([served.publisher])
+        (private,) = publisher_figures.private([served.publisher])
     assert run.values == truth(columns)
-    assert private.rejections == counts | {"broken line": counts["broken line"] + 1, "not UTF-8": counts["not UTF-8"] + 1}
+    assert private.rejections == counts | {
+        "broken line": counts["broken line"] + 1,
+        "not UTF-8": counts["not UTF-8"] + 1,
+    }
     assert not run.warnings
     assert not any(word in repr(run.told) + repr(private) for word in SAID)
 
 
-# -- files ---------------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 COLUMNS = streams.events(hours=HOURS, each=20, people=30)
 
@@ -372,7 +396,9 @@ def written(kind, content):
     if kind == "jsonl":
         return "".join(json.dumps(row) + "\n" for row in texts).encode()
     head = ",".join(content.column_names)
-    return "".join(f"{line}\n" for line in [head, *(",".join(map(str, row.values())) for row in texts)]).encode()
+    return "".join(
+        f"{line}\n" for line in [head, *(",".join(map(str, row.values())) for row in texts)]
+    ).encode()
 
 
 BROKEN = {
@@ -381,7 +407,11 @@ BROKEN = {
         lambda whole: written("csv", whole.drop_columns(["station"])),
         r"2\.csv has no column 'station'",
     ),
-    "csv without a header": ("csv", lambda whole: written("csv", whole).split(b"\n", 1)[1], r"2\.csv has no column 'ts'"),
+    "csv without a header": (
+        "csv",
+        lambda whole: written("csv", whole).split(b"\n", 1)[1],
+        r"2\.csv has no column 'ts'",
+    ),
     "jsonl without a field": (
         "jsonl",
         lambda whole: written("jsonl", whole.drop_columns(["card"])),
@@ -392,8 +422,16 @@ BROKEN = {
         lambda whole: written("parquet", whole.drop_columns(["card"])),
         r"2\.parquet has no column 'card'; it has 'ts', 'station'\.$",
     ),
-    "no parquet": ("parquet", lambda whole: written("csv", whole), r"2\.parquet: the file is not Parquet, or is damaged\.$"),
-    "an empty parquet file": ("parquet", lambda whole: b"", r"2\.parquet: the file is not Parquet, or is damaged\.$"),
+    "no parquet": (
+        "parquet",
+        lambda whole: written("csv", whole),
+        r"2\.parquet: the file is not Parquet, or is damaged\.$",
+    ),
+    "an empty parquet file": (
+        "parquet",
+        lambda whole: b"",
+        r"2\.parquet: the file is not Parquet, or is damaged\.$",
+    ),
     "half a parquet file": (
         "parquet",
         lambda whole: written("parquet", whole)[:-300],
@@ -416,8 +454,12 @@ def folder(tmp_path, kind, *contents):
 
 
 @EACH
-def test_a_finite_input_stops_before_a_file_that_cannot_be_read_and_goes_on_when_it_is_repaired(tmp_path, kind, spoil, message):
-    source = folder(tmp_path, kind, written(kind, table(0)), spoil(table(1)), written(kind, table(2)))
+def test_a_finite_input_stops_before_a_file_that_cannot_be_read_and_goes_on_when_it_is_repaired(
+    tmp_path, kind, spoil, message
+):
+    source = folder(
+        tmp_path, kind, written(kind, table(0)), spoil(table(1)), written(kind, table(2))
+    )
     run = Run(tmp_path, source, live=False)
     with run.open() as publisher, pytest.raises(InputError, match=message):
         publisher.run()
@@ -431,7 +473,9 @@ def test_a_finite_input_stops_before_a_file_that_cannot_be_read_and_goes_on_when
 
 
 @EACH
-def test_a_live_stream_leaves_out_a_file_that_cannot_be_read_once_another_follows(tmp_path, kind, spoil, message):
+def test_a_live_stream_leaves_out_a_file_that_cannot_be_read_once_another_follows(
+    tmp_path, kind, spoil, message
+):
     run = Run(tmp_path, folder(tmp_path, kind, written(kind, table(0)), spoil(table(1))), live=True)
     with run.open() as publisher:
         run.turn(publisher, "2026-01-01T02:00Z")
@@ -444,13 +488,17 @@ def test_a_live_stream_leaves_out_a_file_that_cannot_be_read_once_another_follow
         assert len(run.warnings) == warned
         run.turn(publisher, "2026-01-01T02:10Z")
         folder(
-            tmp_path, kind, written(kind, table(0)), spoil(table(1)), b"" if kind == "parquet" else written(kind, table(2)[:0])
+            tmp_path,
+            kind,
+            written(kind, table(0)),
+            spoil(table(1)),
+            b"" if kind == "parquet" else written(kind, table(2)[:0]),
         )
         run.turn(publisher, "2026-01-01T02:11Z")
         folder(tmp_path, kind, written(kind, table(0)), spoil(table(1)), written(kind, table(2)))
         run.turn(publisher, "2026-01-01T03:00Z")
         run.turn(publisher, "2026-01-01T03:10Z")
-        (private,) = figures.private([publisher])
+        (private,) = publisher_figures.private([publisher])
     expected = truth(COLUMNS)
     assert run.values == [expected[0], [0] * len(KEYS), expected[2]]
     assert private.rejections == (counts or {"unreadable file": 1})
@@ -464,7 +512,9 @@ def test_a_live_stream_leaves_out_a_file_that_cannot_be_read_once_another_follow
 
 def test_a_parquet_file_that_is_still_being_written_is_waited_for(tmp_path):
     whole = written("parquet", table(1))
-    run = Run(tmp_path, folder(tmp_path, "parquet", written("parquet", table(0)), whole[:-100]), live=True)
+    run = Run(
+        tmp_path, folder(tmp_path, "parquet", written("parquet", table(0)), whole[:-100]), live=True
+    )
     with run.open() as publisher:
         run.turn(publisher, "2026-01-01T01:30Z")
         assert publisher.problem == "2.parquet: the file is not Parquet, or is damaged."
@@ -475,9 +525,13 @@ def test_a_parquet_file_that_is_still_being_written_is_waited_for(tmp_path):
     assert run.values == truth(COLUMNS)[:2]
 
 
-def test_a_file_that_was_left_out_and_becomes_whole_before_a_later_one_was_read_is_read_after_all(tmp_path):
+def test_a_file_that_was_left_out_and_becomes_whole_before_a_later_one_was_read_is_read_after_all(
+    tmp_path,
+):
     good = [written("parquet", table(number)) for number in range(HOURS)]
-    run = Run(tmp_path, folder(tmp_path, "parquet", good[0], good[1][:-100], good[2][:-100]), live=True)
+    run = Run(
+        tmp_path, folder(tmp_path, "parquet", good[0], good[1][:-100], good[2][:-100]), live=True
+    )
     with run.open() as publisher:
         run.turn(publisher, "2026-01-01T01:30Z")
         assert [text.split(":")[0] for text in run.warnings] == ["2.parquet", "3.parquet"]
@@ -488,7 +542,7 @@ def test_a_file_that_was_left_out_and_becomes_whole_before_a_later_one_was_read_
     assert run.values[1:] == truth(COLUMNS)[1:]
 
 
-class Ailing(Csv):
+class Ailing(CsvFormat):
     """A disk that fails while a file is read."""
 
     def tables(self, file, mark, columns, *, name, **more):
@@ -499,15 +553,21 @@ class Ailing(Csv):
 
 def test_a_file_that_the_machine_cannot_read_is_not_left_out(tmp_path):
     """Its events are all there: they are waited for."""
-    run = Run(tmp_path, folder(tmp_path, "csv", written("csv", table(0)), written("csv", table(1))), live=True)
+    run = Run(
+        tmp_path,
+        folder(tmp_path, "csv", written("csv", table(0)), written("csv", table(1))),
+        live=True,
+    )
     intake = Intake(columns=run.made.source.columns, domain=run.made.domain())
-    files = Files(pattern=tmp_path / "taps" / "*.csv", format=Ailing(), intake=intake, growing=True)
+    files = FileSource(
+        pattern=tmp_path / "taps" / "*.csv", format=Ailing(), intake=intake, growing=True
+    )
     with run.open(source=files) as publisher:
         run.turn(publisher, "2026-01-01T01:00Z")
         assert publisher.problem == "1.csv: the file cannot be read (OSError)."
         assert files.rejections.for_operator() == {}
         assert publisher.pending == 0
-        object.__setattr__(files, "format", Csv())
+        object.__setattr__(files, "format", CsvFormat())
         run.turn(publisher, "2026-01-01T01:00Z")
         run.turn(publisher, "2026-01-01T01:10Z")
         assert publisher.problem == ""
@@ -517,9 +577,17 @@ def test_a_file_that_the_machine_cannot_read_is_not_left_out(tmp_path):
 @MODES
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_a_later_file_may_have_its_columns_in_another_order_and_more_of_them(tmp_path, kind, live):
-    other = table(1).select(["card", "station", "ts"]).append_column("more", pa.array([1.5] * len(part(1)[0])))
+    other = (
+        table(1)
+        .select(["card", "station", "ts"])
+        .append_column("more", pa.array([1.5] * len(part(1)[0])))
+    )
     run = Run(
-        tmp_path, folder(tmp_path, kind, written(kind, table(0)), written(kind, other), written(kind, table(2))), live=live
+        tmp_path,
+        folder(
+            tmp_path, kind, written(kind, table(0)), written(kind, other), written(kind, table(2))
+        ),
+        live=live,
     )
     assert run.all().rejections == {}
     assert run.values == truth(COLUMNS)
@@ -531,7 +599,11 @@ def test_a_later_file_with_a_column_of_another_type_is_counted_row_by_row(tmp_pa
     cards = pa.array([card + 0.5 for card in part(1)[2].tolist()])
     other = table(1).set_column(2, "card", cards)
     run = Run(
-        tmp_path, folder(tmp_path, kind, written(kind, table(0)), written(kind, other), written(kind, table(2))), live=live
+        tmp_path,
+        folder(
+            tmp_path, kind, written(kind, table(0)), written(kind, other), written(kind, table(2))
+        ),
+        live=live,
     )
     assert run.all().rejections == {"wrong type": len(cards)}
     expected = truth(COLUMNS)
@@ -561,12 +633,16 @@ class Failing:
         raise InputError("standard input: it is broken.")
 
 
-def test_standard_input_that_breaks_ends_the_run_with_an_error_and_what_came_before_is_kept(tmp_path):
+def test_standard_input_that_breaks_ends_the_run_with_an_error_and_what_came_before_is_kept(
+    tmp_path,
+):
     """It cannot be asked again."""
     run = Run(tmp_path, {"kind": "csv", "path": "taps.csv"}, live=True)
     run.clock.set("2026-01-01T00:30Z")
-    batch = Batch(time=np.array([BEGIN + MINUTE]), key=np.array([1]), person=np.array([7]), position=None)
-    with run.open(source=Ahead(Failing(batch))) as publisher:
+    batch = Batch(
+        time=np.array([BEGIN + MINUTE]), key=np.array([1]), person=np.array([7]), position=None
+    )
+    with run.open(source=PrefetchSource(Failing(batch))) as publisher:
         with pytest.raises(InputError, match="it is broken"):
             publisher.run()
         assert publisher.state == "failed"
@@ -575,15 +651,19 @@ def test_standard_input_that_breaks_ends_the_run_with_an_error_and_what_came_bef
     assert run.values == [[0, 1, 0, 0]]
 
 
-# -- how much is read ----------------------------------------------------------------------------------------------
+# -- how much is read ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_how_much_of_a_finite_input_is_read_goes_from_nothing_to_all(tmp_path, kind):
-    run = Run(tmp_path, folder(tmp_path, kind, *(written(kind, table(number)) for number in range(HOURS))), live=False)
+    run = Run(
+        tmp_path,
+        folder(tmp_path, kind, *(written(kind, table(number)) for number in range(HOURS))),
+        live=False,
+    )
     intake = Intake(columns=run.made.source.columns, domain=run.made.domain())
-    form = {"csv": Csv(), "jsonl": JsonLines(), "parquet": Parquet()}[kind]
-    files = Files(pattern=tmp_path / "taps" / f"*.{kind}", format=form, intake=intake, rows=7)
+    form = {"csv": CsvFormat(), "jsonl": JsonLinesFormat(), "parquet": ParquetFormat()}[kind]
+    files = FileSource(pattern=tmp_path / "taps" / f"*.{kind}", format=form, intake=intake, rows=7)
     shares = [files.share(batch.position) for batch in files.batches()]
     assert shares == sorted(shares)
     assert 0 < shares[0] < 0.2
@@ -596,7 +676,11 @@ def test_how_much_of_a_finite_input_is_read_goes_from_nothing_to_all(tmp_path, k
 
 
 def test_a_file_that_is_gone_does_not_stop_the_progress(tmp_path):
-    run = Run(tmp_path, folder(tmp_path, "csv", *(written("csv", table(number)) for number in range(HOURS))), live=False)
+    run = Run(
+        tmp_path,
+        folder(tmp_path, "csv", *(written("csv", table(number)) for number in range(HOURS))),
+        live=False,
+    )
     with run.open() as publisher:
         first = next(iter(publisher.source.batches())).position
         for path in (tmp_path / "taps").iterdir():

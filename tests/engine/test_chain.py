@@ -40,7 +40,9 @@ def test_the_bytes_of_a_line_say_what_is_in_it(line):
 
 
 @pytest.mark.parametrize(
-    "change", [{"unit": 8}, {"kind": "spend"}, {"label": "watcg"}, {"amount": 6}, {"number": 4}, {"run": 2}], ids=str
+    "change",
+    [{"unit": 8}, {"kind": "spend"}, {"label": "watcg"}, {"amount": 6}, {"number": 4}, {"run": 2}],
+    ids=str,
 )
 def test_a_link_depends_on_every_part_of_its_line(change):
     assert after_line(START, LINE) != after_line(START, replace(LINE, **change))
@@ -60,7 +62,7 @@ def test_a_link_depends_on_every_part_of_a_release():
     assert link != after_release(after_line(START, LINE), 7, b"flags", bytes(32))
 
 
-# -- the head file -------------------------------------------------------------------------------------------------
+# -- the head file ---------------------------------------------------------------------------------
 
 
 def test_a_head_file_keeps_the_newest_head_of_every_stream(tmp_path):
@@ -69,7 +71,10 @@ def test_a_head_file_keeps_the_newest_head_of_every_stream(tmp_path):
     file.write("visits", Head(1, b"a" * 32))
     file.write("rides\n", Head(9, b"b" * 32))
     file.write("visits", Head(2, b"c" * 32))
-    assert HeadFile(tmp_path / "heads.json").read() == {"visits": Head(2, b"c" * 32), "rides\n": Head(9, b"b" * 32)}
+    assert HeadFile(tmp_path / "heads.json").read() == {
+        "visits": Head(2, b"c" * 32),
+        "rides\n": Head(9, b"b" * 32),
+    }
     assert [path.name for path in tmp_path.iterdir()] == ["heads.json"]
 
 
@@ -77,7 +82,11 @@ def test_the_new_head_is_on_the_disk_before_it_replaces_the_old_one(tmp_path, mo
     order = []
     real_fsync, real_replace = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda handle: (order.append("fsync"), real_fsync(handle))[1])
-    monkeypatch.setattr(os, "replace", lambda *args, **more: (order.append("replace"), real_replace(*args, **more))[1])
+    monkeypatch.setattr(
+        os,
+        "replace",
+        lambda *args, **more: (order.append("replace"), real_replace(*args, **more))[1],
+    )
     HeadFile(tmp_path / "heads.json").write("visits", Head(1, b"a" * 32))
     assert order == ["fsync", "replace", "fsync"]
 
@@ -92,7 +101,9 @@ def test_a_head_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch,
 
     with monkeypatch.context() as patch:
         patch.setattr(os, call, full)
-        with pytest.raises(StateError, match=r"unit 2 of 'visits' is committed, and .* cannot be written: No space"):
+        with pytest.raises(
+            StateError, match=r"unit 2 of 'visits' is committed, and .* cannot be written: No space"
+        ):
             file.write("visits", Head(2, b"b" * 32))
     assert file.read() == {"visits": Head(1, b"a" * 32)}
     assert [path.name for path in tmp_path.iterdir()] == ["heads.json"]
@@ -136,9 +147,14 @@ def test_streams_of_several_processes_in_one_file_never_go_back(tmp_path):
         "    file.write(name, Head(unit, bytes(32)))\n"
     )
     names = ("gates", "buses", "trams")
-    started = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "heads"), name]) for name in names]
+    started = [
+        subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "heads"), name])
+        for name in names
+    ]
     assert [each.wait(120) for each in started] == [0, 0, 0]
-    assert {name: head.unit for name, head in HeadFile(tmp_path / "heads").read().items()} == dict.fromkeys(names, 60)
+    assert {
+        name: head.unit for name, head in HeadFile(tmp_path / "heads").read().items()
+    } == dict.fromkeys(names, 60)
 
 
 def test_what_a_killed_process_left_beside_the_file_is_taken_away(tmp_path):

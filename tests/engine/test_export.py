@@ -17,7 +17,19 @@ from penstock.engine import export as module
 from penstock.engine.export import export
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore
 
-from tests.engine.places import KEY, KINDS, MARK, SQLitePlace, commit, content, filled, fresh, opened, stream, telling
+from tests.engine.places import (
+    KEY,
+    KINDS,
+    MARK,
+    SQLitePlace,
+    commit,
+    content,
+    filled,
+    fresh,
+    opened,
+    stream,
+    telling,
+)
 
 
 @pytest.fixture(params=KINDS)
@@ -42,7 +54,9 @@ def grown(place, run, units, **more):
 
 def alone(out):
     """Nothing beside the file, not even after a failure."""
-    return [each.name for each in out.parent.iterdir() if each.name.startswith(out.name)] == [out.name]
+    return [each.name for each in out.parent.iterdir() if each.name.startswith(out.name)] == [
+        out.name
+    ]
 
 
 def test_an_export_is_read_and_verified_like_the_store(place, out):
@@ -70,7 +84,9 @@ def test_nothing_secret_is_in_an_export_and_nobody_publishes_from_it(place, out)
         assert MARK not in out.read_bytes()
         assert store.owner.encode() not in out.read_bytes()
     file = sqlite3.connect(out)
-    tables = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    tables = {
+        name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+    }
     file.close()
     assert tables == {"penstock_store", "streams", "releases", "lines", "marks"}
     before = out.read_bytes()
@@ -140,7 +156,10 @@ def test_a_store_is_never_overwritten(place, tmp_path, told):
     other.path.parent.mkdir()
     filled(other, 4)
     before = other.path.read_bytes()
-    with place.reader() as reader, pytest.raises(StateError, match=r"city\.db is a store, and an export would destroy it"):
+    with (
+        place.reader() as reader,
+        pytest.raises(StateError, match=r"city\.db is a store, and an export would destroy it"),
+    ):
         export(reader, other.path, replace=told)
     assert other.path.read_bytes() == before
 
@@ -174,7 +193,10 @@ def test_an_export_of_another_stream_of_that_name_is_refused(place, out, tmp_pat
     with other.store() as store:
         store.begin(replace(stream(), facts={"source.person": "card"}))
         export(store, out)
-    with place.reader() as reader, pytest.raises(StateError, match=r"the export open\.db has another stream 'visits' than"):
+    with (
+        place.reader() as reader,
+        pytest.raises(StateError, match=r"the export open\.db has another stream 'visits' than"),
+    ):
         export(reader, out)
 
 

@@ -13,11 +13,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import penstock
 from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
-from penstock.engine import figures, monitor
+from penstock.engine import monitor, publisher_figures
 from penstock.engine.monitor import Monitor
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.publisher import Publisher
-from penstock.testing import Clock, NoNoise
+from penstock.testing import ManualClock, NoNoise
 
 from tests.engine import streams
 
@@ -29,7 +29,7 @@ class Served:
     """Live publishers, one turn at a time, and the servers that show them."""
 
     def __init__(self, stack, folder, *pipelines):
-        self.clock = Clock("2026-01-01T00:00Z")
+        self.clock = ManualClock("2026-01-01T00:00Z")
         self.folder = folder
         made = []
         for place, tables in enumerate(pipelines):
@@ -37,10 +37,14 @@ class Served:
             (folder / f"{name}.csv").write_text("ts,station,card\n")
             source = {"kind": "csv", "path": f"{name}.csv", "growing": True}
             stream = {"name": name, "pace": "0s"} | tables.pop("stream", {})
-            content = streams.pipeline(**{"source": source, "stream": stream, "store": {"path": f"{name}.db"}, **tables})
+            content = streams.pipeline(
+                **{"source": source, "stream": stream, "store": {"path": f"{name}.db"}, **tables}
+            )
             made.append(Pipeline.of(content, folder=folder))
         self.monitor = stack.enter_context(Monitor(made))
-        self.publishers = [stack.enter_context(Publisher(each, clock=self.clock, noise=NoNoise)) for each in made]
+        self.publishers = [
+            stack.enter_context(Publisher(each, clock=self.clock, noise=NoNoise)) for each in made
+        ]
         for each in self.publishers:
             each.state = "publishing"
         self.monitor.watch(self.publishers)
@@ -59,14 +63,24 @@ class Served:
 
     def get(self, path, token=None, server=0, **more):
         host, port = self.monitor.addresses[server]
-        headers = {} if token is None else {"authorization": f"Bearer {token}".strip().encode("latin-1")}
-        return self._client.request(more.pop("method", "GET"), f"http://{host}:{port}{path}", headers=headers, **more)
+        headers = (
+            {} if token is None else {"authorization": f"Bearer {token}".strip().encode("latin-1")}
+        )
+        return self._client.request(
+            more.pop("method", "GET"), f"http://{host}:{port}{path}", headers=headers, **more
+        )
 
     def metrics(self):
         """The names of all, and what each has with some labels."""
-        samples = [sample for family in text_string_to_metric_families(self.get("/metrics").text) for sample in family.samples]
+        samples = [
+            sample
+            for family in text_string_to_metric_families(self.get("/metrics").text)
+            for sample in family.samples
+        ]
         found = {(sample.name, *sorted(sample.labels.items())): sample.value for sample in samples}
-        return {sample.name for sample in samples}, lambda name, **labels: found[f"penstock_{name}", *sorted(labels.items())]
+        return {sample.name for sample in samples}, lambda name, **labels: found[
+            f"penstock_{name}", *sorted(labels.items())
+        ]
 
 
 @pytest.fixture
@@ -74,7 +88,9 @@ def served(tmp_path, monkeypatch):
     monkeypatch.setenv("TAPS_OPERATOR", TOKEN)
     monkeypatch.setenv("BUSES_OPERATOR", OTHER)
     with ExitStack() as stack:
-        yield lambda *pipelines, name="here": Served(stack, folder(tmp_path / name), *(pipelines or ({"operator": HERE},)))
+        yield lambda *pipelines, name="here": Served(
+            stack, folder(tmp_path / name), *(pipelines or ({"operator": HERE},))
+        )
 
 
 def folder(path):
@@ -82,11 +98,13 @@ def folder(path):
     return path
 
 
-# -- public --------------------------------------------------------------------------------------------------------
+# -- public ----------------------------------------------------------------------------------------
 
 
 def test_metrics_show_what_is_released_promised_and_spent(served):
-    here = served({"operator": HERE, "privacy": {"mechanism": "uniform", "epsilon": "1", "window": 24}})
+    here = served(
+        {"operator": HERE, "privacy": {"mechanism": "uniform", "epsilon": "1", "window": 24}}
+    )
     here.turn("2026-01-01T02:00Z")
     _, told = here.metrics()
     assert told("info", version=penstock.__version__) == 1
@@ -123,7 +141,13 @@ def test_metrics_are_text_that_nobody_keeps(served):
 
 def test_metrics_tell_nothing_of_the_process_or_of_the_events(served):
     empty, full = served(name="empty"), served(name="full")
-    full.write(*(f"2026-01-01T00:{minute:02d}Z,{key},{minute}" for minute in range(60) for key in streams.KEYS))
+    full.write(
+        *(
+            f"2026-01-01T00:{minute:02d}Z,{key},{minute}"
+            for minute in range(60)
+            for key in streams.KEYS
+        )
+    )
     full.write("2026-01-01T00:01Z,nowhere,1", "2027-01-01T00:00Z,Airport,1", "broken")
     for now in ("2026-01-01T00:30Z", "2026-01-01T01:00Z"):
         for each in (empty, full):
@@ -149,7 +173,10 @@ def test_sinks_are_shown(served):
 def test_health_is_whether_units_are_on_time(served):
     here = served()
     here.turn("2026-01-01T01:00Z")
-    assert (here.get("/health").status_code, here.get("/health").json()["status"]) == (200, "on time")
+    assert (here.get("/health").status_code, here.get("/health").json()["status"]) == (
+        200,
+        "on time",
+    )
     here.clock.set("2026-01-01T02:01:01Z")
     late = here.get("/health")
     assert (late.status_code, late.json()) == (503, {"status": "not on time", "late": ["taps"]})
@@ -158,9 +185,13 @@ def test_health_is_whether_units_are_on_time(served):
 
 
 def test_status_has_the_exact_figures(served):
-    here = served({"operator": HERE, "privacy": {"mechanism": "uniform", "epsilon": "1", "window": 24}})
+    here = served(
+        {"operator": HERE, "privacy": {"mechanism": "uniform", "epsilon": "1", "window": 24}}
+    )
     here.turn("2026-01-01T01:00Z")
-    assert here.get("/status").json() == figures.plain(figures.public(here.publishers))
+    assert here.get("/status").json() == publisher_figures.plain(
+        publisher_figures.public(here.publishers)
+    )
     assert here.get("/status").json()["streams"][0]["series"][0]["cost"] == "1/24"
 
 
@@ -171,7 +202,7 @@ def test_nothing_else_is_served(served):
     assert here.get("/metrics", method="POST").status_code == 405
 
 
-# -- private -------------------------------------------------------------------------------------------------------
+# -- private ---------------------------------------------------------------------------------------
 
 
 def test_private_figures_need_the_token(served):
@@ -194,7 +225,11 @@ def test_private_figures_need_the_token(served):
 def test_the_token_is_a_bearer_token(served):
     here = served({"operator": {**HERE, "token_env": "TAPS_OPERATOR"}})
     host, port = here.monitor.addresses[0]
-    answer = httpx.get(f"http://{host}:{port}/operator", headers={"authorization": f"Basic {TOKEN}"}, trust_env=False)
+    answer = httpx.get(
+        f"http://{host}:{port}/operator",
+        headers={"authorization": f"Basic {TOKEN}"},
+        trust_env=False,
+    )
     assert answer.status_code == 401
     assert here.get(f"/operator?token={TOKEN}").status_code == 401
 
@@ -221,10 +256,18 @@ def test_pipelines_with_one_address_share_a_server_and_no_secrets(served):
     )
     here.turn("2026-01-01T01:00Z")
     assert len(here.monitor.addresses) == 1
-    assert [each["stream"] for each in here.get("/status").json()["streams"]] == ["taps", "taps1", "taps2"]
+    assert [each["stream"] for each in here.get("/status").json()["streams"]] == [
+        "taps",
+        "taps1",
+        "taps2",
+    ]
     assert [each["stream"] for each in here.get("/operator", TOKEN).json()["streams"]] == ["taps"]
     assert [each["stream"] for each in here.get("/operator", OTHER).json()["streams"]] == ["taps1"]
-    for token in (None, "", "neither-of-the-two"):  # the third has none, and nobody sees its private figures
+    for token in (
+        None,
+        "",
+        "neither-of-the-two",
+    ):  # the third has none, and nobody sees its private figures
         assert here.get("/operator", token).status_code == 401
 
 
@@ -234,7 +277,7 @@ def test_addresses_show_only_their_own_pipelines(served):
     assert [each["stream"] for each in here.get("/status", server=1).json()["streams"]] == ["taps1"]
 
 
-# -- what goes wrong -----------------------------------------------------------------------------------------------
+# -- what goes wrong -------------------------------------------------------------------------------
 
 
 def pipeline(folder, **operator):
@@ -245,7 +288,9 @@ def test_an_address_in_use_is_a_clear_error(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as used:
         address = f"127.0.0.1:{used.getsockname()[1]}"
         with Monitor([pipeline(tmp_path, metrics=address)]) as made:
-            with pytest.raises(StateError, match=f"metrics: {address} cannot be bound .*Nothing was published"):
+            with pytest.raises(
+                StateError, match=f"metrics: {address} cannot be bound .*Nothing was published"
+            ):
                 made.watch([])
             assert made.addresses == ()
 
@@ -286,7 +331,9 @@ def test_a_token_that_is_not_there_is_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["fastapi", "uvicorn", "prometheus_client"])
 def test_without_the_extra_it_says_how_to_install_it(tmp_path, monkeypatch, name):
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(MissingExtraError, match=re.escape(f"serving metrics needs {name}") + r".*penstock\[serve\]"):
+    with pytest.raises(
+        MissingExtraError, match=re.escape(f"serving metrics needs {name}") + r".*penstock\[serve\]"
+    ):
         Monitor([pipeline(tmp_path, **HERE)])
     Monitor([pipeline(tmp_path)])
 
@@ -305,5 +352,12 @@ def test_what_goes_wrong_with_a_request_is_told_without_its_message(served, monk
 
 
 def test_amounts_are_never_shown_as_less_than_they_are():
-    for amount in (Fraction(1, 3), Fraction(2, 3), Fraction(1, 24), Fraction(10**20 + 1), Fraction(1, 2), 3):
+    for amount in (
+        Fraction(1, 3),
+        Fraction(2, 3),
+        Fraction(1, 24),
+        Fraction(10**20 + 1),
+        Fraction(1, 2),
+        3,
+    ):
         assert amount <= monitor._up(amount) <= amount * (1 + Fraction(1, 10**15))

@@ -1,7 +1,8 @@
-"""One person more or less changes no unit by more than promised: whatever comes, in any order, cut and stopped anywhere.
+"""One person more or less changes no unit by more than promised: whatever comes, in any order, cut
+and stopped anywhere.
 
-Both streams go through a real publisher into a real store, with the noise off, so that releases are the counts that reach
-the mechanism.
+Both streams go through a real publisher into a real store, with the noise off, so that releases are
+the counts that reach the mechanism.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from penstock.engine.pipeline import Pipeline
 from penstock.engine.publisher import Publisher
 from penstock.engine.sqlite import SQLiteReader
 from penstock.private.sources.base import Batch, Rejections
-from penstock.testing import Clock, NoNoise
+from penstock.testing import ManualClock, NoNoise
 
 from tests.engine import streams
 from tests.engine.streams import BEGIN, HOUR, KEYS, MINUTE
@@ -32,7 +33,9 @@ STAGES = ("read", "kept", "drawn", "committed")
 
 
 class Script:
-    """A source of given rows, each of which is there from a turn on; batches end wherever they are told to."""
+    """A source of given rows, each of which is there from a turn on; batches end wherever they are
+    told to.
+    """
 
     resumable = True
 
@@ -45,8 +48,12 @@ class Script:
         there = sum(row[0] <= self.turn for row in self.rows)
         while start < there:
             stop = min([cut for cut in self.cuts if cut > start] + [there])
-            _, times, keys, people = (np.array(column, np.int64) for column in zip(*self.rows[start:stop], strict=True))
-            yield Batch(time=BEGIN + times * MINUTE, key=keys, person=people, position={"row": stop})
+            _, times, keys, people = (
+                np.array(column, np.int64) for column in zip(*self.rows[start:stop], strict=True)
+            )
+            yield Batch(
+                time=BEGIN + times * MINUTE, key=keys, person=people, position={"row": stop}
+            )
             start = stop
 
 
@@ -58,7 +65,13 @@ class Finished(Script):
         for batch in super().batches(after):
             rest = [BEGIN + row[1] * MINUTE for row in self.rows[batch.position["row"] :]]
             certain = min(rest, default=None)
-            yield Batch(time=batch.time, key=batch.key, person=batch.person, position=batch.position, certain=certain)
+            yield Batch(
+                time=batch.time,
+                key=batch.key,
+                person=batch.person,
+                position=batch.position,
+                certain=certain,
+            )
 
 
 class World:
@@ -78,7 +91,9 @@ class World:
     def released(self, made):
         with SQLiteReader(self.folder / "taps.db") as reader:
             return {
-                view.name: np.array([release.value for release in reader.releases(made.series(view.name))])
+                view.name: np.array(
+                    [release.value for release in reader.releases(made.series(view.name))]
+                )
                 for view in made.views
             }
 
@@ -92,7 +107,9 @@ class World:
         return self.released(made)
 
     def replayed(self, content, rows, cuts, stops):
-        """The counts of each view of a finite input, which is stopped after some releases and started again."""
+        """The counts of each view of a finite input, which is stopped after some releases and
+        started again.
+        """
         made = self.pipeline(content)
         for stop in [*stops, None]:
             left = [stop]
@@ -103,7 +120,9 @@ class World:
                     if left[0] <= 0:
                         publisher.stop()
 
-            with Publisher(made, source=Finished(rows, cuts), noise=NoNoise, listener=listener) as publisher:
+            with Publisher(
+                made, source=Finished(rows, cuts), noise=NoNoise, listener=listener
+            ) as publisher:
                 publisher.run()
         return self.released(made)
 
@@ -117,7 +136,7 @@ class Driven:
     """A publisher of a script, one turn at a time, that is killed where it is told to."""
 
     def __init__(self, made, source):
-        self.made, self.source, self.clock = made, source, Clock(streams.moment(BEGIN))
+        self.made, self.source, self.clock = made, source, ManualClock(streams.moment(BEGIN))
         self.start()
 
     def start(self):
@@ -153,7 +172,9 @@ class Driven:
 
 def alone(contribution, **stream):
     return streams.pipeline(
-        stream={"lateness": "10min", "pace": "0s", **stream}, privacy={"contribution": contribution}, source=STDIN
+        stream={"lateness": "10min", "pace": "0s", **stream},
+        privacy={"contribution": contribution},
+        source=STDIN,
     )
 
 
@@ -176,7 +197,9 @@ UNTIL = {"until": streams.moment(BEGIN + 4 * HOUR)}
 
 YEAR = 365 * 24 * 60
 FATE = st.integers(0, 45) | st.integers(-90, 240) | st.sampled_from([-YEAR, 0, 30, YEAR])
-"""How many minutes after its time an event comes: most in time, some late, some from the future or from another year."""
+"""How many minutes after its time an event comes: most in time, some late, some from the future or
+from another year.
+"""
 
 ROW = st.builds(
     lambda turn, late, key, person: (turn, 30 * (turn + 1) - late, key, person),
@@ -187,7 +210,9 @@ ROW = st.builds(
 )
 ROWS = st.lists(ROW, min_size=12, max_size=30)
 CUTS = st.sets(st.integers(1, 30), max_size=8)
-KILLS = st.dictionaries(st.integers(0, TURNS - 1), st.lists(st.sampled_from(STAGES), max_size=2), max_size=4)
+KILLS = st.dictionaries(
+    st.integers(0, TURNS - 1), st.lists(st.sampled_from(STAGES), max_size=2), max_size=4
+)
 FEW = settings(
     max_examples=10,
     deadline=None,
@@ -202,7 +227,9 @@ def unit(row):
 
 
 def compared(one, other, rows, gone, contribution, *, size=1, current=False):
-    """That only units of removed events differ, each by at most L, or twice that where the person still has others there."""
+    """That only units of removed events differ, each by at most L, or twice that where the person
+    still has others there.
+    """
     assert len(one) == len(other)
     kept = [row for row in rows if row not in gone and row[3] == PERSON]
     for number, (here, there) in enumerate(zip(one, other, strict=True), start=1):
@@ -218,7 +245,9 @@ def compared(one, other, rows, gone, contribution, *, size=1, current=False):
 
 
 def places(rows, size, *, current):
-    """The units that these events may count in: that of their time, and where late ones go on, that of the clock."""
+    """The units that these events may count in: that of their time, and where late ones go on, that
+    of the clock.
+    """
     found = {(unit(row) - 1) // size + 1 for row in rows}
     if current:  # the clock that late events are placed by is the one of the last look, or of the last commit
         found |= {(turn - back) // 2 // size + 1 for turn, *_ in rows for back in range(-1, 4)}
@@ -245,7 +274,8 @@ def test_one_view_differs_by_at_most_its_contribution_and_only_in_the_window(
 ):
     """Restarts and batches of the two streams need not even be the same.
 
-    That holds but for an event from the future: one that is read again after a crash may have come of age, so there is none.
+    That holds but for an event from the future: one that is read again after a crash may have come
+    of age, so there is none.
     """
     rows = [row for row in rows if row[1] <= (row[0] + 1) * 30 or row[1] > YEAR // 2]
     gone, rest = apart(rows, first, window)
@@ -275,7 +305,9 @@ def test_larger_units_of_another_view_differ_by_at_most_twice_that_where_a_windo
 
 @FEW
 @given(rows=ROWS, contribution=st.integers(1, 2), cuts=st.tuples(CUTS, CUTS), kills=KILLS)
-def test_late_events_that_count_in_the_current_unit_are_bounded_there(world, rows, contribution, cuts, kills):
+def test_late_events_that_count_in_the_current_unit_are_bounded_there(
+    world, rows, contribution, cuts, kills
+):
     """Here the stream is stopped at the same moments: where a late event counts is up to the clock."""
     gone = [row for row in rows if row[3] == PERSON]
     rest = [row for row in rows if row[3] != PERSON]
@@ -291,7 +323,9 @@ def test_late_events_that_count_in_the_current_unit_are_bounded_there(world, row
     first=st.integers(1, 4),
     contribution=st.integers(1, 2),
     cuts=st.tuples(CUTS, CUTS),
-    stops=st.tuples(st.lists(st.integers(1, 3), max_size=2), st.lists(st.integers(1, 3), max_size=2)),
+    stops=st.tuples(
+        st.lists(st.integers(1, 3), max_size=2), st.lists(st.integers(1, 3), max_size=2)
+    ),
 )
 @example(  # what was due by the end of the input is not complete before the input is read again to its end
     rows=[(0, 0, 0, 0), (0, 91, 0, 0), (0, 0, 0, 0), (0, 142, 0, 0)],
@@ -300,7 +334,9 @@ def test_late_events_that_count_in_the_current_unit_are_bounded_there(world, row
     cuts=({1, 2}, {1, 2}),
     stops=([], [1]),
 )
-def test_a_finite_input_differs_by_no_more_wherever_it_was_stopped(world, ordered, rows, first, contribution, cuts, stops):
+def test_a_finite_input_differs_by_no_more_wherever_it_was_stopped(
+    world, ordered, rows, first, contribution, cuts, stops
+):
     """Also where the input itself says early that a unit is complete."""
     rows = sorted(rows, key=lambda row: row[1]) if ordered else rows
     gone, rest = apart(rows, first, 3)

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.core.calendar import Calendar
-from penstock.engine.pipeline import Pipeline, Sink, Source, Store, reach, units_in
+from penstock.engine.pipeline import (
+    Pipeline,
+    SinkConfig,
+    SourceConfig,
+    StoreConfig,
+    reach,
+    units_in,
+)
 from penstock.engine.toml import InvalidConfigurationError
 from penstock.private.sources.base import Columns
 
@@ -63,7 +70,11 @@ def problems(folder: Path, text: str) -> dict[int, str]:
         Pipeline.read(written(folder, text))
     said = {}
     for problem in caught.value.problems:
-        told = re.search(rf"pipeline\.toml:{problem.line}: (.*{re.escape(problem.message)})", str(caught.value), re.DOTALL)
+        told = re.search(
+            rf"pipeline\.toml:{problem.line}: (.*{re.escape(problem.message)})",
+            str(caught.value),
+            re.DOTALL,
+        )
         assert told is not None
         said[problem.line] = f"{said.get(problem.line, '')}{told[1].splitlines()[-1]}"
     return said
@@ -80,19 +91,36 @@ def content(**tables: Any) -> dict[str, Any]:
     return {**usual, **tables}
 
 
-# -- what is read --------------------------------------------------------------------------------------------------
+# -- what is read ----------------------------------------------------------------------------------
 
 
 def test_the_example_is_read_as_it_says():
     pipeline = Pipeline.read(EXAMPLE)
-    assert pipeline.stream.calendar == Calendar(every="1h", zone="Europe/Zurich", origin="2026-01-01")
-    assert (pipeline.stream.lateness, pipeline.stream.late, pipeline.stream.tolerance) == ("10min", "drop", "1min")
-    columns = Columns("tapped_at", "station", person="card", zone="Europe/Zurich", person_type="integer")
-    assert pipeline.source == Source(kind="parquet", columns=columns, options={"path": "taps/*.parquet", "growing": False})
-    assert pipeline.domain().keys == ("Airport", "Central", "Harbour", "Old Town", "University", "elsewhere")
+    assert pipeline.stream.calendar == Calendar(
+        every="1h", zone="Europe/Zurich", origin="2026-01-01"
+    )
+    assert (pipeline.stream.lateness, pipeline.stream.late, pipeline.stream.tolerance) == (
+        "10min",
+        "drop",
+        "1min",
+    )
+    columns = Columns(
+        "tapped_at", "station", person="card", zone="Europe/Zurich", person_type="integer"
+    )
+    assert pipeline.source == SourceConfig(
+        kind="parquet", columns=columns, options={"path": "taps/*.parquet", "growing": False}
+    )
+    assert pipeline.domain().keys == (
+        "Airport",
+        "Central",
+        "Harbour",
+        "Old Town",
+        "University",
+        "elsewhere",
+    )
     assert pipeline.mechanism() == ps.BudgetAbsorption(epsilon="1", window=24, contribution=2)
     assert pipeline.guarantee == ps.Guarantee("1", 24, 2)
-    assert pipeline.store == Store(path="taps.db", head="elsewhere/taps.head")
+    assert pipeline.store == StoreConfig(path="taps.db", head="elsewhere/taps.head")
     assert [sink.name for sink in pipeline.sinks] == ["parquet", "partners"]
     assert pipeline.operator.metrics == "127.0.0.1:9464"
     assert pipeline.path("taps.db") == EXAMPLE.parent / "taps.db"
@@ -100,16 +128,28 @@ def test_the_example_is_read_as_it_says():
 
 def test_the_lines_in_the_example_that_are_comments_are_true(tmp_path):
     text = EXAMPLE.read_text(encoding="utf-8")
-    views = "".join(line.removeprefix("# ") for line in re.findall(r"^# \[\[view\]\]\n(?:^#.*\n)+", text, re.MULTILINE)[0:1])
+    views = "".join(
+        line.removeprefix("# ")
+        for line in re.findall(r"^# \[\[view\]\]\n(?:^#.*\n)+", text, re.MULTILINE)[0:1]
+    )
     views = re.sub(r"^# ?", "", views, flags=re.MULTILINE)
     text = re.sub(r'^(mechanism = "ba"|contribution = 2).*\n', "", text, flags=re.MULTILINE)
     pipeline = Pipeline.read(written(tmp_path, f"{text}\n{views}"))
-    assert [(view.name, view.cost) for view in pipeline.views] == [("hourly", Fraction(2, 3)), ("daily", Fraction(1, 3))]
+    assert [(view.name, view.cost) for view in pipeline.views] == [
+        ("hourly", Fraction(2, 3)),
+        ("daily", Fraction(1, 3)),
+    ]
 
 
 def test_a_file_and_a_dict_are_the_same_configuration(tmp_path):
     read = Pipeline.read(written(tmp_path, FULL))
-    source = {"kind": "jsonl", "path": "taps/*.jsonl", "time": "ts", "key": "station", "person": "card"}
+    source = {
+        "kind": "jsonl",
+        "path": "taps/*.jsonl",
+        "time": "ts",
+        "key": "station",
+        "person": "card",
+    }
     made = Pipeline.of(content(source=source))
     assert made == read
     assert made.fingerprint() == read.fingerprint()
@@ -143,7 +183,11 @@ def test_what_is_built_in_python_is_taken_as_it_is():
 )
 def test_a_domain_can_be_declared_in_five_ways(domain, keys, tmp_path):
     (tmp_path / "keys.txt").write_text("A/x/one\nA/two\r\n\n three 3 \n", encoding="utf-8")
-    source = {"kind": "stdin", "time": "ts", "key": ["s", "t"] if "attributes" in domain else "station"}
+    source = {
+        "kind": "stdin",
+        "time": "ts",
+        "key": ["s", "t"] if "attributes" in domain else "station",
+    }
     pipeline = Pipeline.of(content(domain=domain, source=source), folder=tmp_path)
     assert pipeline.domain().keys == keys
     assert isinstance(pipeline.domain(), ps.Hierarchy) == ("hierarchy" in domain)
@@ -157,19 +201,55 @@ def test_a_domain_can_be_declared_in_five_ways(domain, keys, tmp_path):
         ({"kind": "parquet", "path": "b*"}, {"path": "b*", "growing": False}),
         (
             {"kind": "csv", "path": "a", "delimiter": ";", "names": ["ts", "k"]},
-            {"path": "a", "growing": False, "delimiter": ";", "names": ("ts", "k"), "quoted_newlines": False},
+            {
+                "path": "a",
+                "growing": False,
+                "delimiter": ";",
+                "names": ("ts", "k"),
+                "quoted_newlines": False,
+            },
         ),
         ({"kind": "jsonl", "path": "a", "growing": True}, {"path": "a", "growing": True}),
-        ({"kind": "stdin", "format": "csv"}, {"format": "csv", "delimiter": ",", "names": None, "quoted_newlines": False}),
+        (
+            {"kind": "stdin", "format": "csv"},
+            {"format": "csv", "delimiter": ",", "names": None, "quoted_newlines": False},
+        ),
         ({"kind": "http", "token_env": "T"}, {"listen": "127.0.0.1:8080", "token_env": "T"}),
         (
-            {"kind": "kafka", "servers": "k:9092", "topic": "t", "format": "avro", "schema_file": "s", "accept_loss": True},
-            {"servers": ("k:9092",), "topic": "t", "group": "penstock", "format": "avro", "schema_file": "s", "framed": None}
+            {
+                "kind": "kafka",
+                "servers": "k:9092",
+                "topic": "t",
+                "format": "avro",
+                "schema_file": "s",
+                "accept_loss": True,
+            },
+            {
+                "servers": ("k:9092",),
+                "topic": "t",
+                "group": "penstock",
+                "format": "avro",
+                "schema_file": "s",
+                "framed": None,
+            }
             | {"accept_loss": True, "mechanism": "PLAIN", "tls": None, "authority": None},
         ),
         (
-            {"kind": "mqtt", "server": "m:1883", "topic": "t/+", "username_env": "U", "password_env": "P", "tls": False},
-            {"server": "m:1883", "topic": "t/+", "client": "penstock", "username_env": "U", "password_env": "P"}
+            {
+                "kind": "mqtt",
+                "server": "m:1883",
+                "topic": "t/+",
+                "username_env": "U",
+                "password_env": "P",
+                "tls": False,
+            },
+            {
+                "server": "m:1883",
+                "topic": "t/+",
+                "client": "penstock",
+                "username_env": "U",
+                "password_env": "P",
+            }
             | {"tls": False, "authority": None},
         ),
     ],
@@ -177,15 +257,31 @@ def test_a_domain_can_be_declared_in_five_ways(domain, keys, tmp_path):
 )
 def test_every_kind_of_source_has_its_own_options(source, options):
     found = Pipeline.of(content(source={"time": "ts", "key": "k", **source})).source
-    assert (found.kind, found.options, found.columns) == (source["kind"], options, Columns("ts", "k"))
+    assert (found.kind, found.options, found.columns) == (
+        source["kind"],
+        options,
+        Columns("ts", "k"),
+    )
 
 
 def test_columns_are_described_as_sources_take_them():
-    source = {"kind": "stdin", "time": "ts", "key": ["s", "t"], "clock": "seconds", "zone": "Asia/Tokyo"}
+    source = {
+        "kind": "stdin",
+        "time": "ts",
+        "key": ["s", "t"],
+        "clock": "seconds",
+        "zone": "Asia/Tokyo",
+    }
     types = {"key_type": ["text", "integer"], "person": "card", "person_type": "integer"}
     domain = {"attributes": {"sex": ["f", "m"], "age": 3}}
     found = Pipeline.of(content(source={**source, **types}, domain=domain)).source.columns
-    assert found == Columns("ts", ("s", "t"), clock="seconds", zone="Asia/Tokyo", **{**types, "key_type": ("text", "integer")})
+    assert found == Columns(
+        "ts",
+        ("s", "t"),
+        clock="seconds",
+        zone="Asia/Tokyo",
+        **{**types, "key_type": ("text", "integer")},
+    )
 
 
 @pytest.mark.parametrize(
@@ -194,26 +290,55 @@ def test_columns_are_described_as_sources_take_them():
         ({"kind": "parquet", "path": "out"}, {"path": "out"}),
         ({"kind": "jsonl", "path": "out"}, {"path": "out"}),
         (
-            {"kind": "kafka", "servers": ["k:1", "l:2"], "topic": "t", "mechanism": "SCRAM-SHA-512", "authority": "broker.pem"},
-            {"servers": ("k:1", "l:2"), "topic": "t", "mechanism": "SCRAM-SHA-512", "tls": None, "authority": "broker.pem"},
+            {
+                "kind": "kafka",
+                "servers": ["k:1", "l:2"],
+                "topic": "t",
+                "mechanism": "SCRAM-SHA-512",
+                "authority": "broker.pem",
+            },
+            {
+                "servers": ("k:1", "l:2"),
+                "topic": "t",
+                "mechanism": "SCRAM-SHA-512",
+                "tls": None,
+                "authority": "broker.pem",
+            },
         ),
-        ({"kind": "webhook", "url_env": "U", "token_file": "f"}, {"url_env": "U", "token_file": "f"}),
-        ({"kind": "postgres", "url": "postgresql://u@h/d"}, {"url": "postgresql://u@h/d", "table": "published"}),
+        (
+            {"kind": "webhook", "url_env": "U", "token_file": "f"},
+            {"url_env": "U", "token_file": "f"},
+        ),
+        (
+            {"kind": "postgres", "url": "postgresql://u@h/d"},
+            {"url": "postgresql://u@h/d", "table": "published"},
+        ),
     ],
     ids=lambda value: value.get("kind"),
 )
 def test_every_kind_of_sink_has_its_own_options(sink, options):
     (found,) = Pipeline.of(content(sink=[sink])).sinks
-    assert found == Sink(name=sink["kind"], kind=sink["kind"], options=options)
+    assert found == SinkConfig(name=sink["kind"], kind=sink["kind"], options=options)
 
 
 def test_parameters_of_a_mechanism_stand_beside_it_by_their_own_names():
     histogram = {"method": "kd_tree", "shape": [1, 2], "cuts": 1, "decide": "0.1"}
-    privacy = {"mechanism": "dsat", "epsilon": "0.5", "window": 24, "horizon": 24, "releases": 3, "histogram": histogram}
+    privacy = {
+        "mechanism": "dsat",
+        "epsilon": "0.5",
+        "window": 24,
+        "horizon": 24,
+        "releases": 3,
+        "histogram": histogram,
+    }
     made = Pipeline.of(content(privacy=privacy)).mechanism()
     part = ps.KdTree(shape=(1, 2), cuts=1, decide="0.1")
-    assert made == ps.AdaptiveThreshold(epsilon="0.5", window=24, horizon=24, releases=3, histogram=part)
-    plain = Pipeline.of(content(privacy={"mechanism": "sample", "epsilon": 1, "window": 2, "histogram": "greedy"})).mechanism()
+    assert made == ps.AdaptiveThreshold(
+        epsilon="0.5", window=24, horizon=24, releases=3, histogram=part
+    )
+    plain = Pipeline.of(
+        content(privacy={"mechanism": "sample", "epsilon": 1, "window": 2, "histogram": "greedy"})
+    ).mechanism()
     assert plain == ps.Sample(epsilon=1, window=2, histogram=ps.Greedy())
 
 
@@ -224,8 +349,14 @@ def test_a_parameter_whose_name_a_view_needs_stands_in_a_table_of_its_own():
 
 
 def test_a_mechanism_can_be_named_by_its_path():
-    privacy = {"mechanism": "penstock.private.mechanisms.ba:BudgetAbsorption", "epsilon": 1, "window": 3}
-    assert Pipeline.of(content(privacy=privacy)).mechanism() == ps.BudgetAbsorption(epsilon=1, window=3)
+    privacy = {
+        "mechanism": "penstock.private.mechanisms.ba:BudgetAbsorption",
+        "epsilon": 1,
+        "window": 3,
+    }
+    assert Pipeline.of(content(privacy=privacy)).mechanism() == ps.BudgetAbsorption(
+        epsilon=1, window=3
+    )
 
 
 @pytest.mark.parametrize(
@@ -253,7 +384,7 @@ def test_a_duration_is_the_same_wherever_the_stream_begins(window, units):
     assert Pipeline.of(content(stream=stream, privacy=privacy)).guarantee.window == units
 
 
-# -- what is refused -----------------------------------------------------------------------------------------------
+# -- what is refused -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -357,7 +488,9 @@ def test_an_error_names_file_line_key_and_what_is_accepted(old, new, line, said,
     ],
 )  # fmt: skip
 def test_parameters_of_a_mechanism_are_checked_against_it(mechanism, parameter, said, tmp_path):
-    found = problems(tmp_path, edited(('"ba"', mechanism), ("window = 24", f"window = 24\n{parameter}")))
+    found = problems(
+        tmp_path, edited(('"ba"', mechanism), ("window = 24", f"window = 24\n{parameter}"))
+    )
     assert list(found) == [20]
     assert said in found[20]
 
@@ -391,7 +524,7 @@ def test_a_window_of_a_day_is_refused_where_days_differ(tmp_path):
     assert "has 23 to 25 units" in problems(tmp_path, text)[20]
 
 
-# -- secrets -------------------------------------------------------------------------------------------------------
+# -- secrets ---------------------------------------------------------------------------------------
 
 TOKEN = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
 
@@ -426,18 +559,22 @@ def test_names_of_variables_and_files_are_no_secrets():
     operator = {"token_env": "PENSTOCK_OPERATOR_TOKEN"}
     pipeline = Pipeline.of(content(operator=operator, store={"key_file": "/run/secrets/state.key"}))
     assert pipeline.operator.token_env == "PENSTOCK_OPERATOR_TOKEN"
-    assert pipeline.store == Store(path="taps.db", key_file="/run/secrets/state.key")
+    assert pipeline.store == StoreConfig(path="taps.db", key_file="/run/secrets/state.key")
 
 
 def test_a_source_over_http_must_have_a_token():
-    with pytest.raises(InvalidConfigurationError, match="source: token_env or token_file is missing"):
+    with pytest.raises(
+        InvalidConfigurationError, match="source: token_env or token_file is missing"
+    ):
         Pipeline.of(content(source={"kind": "http", "time": "ts", "key": "k"}))
 
 
-# -- views ---------------------------------------------------------------------------------------------------------
+# -- views -----------------------------------------------------------------------------------------
 
 
-def viewed(*views: dict[str, Any], every: str = "1min", zone: str = "UTC", **privacy: Any) -> Pipeline:
+def viewed(
+    *views: dict[str, Any], every: str = "1min", zone: str = "UTC", **privacy: Any
+) -> Pipeline:
     stream = {"name": "taps", "every": every, "zone": zone, "origin": "2026-01-01"}
     given = {"epsilon": "1", "window": 1440, **privacy}
     return Pipeline.of(content(stream=stream, privacy=given, view=list(views)))
@@ -460,7 +597,9 @@ def test_three_views_of_one_stream_share_its_promise():
     assert pipeline.guarantee == ps.Guarantee("1", 1440, 7)
     assert pipeline.mechanism("hour").name == "ba"
     assert (pipeline.series("hour"), Pipeline.of(content()).series()) == ("taps/hour", "taps")
-    with pytest.raises(ps.ConfigurationError, match="view must be one of minute, hour, day, not None"):
+    with pytest.raises(
+        ps.ConfigurationError, match="view must be one of minute, hour, day, not None"
+    ):
         pipeline.mechanism()
 
 
@@ -472,15 +611,24 @@ def test_three_views_of_one_stream_share_its_promise():
 )
 def test_what_views_cost_adds_up_to_epsilon_exactly(epsilon, parts, window):
     shares = [str(Fraction(part, sum(parts))) for part in parts]
-    views = [{**view, "mechanism": "uniform", "share": share} for view, share in zip((HOUR, MINUTE, DAY), shares, strict=False)]
+    views = [
+        {**view, "mechanism": "uniform", "share": share}
+        for view, share in zip((HOUR, MINUTE, DAY), shares, strict=False)
+    ]
     pipeline = viewed(*views, epsilon=epsilon, window=window)
     assert sum(view.cost for view in pipeline.views) == epsilon
-    assert [view.cost for view in pipeline.views] == [view.share * epsilon for view in pipeline.views]
+    assert [view.cost for view in pipeline.views] == [
+        view.share * epsilon for view in pipeline.views
+    ]
 
 
 def test_views_without_a_share_have_equal_parts_of_the_rest():
     pipeline = viewed({**MINUTE, "share": "0.4"}, HOUR, DAY, epsilon="0.7")
-    assert [view.share for view in pipeline.views] == [Fraction(2, 5), Fraction(3, 10), Fraction(3, 10)]
+    assert [view.share for view in pipeline.views] == [
+        Fraction(2, 5),
+        Fraction(3, 10),
+        Fraction(3, 10),
+    ]
     assert sum(view.cost for view in pipeline.views) == Fraction(7, 10)
 
 
@@ -489,7 +637,11 @@ def test_no_window_meets_more_units_of_a_view_than_its_mechanism_covers(window, 
     met = {unit // units for unit in range(first, first + window)}
     covered, times = reach(window, units)
     assert len(met) <= covered
-    in_part = [one for one in met if not set(range(one * units, (one + 1) * units)) <= set(range(first, first + window))]
+    in_part = [
+        one
+        for one in met
+        if not set(range(one * units, (one + 1) * units)) <= set(range(first, first + window))
+    ]
     assert times == 2 or not in_part
 
 
@@ -509,10 +661,16 @@ def bounded(events: list[tuple[int, int]], units: int, most: int) -> dict[int, C
     first=st.integers(0, 30),
     most=st.integers(1, 3),
 )
-def test_leaving_out_a_window_is_as_many_changes_of_presence_as_the_view_is_charged(events, window, units, first, most):
-    """Each step of the argument: first what was chosen goes, then another choice comes, in as many units as are covered."""
+def test_leaving_out_a_window_is_as_many_changes_of_presence_as_the_view_is_charged(
+    events, window, units, first, most
+):
+    """Each step of the argument: first what was chosen goes, then another choice comes, in as many
+    units as are covered.
+    """
     before = bounded(events, units, most)
-    after = bounded([event for event in events if not first <= event[0] < first + window], units, most)
+    after = bounded(
+        [event for event in events if not first <= event[0] < first + window], units, most
+    )
     changed = [unit for unit in before.keys() | after.keys() if before.get(unit) != after.get(unit)]
     covered, times = reach(window, units)
     assert not changed or max(changed) - min(changed) < covered
@@ -521,9 +679,13 @@ def test_leaving_out_a_window_is_as_many_changes_of_presence_as_the_view_is_char
     assert steps <= times
 
 
-@pytest.mark.parametrize(("window", "units"), [(1, 1), (1, 5), (2, 5), (5, 5), (6, 5), (7, 5), (24, 1), (25, 24)])
+@pytest.mark.parametrize(
+    ("window", "units"), [(1, 1), (1, 5), (2, 5), (5, 5), (6, 5), (7, 5), (24, 1), (25, 24)]
+)
 def test_some_window_meets_as_many_units_as_its_mechanism_covers(window, units):
-    most = max(len({unit // units for unit in range(first, first + window)}) for first in range(units))
+    most = max(
+        len({unit // units for unit in range(first, first + window)}) for first in range(units)
+    )
     assert reach(window, units)[0] == most
 
 
@@ -536,8 +698,14 @@ def test_at_user_level_nothing_counts_twice():
 
 
 def test_a_view_of_months_counts_with_the_shortest():
-    pipeline = viewed({"name": "month", "every": "1mo", "mechanism": "uniform"}, every="1d", window=31)
-    assert (pipeline.view().units, pipeline.view().mechanism.window, pipeline.view().times) == (28, 3, 2)
+    pipeline = viewed(
+        {"name": "month", "every": "1mo", "mechanism": "uniform"}, every="1d", window=31
+    )
+    assert (pipeline.view().units, pipeline.view().mechanism.window, pipeline.view().times) == (
+        28,
+        3,
+        2,
+    )
     zurich = viewed(DAY, every="1h", zone="Europe/Zurich", window=24)
     assert (zurich.view().units, zurich.view().mechanism.window) == (23, 2)
 
@@ -593,27 +761,64 @@ def test_two_views_or_two_sinks_cannot_have_one_name():
 
 def test_a_sink_may_have_some_of_the_views_only():
     views = [MINUTE, HOUR]
-    tables = {"privacy": {"epsilon": 1, "window": 60}, "view": views, "stream": {**content()["stream"], "every": "1min"}}
-    pipeline = Pipeline.of(content(**tables, sink=[{"kind": "jsonl", "path": "a", "views": ["hour"]}]))
+    tables = {
+        "privacy": {"epsilon": 1, "window": 60},
+        "view": views,
+        "stream": {**content()["stream"], "every": "1min"},
+    }
+    pipeline = Pipeline.of(
+        content(**tables, sink=[{"kind": "jsonl", "path": "a", "views": ["hour"]}])
+    )
     assert pipeline.sinks[0].views == ("hour",)
-    with pytest.raises(InvalidConfigurationError, match=r'there is no view "hours": use minute, hour. Did you mean hour\?'):
+    with pytest.raises(
+        InvalidConfigurationError,
+        match=r'there is no view "hours": use minute, hour. Did you mean hour\?',
+    ):
         Pipeline.of(content(**tables, sink=[{"kind": "jsonl", "path": "a", "views": ["hours"]}]))
 
 
-# -- from one start to the next ------------------------------------------------------------------------------------
+# -- from one start to the next --------------------------------------------------------------------
 
 
 def test_the_fingerprint_never_changes_by_itself():
-    """A store of an older release must be recognised: this digest may change only together with a migration."""
-    assert Pipeline.of(content()).fingerprint() == "cb41c6b8c743c9345f16d3b0c9e83b2c14b64fc06b1d8e185cfa212e4468b2d4"
+    """A store of an older release must be recognised: this digest may change only together with a
+    migration.
+    """
+    assert (
+        Pipeline.of(content()).fingerprint()
+        == "cb41c6b8c743c9345f16d3b0c9e83b2c14b64fc06b1d8e185cfa212e4468b2d4"
+    )
 
 
 @pytest.mark.parametrize(
     "tables",
     [
-        {"stream": {"name": "taps", "every": "1h", "origin": "2026-01-01", "lateness": "5min", "late": "current"}},
-        {"stream": {"name": "taps", "every": "1h", "origin": "2026-01-01T00:00Z", "until": "2027-01-01"}},
-        {"source": {"kind": "jsonl", "path": "x", "time": "ts", "key": "station", "person": "card"}},
+        {
+            "stream": {
+                "name": "taps",
+                "every": "1h",
+                "origin": "2026-01-01",
+                "lateness": "5min",
+                "late": "current",
+            }
+        },
+        {
+            "stream": {
+                "name": "taps",
+                "every": "1h",
+                "origin": "2026-01-01T00:00Z",
+                "until": "2027-01-01",
+            }
+        },
+        {
+            "source": {
+                "kind": "jsonl",
+                "path": "x",
+                "time": "ts",
+                "key": "station",
+                "person": "card",
+            }
+        },
         {"sink": [{"kind": "jsonl", "path": "a"}], "operator": {"token_env": "X"}},
         {"store": {"path": "elsewhere.db", "head": "h"}},
         {"privacy": {"mechanism": "ba", "epsilon": Fraction(2, 2), "window": "1d", "shift": False}},
@@ -634,38 +839,103 @@ def test_what_may_change_leaves_the_fingerprint(tables):
         ({"domain": {"keys": ["south", "north"]}}, {"domain"}),
         ({"domain": {"keys": ["north", "south"], "other": "south"}}, {"domain.other"}),
         ({"source": {"kind": "stdin", "time": "ts", "key": "station"}}, {"source.person"}),
-        ({"source": {"kind": "stdin", "time": "ts", "key": "line", "person": "card"}}, {"source.key"}),
-        ({"source": {"kind": "stdin", "time": "at", "key": "station", "person": "card"}}, {"source.time"}),
         (
-            {"source": {"kind": "stdin", "time": "ts", "key": "station", "person": "card", "zone": "Asia/Tokyo"}},
+            {"source": {"kind": "stdin", "time": "ts", "key": "line", "person": "card"}},
+            {"source.key"},
+        ),
+        (
+            {"source": {"kind": "stdin", "time": "at", "key": "station", "person": "card"}},
+            {"source.time"},
+        ),
+        (
+            {
+                "source": {
+                    "kind": "stdin",
+                    "time": "ts",
+                    "key": "station",
+                    "person": "card",
+                    "zone": "Asia/Tokyo",
+                }
+            },
             {"source.zone"},
         ),
         (
-            {"source": {"kind": "stdin", "time": "ts", "key": "station", "person": "card", "person_type": "integer"}},
+            {
+                "source": {
+                    "kind": "stdin",
+                    "time": "ts",
+                    "key": "station",
+                    "person": "card",
+                    "person_type": "integer",
+                }
+            },
             {"source.person_type"},
         ),
         ({"privacy": {"mechanism": "ba", "epsilon": "0.9", "window": 24}}, {"privacy", ".epsilon"}),
-        ({"privacy": {"mechanism": "ba", "epsilon": 1, "window": 24, "contribution": 2}}, {"privacy", ".contribution"}),
-        ({"privacy": {"mechanism": "uniform", "epsilon": 1, "window": 24}}, {".mechanism", ".shift"}),
+        (
+            {"privacy": {"mechanism": "ba", "epsilon": 1, "window": 24, "contribution": 2}},
+            {"privacy", ".contribution"},
+        ),
+        (
+            {"privacy": {"mechanism": "uniform", "epsilon": 1, "window": 24}},
+            {".mechanism", ".shift"},
+        ),
     ],
 )
 def test_what_may_not_change_is_named(tables, names):
     before, after = Pipeline.of(content()), Pipeline.of(content(**tables))
     assert after.fingerprint() != before.fingerprint()
-    changed = {name.removeprefix("view.taps").removeprefix("view.tips") for name in after.changed(before.facts())}
+    changed = {
+        name.removeprefix("view.taps").removeprefix("view.tips")
+        for name in after.changed(before.facts())
+    }
     assert names <= changed
 
 
 ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 3) | st.floats() | st.decimals() | st.dates() | st.text(max_size=6),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.floats()
+    | st.decimals()
+    | st.dates()
+    | st.text(max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
     max_leaves=4,
 )
 TABLES: dict[str, list[dict[str, Any]]] = {
-    "stream": [{"name": 1, "every": 1, "zone": 1, "origin": 1, "until": 1, "lateness": 1, "late": 1}],
-    "source": [{"kind": 1, "time": 1, "key": 1, "person": 1, "time_format": 1, "format": 1, "delimiter": 1, "path": 1}],
-    "domain": [dict.fromkeys([way, "other"], 1) for way in ("keys", "range", "attributes", "hierarchy", "file")],
-    "privacy": [{"mechanism": 1, "epsilon": 1, "window": 1, "horizon": 1, "contribution": 1, "shift": 1, "parameters": 1}],
+    "stream": [
+        {"name": 1, "every": 1, "zone": 1, "origin": 1, "until": 1, "lateness": 1, "late": 1}
+    ],
+    "source": [
+        {
+            "kind": 1,
+            "time": 1,
+            "key": 1,
+            "person": 1,
+            "time_format": 1,
+            "format": 1,
+            "delimiter": 1,
+            "path": 1,
+        }
+    ],
+    "domain": [
+        dict.fromkeys([way, "other"], 1)
+        for way in ("keys", "range", "attributes", "hierarchy", "file")
+    ],
+    "privacy": [
+        {
+            "mechanism": 1,
+            "epsilon": 1,
+            "window": 1,
+            "horizon": 1,
+            "contribution": 1,
+            "shift": 1,
+            "parameters": 1,
+        }
+    ],
     "store": [{"path": 1, "url": 1, "url_env": 1, "key_env": 1, "key_file": 1, "head": 1}],
     "operator": [{"token_env": 1, "token_file": 1, "metrics": 1}],
 }
@@ -675,12 +945,23 @@ TABLES: dict[str, list[dict[str, Any]]] = {
 @given(st.data())
 def test_whatever_stands_in_a_configuration_is_taken_or_refused_in_words(data):
     tables = content()
-    for name in data.draw(st.lists(st.sampled_from([*TABLES, "view", "sink", "nothing"]), min_size=1, max_size=2, unique=True)):
+    for name in data.draw(
+        st.lists(
+            st.sampled_from([*TABLES, "view", "sink", "nothing"]),
+            min_size=1,
+            max_size=2,
+            unique=True,
+        )
+    ):
         if name not in TABLES or data.draw(st.integers(0, 9)) == 0:
             tables[name] = data.draw(ANYTHING)
             continue
         table = dict(tables.get(name, {}))
-        for key in data.draw(st.lists(st.sampled_from([*data.draw(st.sampled_from(TABLES[name]))]), min_size=1, max_size=3)):
+        for key in data.draw(
+            st.lists(
+                st.sampled_from([*data.draw(st.sampled_from(TABLES[name]))]), min_size=1, max_size=3
+            )
+        ):
             table[key] = data.draw(ANYTHING)
         tables[name] = table
     with contextlib.suppress(InvalidConfigurationError):
@@ -688,15 +969,24 @@ def test_whatever_stands_in_a_configuration_is_taken_or_refused_in_words(data):
 
 
 def test_late_events_of_several_views_are_dropped():
-    """One that is late for its hour, and not for its day, would count in an hour and in another day."""
-    views = [{"name": "hours", "mechanism": "uniform"}, {"name": "days", "every": "1d", "mechanism": "uniform"}]
+    """One that is late for its hour, and not for its day, would count in an hour and in another
+    day.
+    """
+    views = [
+        {"name": "hours", "mechanism": "uniform"},
+        {"name": "days", "every": "1d", "mechanism": "uniform"},
+    ]
     stream = {"name": "taps", "every": "1h", "origin": "2026-01-01", "late": "current"}
-    with pytest.raises(InvalidConfigurationError, match='late: must be "drop" where there are several views'):
+    with pytest.raises(
+        InvalidConfigurationError, match='late: must be "drop" where there are several views'
+    ):
         Pipeline.of(content(stream=stream, privacy={"epsilon": 1, "window": 24}, view=views))
 
 
 def test_a_view_whose_units_are_sometimes_longer_counts_twice():
-    """Samoa skipped a day: most units of two days have two, one has one, and it is the others that a window cuts."""
+    """Samoa skipped a day: most units of two days have two, one has one, and it is the others that
+    a window cuts.
+    """
     zone = {"zone": "Pacific/Apia", "origin": "2011-12-01"}
     small, large = (Calendar(every=every, **zone) for every in ("1d", "2d"))
     assert units_in(small, large) == (1, 2)
@@ -718,4 +1008,7 @@ def test_two_sinks_do_not_go_to_one_place(sink):
     with pytest.raises(InvalidConfigurationError, match='goes to the same place as "one"'):
         Pipeline.of(content(sink=[{"name": "one", **sink}, {"name": "two", **sink}]))
     hook = {"kind": "webhook", "url": "https://example.org/taps"}
-    assert len(Pipeline.of(content(sink=[{"name": "one", **hook}, {"name": "two", **hook}])).sinks) == 2
+    assert (
+        len(Pipeline.of(content(sink=[{"name": "one", **hook}, {"name": "two", **hook}])).sinks)
+        == 2
+    )

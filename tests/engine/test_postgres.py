@@ -21,14 +21,27 @@ from penstock.budget.ledger import Line
 from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
 from penstock.engine.chain import HeadFile
 from penstock.engine.postgres import PostgresReader, PostgresStore
+from penstock.engine.sql_store import UncertainError
 from penstock.engine.store import LeaseError
-from penstock.engine.tables import UncertainError
 from penstock.private.mechanisms.laplace import Laplace
 from penstock.private.noise import TestNoise
 
-from tests.engine.places import KEY, MARK, NO_SERVER, SERVER, commit, counts, filled, fresh, opened, stream
+from tests.engine.places import (
+    KEY,
+    MARK,
+    NO_SERVER,
+    SERVER,
+    commit,
+    counts,
+    filled,
+    fresh,
+    opened,
+    stream,
+)
 
-psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'penstock[postgres]'")
+psycopg = pytest.importorskip(
+    "psycopg", reason="psycopg is not installed: pip install 'penstock[postgres]'"
+)
 needs_server = pytest.mark.skipif(SERVER is None, reason=NO_SERVER)
 
 
@@ -50,16 +63,23 @@ def end_connection(store):
 def next_unit(run, **more):
     release = run.step(counts(run.unit + 1))
     lines = [line for line in run.ledger if line.unit == run.unit]
-    return {"lines": lines, "release": release, "state": run.snapshot(), "positions": {"events": run.unit}} | more
+    return {
+        "lines": lines,
+        "release": release,
+        "state": run.snapshot(),
+        "positions": {"events": run.unit},
+    } | more
 
 
-# -- a connection that is lost ---------------------------------------------------------------------------------------
+# -- a connection that is lost ---------------------------------------------------------------------
 
 
 class Proxy:
-    """Stands between a store and the server, and loses the connection at the next commit if it is told to.
+    """Stands between a store and the server, and loses the connection at the next commit if it is
+    told to.
 
-    "before": the commit never arrives. "after": it does, and the answer is lost. "held": it arrives when it is delivered.
+    "before": the commit never arrives. "after": it does, and the answer is lost. "held": it arrives
+    when it is delivered.
     """
 
     def __init__(self, address):
@@ -69,7 +89,10 @@ class Proxy:
         self._sockets, self._threads = [], []
         self._listening = socket.create_server(("127.0.0.1", 0))
         port = self._listening.getsockname()[1]
-        self.address = re.sub(r"@[^/]+/", f"@127.0.0.1:{port}/", address) + "&sslmode=disable&gssencmode=disable"
+        self.address = (
+            re.sub(r"@[^/]+/", f"@127.0.0.1:{port}/", address)
+            + "&sslmode=disable&gssencmode=disable"
+        )
         self._start(self._accept)
 
     def _start(self, work, *values):
@@ -159,7 +182,9 @@ def test_a_commit_whose_answer_was_lost_is_found_out_and_never_done_twice(place,
         assert store.last("visits").unit == last.unit
         if how == "after":
             assert last.state == unit["state"]
-            with pytest.raises(StateError, match=r"unit 4 of 'visits' cannot follow unit 4\. Nothing was written"):
+            with pytest.raises(
+                StateError, match=r"unit 4 of 'visits' cannot follow unit 4\. Nothing was written"
+            ):
                 store.commit("visits", 4, **unit)
         else:
             store.commit("visits", 4, **unit)
@@ -174,7 +199,9 @@ def test_a_commit_that_is_still_under_way_is_waited_for(proxy):
     with PostgresStore(proxy.address, wait=0.1) as store:
         store.begin(stream(run))
         commit(store, run)
-        store._backend = None  # as behind a pooler, where the connection that was left cannot be ended
+        store._backend = (
+            None  # as behind a pooler, where the connection that was left cannot be ended
+        )
         proxy.lose = "held"
         with pytest.raises(UncertainError):
             commit(store, run)
@@ -206,7 +233,9 @@ def test_what_is_together_is_lost_or_kept_together(proxy, tmp_path, how):
         proxy.lose = how
         with pytest.raises(UncertainError):
             commit_both(store, first, second)
-        assert [store.head(name).unit for name in store.streams] == ([1, 1] if how == "after" else [0, 0])
+        assert [store.head(name).unit for name in store.streams] == (
+            [1, 1] if how == "after" else [0, 0]
+        )
         assert noted.read()["visits"].unit == 0
     with PostgresStore(proxy.address, head=noted.path) as store:
         store.begin(stream(first))
@@ -277,7 +306,9 @@ def test_a_connection_that_ends_within_a_commit_leaves_nothing(place, monkeypatc
         unit = next_unit(run)
         with monkeypatch.context() as patch:
             patch.setattr(store, "_put", cut)
-            with pytest.raises(StateError, match="cannot be written: the connection was lost") as told:
+            with pytest.raises(
+                StateError, match="cannot be written: the connection was lost"
+            ) as told:
                 store.commit("visits", 2, **unit)
             assert not isinstance(told.value, UncertainError)
         assert store.last("visits").unit == 1
@@ -315,7 +346,7 @@ def test_a_server_that_cannot_be_reached_says_so_and_a_publisher_can_still_stop(
         store.head("visits")
 
 
-# -- publishers that are killed, and two at once ---------------------------------------------------------------------
+# -- publishers that are killed, and two at once ---------------------------------------------------
 
 WORKER = textwrap.dedent(
     """
@@ -338,8 +369,9 @@ WORKER = textwrap.dedent(
         unit = run.unit + 1
         release = run.step([unit, 7, 2 * unit], unit=unit)
         lines = [line for line in run.ledger if line.unit == unit]
-        store.commit("visits", unit, lines=lines, release=release, state=run.snapshot(), positions={"events": unit})
-        print(json.dumps(["fresh", unit, release.value.tolist()]), flush=True)
+        store.commit("visits", unit, lines=lines, release=release, state=run.snapshot(),
+        positions={"events": unit}) print(json.dumps(["fresh", unit, release.value.tolist()]),
+        flush=True)
     """
 )
 
@@ -378,7 +410,10 @@ def test_a_publisher_that_is_killed_again_and_again_commits_every_unit_once(plac
             lines.pop()
         kind, unit, value = json.loads(lines[0])
         assert kind == "last"
-        assert unit in (len(seen), len(seen) + 1)  # the unit that was committed but not seen any more
+        assert unit in (
+            len(seen),
+            len(seen) + 1,
+        )  # the unit that was committed but not seen any more
         if unit:
             assert seen.setdefault(unit, value) == value
         for line in lines[1:]:
@@ -398,7 +433,9 @@ def test_a_publisher_that_is_killed_again_and_again_commits_every_unit_once(plac
         assert run.unit == store.head("visits").unit
 
 
-def test_of_two_publishers_at_once_the_overtaken_one_stops_and_no_unit_is_committed_twice(place, tmp_path):
+def test_of_two_publishers_at_once_the_overtaken_one_stops_and_no_unit_is_committed_twice(
+    place, tmp_path
+):
     noted, seen = tmp_path / "heads.json", {}
     worker = begun(place, noted, 0)
     for start in range(1, 3):
@@ -406,7 +443,9 @@ def test_of_two_publishers_at_once_the_overtaken_one_stops_and_no_unit_is_commit
         heir = begun(place, noted, start)  # takes over while the other one commits
         with worker:
             lines += worker.stdout.readlines()
-            assert "another publisher has taken it over. Nothing was written" in worker.stderr.read()
+            assert (
+                "another publisher has taken it over. Nothing was written" in worker.stderr.read()
+            )
         assert worker.returncode == 1
         for line in lines:
             kind, unit, value = json.loads(line)
@@ -436,7 +475,9 @@ def test_who_takes_over_during_a_commit_waits_for_it_and_goes_on_after_it(place,
     run = fresh()
     with place.store(wait=60) as first, place.store(wait=60) as second:
         first.begin(stream(run))
-        taking = threading.Thread(target=second.begin, args=(stream(run),), kwargs={"takeover": True})
+        taking = threading.Thread(
+            target=second.begin, args=(stream(run),), kwargs={"takeover": True}
+        )
         put = first._put
 
         def slow(*args, **more):
@@ -543,7 +584,7 @@ def test_a_publisher_of_another_stream_is_not_held_up(place, monkeypatch):
         assert second.head("one").unit == 1
 
 
-# -- the clock, durability, time limits ------------------------------------------------------------------------------
+# -- the clock, durability, time limits ------------------------------------------------------------
 
 
 def test_leases_go_by_the_clock_of_the_database(place, monkeypatch):
@@ -556,7 +597,10 @@ def test_leases_go_by_the_clock_of_the_database(place, monkeypatch):
         assert lease.expires == lease.since + 30
 
 
-@pytest.mark.parametrize(("asked", "used"), [("off", "on"), ("local", "on"), ("on", "on"), ("remote_apply", "remote_apply")])
+@pytest.mark.parametrize(
+    ("asked", "used"),
+    [("off", "on"), ("local", "on"), ("on", "on"), ("remote_apply", "remote_apply")],
+)
 def test_a_commit_is_durable_whatever_the_session_says(place, monkeypatch, asked, used):
     run, seen = fresh(), []
     with PostgresStore(f"{place.address}%20-csynchronous_commit%3D{asked}") as store:
@@ -579,7 +623,9 @@ def test_what_somebody_else_locks_is_an_error_after_a_while(place):
         unit = next_unit(run)
         with psycopg.connect(place.address) as other:
             other.execute("SELECT * FROM leases FOR UPDATE")
-            with pytest.raises(StateError, match="Another program holds it: stop that one, or try again"):
+            with pytest.raises(
+                StateError, match="Another program holds it: stop that one, or try again"
+            ):
                 store.commit("visits", 1, **unit)
             assert store.last("visits") is None
         store.commit("visits", 1, **unit)
@@ -600,7 +646,7 @@ def test_limits_are_seconds(limit):
             PostgresReader(SERVER, **{limit: seconds})
 
 
-# -- who may see what ------------------------------------------------------------------------------------------------
+# -- who may see what ------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -630,7 +676,11 @@ def test_a_role_with_the_rights_of_a_reader_reads_everything_public_and_nothing_
     with role(place, *READER) as address:
         with PostgresReader(address) as reader:
             assert reader.verify("visits").head.unit == 3
-            assert (reader.streams, reader.marks("visits"), len(list(reader.releases("visits")))) == (("visits",), {}, 3)
+            assert (
+                reader.streams,
+                reader.marks("visits"),
+                len(list(reader.releases("visits"))),
+            ) == (("visits",), {}, 3)
             for table in ("secrets", "leases"):
                 with pytest.raises(StateError, match=f"permission denied for table {table}"):
                     reader._select(f"* FROM {table}")
@@ -643,7 +693,10 @@ def test_a_role_with_the_rights_of_a_reader_reads_everything_public_and_nothing_
 
 def test_a_publisher_need_not_own_the_tables(place):
     run = filled(place, 1)
-    grants = ("GRANT USAGE ON SCHEMA {schema} TO {role}", "GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {role}")
+    grants = (
+        "GRANT USAGE ON SCHEMA {schema} TO {role}",
+        "GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {role}",
+    )
     with role(place, *grants) as address, PostgresStore(address) as store:
         store.begin(stream(run))
         commit(store, run)
@@ -653,7 +706,11 @@ def test_a_publisher_need_not_own_the_tables(place):
 def test_a_reader_cannot_write_even_where_its_role_could(place):
     filled(place, 1)
     with place.reader() as reader:
-        for statement in ("DELETE FROM lines", "UPDATE leases SET number = 0", "CREATE TABLE x (a int)"):
+        for statement in (
+            "DELETE FROM lines",
+            "UPDATE leases SET number = 0",
+            "CREATE TABLE x (a int)",
+        ):
             with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
                 reader._server.execute(statement)
         assert not {"last", "commit", "save", "begin"} & set(dir(reader))
@@ -704,7 +761,9 @@ def test_a_password_that_a_message_would_quote_is_taken_out_of_it():
 def test_a_password_is_taken_apart_and_never_shown(place):
     guarded = os.environ.get("PENSTOCK_TEST_POSTGRES_GUARDED")
     if guarded is None:
-        pytest.skip('PENSTOCK_TEST_POSTGRES_GUARDED is not set: .ci/services start, then eval "$(.ci/services env)"')
+        pytest.skip(
+            'PENSTOCK_TEST_POSTGRES_GUARDED is not set: .ci/services start, then eval "$(.ci/services env)"'
+        )
     filled(place, 2)
     name = re.search(r"//([^@]+)@", guarded).group(1)
     place._do(*(grant.format(schema=place.schema, role=name) for grant in READER))
@@ -736,13 +795,15 @@ def test_what_goes_wrong_quotes_no_value(place):
         commit(store, run)
 
 
-# -- what it finds ---------------------------------------------------------------------------------------------------
+# -- what it finds ---------------------------------------------------------------------------------
 
 
 def test_tables_of_somebody_else_are_refused_and_left_alone(place):
     place._do("CREATE TABLE lines (a int)", "INSERT INTO lines VALUES (7)")
     for kind in (place.store, place.reader):
-        with pytest.raises(StateError, match="database 'penstock' is not a store: it holds something else"):
+        with pytest.raises(
+            StateError, match="database 'penstock' is not a store: it holds something else"
+        ):
             kind()
     assert place.rows("SELECT * FROM lines") == [(7,)]
 
@@ -755,7 +816,9 @@ def test_other_tables_beside_it_do_not_matter(place):
 
 
 def test_a_store_that_is_not_there_cannot_be_read(place):
-    with pytest.raises(StateError, match="tables of version 0: its publisher must open it once first"):
+    with pytest.raises(
+        StateError, match="tables of version 0: its publisher must open it once first"
+    ):
         place.reader()
     with pytest.raises(ConfigurationError, match="CREATE SCHEMA first"):
         PostgresReader(place.address + "_elsewhere")
@@ -769,7 +832,9 @@ def test_a_database_of_another_alphabet_is_refused():
     with psycopg.connect(SERVER, autocommit=True) as server:
         server.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
         try:
-            with pytest.raises(StateError, match="is kept in LATIN1: create one WITH ENCODING 'UTF8'"):
+            with pytest.raises(
+                StateError, match="is kept in LATIN1: create one WITH ENCODING 'UTF8'"
+            ):
                 PostgresStore(re.sub(r"/[^/]*$", f"/{name}", SERVER))
         finally:
             server.execute(f"DROP DATABASE {name}")
@@ -789,5 +854,7 @@ def test_large_parts_come_back(place):
 def test_without_its_package_it_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
     for kind in (PostgresStore, PostgresReader):
-        with pytest.raises(MissingExtraError, match=r"needs psycopg, .*: pip install 'penstock\[postgres\]'"):
+        with pytest.raises(
+            MissingExtraError, match=r"needs psycopg, .*: pip install 'penstock\[postgres\]'"
+        ):
             kind("postgresql://localhost/city")

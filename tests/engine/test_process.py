@@ -16,13 +16,17 @@ from tests.engine import streams
 
 def made(folder, name, **more):
     stream = {"name": name, "until": "2026-01-01T12:00Z"}
-    return Pipeline.of(streams.pipeline(stream=stream, store={"path": "city.db"}, **more), folder=folder)
+    return Pipeline.of(
+        streams.pipeline(stream=stream, store={"path": "city.db"}, **more), folder=folder
+    )
 
 
 def test_streams_of_one_store_are_published_side_by_side(tmp_path):
     columns = streams.events()
     streams.parquet(tmp_path / "taps.parquet", columns)
-    with Process([made(tmp_path, name) for name in ("gates", "buses", "trams")], noise=NoNoise) as process:
+    with Process(
+        [made(tmp_path, name) for name in ("gates", "buses", "trams")], noise=NoNoise
+    ) as process:
         process.start()
         while not process.wait(1):
             pass
@@ -32,7 +36,9 @@ def test_streams_of_one_store_are_published_side_by_side(tmp_path):
         assert reader.streams == ("buses", "gates", "trams")
         for name in reader.streams:
             assert reader.verify(name).account.kept
-            assert (np.array([each.value for each in reader.releases(name)]) == streams.truth(*columns)).all()
+            assert (
+                np.array([each.value for each in reader.releases(name)]) == streams.truth(*columns)
+            ).all()
 
 
 def test_a_stream_that_fails_does_not_hold_up_the_others(tmp_path):
@@ -56,5 +62,7 @@ def test_a_store_that_is_shared_has_one_key(tmp_path):
     (tmp_path / "key").write_bytes(bytes(32))
     one, other = made(tmp_path, "gates"), made(tmp_path, "buses")
     other = replace(other, store=replace(other.store, key_file="key"))
-    with pytest.raises(ConfigurationError, match="share a store and differ in its head file or its key"):
+    with pytest.raises(
+        ConfigurationError, match="share a store and differ in its head file or its key"
+    ):
         Process([one, other])

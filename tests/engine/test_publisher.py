@@ -13,13 +13,13 @@ import penstock as ps
 from penstock.core.errors import InputError, StateError
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.process import Process
-from penstock.engine.publisher import Publisher, _Asked
+from penstock.engine.publisher import Publisher, StopFlag
 from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import LeaseError
 from penstock.private import counting
 from penstock.private.counting import Counting
 from penstock.private.units import SystemClock
-from penstock.testing import Clock, NoNoise
+from penstock.testing import ManualClock, NoNoise
 
 from tests.engine import streams
 
@@ -73,7 +73,7 @@ def test_what_has_begun_cannot_be_changed(tmp_path):
         publish(tmp_path, stream=UNTIL, privacy={"epsilon": "2"})
 
 
-# -- live streams --------------------------------------------------------------------------------------------------
+# -- live streams ----------------------------------------------------------------------------------
 
 
 class Driven:
@@ -86,12 +86,14 @@ class Driven:
         self.path = folder / "taps.csv"
         if not self.path.exists():
             self.path.write_text("ts,station,card\n")
-        self.clock = Clock("2026-01-01T00:00Z")
+        self.clock = ManualClock("2026-01-01T00:00Z")
         self.told = []
         self.start()
 
     def start(self, noise=NoNoise):
-        self.publisher = Publisher(self.made, clock=self.clock, noise=noise, listener=self.told.append)
+        self.publisher = Publisher(
+            self.made, clock=self.clock, noise=noise, listener=self.told.append
+        )
 
     def crash(self):
         """Let go of everything without a word, as a killed process does."""
@@ -211,7 +213,9 @@ def test_whole_units_are_kept_where_events_would_be_more(live, monkeypatch):
 
 
 def test_what_does_not_fit_into_memory_waits_in_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(Counting.__init__, "__kwdefaults__", {**Counting.__init__.__kwdefaults__, "rows": 150})
+    monkeypatch.setattr(
+        Counting.__init__, "__kwdefaults__", {**Counting.__init__.__kwdefaults__, "rows": 150}
+    )
     columns = streams.events(order=False, people=10_000)
     streams.csv(tmp_path / "taps.csv", columns)
     publish(tmp_path, stream=UNTIL, source={"kind": "csv", "path": "taps.csv"})
@@ -232,7 +236,10 @@ def test_views_are_released_together_from_one_place(tmp_path):
         assert publisher.run()
     path = tmp_path / "taps.db"
     assert (released(path, "taps/hourly") == streams.truth(*columns)).all()
-    assert (released(path, "taps/half") == streams.truth(*columns, every=6 * streams.HOUR, units=2, contribution=2)).all()
+    assert (
+        released(path, "taps/half")
+        == streams.truth(*columns, every=6 * streams.HOUR, units=2, contribution=2)
+    ).all()
 
 
 def test_a_second_publisher_is_refused_and_the_first_goes_on(live):
@@ -278,7 +285,9 @@ def wait_for(condition, seconds=20):
 
 def test_a_publisher_runs_once(tmp_path):
     streams.parquet(tmp_path / "taps.parquet", streams.events())
-    with Publisher(Pipeline.of(streams.pipeline(stream=UNTIL), folder=tmp_path), noise=NoNoise) as publisher:
+    with Publisher(
+        Pipeline.of(streams.pipeline(stream=UNTIL), folder=tmp_path), noise=NoNoise
+    ) as publisher:
         assert publisher.run()
         with pytest.raises(StateError, match="a publisher runs once"):
             publisher.run()
@@ -295,11 +304,20 @@ def test_a_later_end_publishes_the_rest(tmp_path, kind):
 
 
 def test_files_that_were_finished_may_grow_later_and_count_once(tmp_path):
-    """What is read again of units that were published is dropped, also where late events count in the current unit."""
-    finished = [("00:10", "Airport", 1), ("01:10", "Airport", 2), ("02:30", "Central", 3), ("00:20", "Airport", 4)]
+    """What is read again of units that were published is dropped, also where late events count in
+    the current unit.
+    """
+    finished = [
+        ("00:10", "Airport", 1),
+        ("01:10", "Airport", 2),
+        ("02:30", "Central", 3),
+        ("00:20", "Airport", 4),
+    ]
     lines = [f"2026-01-01T{time}Z,{key},{card}\n" for time, key, card in finished]
     (tmp_path / "taps.csv").write_text("".join(["ts,station,card\n", *lines]))
-    publish(tmp_path, stream={"until": "2026-01-01T02:00Z"}, source={"kind": "csv", "path": "taps.csv"})
+    publish(
+        tmp_path, stream={"until": "2026-01-01T02:00Z"}, source={"kind": "csv", "path": "taps.csv"}
+    )
     grown = Driven(tmp_path, stream={"late": "current", "pace": "0s"})
     grown.write(("02:40", "Harbour", 5))
     grown.turn("2026-01-01T02:50Z")
@@ -335,9 +353,13 @@ def test_a_release_leaves_at_a_multiple_of_the_pace(tmp_path, monkeypatch):
     monkeypatch.setattr(clock, "now", now)
     read, commit, prepare = publisher._read, publisher._commit, publisher.tracks[0].prepare
     monkeypatch.setattr(publisher, "_read", lambda: (read(), later(700_000)))
-    monkeypatch.setattr(publisher.tracks[0], "prepare", lambda unit: (prepare(unit), later(400_000)))
+    monkeypatch.setattr(
+        publisher.tracks[0], "prepare", lambda unit: (prepare(unit), later(400_000))
+    )
     monkeypatch.setattr(publisher._stopping, "wait", lambda seconds: later(int(seconds * 1e6)))
-    monkeypatch.setattr(publisher, "_commit", lambda: (left.append(clock._now), commit(), publisher.stop()))
+    monkeypatch.setattr(
+        publisher, "_commit", lambda: (left.append(clock._now), commit(), publisher.stop())
+    )
     publisher.run()
     after = left[0] - streams.BEGIN - streams.HOUR
     assert 0 <= after % 1_000_000 < 10_000
@@ -345,8 +367,10 @@ def test_a_release_leaves_at_a_multiple_of_the_pace(tmp_path, monkeypatch):
 
 
 def test_a_signal_handler_may_stop_it_in_the_middle_of_a_wait():
-    """Hundreds of times: with a lock in it, one of these would be held by the very thread that the handler interrupts."""
-    asked = _Asked()
+    """Hundreds of times: with a lock in it, one of these would be held by the very thread that the
+    handler interrupts.
+    """
+    asked = StopFlag()
     signal.signal(signal.SIGALRM, lambda *_: asked.set())
     try:
         for _ in range(300):
@@ -359,14 +383,26 @@ def test_a_signal_handler_may_stop_it_in_the_middle_of_a_wait():
 
 
 def test_before_anything_is_released_a_mistake_can_be_corrected(tmp_path):
-    """A wrong column is found when files are read: the store has the stream by then, and nothing of it."""
+    """A wrong column is found when files are read: the store has the stream by then, and nothing of
+    it.
+    """
     streams.parquet(tmp_path / "taps.parquet", streams.events())
     with pytest.raises(InputError, match="statoin"):
-        publish(tmp_path, stream=UNTIL, source={"key": "statoin"}, store={"path": "taps.db", "head": "taps.head"})
+        publish(
+            tmp_path,
+            stream=UNTIL,
+            source={"key": "statoin"},
+            store={"path": "taps.db", "head": "taps.head"},
+        )
     publish(tmp_path, stream=UNTIL, store={"path": "taps.db", "head": "taps.head"})
     assert len(released(tmp_path / "taps.db")) == 12
     with pytest.raises(StateError, match=r"is another one: source\.key differs"):
-        publish(tmp_path, stream=UNTIL, source={"key": "statoin"}, store={"path": "taps.db", "head": "taps.head"})
+        publish(
+            tmp_path,
+            stream=UNTIL,
+            source={"key": "statoin"},
+            store={"path": "taps.db", "head": "taps.head"},
+        )
 
 
 def test_what_was_kept_of_open_units_cannot_be_corrected(live):
@@ -376,7 +412,9 @@ def test_what_was_kept_of_open_units_cannot_be_corrected(live):
     live.crash()
     (live.path.parent / "taps.db-taps.lock").unlink()
     live.made = Pipeline.of(
-        streams.pipeline(source={"kind": "csv", "path": "taps.csv", "growing": True, "zone": "Asia/Tokyo"}),
+        streams.pipeline(
+            source={"kind": "csv", "path": "taps.csv", "growing": True, "zone": "Asia/Tokyo"}
+        ),
         folder=live.path.parent,
     )
     with pytest.raises(StateError, match=r"source\.zone differs"):
@@ -386,9 +424,13 @@ def test_what_was_kept_of_open_units_cannot_be_corrected(live):
 def test_a_head_file_that_is_gone_is_told(tmp_path):
     streams.parquet(tmp_path / "taps.parquet", streams.events())
     store = {"path": "taps.db", "head": "taps.head"}
-    assert not [each for each in publish(tmp_path, stream=UNTIL, store=store) if each.what == "store"]
+    assert not [
+        each for each in publish(tmp_path, stream=UNTIL, store=store) if each.what == "store"
+    ]
     (tmp_path / "taps.head").unlink()
-    (told,) = [each for each in publish(tmp_path, stream=UNTIL, store=store) if each.what == "store"]
+    (told,) = [
+        each for each in publish(tmp_path, stream=UNTIL, store=store) if each.what == "store"
+    ]
     assert "made anew: whether this store is the newest one is not known" in told.text
     assert (tmp_path / "taps.head").exists()
 
@@ -399,23 +441,34 @@ def test_a_new_store_beside_an_old_sink_is_refused_and_says_why(tmp_path):
     publish(tmp_path, stream=UNTIL, sink=sink)
     for path in tmp_path.glob("taps.db*"):
         path.unlink()
-    with pytest.raises(StateError, match="this store is new, and sink 'jsonl' has 12 units of 'taps' already"):
+    with pytest.raises(
+        StateError, match="this store is new, and sink 'jsonl' has 12 units of 'taps' already"
+    ):
         publish(tmp_path, stream=UNTIL, sink=sink)
 
 
 def test_views_state_the_promise_of_all_of_them(tmp_path):
-    """A view's mechanism has a share of epsilon; what anybody is promised is about all that was published."""
+    """A view's mechanism has a share of epsilon; what anybody is promised is about all that was
+    published.
+    """
     views = [
         {"name": "hourly", "mechanism": "uniform", "share": "9/10"},
         {"name": "half", "every": "6h", "mechanism": "uniform", "share": "1/10"},
     ]
-    made = streams.pipeline(stream=UNTIL, privacy={"window": 6}, view=views, sink=[{"kind": "jsonl", "path": "out.jsonl"}])
+    made = streams.pipeline(
+        stream=UNTIL,
+        privacy={"window": 6},
+        view=views,
+        sink=[{"kind": "jsonl", "path": "out.jsonl"}],
+    )
     del made["privacy"]["mechanism"]
     streams.parquet(tmp_path / "taps.parquet", streams.events())
     with Publisher(Pipeline.of(made, folder=tmp_path)) as publisher:
         assert publisher.run()
     documents = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert {(each["guarantee"]["epsilon"], each["guarantee"]["window"]) for each in documents} == {("1", 6)}
+    assert {(each["guarantee"]["epsilon"], each["guarantee"]["window"]) for each in documents} == {
+        ("1", 6)
+    }
     with ps.Publication.read(tmp_path / "taps.db", "taps/half") as stream:
         assert (stream.guarantee.epsilon, stream.guarantee.window) == (1, 6)
         for promise in (stream.promise, stream.log.promise):
@@ -428,7 +481,10 @@ def test_private_figures_go_to_the_file_that_was_named_for_them(tmp_path):
     streams.csv(tmp_path / "taps.csv", streams.events())
     with (tmp_path / "taps.csv").open("a") as file:
         file.write("yesterday,Airport,7\n")
-    tables = {"source": {"kind": "csv", "path": "taps.csv"}, "operator": {"figures": "private.json"}}
+    tables = {
+        "source": {"kind": "csv", "path": "taps.csv"},
+        "operator": {"figures": "private.json"},
+    }
     made = Pipeline.of(streams.pipeline(stream=UNTIL, **tables), folder=tmp_path)
     with Process([made], noise=NoNoise) as process:
         process.start()
@@ -448,7 +504,9 @@ def test_a_view_without_releases_is_not_changed_while_another_has_some(tmp_path)
     ]
 
     def started(until, **source):
-        made = streams.pipeline(stream={"until": until}, privacy={"window": 6}, view=views, source=source)
+        made = streams.pipeline(
+            stream={"until": until}, privacy={"window": 6}, view=views, source=source
+        )
         del made["privacy"]["mechanism"]
         with Publisher(Pipeline.of(made, folder=tmp_path), noise=NoNoise) as publisher:
             return publisher.run()

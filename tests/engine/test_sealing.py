@@ -53,7 +53,9 @@ def test_a_key_is_known_by_its_id_and_shown_by_nothing_else():
         pickle.dumps(key)
 
 
-@pytest.mark.parametrize("content", [SECRET, SECRET.hex().encode(), SECRET.hex().upper().encode() + b"\n"])
+@pytest.mark.parametrize(
+    "content", [SECRET, SECRET.hex().encode(), SECRET.hex().upper().encode() + b"\n"]
+)
 def test_a_key_is_read_from_a_file(tmp_path, content):
     path = tmp_path / "key"
     path.write_bytes(content)
@@ -65,11 +67,15 @@ def test_a_key_is_read_from_the_environment(monkeypatch):
     assert Key.from_environment("PENSTOCK_TEST_KEY").id == Key(SECRET).id
 
 
-@pytest.mark.parametrize("content", [b"", b"short", SECRET + b"x", SECRET.hex().encode() + b"0", b"z" * 64, b"\xff" * 64])
+@pytest.mark.parametrize(
+    "content", [b"", b"short", SECRET + b"x", SECRET.hex().encode() + b"0", b"z" * 64, b"\xff" * 64]
+)
 def test_what_is_no_key_is_refused_and_not_shown(tmp_path, content):
     path = tmp_path / "key"
     path.write_bytes(content)
-    with pytest.raises(ConfigurationError, match="holds no key: it must be 32 bytes, as 64 hexadecimal digits") as caught:
+    with pytest.raises(
+        ConfigurationError, match="holds no key: it must be 32 bytes, as 64 hexadecimal digits"
+    ) as caught:
         Key.from_file(path)
     assert len(content) < 5 or content.decode("latin-1") not in str(caught.value)
 

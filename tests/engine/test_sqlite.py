@@ -18,7 +18,18 @@ import pytest
 from penstock.core.errors import ConfigurationError, InputError, LedgerError, StateError
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore
 
-from tests.engine.places import KEY, MARK, SQLitePlace, commit, content, counts, filled, fresh, stream, telling
+from tests.engine.places import (
+    KEY,
+    MARK,
+    SQLitePlace,
+    commit,
+    content,
+    counts,
+    filled,
+    fresh,
+    stream,
+    telling,
+)
 
 
 @pytest.fixture
@@ -31,7 +42,7 @@ def path(place):
     return place.path
 
 
-# -- what is refused -----------------------------------------------------------------------------------------------
+# -- what is refused -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [SQLiteStore, SQLiteReader])
@@ -56,7 +67,7 @@ def test_a_store_that_is_not_there_cannot_be_read(tmp_path, path):
         SQLiteStore(tmp_path / "none" / "city.db")
 
 
-# -- all or nothing ------------------------------------------------------------------------------------------------
+# -- all or nothing --------------------------------------------------------------------------------
 
 
 def test_a_commit_that_ends_anywhere_leaves_nothing(path):
@@ -105,19 +116,29 @@ def test_a_reader_writes_nothing_and_has_no_way_to_what_is_secret(place, path):
     filled(place, key=KEY)
     before = path.read_bytes()
     with SQLiteReader(path) as reader:
-        for statement in ("DELETE FROM lines", "UPDATE leases SET number = 0", "CREATE TABLE x (a)"):
+        for statement in (
+            "DELETE FROM lines",
+            "UPDATE leases SET number = 0",
+            "CREATE TABLE x (a)",
+        ):
             with pytest.raises(sqlite3.OperationalError, match="readonly"):
                 reader._file.execute(statement)
         assert not {"last", "commit", "save", "begin"} & set(dir(reader))
     assert path.read_bytes() == before
 
 
-# -- one publisher at a time ---------------------------------------------------------------------------------------
+# -- one publisher at a time -----------------------------------------------------------------------
 
 
 ODD = [
-    ("UPDATE lines SET label = CAST(x'ff' AS TEXT) WHERE unit = 3 AND place = 1", "line 1 of unit 3"),
-    ("UPDATE lines SET label = CAST(label AS BLOB) WHERE unit = 3 AND place = 1", "line 1 of unit 3"),
+    (
+        "UPDATE lines SET label = CAST(x'ff' AS TEXT) WHERE unit = 3 AND place = 1",
+        "line 1 of unit 3",
+    ),
+    (
+        "UPDATE lines SET label = CAST(label AS BLOB) WHERE unit = 3 AND place = 1",
+        "line 1 of unit 3",
+    ),
     ("UPDATE lines SET amount = 'much' WHERE unit = 3 AND place = 1", "line 1 of unit 3"),
     ("UPDATE releases SET body = 7 WHERE unit = 1", "release of unit 1"),
 ]
@@ -127,12 +148,17 @@ ODD = [
 def test_what_is_not_of_its_kind_any_more_is_found_and_named(place, statement, message):
     filled(place, run=telling())
     place.tamper(statement)
-    with place.reader() as reader, pytest.raises(LedgerError, match=f"stream 'visits': .*{message}"):
+    with (
+        place.reader() as reader,
+        pytest.raises(LedgerError, match=f"stream 'visits': .*{message}"),
+    ):
         reader.verify("visits")
 
 
 def test_a_flipped_byte_of_the_file_is_found_or_changes_nothing(place, path, tmp_path):
-    """400 flips at seeded places: each is refused by `verify` or by SQLite, or what is read is the same to the byte."""
+    """400 flips at seeded places: each is refused by `verify` or by SQLite, or what is read is the
+    same to the byte.
+    """
     filled(place, 60, run=telling())
     good, chooser, found = path.read_bytes(), random.Random(5), 0
     before, copy = content(SQLiteReader(path)), tmp_path / "copy.db"
@@ -153,7 +179,7 @@ def test_a_flipped_byte_of_the_file_is_found_or_changes_nothing(place, path, tmp
     assert found > 50
 
 
-# -- for its owner only --------------------------------------------------------------------------------------------
+# -- for its owner only ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
@@ -175,7 +201,10 @@ def test_the_files_are_readable_by_their_owner_only(path, tmp_path, mask):
 def test_a_file_that_others_can_read_is_taken_only_with_a_key(path):
     path.touch(mode=0o644)
     path.chmod(0o644)
-    with SQLiteStore(path) as store, pytest.raises(StateError, match="can be read by others and its state is not sealed"):
+    with (
+        SQLiteStore(path) as store,
+        pytest.raises(StateError, match="can be read by others and its state is not sealed"),
+    ):
         store.begin(stream())
     with SQLiteStore(path, key=KEY) as store:
         store.begin(stream())
@@ -190,10 +219,20 @@ def test_with_a_key_nothing_secret_lies_there_in_clear(path, tmp_path):
     with SQLiteStore(path, key=KEY) as store:
         store.begin(stream(run))
         for _ in range(3):
-            commit(store, run, state=MARK + b"1", private={"open": MARK + b"2"}, positions={"events": MARK + b"3"})
+            commit(
+                store,
+                run,
+                state=MARK + b"1",
+                private={"open": MARK + b"2"},
+                positions={"events": MARK + b"3"},
+            )
         assert MARK not in everything(tmp_path)
         last = store.last("visits")
-        assert (last.state, last.private, last.positions) == (MARK + b"1", {"open": MARK + b"2"}, {"events": MARK + b"3"})
+        assert (last.state, last.private, last.positions) == (
+            MARK + b"1",
+            {"open": MARK + b"2"},
+            {"events": MARK + b"3"},
+        )
     assert MARK not in everything(tmp_path)
     with SQLiteReader(path) as reader:
         assert reader.verify("visits").head.unit == len(list(reader.releases("visits"))) == 3
@@ -212,11 +251,14 @@ def test_a_key_that_comes_later_seals_what_lay_there_in_clear(path, tmp_path):
         assert MARK not in everything(tmp_path)
         assert store.last("visits").state == before.state == MARK * 1000
         assert store.last("visits").private == before.private
-    with SQLiteStore(path) as store, pytest.raises(StateError, match=f"sealed with key {KEY.id}: give that key"):
+    with (
+        SQLiteStore(path) as store,
+        pytest.raises(StateError, match=f"sealed with key {KEY.id}: give that key"),
+    ):
         store.begin(stream(run))
 
 
-# -- trouble -------------------------------------------------------------------------------------------------------
+# -- trouble ---------------------------------------------------------------------------------------
 
 
 def test_a_store_that_somebody_else_locks_says_so(path):
@@ -228,7 +270,9 @@ def test_a_store_that_somebody_else_locks_says_so(path):
         unit = {"lines": run.ledger[-1:], "release": run.last, "state": b"", "positions": {}}
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StateError, match=r"locked\. Another program holds it: stop that one, or try again"):
+        with pytest.raises(
+            StateError, match=r"locked\. Another program holds it: stop that one, or try again"
+        ):
             store.commit("visits", 2, **unit)
         assert store.last("visits").unit == 1
         other.execute("ROLLBACK")
@@ -247,7 +291,11 @@ def child(script, *arguments):
     program = textwrap.dedent(lead) + textwrap.dedent(script)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])}
     return subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True, env=environment, check=False
+        [sys.executable, "-c", program, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
     )
 
 

@@ -17,14 +17,27 @@ from penstock.core.errors import ConfigurationError, InputError, LedgerError, St
 from penstock.core.hierarchy import Hierarchy
 from penstock.engine.chain import Head, HeadFile
 from penstock.engine.sealing import Key
-from penstock.engine.store import Reader, Store, Stream, StreamLog
+from penstock.engine.store import Reader, Series, Store, StreamLog
 from penstock.private.mechanisms.ba import BudgetAbsorption
 from penstock.private.mechanisms.laplace import Laplace
 from penstock.private.mechanisms.rg import RetroactiveGrouping
 from penstock.private.noise import TestNoise
 from penstock.released.log import Log, same
 
-from tests.engine.places import KEY, KINDS, MARK, Clock, commit, content, counts, filled, fresh, opened, stream, telling
+from tests.engine.places import (
+    KEY,
+    KINDS,
+    MARK,
+    Clock,
+    commit,
+    content,
+    counts,
+    filled,
+    fresh,
+    opened,
+    stream,
+    telling,
+)
 
 
 @pytest.fixture(params=KINDS)
@@ -33,7 +46,7 @@ def place(request, tmp_path):
         yield place
 
 
-# -- what comes back -----------------------------------------------------------------------------------------------
+# -- what comes back -------------------------------------------------------------------------------
 
 
 def test_it_is_a_store(place):
@@ -57,7 +70,12 @@ def test_everything_that_was_committed_comes_back(place):
             head = commit(store, run)
             released.append(run.last)
             last = store.last("visits")
-            assert (last.unit, last.head, last.state, last.positions) == (unit, head, run.snapshot(), {"events": unit * 10})
+            assert (last.unit, last.head, last.state, last.positions) == (
+                unit,
+                head,
+                run.snapshot(),
+                {"events": unit * 10},
+            )
             assert same(last.release, run.last)
     with place.reader() as reader:
         assert reader.streams == ("visits",)
@@ -92,7 +110,9 @@ def test_a_run_goes_on_from_the_store_as_if_nothing_had_happened(place):
             if last is not None:
                 run.load(last.state)
             commit(store, run)
-            assert run.last.value.tolist() == straight.step(counts(straight.unit + 1)).value.tolist()
+            assert (
+                run.last.value.tolist() == straight.step(counts(straight.unit + 1)).value.tolist()
+            )
 
 
 @pytest.mark.parametrize(
@@ -100,7 +120,9 @@ def test_a_run_goes_on_from_the_store_as_if_nothing_had_happened(place):
     [
         lambda: Laplace(epsilon="1").run(3, noise=TestNoise(1), record=True),
         lambda: RetroactiveGrouping(epsilon="1").run(3, noise=TestNoise(1), record=True),
-        lambda: Laplace(epsilon="1").run(Hierarchy(("a", "b", "c"), (("x",), ("x",), ("y",))), noise=TestNoise(1), record=True),
+        lambda: Laplace(epsilon="1").run(
+            Hierarchy(("a", "b", "c"), (("x",), ("x",), ("y",))), noise=TestNoise(1), record=True
+        ),
     ],
     ids=["laplace", "rg", "hierarchy"],
 )
@@ -125,7 +147,11 @@ def test_a_stream_can_be_asked_like_any_release_log(place):
         assert log.units == plain.units == range(1, 10)
         assert log.keys == plain.keys
         assert log.estimates(2, 8).tolist() == plain.estimates(2, 8).tolist()
-        assert (log.guarantee, log.mechanism, log.configuration) == (plain.guarantee, plain.mechanism, plain.configuration)
+        assert (log.guarantee, log.mechanism, log.configuration) == (
+            plain.guarantee,
+            plain.mechanism,
+            plain.configuration,
+        )
         assert same(log[7], plain[7])
         assert not log.private
         log.append(run.last)  # it is there already
@@ -153,9 +179,15 @@ def test_what_is_kept_of_open_units_stays_until_it_is_replaced_or_taken_away(pla
         commit(store, run, positions={"a": 2}, private={"unit 1": None, "unit 3": b""})
         assert store.last("visits").private == {"unit 2": b"two", "unit 3": b""}
         state = store.last("visits").state
-        store.save("visits", positions={"a": 3, "b": [b"x", "y", None]}, private={"unit 2": b"more"})
+        store.save(
+            "visits", positions={"a": 3, "b": [b"x", "y", None]}, private={"unit 2": b"more"}
+        )
         last = store.last("visits")
-        assert (last.unit, last.state, last.private) == (1, state, {"unit 2": b"more", "unit 3": b""})
+        assert (last.unit, last.state, last.private) == (
+            1,
+            state,
+            {"unit 2": b"more", "unit 3": b""},
+        )
         assert last.positions == {"a": 3, "b": [b"x", "y", None]}
         commit(store, run)
         assert store.last("visits").private == {"unit 2": b"more", "unit 3": b""}
@@ -184,12 +216,18 @@ def test_nothing_secret_is_shown(place):
     run = fresh()
     with place.store(key=KEY) as store:
         store.begin(stream(run))
-        commit(store, run, state=MARK, private={"unit 2": MARK}, positions={"events": "threshold noise"})
+        commit(
+            store,
+            run,
+            state=MARK,
+            private={"unit 2": MARK},
+            positions={"events": "threshold noise"},
+        )
         assert "threshold" not in repr(store.last("visits"))
         assert repr(store) == f"<{type(store).__name__} {place.name}>"
 
 
-# -- what is refused -----------------------------------------------------------------------------------------------
+# -- what is refused -------------------------------------------------------------------------------
 
 
 def test_only_the_next_unit_is_taken(place):
@@ -198,7 +236,9 @@ def test_only_the_next_unit_is_taken(place):
         store.begin(stream(run))
         commit(store, run)
         again = {"lines": run.ledger, "release": run.last, "state": run.snapshot(), "positions": {}}
-        with pytest.raises(StateError, match=r"unit 1 of 'visits' cannot follow unit 1\. Nothing was written"):
+        with pytest.raises(
+            StateError, match=r"unit 1 of 'visits' cannot follow unit 1\. Nothing was written"
+        ):
             store.commit("visits", 1, **again)
         run.step(counts(2))
         with pytest.raises(StateError, match="unit 3 of 'visits' cannot follow unit 1"):
@@ -215,7 +255,10 @@ def test_only_the_next_unit_is_taken(place):
         (lambda run: {"release": np.zeros(3)}, "takes what was released, not ndarray"),
         (lambda run: {"release": replace(run.last, unit=2)}, "the release is of unit 2"),
         (lambda run: {"release": replace(run.last, value=np.zeros(2, np.int64))}, "with 2 numbers"),
-        (lambda run: {"release": Laplace(epsilon="2").run(3).step([1, 2, 3])}, "released under Guarantee.epsilon=2"),
+        (
+            lambda run: {"release": Laplace(epsilon="2").run(3).step([1, 2, 3])},
+            "released under Guarantee.epsilon=2",
+        ),
         (lambda run: {"lines": [Line(2, "spend", "x", 1, 1)]}, "a line is of unit 2"),
         (lambda run: {"positions": {"a": object()}}, "positions must be plain data"),
         (lambda run: {"positions": {"a": 2**70}}, "positions must be plain data"),
@@ -246,15 +289,19 @@ def test_a_stream_of_something_else_is_refused(place):
     with place.store() as store:
         for what, other in others.items():
             with pytest.raises(StateError, match=f"is another one: .*{what}.* differs"):
-                store.begin(other if isinstance(other, Stream) else stream(other))
+                store.begin(other if isinstance(other, Series) else stream(other))
         with pytest.raises(StateError, match="has not begun here"):
             store.renew("visits")
         store.begin(stream())
 
 
 def test_what_a_stream_is_of_reads_back_from_its_text():
-    dated = replace(stream(), calendar=Calendar(every="1h", zone="Europe/Zurich", origin="2026-01-01"), facts={"a": "b"})
-    assert Stream.read(dated.about) == dated
+    dated = replace(
+        stream(),
+        calendar=Calendar(every="1h", zone="Europe/Zurich", origin="2026-01-01"),
+        facts={"a": "b"},
+    )
+    assert Series.read(dated.about) == dated
     assert dated.differences(dated) == ()
 
 
@@ -269,7 +316,10 @@ def test_units_of_several_streams_commit_together_or_not_at_all(place, tmp_path)
             commit(store, second, name="visits/daily")
             store.mark("visits", "partners", 1)
             assert head.read()["visits"].unit == 0  # nobody can have seen it yet
-        assert {name: each.unit for name, each in head.read().items()} == {"visits": 1, "visits/daily": 1}
+        assert {name: each.unit for name, each in head.read().items()} == {
+            "visits": 1,
+            "visits/daily": 1,
+        }
         assert store.marks("visits") == {"partners": 1}
         with suppress(KeyError), store.together():
             commit(store, first)
@@ -278,7 +328,11 @@ def test_units_of_several_streams_commit_together_or_not_at_all(place, tmp_path)
             raise KeyError
         assert [store.head(name).unit for name in store.streams] == [1, 1]
         assert store.marks("visits") == {"partners": 1}
-        with pytest.raises(ConfigurationError, match="in a transaction already"), store.together(), store.together():
+        with (
+            pytest.raises(ConfigurationError, match="in a transaction already"),
+            store.together(),
+            store.together(),
+        ):
             pass
     with place.reader() as reader:
         assert reader.marks("visits") == {"partners": 1}
@@ -291,7 +345,14 @@ def test_what_failed_inside_takes_everything_with_it_even_if_nobody_minds(place)
         with store.together():
             commit(store, first)
             with suppress(StateError):
-                store.commit("rides", 7, lines=[], release=replace(second.step(counts(1)), unit=7), state=b"", positions={})
+                store.commit(
+                    "rides",
+                    7,
+                    lines=[],
+                    release=replace(second.step(counts(1)), unit=7),
+                    state=b"",
+                    positions={},
+                )
             with pytest.raises(StateError, match="an earlier part of this transaction failed"):
                 store.mark("visits", "partners", 1)
 
@@ -332,7 +393,9 @@ def test_others_wait_until_what_is_together_is_done(place):
     run, order = fresh(), []
     with place.store() as store:
         store.begin(stream(run))
-        waiting = threading.Thread(target=lambda: (store.mark("visits", "partners", 1), order.append("mark")))
+        waiting = threading.Thread(
+            target=lambda: (store.mark("visits", "partners", 1), order.append("mark"))
+        )
         with store.together():
             waiting.start()
             commit(store, run)
@@ -348,7 +411,7 @@ def test_a_stream_has_a_name(name):
         stream(name=name)
 
 
-# -- all or nothing ------------------------------------------------------------------------------------------------
+# -- all or nothing --------------------------------------------------------------------------------
 
 
 def test_nobody_sees_a_unit_before_all_of_it_is_there(place, monkeypatch):
@@ -362,7 +425,13 @@ def test_nobody_sees_a_unit_before_all_of_it_is_there(place, monkeypatch):
         def look(*args, **more):
             put(*args, **more)
             with place.reader() as reader:
-                seen.append((reader.head("visits").unit, len(list(reader.lines("visits"))), reader.verify("visits").head.unit))
+                seen.append(
+                    (
+                        reader.head("visits").unit,
+                        len(list(reader.lines("visits"))),
+                        reader.verify("visits").head.unit,
+                    )
+                )
 
         monkeypatch.setattr(store, "_put", look)
         lines = len(list(store.lines("visits")))
@@ -400,14 +469,19 @@ def test_others_read_while_it_grows(place):
         assert reader.verify("visits").head.unit == 60
 
 
-# -- one publisher at a time ---------------------------------------------------------------------------------------
+# -- one publisher at a time -----------------------------------------------------------------------
 
 
 def test_a_second_publisher_is_refused_while_the_first_holds_the_stream(place):
     clock, run = Clock(), fresh()
     with place.store(clock=clock) as first, place.store(clock=clock) as second:
         lease = first.begin(stream(run), seconds=30)
-        assert (lease.owner, lease.number, lease.since, lease.expires) == (first.owner, 1, clock.now, clock.now + 30)
+        assert (lease.owner, lease.number, lease.since, lease.expires) == (
+            first.owner,
+            1,
+            clock.now,
+            clock.now + 30,
+        )
         clock.now += 29
         message = f"'visits' is held by publisher {first.owner} since 1970-01-12 13:46:40 UTC, until 1970-01-12 13:47:10 UTC"
         with pytest.raises(StateError, match=message):
@@ -491,11 +565,13 @@ def test_a_clean_stop_gives_the_lease_back(place):
 def test_a_lease_lasts_some_time(place):
     with place.store() as store:
         for seconds in (0, -1, float("nan"), float("inf")):
-            with pytest.raises(ConfigurationError, match="seconds must be above 0 and at most 86400"):
+            with pytest.raises(
+                ConfigurationError, match="seconds must be above 0 and at most 86400"
+            ):
                 store.begin(stream(), seconds=seconds)
 
 
-# -- the chain -----------------------------------------------------------------------------------------------------
+# -- the chain -------------------------------------------------------------------------------------
 
 SOMEBODY = [
     ("UPDATE lines SET amount = amount + 1 WHERE unit = 3 AND place = 2", "line 2 of unit 3"),
@@ -509,8 +585,14 @@ SOMEBODY = [
     ("DELETE FROM lines WHERE unit = 3 AND place = 2", "release of unit 3 .* or a line is missing"),
     ("DELETE FROM lines WHERE unit = 7", "release of unit 7 .* or a line is missing"),
     ("INSERT INTO lines VALUES ('visits', 3, 3, 'spend', 'x', 0, 0, 0, x'00')", "line 3 of unit 3"),
-    ("INSERT INTO lines VALUES ('visits', 8, 1, 'spend', 'x', 1, 1, 0, x'00')", "1 lines are of units that were never"),
-    ("INSERT INTO lines VALUES ('visits', 0, 1, 'spend', 'x', 1, 1, 0, x'00')", "1 lines are of units that were never"),
+    (
+        "INSERT INTO lines VALUES ('visits', 8, 1, 'spend', 'x', 1, 1, 0, x'00')",
+        "1 lines are of units that were never",
+    ),
+    (
+        "INSERT INTO lines VALUES ('visits', 0, 1, 'spend', 'x', 1, 1, 0, x'00')",
+        "1 lines are of units that were never",
+    ),
     ("UPDATE lines SET unit = 4, place = 3 WHERE unit = 3 AND place = 2", "release of unit 3"),
     ("UPDATE releases SET flags = x'92c3c2' WHERE unit = 2", "release of unit 2"),
     ("UPDATE releases SET link = zeroblob(32) WHERE unit = 2", "release of unit 2"),
@@ -518,13 +600,19 @@ SOMEBODY = [
     ("UPDATE releases SET body = zeroblob(length(body)) WHERE unit = 1", "release of unit 1"),
     ("UPDATE releases SET body = NULL WHERE unit = 1", "release of unit 1"),
     ("UPDATE releases SET body_of = 1 WHERE unit = 7", "release of unit 7"),
-    ("UPDATE releases SET body = (SELECT body FROM releases WHERE unit = 1) WHERE unit = 2", "release of unit 2"),
+    (
+        "UPDATE releases SET body = (SELECT body FROM releases WHERE unit = 1) WHERE unit = 2",
+        "release of unit 2",
+    ),
     ("DELETE FROM releases WHERE unit = 4", "release of unit 4"),
     ("UPDATE releases SET unit = 8 WHERE unit = 7", "release of unit 7"),
     ("UPDATE releases SET link = zeroblob(32) WHERE unit = 7", "release of unit 7"),
     ("UPDATE streams SET about = replace(about, 'north', 'North')", "line 1 of unit 1"),
     ("UPDATE streams SET about = about || ' '", "what it is of is not what was committed"),
-    ('UPDATE streams SET about = replace(about, \'"name":"visits"\', \'"name":"rides"\')', "what it is of"),
+    (
+        'UPDATE streams SET about = replace(about, \'"name":"visits"\', \'"name":"rides"\')',
+        "what it is of",
+    ),
 ]
 
 
@@ -532,7 +620,10 @@ SOMEBODY = [
 def test_whatever_somebody_changes_is_found_and_named(place, statement, message):
     filled(place, run=telling())
     place.tamper(statement)
-    with place.reader() as reader, pytest.raises(LedgerError, match=f"stream 'visits': .*{message}"):
+    with (
+        place.reader() as reader,
+        pytest.raises(LedgerError, match=f"stream 'visits': .*{message}"),
+    ):
         reader.verify("visits")
 
 
@@ -584,7 +675,9 @@ def test_the_chain_can_be_followed_without_this_package(place):
     ((about,),) = place.rows("SELECT about FROM streams")
     link = hashlib.sha256(b"penstock chain 1\n" + about.encode()).digest()
     for unit, flags, body in place.rows("SELECT unit, flags, body FROM releases ORDER BY unit"):
-        rows = place.rows(f"SELECT kind, label, amount, number, run FROM lines WHERE unit = {unit} ORDER BY place")
+        rows = place.rows(
+            f"SELECT kind, label, amount, number, run FROM lines WHERE unit = {unit} ORDER BY place"
+        )
         for kind, label, amount, number, run in rows:
             text = f'line[{unit},"{kind}","{label}",{amount},{number},{run}]'
             link = hashlib.sha256(link + text.encode()).digest()
@@ -594,7 +687,7 @@ def test_the_chain_can_be_followed_without_this_package(place):
         assert reader.head("visits") == Head(2, link)
 
 
-# -- restored from an old backup -----------------------------------------------------------------------------------
+# -- restored from an old backup -------------------------------------------------------------------
 
 
 def test_an_old_backup_is_refused(place, tmp_path):
@@ -674,8 +767,12 @@ def test_a_crash_between_the_commit_and_the_head_is_repaired(place, tmp_path, mo
     with place.store(head=noted) as store:
         store.begin(stream(run))
         with monkeypatch.context() as patch:
-            patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-            with pytest.raises(StateError, match="unit 3 of 'visits' is committed, and the head file"):
+            patch.setattr(
+                os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+            )
+            with pytest.raises(
+                StateError, match="unit 3 of 'visits' is committed, and the head file"
+            ):
                 commit(store, run)
         assert HeadFile(noted).read()["visits"].unit == 2
         assert store.last("visits").unit == 3
@@ -689,20 +786,28 @@ def test_a_damaged_head_file_is_no_head_file(place, tmp_path):
     noted = tmp_path / "heads.json"
     run = filled(place, 2, head=noted)
     noted.write_text("{}")
-    with place.store(head=noted) as store, pytest.raises(StateError, match="not a head file, or damaged"):
+    with (
+        place.store(head=noted) as store,
+        pytest.raises(StateError, match="not a head file, or damaged"),
+    ):
         store.begin(stream(run))
 
 
-# -- for its owner only --------------------------------------------------------------------------------------------
+# -- for its owner only ----------------------------------------------------------------------------
 
 
 def test_another_key_is_refused(place):
     run, other = filled(place, key=KEY), Key(bytes(32))
     with place.store(key=other) as store:
         for refused in (lambda: store.begin(stream(run)), lambda: store.last("visits")):
-            with pytest.raises(StateError, match=f"sealed with key {KEY.id}, and the key given is {other.id}"):
+            with pytest.raises(
+                StateError, match=f"sealed with key {KEY.id}, and the key given is {other.id}"
+            ):
                 refused()
-    with place.store() as store, pytest.raises(StateError, match=f"sealed with key {KEY.id}: give that key"):
+    with (
+        place.store() as store,
+        pytest.raises(StateError, match=f"sealed with key {KEY.id}: give that key"),
+    ):
         store.last("visits")
 
 
@@ -723,7 +828,7 @@ def test_a_state_that_was_changed_is_refused(place, statement):
         store.last("visits")
 
 
-# -- versions ------------------------------------------------------------------------------------------------------
+# -- versions --------------------------------------------------------------------------------------
 
 
 def test_an_older_store_is_brought_to_the_new_version(place, monkeypatch):
@@ -735,7 +840,9 @@ def test_an_older_store_is_brought_to_the_new_version(place, monkeypatch):
         file.execute("ALTER TABLE streams ADD COLUMN note TEXT NOT NULL DEFAULT 'none'")
 
     monkeypatch.setattr(place.module, "MIGRATIONS", [*place.module.MIGRATIONS, second])
-    with pytest.raises(StateError, match="tables of version 1: its publisher must open it once first"):
+    with pytest.raises(
+        StateError, match="tables of version 1: its publisher must open it once first"
+    ):
         place.reader()
     for _ in range(2):
         with place.store() as store:
@@ -746,7 +853,9 @@ def test_an_older_store_is_brought_to_the_new_version(place, monkeypatch):
         assert reader.streams == ("visits",)
     monkeypatch.undo()
     for kind in (place.store, place.reader):
-        with pytest.raises(StateError, match="tables of version 2; this Penstock knows versions up to 1"):
+        with pytest.raises(
+            StateError, match="tables of version 2; this Penstock knows versions up to 1"
+        ):
             kind()
 
 
@@ -770,7 +879,7 @@ def test_a_migration_that_fails_changes_nothing(place, monkeypatch):
         store._select("note FROM streams")
 
 
-# -- trouble -------------------------------------------------------------------------------------------------------
+# -- trouble ---------------------------------------------------------------------------------------
 
 
 def test_a_store_that_was_closed_says_so(place):

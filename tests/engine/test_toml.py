@@ -51,7 +51,13 @@ TRICKY = {
 def places(value: object, path: KeyPath = ()) -> dict[KeyPath, Any]:
     """Every path in a document, with what stands there."""
     found = {path: value} if path else {}
-    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    pairs = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for name, each in pairs:
         found |= places(each, (*path, name))
     return found
@@ -89,7 +95,12 @@ STATEMENTS = [
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(STATEMENTS), st.sampled_from(["a", "b", "'c d'", '"e.f"', "g"])), max_size=12))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(STATEMENTS), st.sampled_from(["a", "b", "'c d'", '"e.f"', "g"])),
+        max_size=12,
+    )
+)
 def test_lines_are_right_in_documents_put_together_at_random(statements):
     text = ""
     for template, key in statements:
@@ -103,13 +114,25 @@ def test_lines_are_right_in_documents_put_together_at_random(statements):
 
 def test_what_is_not_in_the_file_has_the_line_of_what_is_around_it():
     document = parse("\n[a]\nb = 3\n[[c]]\nd = 5", name="x.toml")
-    assert [document.line(path) for path in (("a", "z"), ("c", 0, "z", 1), ("c", 1), ("z",))] == [2, 4, 4, 1]
+    assert [document.line(path) for path in (("a", "z"), ("c", 0, "z", 1), ("c", 1), ("z",))] == [
+        2,
+        4,
+        4,
+        1,
+    ]
     assert Document({"a": 1}).line(("a",)) is None
 
 
 @pytest.mark.parametrize(
     ("text", "line"),
-    [("a = 1\nb = ", 2), ("a = 1\na = 2", 2), ("a = 1\n\nb", 3), ("[a]\n[a]", 2), ('\na = """\n\n', 4), ("a = [" * 5000, 1)],
+    [
+        ("a = 1\nb = ", 2),
+        ("a = 1\na = 2", 2),
+        ("a = 1\n\nb", 3),
+        ("[a]\n[a]", 2),
+        ('\na = """\n\n', 4),
+        ("a = [" * 5000, 1),
+    ],
 )
 def test_what_is_not_toml_is_an_error_that_names_the_line(text, line):
     with pytest.raises(InvalidConfigurationError, match=rf"x\.toml:{line}: this is n") as caught:
@@ -143,7 +166,9 @@ def test_a_byte_order_mark_does_no_harm(tmp_path):
 
 
 def test_an_error_lists_all_problems_in_the_order_of_lines():
-    error = InvalidConfigurationError("x.toml", [Problem(("b",), "is wrong.", 7), Problem(("a", 0), "is bad.", 2)])
+    error = InvalidConfigurationError(
+        "x.toml", [Problem(("b",), "is wrong.", 7), Problem(("a", 0), "is bad.", 2)]
+    )
     assert str(error) == "x.toml has 2 mistakes:\nx.toml:2: a[1]: is bad.\nx.toml:7: b: is wrong."
     assert str(InvalidConfigurationError("", [Problem(("a",), "is bad.")])) == "a: is bad."
 
@@ -197,7 +222,10 @@ def test_no_value_is_shown_by_accident():
 
 def test_secrets_are_found_wherever_they_stand():
     token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
-    assert list(secrets_in({"a": [{"b": "fine"}, {"b": token}], "c": 1, "d": token})) == [("a", 1, "b"), ("d",)]
+    assert list(secrets_in({"a": [{"b": "fine"}, {"b": token}], "c": 1, "d": token})) == [
+        ("a", 1, "b"),
+        ("d",),
+    ]
 
 
 def test_each_reader_notes_what_it_cannot_take_and_goes_on():

@@ -8,23 +8,23 @@ import numpy as np
 
 from penstock import Gate, Mechanism, Private, Released
 from penstock.core.domain import Domain
-from penstock.private.mechanisms.fixed import Last
+from penstock.private.mechanisms.fixed import LastRelease
 
 
 @dataclass(frozen=True, kw_only=True)
-class Holding(Mechanism[Last]):
+class Holding(Mechanism[LastRelease]):
     """Sums of two units, paid when read."""
 
     name = "holding"
-    State = Last
+    State = LastRelease
 
-    def start(self, domain: Domain) -> Last:
-        return Last(Released.nothing(domain.size, self.guarantee))
+    def start(self, domain: Domain) -> LastRelease:
+        return LastRelease(Released.nothing(domain.size, self.guarantee))
 
-    def step(self, state: Last, unit: Private, gate: Gate) -> tuple[Last, Released]:
+    def step(self, state: LastRelease, unit: Private, gate: Gate) -> tuple[LastRelease, Released]:
         gate.hold("publish", unit, epsilon=self.total // self.window)
         if gate.unit % 2:
             return state, gate.repeat(state.last)
         everywhere = np.ones(len(state.last.value), np.bool_)
         fresh = replace(gate.pour("publish", where=everywhere), divisor=2)
-        return Last(fresh), fresh
+        return LastRelease(fresh), fresh

@@ -20,12 +20,20 @@ def test_the_same_seed_is_the_same_campus_and_another_is_not():
 
 
 def test_counts_are_occupancy_devices_stay_for_a_while():
-    counts = Campus(rooms=4, seed=1).counts(14 * UNITS_A_DAY, total=100_000).sum(axis=1).astype(float)
+    counts = (
+        Campus(rooms=4, seed=1).counts(14 * UNITS_A_DAY, total=100_000).sum(axis=1).astype(float)
+    )
     assert np.corrcoef(counts[1:], counts[:-1])[0, 1] > 0.9
 
 
 def test_weekends_are_quieter():
-    days = Campus(rooms=30, seed=1).counts(35 * UNITS_A_DAY, total=300_000).sum(axis=1).reshape(5, 7, -1).sum(axis=2)
+    days = (
+        Campus(rooms=30, seed=1)
+        .counts(35 * UNITS_A_DAY, total=300_000)
+        .sum(axis=1)
+        .reshape(5, 7, -1)
+        .sum(axis=2)
+    )
     assert days[:, 5:].mean() < 0.6 * days[:, :5].mean()
 
 

@@ -38,7 +38,9 @@ def test_without_updates_nothing_changes():
 
 
 def test_no_more_people_change_than_are_replaced():
-    """A unit's replacements are normal with a deviation of a tenth: 7 of them above the mean have a chance below 1e-9."""
+    """A unit's replacements are normal with a deviation of a tenth: 7 of them above the mean have a
+    chance below 1e-9.
+    """
     counts = Census(**SMALL, rate=0.02).counts(100)
     moved = np.abs(np.diff(counts, axis=0)).sum(axis=1) / 2
     assert 0 < moved.max() <= 0.02 * 3.0 * 4_000 * 1.7
@@ -46,7 +48,12 @@ def test_no_more_people_change_than_are_replaced():
 
 def test_some_periods_are_busy_and_some_are_quiet():
     counts = Census(**SMALL, attributes=3, rate=0.02).counts(200)
-    moved = np.abs(np.diff(counts, axis=0, prepend=counts[:1])).sum(axis=1).reshape(10, 20)[:, 1:].mean(axis=1)
+    moved = (
+        np.abs(np.diff(counts, axis=0, prepend=counts[:1]))
+        .sum(axis=1)
+        .reshape(10, 20)[:, 1:]
+        .mean(axis=1)
+    )
     assert moved.argmax() == 4
     assert moved.max() > 5 * moved.min()
 
@@ -66,7 +73,9 @@ def test_the_attributes_hang_together():
     married = people.sum(axis=(1, 2, 3, 5))
     assert married[40:60, 1].sum() > married[40:60, 0].sum()
     assert married[:15, 1].sum() < 0.1 * married[:15, 0].sum()
-    schooling = people.sum(axis=(1, 3, 4, 5)) @ np.arange(12) / people.sum(axis=(1, 2, 3, 4, 5)).clip(1)
+    schooling = (
+        people.sum(axis=(1, 3, 4, 5)) @ np.arange(12) / people.sum(axis=(1, 2, 3, 4, 5)).clip(1)
+    )
     assert schooling[4:8].mean() < schooling[12:16].mean() < schooling[25:40].mean()
 
 

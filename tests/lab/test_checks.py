@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock import BudgetAbsorption, Guarantee, Mechanism, PanDistribution, Price, Released, Run, Uniform
+from penstock import (
+    BudgetAbsorption,
+    Guarantee,
+    Mechanism,
+    PanDistribution,
+    Price,
+    Released,
+    Run,
+    Uniform,
+)
 from penstock.budget.grid import Budgets
 from penstock.budget.ledger import Line
 from penstock.core.arrays import IntArray
@@ -21,10 +30,10 @@ from penstock.core.released import Scale
 from penstock.lab import checks
 from penstock.lab.checks import CHECKS, Check, CheckError, Script, run_checks, title
 from penstock.private.gate import Gate
-from penstock.private.mechanisms.fixed import Last
+from penstock.private.mechanisms.fixed import LastRelease
 from penstock.private.mechanisms.grouped import GroupedDistribution
 from penstock.private.mechanisms.registry import MECHANISMS
-from penstock.private.mechanisms.uniform import Nothing
+from penstock.private.mechanisms.uniform import NoState
 from penstock.testing import NoNoise
 
 from tests.lab.holding import Holding
@@ -76,31 +85,38 @@ class Asking(Mechanism[Place]):
             gate.close("watch")
             done = False
         price = Price(self.total // 8, self.total // (4 * self.window))
-        if done or not gate.ask("watch", unit.distance(state.last.value), threshold=10**5, price=price)[0]:
+        if (
+            done
+            or not gate.ask("watch", unit.distance(state.last.value), threshold=10**5, price=price)[
+                0
+            ]
+        ):
             return Place(state.last, done), gate.repeat(state.last)
         fresh = gate.laplace(unit, epsilon=self.total // 8, label="publish")
         return Place(fresh, True), fresh
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskingEachKey(Mechanism[Last]):
+class AskingEachKey(Mechanism[LastRelease]):
     """A run of questions for every key; those that are told yes publish."""
 
     name = "asking_each_key"
-    State = Last
+    State = LastRelease
 
-    def start(self, domain: Domain) -> Last:
-        return Last(Released.nothing(domain.size, self.guarantee))
+    def start(self, domain: Domain) -> LastRelease:
+        return LastRelease(Released.nothing(domain.size, self.guarantee))
 
-    def step(self, state: Last, unit: Private, gate: Gate) -> tuple[Last, Released]:
+    def step(self, state: LastRelease, unit: Private, gate: Gate) -> tuple[LastRelease, Released]:
         share = self.total // (6 * self.window)
         last = state.last.value
         moved = unit.map(lambda counts: np.abs(counts - last), stability=1, cover=unit.cover)
         where = gate.ask("watch", moved, threshold=10**5, price=Price(share, share))
         if not where.any():
             return state, gate.repeat(state.last)
-        fresh = gate.laplace(unit, epsilon=share * 3, label="publish", where=where).over(state.last, where)
-        return Last(fresh), fresh
+        fresh = gate.laplace(unit, epsilon=share * 3, label="publish", where=where).over(
+            state.last, where
+        )
+        return LastRelease(fresh), fresh
 
 
 @dataclass(frozen=True)
@@ -124,14 +140,30 @@ class Uneven(Mechanism[Ranked]):
         return state, gate.laplace(unit, epsilon=budgets, label="publish")
 
 
-SLOW = {"hs_pegasus", "phs_pegasus", "eshp"}  # 20,000 units take them a minute or more; `penstock lab check` takes it
-EVERY = [*MECHANISMS.values(), Between, Announced, FewGroups, Holding, Asking, AskingEachKey, Uneven]
+SLOW = {
+    "hs_pegasus",
+    "phs_pegasus",
+    "eshp",
+}  # 20,000 units take them a minute or more; `penstock lab check` takes it
+EVERY = [
+    *MECHANISMS.values(),
+    Between,
+    Announced,
+    FewGroups,
+    Holding,
+    Asking,
+    AskingEachKey,
+    Uneven,
+]
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=names)
 @pytest.mark.parametrize("cls", EVERY, ids=lambda cls: cls.__name__)
 def test_every_mechanism_passes_every_check(cls: type[Mechanism[Any]], check: Check) -> None:
-    check(cls, quick=cls not in MECHANISMS.values() or (cls.name in SLOW and "memory" in check.__name__))
+    check(
+        cls,
+        quick=cls not in MECHANISMS.values() or (cls.name in SLOW and "memory" in check.__name__),
+    )
 
 
 # Every check can fail: mechanisms that are each wrong in one way, and the check that says so.
@@ -157,13 +189,13 @@ class Starts(Uniform):
     """A uniform whose state is another."""
 
     def start(self, domain: Domain) -> Any:
-        return Last(Released.nothing(domain.size, self.guarantee))
+        return LastRelease(Released.nothing(domain.size, self.guarantee))
 
 
 class ForgetsWhatItSpent(Uniform):
     """The whole of ε in every unit, behind the ledger's back."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         gate._ledger._sum = 0
         gate._ledger._numbers[gate._ledger._slot(gate.unit)] = 0
         return state, gate.laplace(unit, epsilon=self.total, label="publish")
@@ -172,7 +204,7 @@ class ForgetsWhatItSpent(Uniform):
 class MiscountsItsCost(Uniform):
     """The lines are right, the running sum is not."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         released = gate.laplace(unit, epsilon=self.share // 2, label="publish")
         gate._ledger._sum += 1
         return state, released
@@ -181,7 +213,7 @@ class MiscountsItsCost(Uniform):
 class WritesImpossibleLines(Uniform):
     """A number that falls."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         released = gate.laplace(unit, epsilon=self.share, label="publish")
         sink = gate._ledger._sink
         assert sink is not None
@@ -192,7 +224,7 @@ class WritesImpossibleLines(Uniform):
 class DrawsWithoutPaying(Uniform):
     """A second release of every unit that the ledger never hears of."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         gate._noisy(unseal(unit), Scale(Fraction(5)), "more", None)
         return state, gate.laplace(unit, epsilon=self.share, label="publish")
 
@@ -200,9 +232,11 @@ class DrawsWithoutPaying(Uniform):
 class PaysForLessNoise(Uniform):
     """Charges half of what the noise is worth."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         gate._ledger.spend(self.share // 2, "publish")
-        return state, gate._noisy(unseal(unit), gate._scale(self.contribution, self.share), "publish", None)
+        return state, gate._noisy(
+            unseal(unit), gate._scale(self.contribution, self.share), "publish", None
+        )
 
 
 class ReadsWhatWasOnlyExposed(PanDistribution):
@@ -229,14 +263,14 @@ class ExposesInSecret(PanDistribution):
 class PoursTooPrecisely(Holding):
     """Pays for one budget and pours with twice that."""
 
-    def step(self, state: Last, unit: Private, gate: Gate) -> tuple[Last, Released]:
+    def step(self, state: LastRelease, unit: Private, gate: Gate) -> tuple[LastRelease, Released]:
         pot = gate._secrets.pots.get("publish")
         if pot is not None and gate.unit % 2 == 0:
             gate.hold("publish", unit, epsilon=self.total // self.window)
             pot.quanta *= 2
             fresh = gate.pour("publish", where=np.ones(len(state.last.value), np.bool_))
             pot.quanta //= 2
-            return Last(fresh), fresh
+            return LastRelease(fresh), fresh
         return super().step(state, unit, gate)
 
 
@@ -260,7 +294,7 @@ class StatesMore(Uniform):
 class ReleasesStateMore(Uniform):
     """Its releases carry another promise."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         state, released = super().step(state, unit, gate)
         return state, replace(released, guarantee=Guarantee(1, 1000))
 
@@ -268,7 +302,7 @@ class ReleasesStateMore(Uniform):
 class RaisesTheLimit(Uniform):
     """Tells the ledger that twice as much was promised."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         gate._ledger.promised = 2 * self.total.quanta
         return super().step(state, unit, gate)
 
@@ -276,7 +310,7 @@ class RaisesTheLimit(Uniform):
 class LowersTheLimit(Uniform):
     """Tells the ledger that less was promised than was."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         gate._ledger.promised = self.total.quanta - 1
         return super().step(state, unit, gate)
 
@@ -294,7 +328,9 @@ class Grows(Starts):
         return Log(Released.nothing(domain.size, self.guarantee), [])
 
     def step(self, state: Any, unit: Private, gate: Gate) -> Any:
-        return Log(state.last, [*state.log, 1] if gate.unit % 50 == 0 else state.log), super().step(Nothing(), unit, gate)[1]
+        return Log(state.last, [*state.log, 1] if gate.unit % 50 == 0 else state.log), super().step(
+            NoState(), unit, gate
+        )[1]
 
 
 _SEEN: dict[int, Released] = {}
@@ -303,7 +339,7 @@ _SEEN: dict[int, Released] = {}
 class GrowsElsewhere(Uniform):
     """Remembers every release, outside its state."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         state, released = super().step(state, unit, gate)
         _SEEN[gate.unit] = released
         return state, released
@@ -312,7 +348,7 @@ class GrowsElsewhere(Uniform):
 class ForgetsOnRestart(Starts):
     """Every other release of this *instance* is a repetition, and nothing of that is saved."""
 
-    State = Last
+    State = LastRelease
 
     def step(self, state: Any, unit: Private, gate: Gate) -> Any:
         turn = self.__dict__.get("turn", 0)
@@ -320,13 +356,13 @@ class ForgetsOnRestart(Starts):
         if turn:
             return state, gate.repeat(state.last)
         released = gate.laplace(unit, epsilon=self.share, label="publish")
-        return Last(released), released
+        return LastRelease(released), released
 
 
 class ThawsOnRestart(Uniform):
     """An instance that has not seen the first unit releases arrays that can be written to."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         state, released = super().step(state, unit, gate)
         if gate.unit == 1:
             object.__setattr__(self, "seen", True)
@@ -344,7 +380,9 @@ class CallsARepetitionFresh(BudgetAbsorption):
 
     def step(self, state: Any, unit: Private, gate: Gate) -> Any:
         state, released = super().step(state, unit, gate)
-        return state, replace(released, repeated=False) if np.isfinite(float(released.scale)) else released
+        return state, replace(released, repeated=False) if np.isfinite(
+            float(released.scale)
+        ) else released
 
 
 class KeepsTheInput(Uniform):
@@ -363,10 +401,12 @@ class KeepsTheInput(Uniform):
 class WritesIntoTheInput(Uniform):
     """Adds the noise in place."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         state, released = super().step(state, unit, gate)
         raw = unseal(unit)
-        raw = raw if raw.base is None else raw.base  # the run hands out a view that cannot be written to
+        raw = (
+            raw if raw.base is None else raw.base
+        )  # the run hands out a view that cannot be written to
         raw[:] = released.value
         return state, released
 
@@ -374,7 +414,7 @@ class WritesIntoTheInput(Uniform):
 class ReleasesTheInput(Uniform):
     """The raw array, as it came."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         state, released = super().step(state, unit, gate)
         return state, replace(released, value=unseal(unit))
 
@@ -382,7 +422,7 @@ class ReleasesTheInput(Uniform):
 class ReleasesWhatCanBeWritten(Uniform):
     """An array that the caller could change."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         state, released = super().step(state, unit, gate)
         return state, _thawed(released)
 
@@ -390,7 +430,7 @@ class ReleasesWhatCanBeWritten(Uniform):
 class DependsOnOrder(Uniform):
     """The first key listed is worth more than the others."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         state, released = super().step(state, unit, gate)
         value = released.value.copy()
         value[0] *= 2
@@ -401,7 +441,7 @@ class DependsOnOrder(Uniform):
 class ClaimsMoreNoise(Uniform):
     """Half of the noise that it claims."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         state, released = super().step(state, unit, gate)
         return state, replace(released, scale=Scale(2 * released.scale.base, released.scale.parts))
 
@@ -409,7 +449,7 @@ class ClaimsMoreNoise(Uniform):
 class ClaimsMoreLayers(Uniform):
     """Noise once, claimed twice."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         state, released = super().step(state, unit, gate)
         return state, replace(released, layers=2)
 
@@ -417,7 +457,7 @@ class ClaimsMoreLayers(Uniform):
 class IsBiased(Uniform):
     """One person too many everywhere."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         state, released = super().step(state, unit, gate)
         return state, replace(released, value=released.value + 1)
 
@@ -425,7 +465,7 @@ class IsBiased(Uniform):
 class SharesItsNoise(Uniform):
     """Two neighbouring keys have the same noise."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         state, released = super().step(state, unit, gate)
         noise = (released.value - unseal(unit)).copy()
         noise[1::2] = noise[: 2 * (len(noise) // 2) : 2]
@@ -435,7 +475,7 @@ class SharesItsNoise(Uniform):
 class Unseals(Uniform):
     """Publishes only where somebody is."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         where = unseal(unit) >= 0
         return state, gate.laplace(unit, epsilon=self.share, label="publish", where=where)
 
@@ -443,7 +483,7 @@ class Unseals(Uniform):
 class UnsealsElsewhere(Uniform):
     """The same, in a helper."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         return state, gate.laplace(unit, epsilon=self.share, label="publish", where=_positive(unit))
 
 
@@ -454,7 +494,7 @@ def _positive(private: Private) -> Any:
 class ReachesBehindTheGate(Uniform):
     """Looks at the books without asking."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         assert gate._limit
         return super().step(state, unit, gate)
 
@@ -462,7 +502,7 @@ class ReachesBehindTheGate(Uniform):
 class LooksIntoThePots(Uniform):
     """What the gate shows to the lab alone."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         gate.memory()
         return super().step(state, unit, gate)
 
@@ -473,7 +513,7 @@ class KeepsAPrivate(Starts):
     State = Sealed
 
     def step(self, state: Any, unit: Private, gate: Gate) -> Any:
-        return Sealed(unit), super().step(Nothing(), unit, gate)[1]
+        return Sealed(unit), super().step(NoState(), unit, gate)[1]
 
 
 class KeepsRawCounts(Starts):
@@ -484,7 +524,7 @@ class KeepsRawCounts(Starts):
     def step(self, state: Any, unit: Private, gate: Gate) -> Any:
         out: list[IntArray] = []
         unit.map(lambda counts: out.append(counts.copy()) or counts, stability=1, cover=unit.cover)  # type: ignore[func-returns-value]
-        return Kept(out[0]), super().step(Nothing(), unit, gate)[1]
+        return Kept(out[0]), super().step(NoState(), unit, gate)[1]
 
 
 class KeepsTheirDistance(Starts):
@@ -495,13 +535,16 @@ class KeepsTheirDistance(Starts):
     def step(self, state: Any, unit: Private, gate: Gate) -> Any:
         out: list[IntArray] = []
         unit.map(lambda counts: out.append(counts.copy()) or counts, stability=1, cover=unit.cover)  # type: ignore[func-returns-value]
-        released = super().step(Nothing(), unit, gate)[1]
+        released = super().step(NoState(), unit, gate)[1]
         return Kept(released.value - out[0]), released
 
 
 class LenientRun(Run):
     def step(self, counts: Any, *, unit: int | None = None) -> Released:
-        return super().step([max(int(count), 0) for count in counts] if isinstance(counts, list) else counts, unit=unit)
+        return super().step(
+            [max(int(count), 0) for count in counts] if isinstance(counts, list) else counts,
+            unit=unit,
+        )
 
 
 class TakesAnything(Uniform):
@@ -529,14 +572,22 @@ class BeginsTooEarly(Uniform):
 
 
 BROKEN: list[tuple[str, type[Mechanism[Any]], str]] = [
-    ("check_no_window_costs_more_than_promised", ForgetsWhatItSpent, "by its ledger lines the window"),
+    (
+        "check_no_window_costs_more_than_promised",
+        ForgetsWhatItSpent,
+        "by its ledger lines the window",
+    ),
     ("check_no_window_costs_more_than_promised", MiscountsItsCost, "the run says"),
     ("check_no_window_costs_more_than_promised", WritesImpossibleLines, "cannot be true"),
     ("check_noise_is_what_was_paid_for", DrawsWithoutPaying, "'more' is worth epsilon=1/5"),
     ("check_noise_is_what_was_paid_for", PaysForLessNoise, "pay for 1/6"),
     ("check_noise_is_what_was_paid_for", ReadsWhatWasOnlyExposed, "pay for 0"),
     ("check_noise_is_what_was_paid_for", ExposesInSecret, "pay for 0"),
-    ("check_noise_is_what_was_paid_for", PoursTooPrecisely, "'publish' is worth epsilon=2/3, but its ledger lines pay for 1/3"),
+    (
+        "check_noise_is_what_was_paid_for",
+        PoursTooPrecisely,
+        "'publish' is worth epsilon=2/3, but its ledger lines pay for 1/3",
+    ),
     ("check_noise_is_what_was_paid_for", AsksTooPrecisely, "'watch.question' is worth epsilon=1/3"),
     ("check_the_stated_guarantee_is_the_enforced_one", StatesMore, "states Guarantee"),
     ("check_the_stated_guarantee_is_the_enforced_one", ReleasesStateMore, "its release of unit 1"),
@@ -567,7 +618,9 @@ BROKEN: list[tuple[str, type[Mechanism[Any]], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "cls", "said"), BROKEN, ids=lambda value: getattr(value, "__name__", None))
+@pytest.mark.parametrize(
+    ("name", "cls", "said"), BROKEN, ids=lambda value: getattr(value, "__name__", None)
+)
 @pytest.mark.parametrize("quick", [False, True], ids=["full", "quick"])
 def test_every_check_can_fail(name: str, cls: type[Mechanism[Any]], said: str, quick: bool) -> None:
     _SEEN.clear()
@@ -578,7 +631,9 @@ def test_every_check_can_fail(name: str, cls: type[Mechanism[Any]], said: str, q
 
 @pytest.mark.parametrize(("factor", "fits"), [(1, True), (0.7, False), (1.3, False)])
 @pytest.mark.parametrize("base", [Uniform, FewGroups, PanDistribution, Uneven, Holding])
-def test_noise_fits_its_scale_and_neither_less_nor_more(base: type[Mechanism[Any]], factor: float, fits: bool) -> None:
+def test_noise_fits_its_scale_and_neither_less_nor_more(
+    base: type[Mechanism[Any]], factor: float, fits: bool
+) -> None:
     """Fixed seeds; for others a false alarm has a chance below 1e-6, and a miss one far below that."""
 
     class Claims(base):  # type: ignore[misc, valid-type]
@@ -592,7 +647,9 @@ def test_noise_fits_its_scale_and_neither_less_nor_more(base: type[Mechanism[Any
     if fits:
         checks.check_noise_has_the_scale_it_claims(Claims)
         return
-    with pytest.raises(CheckError, match=f"too {'large' if factor < 1 else 'small'} for the claimed scale"):
+    with pytest.raises(
+        CheckError, match=f"too {'large' if factor < 1 else 'small'} for the claimed scale"
+    ):
         checks.check_noise_has_the_scale_it_claims(Claims)
 
 
@@ -619,7 +676,7 @@ class _Stingy(Uniform):
         run._ledger.promised -= 1
         return run
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         return state, gate.laplace(unit, epsilon=self.share // 2, label="publish")
 
 
@@ -639,10 +696,14 @@ def test_scripts_force_a_publication_or_a_repetition() -> None:
 
 @pytest.mark.parametrize(("scale", "layers"), [(0.5, 1), (3.0, 1), (40.0, 2), (7.0, 3)])
 def test_the_moments_of_noise_agree_with_draws(scale: float, layers: int) -> None:
-    """200,000 draws of another generator, within 5 standard deviations: a false alarm has chance below 1e-5 for a new seed."""
+    """200,000 draws of another generator, within 5 standard deviations: a false alarm has chance
+    below 1e-5 for a new seed.
+    """
     rng = np.random.default_rng(3)
     q = np.exp(-1 / scale)
-    draws = sum(rng.geometric(1 - q, 200_000) - rng.geometric(1 - q, 200_000) for _ in range(layers))
+    draws = sum(
+        rng.geometric(1 - q, 200_000) - rng.geometric(1 - q, 200_000) for _ in range(layers)
+    )
     mean, variance = checks._moments(scale, layers)
     sizes = np.abs(np.asarray(draws))
     assert abs(sizes.mean() - mean) < 5 * np.sqrt(variance / 200_000)
@@ -652,11 +713,17 @@ def test_the_moments_of_noise_agree_with_draws(scale: float, layers: int) -> Non
 def test_all_results_are_reported_and_told_as_they_come() -> None:
     told: list[tuple[str, bool | None]] = []
     results = run_checks(
-        ClaimsMoreNoise, quick=True, progress=lambda name, result: told.append((name, None if result is None else result.ok))
+        ClaimsMoreNoise,
+        quick=True,
+        progress=lambda name, result: told.append((name, None if result is None else result.ok)),
     )
     assert [result.name for result in results] == names
-    assert [result.name for result in results if not result.ok] == ["check_noise_has_the_scale_it_claims"]
-    assert told == [pair for result in results for pair in ((result.name, None), (result.name, result.ok))]
+    assert [result.name for result in results if not result.ok] == [
+        "check_noise_has_the_scale_it_claims"
+    ]
+    assert told == [
+        pair for result in results for pair in ((result.name, None), (result.name, result.ok))
+    ]
     assert all(bool(result.message) != result.ok and result.seconds > 0 for result in results)
 
 
@@ -664,7 +731,7 @@ def test_a_mechanism_that_crashes_fails_with_the_reason() -> None:
     class Crashes(Uniform):
         """Never steps."""
 
-        def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+        def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
             raise ZeroDivisionError("in the step")
 
     results = run_checks(Crashes, quick=True)
@@ -680,11 +747,19 @@ def test_a_failure_on_a_random_stream_says_which() -> None:
 
 
 def test_results_repeat_themselves() -> None:
-    one, two = ([dataclasses.replace(result, seconds=0) for result in run_checks(DependsOnOrder, quick=True)] for _ in range(2))
+    one, two = (
+        [
+            dataclasses.replace(result, seconds=0)
+            for result in run_checks(DependsOnOrder, quick=True)
+        ]
+        for _ in range(2)
+    )
     assert one == two
 
 
-def test_without_hypothesis_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_hypothesis_the_error_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     real: Callable[..., Any] = builtins.__import__
 
     def missing(name: str, *rest: Any, **more: Any) -> Any:

@@ -14,15 +14,17 @@ from penstock.core.released import Released, Scale
 from penstock.lab import checks
 from penstock.lab.checks import CheckError
 from penstock.private.gate import Gate
-from penstock.private.mechanisms.toeplitz import CorrelatedGaussian, Counts
-from penstock.private.mechanisms.uniform import Nothing, Uniform
+from penstock.private.mechanisms.toeplitz import CorrelatedGaussian, UnitEstimates
+from penstock.private.mechanisms.uniform import NoState, Uniform
 
 
 @dataclass(frozen=True, kw_only=True)
 class DrawsTooLittle(CorrelatedGaussian):
     """A variance that is a little too small, as if the gate had a bug."""
 
-    def step(self, state: Counts, unit: Private, gate: Gate) -> tuple[Counts, Released]:
+    def step(
+        self, state: UnitEstimates, unit: Private, gate: Gate
+    ) -> tuple[UnitEstimates, Released]:
         key = (self.contribution, self.share.quanta, self.coefficients.tobytes())
         gate._variances[key] = self.variance * 99 // 100
         return super().step(state, unit, gate)
@@ -32,7 +34,9 @@ class DrawsTooLittle(CorrelatedGaussian):
 class ForgetsTheWindow(CorrelatedGaussian):
     """Noise for a person in one unit, under a promise for several."""
 
-    def step(self, state: Counts, unit: Private, gate: Gate) -> tuple[Counts, Released]:
+    def step(
+        self, state: UnitEstimates, unit: Private, gate: Gate
+    ) -> tuple[UnitEstimates, Released]:
         key = (self.contribution, self.share.quanta, self.coefficients.tobytes())
         length = int(self.coefficients @ self.coefficients)
         gate._variances[key] = int(self.contribution**2 * length / (2 * self.share.amount)) + 1
@@ -43,7 +47,7 @@ class ForgetsTheWindow(CorrelatedGaussian):
 class DrawsGaussianUnderAPurePromise(Uniform):
     """Pays ε for Laplace noise, and draws Gaussian noise besides."""
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         gate._noise.gaussian(Fraction(10**9), 1, unit=gate.unit, label="publish")
         return super().step(state, unit, gate)
 
@@ -52,7 +56,9 @@ class DrawsGaussianUnderAPurePromise(Uniform):
 class DrawsForNobodyKnowsWhat(CorrelatedGaussian):
     """A draw that belongs to no convolution."""
 
-    def step(self, state: Counts, unit: Private, gate: Gate) -> tuple[Counts, Released]:
+    def step(
+        self, state: UnitEstimates, unit: Private, gate: Gate
+    ) -> tuple[UnitEstimates, Released]:
         gate._noise.gaussian(Fraction(10**30), 1, unit=gate.unit, label="elsewhere")
         return super().step(state, unit, gate)
 
@@ -61,7 +67,9 @@ class DrawsForNobodyKnowsWhat(CorrelatedGaussian):
 class ClaimsLessNoise(CorrelatedGaussian):
     """A standard deviation that is a tenth too small."""
 
-    def step(self, state: Counts, unit: Private, gate: Gate) -> tuple[Counts, Released]:
+    def step(
+        self, state: UnitEstimates, unit: Private, gate: Gate
+    ) -> tuple[UnitEstimates, Released]:
         after, released = super().step(state, unit, gate)
         return after, replace(released, scale=Scale(released.scale.base * Fraction(9, 10)))
 

@@ -85,7 +85,10 @@ def test_the_closure_empties_one_line_and_fills_its_neighbours(counts: IntArray)
     hour = next(hour for hour, text in CITY.notes(2 * WEEK) if "closed" in text)
     assert counts[hour : hour + 5, CITY.closed].sum() == 0
     assert counts[hour - 1, CITY.closed].sum() > 0 < counts[hour + 5, CITY.closed].sum()
-    now, later = counts[hour : hour + 5, ~CITY.closed].sum(), counts[hour + WEEK : hour + WEEK + 5, ~CITY.closed].sum()
+    now, later = (
+        counts[hour : hour + 5, ~CITY.closed].sum(),
+        counts[hour + WEEK : hour + WEEK + 5, ~CITY.closed].sum(),
+    )
     assert now > 1.05 * later
 
 
@@ -125,7 +128,9 @@ def test_counting_needs_the_memory_of_one_day_only() -> None:
     assert peaks[1] < 20e6
 
 
-@pytest.mark.parametrize("wrong", [{"stations": 11}, {"stations": 10_000}, {"people": 0}, {"seed": -1}])
+@pytest.mark.parametrize(
+    "wrong", [{"stations": 11}, {"stations": 10_000}, {"people": 0}, {"seed": -1}]
+)
 def test_an_impossible_city_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         City(**wrong)

@@ -17,11 +17,25 @@ CITY = City(stations=12, people=3_000, seed=5)
 
 @pytest.fixture(scope="module")
 def demo() -> Demo:
-    return build(CITY, hours=72, epsilon="1/2", window=6, command="penstock lab demo", noise=lambda: TestNoise(1))
+    return build(
+        CITY,
+        hours=72,
+        epsilon="1/2",
+        window=6,
+        command="penstock lab demo",
+        noise=lambda: TestNoise(1),
+    )
 
 
 def test_every_mechanism_that_differs_in_its_output_is_there(demo: Demo) -> None:
-    assert {track.mechanism for track in demo.tracks} == {"uniform", "sample", "bd", "ba", "bd_grouped", "ba_grouped"}
+    assert {track.mechanism for track in demo.tracks} == {
+        "uniform",
+        "sample",
+        "bd",
+        "ba",
+        "bd_grouped",
+        "ba_grouped",
+    }
     assert [track.mae for track in demo.tracks] == sorted(track.mae for track in demo.tracks)
 
 

@@ -13,7 +13,10 @@ DAY = 24
 def test_every_vehicle_is_in_one_cell_in_every_hour():
     fleet = Fleet(vehicles=700)
     cells = list(fleet.hours(30))
-    assert all(where.shape == (700,) and where.min() >= 0 and where.max() < fleet.domain.size for where in cells)
+    assert all(
+        where.shape == (700,) and where.min() >= 0 and where.max() < fleet.domain.size
+        for where in cells
+    )
     counts = fleet.counts(30)
     assert fleet.domain == Product.grid(10, 10)
     assert np.array_equal(counts[7], np.bincount(cells[7], minlength=100))
@@ -29,7 +32,9 @@ def test_the_same_seed_is_the_same_fleet_and_another_is_not():
 def test_a_coarser_grid_shows_the_same_fleet():
     fine = Fleet(vehicles=500, rows=20, columns=30).counts(10)
     coarse = Fleet(vehicles=500, rows=10, columns=10).counts(10)
-    assert np.array_equal(fine.reshape(10, 10, 2, 10, 3).sum(axis=(2, 4)), coarse.reshape(10, 10, 10))
+    assert np.array_equal(
+        fine.reshape(10, 10, 2, 10, 3).sum(axis=(2, 4)), coarse.reshape(10, 10, 10)
+    )
 
 
 def test_a_longer_run_begins_with_the_shorter_one():
@@ -67,7 +72,9 @@ def test_objects_are_on_the_map_and_come_and_go():
 
 
 def test_nobody_drives_further_in_a_unit_than_the_fastest_street_allows():
-    """Those who were there before keep their order, so the first rows that are still there can be compared."""
+    """Those who were there before keep their order, so the first rows that are still there can be
+    compared.
+    """
     roads = Roads(objects=1, seed=3)
     trails = [place[0] for place in roads.units(6) if len(place)]
     steps = np.abs(np.diff(trails, axis=0)).sum(axis=1)

@@ -15,7 +15,13 @@ from penstock.core.private import unseal
 from penstock.core.released import Scale
 from penstock.lab import histogram_checks
 from penstock.lab.checks import CheckError, Result
-from penstock.lab.histogram_checks import HISTOGRAM_CHECKS, HistogramCheck, as_mechanism, run_histogram_checks, title
+from penstock.lab.histogram_checks import (
+    HISTOGRAM_CHECKS,
+    HistogramCheck,
+    as_mechanism,
+    run_histogram_checks,
+    title,
+)
 from penstock.private.histograms.registry import HISTOGRAMS
 
 names = [check.__name__ for check in HISTOGRAM_CHECKS]
@@ -42,10 +48,13 @@ def test_a_method_becomes_a_mechanism() -> None:
     assert cls(epsilon=1, window=3).histogram == Plain()
     assert cls.__name__ == "Plain"
     assert cls(epsilon=1, window=3).by_key
-    assert not as_mechanism(Greedy())(epsilon=1, window=3).by_key  # it looks at several keys at once
+    assert not as_mechanism(Greedy())(
+        epsilon=1, window=3
+    ).by_key  # it looks at several keys at once
 
 
-# Every check of methods can fail: methods that are each wrong in one way, and the check that says so.
+# Every check of methods can fail: methods that are each wrong in one way, and the check that says
+# so.
 
 
 @dataclass(frozen=True)
@@ -215,7 +224,9 @@ class DrawsUnpaid(Plain):
     """A second release that the ledger never hears of."""
 
     def release(self, counts: Private, epsilon: Budget, gate: Gate) -> Released:
-        gate._noisy(unseal(counts), Scale(counts.sensitivity / epsilon.epsilon), "publish more", None)
+        gate._noisy(
+            unseal(counts), Scale(counts.sensitivity / epsilon.epsilon), "publish more", None
+        )
         return super().release(counts, epsilon, gate)
 
 
@@ -224,7 +235,9 @@ class Doubles(Plain):
     """Says that twice a count moves no more than the count."""
 
     def release(self, counts: Private, epsilon: Budget, gate: Gate) -> Released:
-        return gate.laplace(counts.map(lambda c: 2 * c, stability=1, cover=EACH), epsilon=epsilon, label="publish")
+        return gate.laplace(
+            counts.map(lambda c: 2 * c, stability=1, cover=EACH), epsilon=epsilon, label="publish"
+        )
 
 
 @dataclass(frozen=True)
@@ -240,7 +253,11 @@ class Tells(Plain):
 @pytest.mark.parametrize(
     ("histogram", "check", "said"),
     [
-        (Spends(), "check_it_spends_at_most_what_it_was_given", "was given epsilon=1/2 and spent 3/4|above the promised"),
+        (
+            Spends(),
+            "check_it_spends_at_most_what_it_was_given",
+            "was given epsilon=1/2 and spent 3/4|above the promised",
+        ),
         (Renames(), "check_it_spends_at_most_what_it_was_given", "'mine'"),
         (Fractions(), "check_every_key_has_a_number", "float64"),
         (DividesByNothing(), "check_every_key_has_a_number", "divisor"),
@@ -280,7 +297,11 @@ def test_keys_that_have_places_need_not_be_permuted() -> None:
 
 def test_a_method_without_source_cannot_be_judged() -> None:
     made: dict[str, Any] = {}
-    exec("class Made:\n    def release(self, counts, epsilon, gate): ...\n", {"__name__": "nowhere"}, made)
+    exec(
+        "class Made:\n    def release(self, counts, epsilon, gate): ...\n",
+        {"__name__": "nowhere"},
+        made,
+    )
     with pytest.raises(CheckError, match="source of Made cannot be found"):
         histogram_checks.check_nothing_private_is_opened(made["Made"]())
 
@@ -288,7 +309,9 @@ def test_a_method_without_source_cannot_be_judged() -> None:
 def test_results_tell_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(histogram_checks, "HISTOGRAM_CHECKS", HISTOGRAM_CHECKS[:3])
     told: list[tuple[str, Result | None]] = []
-    results = run_histogram_checks(Renames(), quick=True, progress=lambda name, result: told.append((name, result)))
+    results = run_histogram_checks(
+        Renames(), quick=True, progress=lambda name, result: told.append((name, result))
+    )
     assert [result.ok for result in results] == [False, True, True]
     assert "'mine'" in results[0].message
     assert [name for name, _ in told] == [name for name in names[:3] for _ in range(2)]

@@ -17,41 +17,66 @@ import pytest
 from penstock.core.errors import ConfigurationError, InexactError, MissingExtraError, StateError
 from penstock.engine.pipeline import Pipeline
 from penstock.lab.city import City
-from penstock.lab.live import BEGIN, DAILY, HOUR, HOURLY, MARK, Gates, Outcome, Outside, Parcel, Plan, Shown, needed, run
-from penstock.lab.live_findings import Findings, find
+from penstock.lab.live import (
+    BEGIN,
+    DAILY,
+    HOUR,
+    HOURLY,
+    MARK,
+    CityEvent,
+    CityPlan,
+    Outcome,
+    Outside,
+    Parcel,
+    TapGates,
+    needed,
+    run,
+)
+from penstock.lab.live_findings import CityFindings, find
 from penstock.lab.live_page import commands, render
 
 HOURS = 27
 
 
-def plan_in(folder: Path, **other: object) -> Plan:
-    wanted = {"people": 600, "hours": HOURS, "epsilon": "1", "window": 24, "seed": 3, "seconds": 0.0}
-    return Plan.of(folder / "city", **(wanted | other))  # type: ignore[arg-type]
+def plan_in(folder: Path, **other: object) -> CityPlan:
+    wanted = {
+        "people": 600,
+        "hours": HOURS,
+        "epsilon": "1",
+        "window": 24,
+        "seed": 3,
+        "seconds": 0.0,
+    }
+    return CityPlan.of(folder / "city", **(wanted | other))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
-def shown() -> list[Shown]:
+def shown() -> list[CityEvent]:
     return []
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory: pytest.TempPathFactory, shown: list[Shown]) -> Outcome:
+def outcome(tmp_path_factory: pytest.TempPathFactory, shown: list[CityEvent]) -> Outcome:
     return run(plan_in(tmp_path_factory.mktemp("live")), lambda each, reader: shown.append(each))
 
 
 @pytest.fixture(scope="module")
-def found(outcome: Outcome) -> Findings:
+def found(outcome: Outcome) -> CityFindings:
     return find(outcome)
 
 
-# -- the gates -----------------------------------------------------------------------------------------------------
+# -- the gates -------------------------------------------------------------------------------------
 
 
 def taps_of(parcel: Parcel) -> tuple[list[tuple[int, str, int]], int]:
     """The taps in a parcel, and how many of its lines are none."""
     if "arrow" in parcel.media:
         table = pa.ipc.open_stream(io.BytesIO(parcel.body)).read_all()
-        return list(zip(*(table.column(name).to_pylist() for name in ("at", "station", "card")), strict=True)), 0
+        return list(
+            zip(
+                *(table.column(name).to_pylist() for name in ("at", "station", "card")), strict=True
+            )
+        ), 0
     taps, broken = [], 0
     for line in parcel.body.split(b"\n")[:-1]:
         try:
@@ -64,7 +89,7 @@ def taps_of(parcel: Parcel) -> tuple[list[tuple[int, str, int]], int]:
 
 def test_every_tap_is_sent_once_but_for_those_still_withheld_at_the_end() -> None:
     city = City(stations=12, people=3_000, seed=4)
-    gates = Gates(city, 30)
+    gates = TapGates(city, 30)
     hours = [gates.hour(hour) for hour in range(30)]
     parcels = [parcel for hour in hours for half in hour.halves for parcel in half]
     sent = [tap for parcel in parcels for tap in taps_of(parcel)[0]]
@@ -80,37 +105,50 @@ def test_every_tap_is_sent_once_but_for_those_still_withheld_at_the_end() -> Non
 
 
 def test_gates_are_careless() -> None:
-    gates = Gates(City(stations=12, people=3_000, seed=4), 30)
+    gates = TapGates(City(stations=12, people=3_000, seed=4), 30)
     hours = [gates.hour(hour) for hour in range(30)]
     sent = hours[-1].sent
     assert min(sent.twice, sent.late, sent.delayed, sent.broken) > 0
     parcels = [parcel for hour in hours for half in hour.halves for parcel in half]
     assert sum(taps_of(parcel)[1] for parcel in parcels) == sent.broken
-    late = sum(at < BEGIN + i * HOUR for i, hour in enumerate(hours) for p in hour.halves[1] for at, _, _ in taps_of(p)[0])
+    late = sum(
+        at < BEGIN + i * HOUR
+        for i, hour in enumerate(hours)
+        for p in hour.halves[1]
+        for at, _, _ in taps_of(p)[0]
+    )
     assert late == sent.late
     ordered = [at for at, _, _ in taps_of(max(parcels, key=lambda parcel: parcel.taps))[0]]
     assert ordered != sorted(ordered)
 
 
-# -- the show ------------------------------------------------------------------------------------------------------
+# -- the show --------------------------------------------------------------------------------------
 
 
-def test_every_unit_is_released_and_none_has_changed(outcome: Outcome, found: Findings) -> None:
+def test_every_unit_is_released_and_none_has_changed(outcome: Outcome, found: CityFindings) -> None:
     assert set(outcome.seen) == {(HOURLY, unit) for unit in range(1, HOURS + 1)} | {(DAILY, 1)}
     assert (found.changed, found.sunk, found.well) == (0, HOURS + 1, True)
 
 
-def test_the_publisher_is_killed_and_goes_on_where_it_was(outcome: Outcome, shown: list[Shown]) -> None:
+def test_the_publisher_is_killed_and_goes_on_where_it_was(
+    outcome: Outcome, shown: list[CityEvent]
+) -> None:
     crash = outcome.crash
     assert crash.hour == outcome.plan.crash
     assert crash.released == crash.resumed
     assert crash.released[HOURLY] in (crash.hour - 1, crash.hour)
-    told = [each.line for each in shown if "publisher is killed (SIGKILL)" in each.line or "started again" in each.line]
+    told = [
+        each.line
+        for each in shown
+        if "publisher is killed (SIGKILL)" in each.line or "started again" in each.line
+    ]
     assert ["killed" in line for line in told] == [True, False]
-    assert [(each.hour, each.half) for each in shown if not each.line] == [(h, i) for h in range(HOURS) for i in (0, 1)]
+    assert [(each.hour, each.half) for each in shown if not each.line] == [
+        (h, i) for h in range(HOURS) for i in (0, 1)
+    ]
 
 
-def test_the_releases_lie_around_the_truth(outcome: Outcome, found: Findings) -> None:
+def test_the_releases_lie_around_the_truth(outcome: Outcome, found: CityFindings) -> None:
     """1,620 intervals of 95 % in one view: fewer than 90 % right has a chance below 1e-12."""
     assert found.hourly.truth.shape == (HOURS, 60)
     assert found.hourly.held > 0.9
@@ -118,7 +156,7 @@ def test_the_releases_lie_around_the_truth(outcome: Outcome, found: Findings) ->
     assert np.array_equal(found.daily.truth[0], outcome.truth[:24].sum(axis=0))
 
 
-def test_all_views_together_cost_what_was_promised_and_no_more(found: Findings) -> None:
+def test_all_views_together_cost_what_was_promised_and_no_more(found: CityFindings) -> None:
     assert found.joint.kept
     assert len(found.joint.windows) == HOURS
     assert set(found.joint.by_view) == {"hourly", "daily"}
@@ -134,7 +172,9 @@ def test_a_release_that_no_sink_has_is_noticed(outcome: Outcome, tmp_path: Path)
     copied = tmp_path / "city"
     shutil.copytree(outcome.plan.folder, copied)
     next((copied / "releases" / "series=city%2Fdaily").glob("*/*.parquet")).unlink()
-    found = find(dataclasses.replace(outcome, plan=dataclasses.replace(outcome.plan, folder=copied)))
+    found = find(
+        dataclasses.replace(outcome, plan=dataclasses.replace(outcome.plan, folder=copied))
+    )
     assert (found.changed, found.sunk, found.well) == (1, HOURS, False)
 
 
@@ -144,12 +184,17 @@ def test_the_configuration_that_is_left_is_a_valid_one(outcome: Outcome) -> None
     assert pipeline.guarantee.epsilon == outcome.plan.epsilon
 
 
-# -- the page ------------------------------------------------------------------------------------------------------
+# -- the page --------------------------------------------------------------------------------------
 
 
-def test_the_page_tells_the_story(found: Findings) -> None:
+def test_the_page_tells_the_story(found: CityFindings) -> None:
     page = render(found, command="penstock lab city <&>")
-    for words in ("Killed in the middle", "none has changed", "the promise was kept", "Alerts, from the releases alone"):
+    for words in (
+        "Killed in the middle",
+        "none has changed",
+        "the promise was kept",
+        "Alerts, from the releases alone",
+    ):
         assert words in page
     assert "penstock lab city &lt;&amp;&gt;" in page
     assert "default-src 'none'" in page
@@ -159,27 +204,44 @@ def test_the_page_tells_the_story(found: Findings) -> None:
 
 def test_the_page_does_not_hide_what_went_wrong(outcome: Outcome) -> None:
     crash = dataclasses.replace(outcome.crash, resumed={HOURLY: 0, DAILY: 0})
-    wrong = dataclasses.replace(outcome, crash=crash, seen=outcome.seen | {(HOURLY, 2): outcome.seen[HOURLY, 2] + 1})
+    wrong = dataclasses.replace(
+        outcome, crash=crash, seen=outcome.seen | {(HOURLY, 2): outcome.seen[HOURLY, 2] + 1}
+    )
     page = render(find(wrong), command="")
     assert "✗ not the same" in page
     assert "✗ 1 have changed" in page
 
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (Debian: apt-get install chromium)")
-def test_the_map_and_the_charts_are_drawn(found: Findings, tmp_path: Path) -> None:
+def test_the_map_and_the_charts_are_drawn(found: CityFindings, tmp_path: Path) -> None:
     page = tmp_path / "city.html"
     page.write_text(render(found, command="penstock lab city"), encoding="utf-8")
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+    flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-background-networking",
+    ]
     flags += [
         "--disable-component-update",
         "--disable-sync",
         "--disable-dev-shm-usage",
         f"--user-data-dir={tmp_path / 'profile'}",
     ]
-    command = [str(CHROMIUM), *flags, "--virtual-time-budget=5000", "--enable-logging=stderr", "--dump-dom", page.as_uri()]
+    command = [
+        str(CHROMIUM),
+        *flags,
+        "--virtual-time-budget=5000",
+        "--enable-logging=stderr",
+        "--dump-dom",
+        page.as_uri(),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.count("<canvas") >= 5
     assert done.stdout.count('class="disc"') == 60
@@ -187,7 +249,7 @@ def test_the_map_and_the_charts_are_drawn(found: Findings, tmp_path: Path) -> No
         assert complaint not in done.stderr
 
 
-# -- what is refused -----------------------------------------------------------------------------------------------
+# -- what is refused -------------------------------------------------------------------------------
 
 
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
@@ -219,13 +281,19 @@ def test_a_folder_of_an_earlier_demo_is_made_anew(tmp_path: Path) -> None:
         ({"seconds": -1.0}, ConfigurationError),
     ],
 )
-def test_an_impossible_plan_is_refused(wrong: dict[str, object], error: type[Exception], tmp_path: Path) -> None:
+def test_an_impossible_plan_is_refused(
+    wrong: dict[str, object], error: type[Exception], tmp_path: Path
+) -> None:
     with pytest.raises(error, match=next(iter(wrong))):
         plan_in(tmp_path, **wrong)
 
 
-@pytest.mark.parametrize(("module", "extra"), [("fastapi", "serve"), ("uvicorn", "serve"), ("pyarrow", "columns")])
-def test_a_missing_part_is_named_with_its_extra(module: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("module", "extra"), [("fastapi", "serve"), ("uvicorn", "serve"), ("pyarrow", "columns")]
+)
+def test_a_missing_part_is_named_with_its_extra(
+    module: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError, match=rf"penstock\[{extra}\]"):
         needed()
@@ -233,7 +301,7 @@ def test_a_missing_part_is_named_with_its_extra(module: str, extra: str, monkeyp
 
 def test_the_page_needs_a_folder_with_a_name() -> None:
     with pytest.raises(ConfigurationError, match="name of its own"):
-        Plan.of(Path(), people=10, hours=4, epsilon="1", window=2, seed=1, seconds=0)
+        CityPlan.of(Path(), people=10, hours=4, epsilon="1", window=2, seed=1, seconds=0)
 
 
 def test_a_publisher_that_cannot_start_says_why(tmp_path: Path) -> None:

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from penstock.core.errors import ConfigurationError
-from penstock.lab.page import Demo, Track, render
+from penstock.lab.page import Demo, MechanismTrack, render
 
 HOSTILE = "</script><script>alert('x')</script><!-- & \u2028 \"quoted\""
 
 
-def track(units: int, keys: int, *, mechanism: str = "uniform", seed: int = 0) -> Track:
+def track(units: int, keys: int, *, mechanism: str = "uniform", seed: int = 0) -> MechanismTrack:
     rng = np.random.default_rng(seed)
     released = np.round(rng.normal(50, 20, (units, keys)))
-    return Track(
+    return MechanismTrack(
         mechanism=mechanism,
         title=mechanism.title(),
         released=released,
@@ -34,7 +34,9 @@ def track(units: int, keys: int, *, mechanism: str = "uniform", seed: int = 0) -
     )
 
 
-def demo(units: int = 6, keys: tuple[str, ...] = ("North", "South", "West"), **changes: Any) -> Demo:
+def demo(
+    units: int = 6, keys: tuple[str, ...] = ("North", "South", "West"), **changes: Any
+) -> Demo:
     made = Demo(
         title="A city",
         promise="Nobody can tell whether any one person was there.",
@@ -102,7 +104,11 @@ def test_the_page_loads_nothing() -> None:
 
 def test_the_policy_allows_exactly_the_scripts_of_the_page() -> None:
     page = render(demo(keys=(HOSTILE, "b")))
-    policy = next(tag["content"] for _, tag in Reader(page).tags if tag.get("http-equiv") == "Content-Security-Policy")
+    policy = next(
+        tag["content"]
+        for _, tag in Reader(page).tags
+        if tag.get("http-equiv") == "Content-Security-Policy"
+    )
     assert policy is not None
     assert "default-src 'none'" in policy
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
@@ -149,7 +155,10 @@ def test_the_data_round_trip() -> None:
     assert matrix(data["truth"], 3) == made.truth.tolist()
     assert matrix(shown["released"], 3) == given.released.tolist()
     assert matrix(shown["below"], 3) == matrix(shown["above"], 3) == [[12] * 3] * 6
-    fresh = [[c == "1" for c in row] if isinstance(row, str) else [bool(row)] * 3 for row in shown["fresh"]]
+    fresh = [
+        [c == "1" for c in row] if isinstance(row, str) else [bool(row)] * 3
+        for row in shown["fresh"]
+    ]
     assert fresh == given.fresh.tolist()
     assert shown["spent"] == given.spent.tolist()
     assert shown["windowSpent"] == given.window_spent.tolist()
@@ -166,7 +175,12 @@ def test_repeated_and_equal_rows_are_stored_once() -> None:
 
 def test_what_is_not_known_is_null() -> None:
     given = track(2, 2)
-    made = replace(given, low=np.full((2, 2), -np.inf), high=np.array([[np.nan, 1e9], [1.0, 2.0]]), mae=float("nan"))
+    made = replace(
+        given,
+        low=np.full((2, 2), -np.inf),
+        high=np.array([[np.nan, 1e9], [1.0, 2.0]]),
+        mae=float("nan"),
+    )
     page = render(demo(2, ("a", "b"), tracks=(made,), notes=()))
     (shown,) = block(page)["tracks"]
     assert shown["below"] == [None, "="]
@@ -176,12 +190,17 @@ def test_what_is_not_known_is_null() -> None:
 
 
 def test_the_errors_are_there_without_scripts_and_sorted() -> None:
-    tracks = (replace(track(6, 3), mae=77.7), replace(track(6, 3, mechanism="ba"), mae=3.21, mre=0.9))
+    tracks = (
+        replace(track(6, 3), mae=77.7),
+        replace(track(6, 3, mechanism="ba"), mae=3.21, mre=0.9),
+    )
     page = render(demo(tracks=tracks))
     rows = re.findall(r'<span class="value">([\d.]+)', page)
     assert rows == ["3.21", "0.90", "40.5", "0.99", "77.7", "0.57"]
     words = " ".join(page.split())
-    assert "Ba has the lowest absolute error (3.21); by relative error it is Uniform (0.57)." in words
+    assert (
+        "Ba has the lowest absolute error (3.21); by relative error it is Uniform (0.57)." in words
+    )
     assert "“All zeros” beats 1 of 2 by absolute error and none by relative error." in words
     assert "<noscript>" in page
 
@@ -197,14 +216,19 @@ def test_a_broken_promise_is_not_hidden(worst: float, kept: bool) -> None:
 def test_a_track_of_another_shape_is_refused(name: str) -> None:
     good = track(6, 3)
     bad = replace(good, **{name: getattr(good, name)[:-1]})
-    with pytest.raises(ConfigurationError, match=rf"track 'uniform': {name} has shape \(5.*expected \(6"):
+    with pytest.raises(
+        ConfigurationError, match=rf"track 'uniform': {name} has shape \(5.*expected \(6"
+    ):
         demo(tracks=(bad,))
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"truth": np.zeros((3, 6), dtype=np.int64)}, r"truth has shape \(3, 6\), expected \(6, 3\)"),
+        (
+            {"truth": np.zeros((3, 6), dtype=np.int64)},
+            r"truth has shape \(3, 6\), expected \(6, 3\)",
+        ),
         ({"epsilon": "0"}, "epsilon='0'"),
         ({"epsilon": "one"}, "epsilon='one'"),
         ({"epsilon": "1/0"}, "epsilon='1/0'"),
@@ -232,6 +256,8 @@ def test_two_weeks_of_sixty_stations_and_six_mechanisms_stay_small() -> None:
         released = rng.normal(300, 100, (336, 60))
         made = track(336, 60, mechanism=f"m{i}")
         width = rng.uniform(10, 19, (2, 336, 60))
-        tracks.append(replace(made, released=released, low=released - width[0], high=released + width[1]))
+        tracks.append(
+            replace(made, released=released, low=released - width[0], high=released + width[1])
+        )
     keys = tuple(f"Station {k}" for k in range(60))
     assert len(render(demo(336, keys, tracks=tuple(tracks))).encode()) < 2.5e6

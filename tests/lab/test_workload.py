@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.boxes import Boxes
+from penstock.core.box_sums import Boxes
 from penstock.core.errors import ConfigurationError, InputError
 from penstock.lab.workload import Errors, Workload
 
@@ -21,7 +21,12 @@ shapes = st.sampled_from(SHAPES)
 def by_hand(workload, values):
     cells = np.asarray(values).reshape(workload.shape)
     ends = zip(workload.boxes.low, workload.boxes.high, strict=True)
-    return np.array([cells[tuple(slice(a, b + 1) for a, b in zip(low, high, strict=True))].sum() for low, high in ends])
+    return np.array(
+        [
+            cells[tuple(slice(a, b + 1) for a, b in zip(low, high, strict=True))].sum()
+            for low, high in ends
+        ]
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -29,7 +34,10 @@ def by_hand(workload, values):
 def test_answers_and_errors_are_those_of_adding_up_cells(shape, seed, data):
     workload, size = Workload.random(shape, number=20, seed=seed), math.prod(shape)
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-    truth, shown = rng.integers(0, 9, (3, size)), rng.integers(-5, 15, (3, size)) / data.draw(st.sampled_from([1, 3]))
+    truth, shown = (
+        rng.integers(0, 9, (3, size)),
+        rng.integers(-5, 15, (3, size)) / data.draw(st.sampled_from([1, 3])),
+    )
     assert (workload.answers(truth[0]) == by_hand(workload, truth[0])).all()
     true, said = (np.array([by_hand(workload, row) for row in stream]) for stream in (truth, shown))
     off = np.abs(true - said)
@@ -51,7 +59,9 @@ def test_whole_numbers_stay_whole():
 
 
 def test_every_interval_is_as_likely_as_any_other():
-    """Chi-square with 14 degrees of freedom for 15 intervals; fixed seed, false alarms with a chance below 1e-4."""
+    """Chi-square with 14 degrees of freedom for 15 intervals; fixed seed, false alarms with a
+    chance below 1e-4.
+    """
     workload = Workload.random((5, 1), number=15_000, seed=7)
     low, high = workload.boxes.low, workload.boxes.high
     assert not low[:, 1].any()
@@ -63,7 +73,9 @@ def test_every_interval_is_as_likely_as_any_other():
 
 
 def test_attributes_have_intervals_of_their_own():
-    """The lengths of two attributes are uncorrelated; fixed seed, false alarms with a chance below 1e-4."""
+    """The lengths of two attributes are uncorrelated; fixed seed, false alarms with a chance below
+    1e-4.
+    """
     boxes = Workload.random((50, 50), number=10_000, seed=3).boxes
     assert abs(np.corrcoef((boxes.high - boxes.low).T)[0, 1]) < 0.04
 
@@ -79,7 +91,9 @@ def test_a_seed_gives_the_same_range_counts_again():
 @given(shape=shapes, size=st.integers(1, 100), seed=st.integers(0, 99))
 def test_boxes_have_the_size_that_is_asked_for_or_the_nearest(shape, size, seed):
     workload = Workload.random(shape, number=60, seed=seed, size=size)
-    possible = {math.prod(lengths) for lengths in itertools.product(*(range(1, side + 1) for side in shape))}
+    possible = {
+        math.prod(lengths) for lengths in itertools.product(*(range(1, side + 1) for side in shape))
+    }
     nearest = min(possible, key=lambda other: (abs(other - size), other))
     assert (workload.sizes == nearest).all()
 
@@ -87,8 +101,16 @@ def test_boxes_have_the_size_that_is_asked_for_or_the_nearest(shape, size, seed)
 def test_every_way_to_make_a_size_is_used_in_every_place():
     boxes = Workload.random((4, 6, 2), number=5000, seed=1, size=6).boxes
     lengths = {tuple(row) for row in (boxes.high - boxes.low + 1).tolist()}
-    assert lengths == {way for way in itertools.product(range(1, 5), range(1, 7), range(1, 3)) if math.prod(way) == 6}
-    thin = [low for low, high in zip(boxes.low.tolist(), boxes.high.tolist(), strict=True) if np.subtract(high, low)[1] == 5]
+    assert lengths == {
+        way
+        for way in itertools.product(range(1, 5), range(1, 7), range(1, 3))
+        if math.prod(way) == 6
+    }
+    thin = [
+        low
+        for low, high in zip(boxes.low.tolist(), boxes.high.tolist(), strict=True)
+        if np.subtract(high, low)[1] == 5
+    ]
     assert {(low[0], low[2]) for low in thin} == {(a, b) for a in range(4) for b in range(2)}
 
 
@@ -98,7 +120,9 @@ def test_streams_are_read_once_and_unit_by_unit():
     held = workload.errors(truth, shown)
     streamed = workload.errors((row for row in truth), (row for row in shown))
     assert (held.absolute == streamed.absolute).all()
-    assert workload.mean_absolute_error(iter(truth), iter(shown)) == pytest.approx(held.mean_absolute)
+    assert workload.mean_absolute_error(iter(truth), iter(shown)) == pytest.approx(
+        held.mean_absolute
+    )
 
 
 def test_errors_by_size():
@@ -108,12 +132,18 @@ def test_errors_by_size():
         relative=np.array([1.0, 2.0, 0.5, 0.1, 0.05]),
     )
     found = errors.by_size()
-    assert [(bucket.first, bucket.last, bucket.number) for bucket in found] == [(1, 9, 2), (10, 99, 2), (1000, 9999, 1)]
+    assert [(bucket.first, bucket.last, bucket.number) for bucket in found] == [
+        (1, 9, 2),
+        (10, 99, 2),
+        (1000, 9999, 1),
+    ]
     assert [bucket.absolute for bucket in found] == [2.0, 15.0, 70.0]
     assert [bucket.relative for bucket in found] == [1.5, 0.3, 0.05]
     assert [bucket.number for bucket in errors.by_size([9, 11, 2000])] == [2, 2]
     alone = Workload(Boxes((3,), np.array([[1]]), np.array([[1]]))).errors([[0, 5, 0]], [[0, 4, 0]])
-    assert [(bucket.first, bucket.absolute, bucket.relative) for bucket in alone.by_size()] == [(1, 1.0, 0.2)]
+    assert [(bucket.first, bucket.absolute, bucket.relative) for bucket in alone.by_size()] == [
+        (1, 1.0, 0.2)
+    ]
     for borders in ([1], [5, 5], [5, 1], [0, 5]):
         with pytest.raises(ConfigurationError, match="borders must be"):
             errors.by_size(borders)
@@ -123,8 +153,12 @@ def test_noise_shows_in_larger_boxes_as_larger_absolute_and_smaller_relative_err
     """Independent noise of one scale; fixed seed, and the differences are far beyond chance."""
     rng = np.random.default_rng(5)
     truth = np.full((20, 400), 50)
-    errors = Workload.random((20, 20), number=2000, seed=1).errors(truth, truth + rng.laplace(0, 5, truth.shape))
-    absolute, relative = ([getattr(bucket, kind) for bucket in errors.by_size()] for kind in ("absolute", "relative"))
+    errors = Workload.random((20, 20), number=2000, seed=1).errors(
+        truth, truth + rng.laplace(0, 5, truth.shape)
+    )
+    absolute, relative = (
+        [getattr(bucket, kind) for bucket in errors.by_size()] for kind in ("absolute", "relative")
+    )
     assert absolute == sorted(absolute)
     assert relative == sorted(relative, reverse=True)
 

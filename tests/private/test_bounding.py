@@ -1,4 +1,6 @@
-"""Bounding against a brute-force twin; arrival order, batches and retries of reading do not matter; nothing is told."""
+"""Bounding against a brute-force twin; arrival order, batches and retries of reading do not matter;
+nothing is told.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.errors import ConfigurationError, InputError, MissingExtraError, StateError
-from penstock.private import bounding, dense, state
+from penstock.private import bounding, person_ids, state
 from penstock.private.bounding import Bounding, OpenUnit
 
 try:
@@ -29,13 +31,30 @@ each_way = pytest.mark.parametrize(
     "fast",
     [
         pytest.param(False, id="numpy"),
-        pytest.param(True, id="numba", marks=pytest.mark.skipif(numba is None, reason="numba, the extra `fast`, is missing")),
+        pytest.param(
+            True,
+            id="numba",
+            marks=pytest.mark.skipif(numba is None, reason="numba, the extra `fast`, is missing"),
+        ),
     ],
 )
 quick = settings(derandomize=True, deadline=None, max_examples=60)
 
 WHOLE = [0, 1, 2, 4096, 8192, 2**40, -1, -(2**63), 2**63 - 1]
-TEXT = ["", "a", "a\0", "b", "åä", "12345678", "123456789", "12345678\0", "x" * 128, "x" * 129, "x" * 128 + "y", "y" * 1000]
+TEXT = [
+    "",
+    "a",
+    "a\0",
+    "b",
+    "åä",
+    "12345678",
+    "123456789",
+    "12345678\0",
+    "x" * 128,
+    "x" * 129,
+    "x" * 128 + "y",
+    "y" * 1000,
+]
 times = st.integers(-3, 3) | st.sampled_from([-(2**63), 2**63 - 2, -(10**18), 10**18])
 
 
@@ -77,7 +96,9 @@ def counted(rows, *, contribution=1, text=False, fast=False, cuts=()):
 @pytest.mark.parametrize("contribution", [1, 2, 3])
 @given(data=st.data())
 @quick
-def test_the_earliest_events_of_each_person_are_counted_in_any_order_and_any_batches(data, contribution, text, fast):
+def test_the_earliest_events_of_each_person_are_counted_in_any_order_and_any_batches(
+    data, contribution, text, fast
+):
     rows = data.draw(events(TEXT if text else WHOLE))
     mixed = data.draw(st.permutations(rows))
     cuts = data.draw(st.lists(st.integers(0, 40), max_size=4))
@@ -128,7 +149,11 @@ def test_many_persons_in_small_and_large_batches(contribution, text, fast):
     size = 30_000
     people = rng.integers(-(2**63), 2**63, 9_000)
     people[:3_000] = np.arange(3_000) << 20  # all of them want the same place
-    person, time, key = people[rng.integers(0, 9_000, size)], rng.integers(-50, 50, size), rng.integers(-1, 500, size)
+    person, time, key = (
+        people[rng.integers(0, 9_000, size)],
+        rng.integers(-50, 50, size),
+        rng.integers(-1, 500, size),
+    )
     order = np.lexsort((key, time, person))
     order = order[key[order] >= 0]
     start = np.concatenate([[True], np.diff(person[order]) != 0])
@@ -147,7 +172,9 @@ def test_many_persons_in_small_and_large_batches(contribution, text, fast):
 @each_way
 @pytest.mark.parametrize("order", [1, -1], ids=["forwards", "backwards"])
 @pytest.mark.parametrize("contribution", [1, 2])
-def test_one_person_with_very_many_events_takes_no_more_work_than_many_persons(contribution, order, fast, monkeypatch):
+def test_one_person_with_very_many_events_takes_no_more_work_than_many_persons(
+    contribution, order, fast, monkeypatch
+):
     sorts = []
     monkeypatch.setattr(np, "lexsort", lambda keys, sort=np.lexsort: sorts.append(1) or sort(keys))
     time = np.arange(200_000)[::order].copy()
@@ -158,10 +185,14 @@ def test_one_person_with_very_many_events_takes_no_more_work_than_many_persons(c
 
 
 def test_texts_whose_hashes_are_all_the_same_are_still_told_apart(monkeypatch):
-    monkeypatch.setattr(dense, "_hashes", lambda words, start, length: np.zeros(len(length), np.int64))
+    monkeypatch.setattr(
+        person_ids, "_hashes", lambda words, start, length: np.zeros(len(length), np.int64)
+    )
     rows = [(person, time, time % KEYS) for time in range(3) for person in TEXT]
     for contribution in (1, 2):
-        assert counted(rows, contribution=contribution, text=True, cuts=[5, 20]) == brute(rows, contribution)
+        assert counted(rows, contribution=contribution, text=True, cuts=[5, 20]) == brute(
+            rows, contribution
+        )
 
 
 @pytest.mark.skipif(numba is None, reason="numba, the extra `fast`, is missing")
@@ -170,11 +201,11 @@ def test_texts_whose_hashes_are_all_the_same_are_still_told_apart(monkeypatch):
 def test_compiled_hashes_are_the_very_same(texts):
     from penstock.private import bounding_fast
 
-    ends, text = dense._parts(pa.array(texts, pa.large_binary()))
-    words = dense._words(np.concatenate([text, np.zeros(8, np.uint8)]))
+    ends, text = person_ids._parts(pa.array(texts, pa.large_binary()))
+    words = person_ids._words(np.concatenate([text, np.zeros(8, np.uint8)]))
     places = ends[:-1], np.diff(ends)
-    hashes = dense._hashes(words, *places)
-    np.testing.assert_array_equal(bounding_fast.hashes(words, *places, dense._SALT), hashes)
+    hashes = person_ids._hashes(words, *places)
+    np.testing.assert_array_equal(bounding_fast.hashes(words, *places, person_ids._SALT), hashes)
     assert len(set(hashes.tolist())) == len(set(texts))
 
 
@@ -190,7 +221,7 @@ def test_a_unit_that_has_grown_since_somebody_came_twice_is_saved_whole(fast):
 
 
 def test_more_persons_than_can_be_numbered_are_refused(monkeypatch):
-    monkeypatch.setattr(dense, "MOST", 5_000)
+    monkeypatch.setattr(person_ids, "MOST", 5_000)
     unit = Bounding(keys=1, contribution=1, fast=False)
     with pytest.raises(InputError, match="one unit can hold 5000 persons"):
         unit.add(np.arange(6_000) << 20, np.zeros(6_000, np.int64), np.zeros(6_000, np.int64))
@@ -205,10 +236,16 @@ def test_compiled_loops_keep_the_very_same_events(contribution):
         assert unit.fast is fast
         for part in range(4):
             batch = np.random.default_rng(part)
-            unit.add(batch.integers(0, 10**12, 5_000) % 3_001, batch.integers(0, 50, 5_000), batch.integers(0, 9, 5_000))
+            unit.add(
+                batch.integers(0, 10**12, 5_000) % 3_001,
+                batch.integers(0, 50, 5_000),
+                batch.integers(0, 9, 5_000),
+            )
         saved = unit.save()
         order = np.argsort(saved.ids)
-        kept.append([saved.ids[order], *(column[order] for column in (*saved.times, *saved.chosen))])
+        kept.append(
+            [saved.ids[order], *(column[order] for column in (*saved.times, *saved.chosen))]
+        )
     assert len(kept[0]) == 1 + 2 * contribution
     for ours, theirs in zip(*kept, strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -232,27 +269,46 @@ def kept_by(saved):
     """What a saved unit holds of each person."""
     events = {}
     for row, who in enumerate(saved.ids.tolist()):
-        own = [(int(times[row]), int(chosen[row])) for times, chosen in zip(saved.times, saved.chosen, strict=True)]
+        own = [
+            (int(times[row]), int(chosen[row]))
+            for times, chosen in zip(saved.times, saved.chosen, strict=True)
+        ]
         events[who] = sorted(each for each in own if each[0] < 2**63 - 1)
     return events
 
 
 IDS_OVER_TIME = {
     "close from the first": [range(1_000), range(1_000)],
-    "close, and then a little wider on both sides": [range(500, 1_500), range(400, 1_700), range(2_500)],
+    "close, and then a little wider on both sides": [
+        range(500, 1_500),
+        range(400, 1_700),
+        range(2_500),
+    ],
     "creeping up": [range(start, start + 300) for start in range(0, 3_000, 300)],
     "creeping down": [range(-start, 300 - start) for start in range(0, 3_000, 300)],
     "close until one is far off": [range(2_000), [2**62], range(1_000, 3_000)],
     "close until one is far below": [range(2_000), [-(2**63)], range(1_000, 3_000)],
-    "at the very ends": [range(2**63 - 500, 2**63), range(2**63 - 900, 2**63), [-(2**63)], range(-(2**63), 500 - 2**63)],
-    "sparse at first and then close": [range(0, 64_000, 64), range(0, 64_000, 16), range(0, 64_000, 5), range(0, 64_000, 3)],
+    "at the very ends": [
+        range(2**63 - 500, 2**63),
+        range(2**63 - 900, 2**63),
+        [-(2**63)],
+        range(-(2**63), 500 - 2**63),
+    ],
+    "sparse at first and then close": [
+        range(0, 64_000, 64),
+        range(0, 64_000, 16),
+        range(0, 64_000, 5),
+        range(0, 64_000, 3),
+    ],
 }
 
 
 @each_way
 @pytest.mark.parametrize("contribution", [1, 3])
 @pytest.mark.parametrize("batches", IDS_OVER_TIME.values(), ids=IDS_OVER_TIME)
-def test_ids_may_lie_close_together_or_not_and_change_that_in_the_middle(batches, contribution, fast, monkeypatch):
+def test_ids_may_lie_close_together_or_not_and_change_that_in_the_middle(
+    batches, contribution, fast, monkeypatch
+):
     monkeypatch.setattr(bounding, "_LOOK", 1 << 10)
     unit = Bounding(keys=50, contribution=contribution, fast=fast)
     for seed in range(3):
@@ -276,10 +332,16 @@ def test_every_way_to_number_ids_was_there(monkeypatch):
         unit = Bounding(keys=1, contribution=1, fast=False)
         ways[name] = []
         for ids in batches:
-            unit.add(np.array(ids, np.int64), np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64))
+            unit.add(
+                np.array(ids, np.int64), np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
+            )
             ways[name].append(unit._close)
     assert ways["creeping up"] == ways["creeping down"] == [True] * 10
-    assert ways["close until one is far off"] == ways["close until one is far below"] == [True, False, False]
+    assert (
+        ways["close until one is far off"]
+        == ways["close until one is far below"]
+        == [True, False, False]
+    )
     assert ways["sparse at first and then close"][0] is False
     assert ways["sparse at first and then close"][-1] is True
 
@@ -306,7 +368,9 @@ def test_times_may_be_so_far_apart_that_they_do_not_fit_beside_a_key(contributio
 def test_ids_far_apart_take_no_memory_for_what_lies_between():
     unit = Bounding(keys=1, contribution=1, fast=False)
     for start in (0, 10**9, -(10**12)):
-        unit.add(np.arange(start, start + 1_000), np.zeros(1_000, np.int64), np.zeros(1_000, np.int64))
+        unit.add(
+            np.arange(start, start + 1_000), np.zeros(1_000, np.int64), np.zeros(1_000, np.int64)
+        )
     assert unit.counts().tolist() == [3_000]
     assert unit._packed.nbytes < 10**5
 
@@ -423,7 +487,9 @@ BAD = {
 
 
 @pytest.mark.parametrize(("person", "key", "time"), BAD.values(), ids=BAD.keys())
-def test_a_batch_that_cannot_be_taken_is_refused_whole_and_nothing_is_told_about_it(person, key, time):
+def test_a_batch_that_cannot_be_taken_is_refused_whole_and_nothing_is_told_about_it(
+    person, key, time
+):
     unit = Bounding(keys=3, contribution=1, fast=False)
     unit.add(whole(70, 80), whole(0, 1), whole(5, 5))
     with pytest.raises(InputError) as caught:
@@ -458,7 +524,12 @@ def test_columns_that_cannot_be_written_to_are_taken(fast):
 
 def test_a_new_unit_may_have_ids_of_another_kind():
     unit = Bounding(keys=2, contribution=1, fast=False)
-    for ids in (whole(1, 1), pa.array(["a", "a"]), np.array([1, 1], np.uint64), pa.array(["b", "b"])):
+    for ids in (
+        whole(1, 1),
+        pa.array(["a", "a"]),
+        np.array([1, 1], np.uint64),
+        pa.array(["b", "b"]),
+    ):
         unit.add(ids, whole(0, 1), whole(2, 1))
         assert unit.counts().tolist() == [0, 1]
         unit.clear()
@@ -492,7 +563,9 @@ def test_a_unit_of_another_configuration_or_with_columns_that_do_not_fit_is_not_
     unit.add(pa.array(["a", "b"]), whole(0, 1), whole(0, 0))
     saved = unit.save()
     for keys, contribution in ((4, 2), (3, 1)):
-        with pytest.raises(StateError, match=f"3 keys with contribution 2 cannot go on over {keys} keys"):
+        with pytest.raises(
+            StateError, match=f"3 keys with contribution 2 cannot go on over {keys} keys"
+        ):
             Bounding(keys=keys, contribution=contribution, fast=False).load(saved)
     changes = [
         {"each": saved.each[1:]},

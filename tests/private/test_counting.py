@@ -28,14 +28,18 @@ def made(*, finite=False, rows=10**6, contribution=1, **more):
 
 def batch(*events, person="number"):
     """Events as (hour, minute, key, person)."""
-    hours, minutes, keys, people = (np.array(column, np.int64) for column in zip(*events, strict=True))
+    hours, minutes, keys, people = (
+        np.array(column, np.int64) for column in zip(*events, strict=True)
+    )
     who = {
         "number": lambda: people,
         "text": lambda: pa.array([f"card {each}" for each in people]),
         "words": lambda: pa.array([f"card {each}" for each in people]).dictionary_encode(),
         "none": lambda: None,
     }[person]()
-    return Batch(time=BEGIN + hours * HOUR + minutes * HOUR // 60, key=keys, person=who, position=None)
+    return Batch(
+        time=BEGIN + hours * HOUR + minutes * HOUR // 60, key=keys, person=who, position=None
+    )
 
 
 def drained(each, hours=4):
@@ -48,7 +52,8 @@ def drained(each, hours=4):
 
 
 NIGHT = [
-    (hour, (7 * place) % 60, place % KEYS, place % 5) for place, hour in enumerate([0, 1, 0, 2, 3, 1, 0, 3, 2, 2, 1, 0] * 9)
+    (hour, (7 * place) % 60, place % KEYS, place % 5)
+    for place, hour in enumerate([0, 1, 0, 2, 3, 1, 0, 3, 2, 2, 1, 0] * 9)
 ]
 
 
@@ -98,7 +103,10 @@ def test_parts_of_closed_units_go_and_others_stay():
     each.settled()
     each.close(1)
     each.take(batch((1, 2, 1, 7)), BEGIN + 2 * HOUR)
-    assert [name for name, content in each.changes().items() if content] == ["units", "events 000000000003"]
+    assert [name for name, content in each.changes().items() if content] == [
+        "units",
+        "events 000000000003",
+    ]
 
 
 def test_what_was_not_settled_is_given_again():
@@ -111,7 +119,9 @@ def test_what_was_not_settled_is_given_again():
     assert set(each.changes()) == {"units"}
 
 
-@pytest.mark.parametrize("kinds", [("number", "number"), ("text", "words"), ("words", "words"), ("none", "none")])
+@pytest.mark.parametrize(
+    "kinds", [("number", "number"), ("text", "words"), ("words", "words"), ("none", "none")]
+)
 def test_several_batches_are_kept_as_one(kinds):
     each, now = made(), BEGIN + HOUR
     for minute, kind in enumerate(kinds):
@@ -121,7 +131,11 @@ def test_several_batches_are_kept_as_one(kinds):
     again = made()
     again.restore(kept)
     assert again.due(now) == each.due(now)
-    assert again.counts(1).tolist() == each.counts(1).tolist() == ([1, 1, 2] if kinds[0] == "none" else [1, 0, 2])
+    assert (
+        again.counts(1).tolist()
+        == each.counts(1).tolist()
+        == ([1, 1, 2] if kinds[0] == "none" else [1, 0, 2])
+    )
 
 
 def test_whole_units_are_kept_instead_of_too_many_parts(monkeypatch):
@@ -130,7 +144,9 @@ def test_whole_units_are_kept_instead_of_too_many_parts(monkeypatch):
     for minute in range(20):
         each.take(batch((0, minute, 0, minute)), BEGIN + HOUR)
         changes = each.changes()
-        names = {name for name in names if name not in changes} | {name for name, content in changes.items() if content}
+        names = {name for name in names if name not in changes} | {
+            name for name, content in changes.items() if content
+        }
         each.settled()
         assert len(names) <= 8
 
@@ -166,15 +182,25 @@ def test_what_is_damaged_is_refused_without_a_word_of_it(damage, monkeypatch):
 def test_nothing_of_it_is_shown():
     each = made()
     each.take(batch((0, 1, 0, 7777)), BEGIN)
-    shown = repr(each) + repr(Events(unit=np.array([1]), time=np.array([1]), key=np.array([1]), person=np.array([7777])))
+    shown = repr(each) + repr(
+        Events(unit=np.array([1]), time=np.array([1]), key=np.array([1]), person=np.array([7777]))
+    )
     assert "7777" not in shown
 
 
-EVENTS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 59), st.integers(0, KEYS - 1), st.integers(0, 4)), min_size=1)
+EVENTS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 59), st.integers(0, KEYS - 1), st.integers(0, 4)),
+    min_size=1,
+)
 
 
 @settings(max_examples=60, deadline=None)
-@given(events=EVENTS, seed=st.integers(0, 2**31), rows=st.integers(1, 20), contribution=st.integers(1, 3))
+@given(
+    events=EVENTS,
+    seed=st.integers(0, 2**31),
+    rows=st.integers(1, 20),
+    contribution=st.integers(1, 3),
+)
 def test_the_counts_are_those_of_the_persons_earliest_events(events, seed, rows, contribution):
     """Whatever the order, the batches and what waits in files."""
     expected = np.zeros((4, KEYS), np.int64)

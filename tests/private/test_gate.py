@@ -67,17 +67,24 @@ def total(*counts) -> Private:
     return private(*counts).map(lambda each: each.sum(keepdims=True), stability=1, cover=ALL)
 
 
-# -- noise now -----------------------------------------------------------------------------------------------------
+# -- noise now -------------------------------------------------------------------------------------
 
 
 def test_the_charge_comes_before_the_draw():
     door, journal, _ = gate(fixed={"publish": 10})
-    released = door.laplace(private(1, 2, 3, sensitivity=2), epsilon=share(door, "1/4"), label="publish")
+    released = door.laplace(
+        private(1, 2, 3, sensitivity=2), epsilon=share(door, "1/4"), label="publish"
+    )
     line, draw = journal
     assert (line.kind, line.label) == ("spend", "publish")
     assert draw == ("draw", "publish", Fraction(8), 3, False)
     assert released.value.tolist() == [11, 12, 13]
-    assert (released.unit, released.repeated, released.private, float(released.scale)) == (1, False, False, 8.0)
+    assert (released.unit, released.repeated, released.private, float(released.scale)) == (
+        1,
+        False,
+        False,
+        8.0,
+    )
     assert not released.value.flags.writeable
 
 
@@ -90,7 +97,9 @@ def test_what_the_ledger_refuses_is_never_drawn():
     for act in (
         lambda: door.laplace(private(1, 2, 3), epsilon=tiny, label="more"),
         lambda: door.laplace(private(1, 2, 3), epsilon=tiny, label="more", where=where),
-        lambda: door.laplace(private(1, 2, 3), epsilon=Budgets(np.full(3, 2**10), ledger.grid), label="more"),
+        lambda: door.laplace(
+            private(1, 2, 3), epsilon=Budgets(np.full(3, 2**10), ledger.grid), label="more"
+        ),
         lambda: door.hold("pot", private(1, 2, 3), epsilon=tiny),
         lambda: door.ask("run", private(1, 2, 3), threshold=0, price=price),
         lambda: door.prime("counter", epsilon=tiny, sensitivity=1, size=3, exposed=None),
@@ -109,7 +118,12 @@ def test_a_priced_question_that_is_refused_leaves_no_line():
     tiny = Budget(2**10, ledger.grid)
     for _ in range(3):
         with pytest.raises(BudgetError, match="Nothing was drawn or recorded"):
-            door.ask("far", private(1, 2, 3).distance(np.zeros(3, np.int64)), threshold=0, price=Price(tiny, tiny))
+            door.ask(
+                "far",
+                private(1, 2, 3).distance(np.zeros(3, np.int64)),
+                threshold=0,
+                price=Price(tiny, tiny),
+            )
     assert journal == before
     assert len(ledger.save().runs) == saved
 
@@ -117,7 +131,9 @@ def test_a_priced_question_that_is_refused_leaves_no_line():
 def test_where_releases_those_keys_alone_and_charges_them_alone():
     door, journal, ledger = gate(fixed={"publish": 10})
     where = np.array([True, False, True])
-    released = door.laplace(private(1, 2, 3), epsilon=share(door, "1/2"), label="publish", where=where)
+    released = door.laplace(
+        private(1, 2, 3), epsilon=share(door, "1/2"), label="publish", where=where
+    )
     assert released.value.tolist() == [11, 0, 13]
     assert released.repeated.tolist() == [False, True, False]
     assert draws(journal) == [("draw", "publish", Fraction(2), 2, False)]
@@ -129,21 +145,42 @@ def test_a_number_over_a_group_charges_every_key_of_the_group():
     door, _, ledger = gate()
     groups = Groups.from_labels(np.array([0, 1, 1]))
     first = np.array([True, False])
-    door.laplace(private(1, 2, 3).sums(groups), epsilon=share(door, "1/2"), label="sums", where=first)
-    door.laplace(private(1, 2, 3), epsilon=share(door, "1/2"), label="keys", where=np.array([False, True, True]))
+    door.laplace(
+        private(1, 2, 3).sums(groups), epsilon=share(door, "1/2"), label="sums", where=first
+    )
+    door.laplace(
+        private(1, 2, 3),
+        epsilon=share(door, "1/2"),
+        label="keys",
+        where=np.array([False, True, True]),
+    )
     assert ledger.cost.epsilon == Fraction(1, 2)
-    door.laplace(private(1, 2, 3).sums(groups), epsilon=share(door, "1/2"), label="sums", where=~first)
+    door.laplace(
+        private(1, 2, 3).sums(groups), epsilon=share(door, "1/2"), label="sums", where=~first
+    )
     assert ledger.cost.epsilon == 1
 
 
 def test_one_number_over_all_keys_charges_all_of_them():
     door, _, ledger = gate()
-    door.laplace(private(1, 2, 3).distance(np.zeros(3, np.int64)), epsilon=share(door, "1/2"), label="distance")
-    door.laplace(private(1, 2, 3), epsilon=share(door, "1/2"), label="keys", where=np.array([False, False, True]))
+    door.laplace(
+        private(1, 2, 3).distance(np.zeros(3, np.int64)),
+        epsilon=share(door, "1/2"),
+        label="distance",
+    )
+    door.laplace(
+        private(1, 2, 3),
+        epsilon=share(door, "1/2"),
+        label="keys",
+        where=np.array([False, False, True]),
+    )
     assert ledger.cost.epsilon == 1
     with pytest.raises(ConfigurationError, match="in part"):
         door.laplace(
-            private(1, 2, 3).distance(np.zeros(3, np.int64)), epsilon=share(door, "1/2"), label="d", where=np.array([True])
+            private(1, 2, 3).distance(np.zeros(3, np.int64)),
+            epsilon=share(door, "1/2"),
+            label="d",
+            where=np.array([True]),
         )
 
 
@@ -156,7 +193,9 @@ def test_each_number_may_have_its_own_budget():
     assert released.repeated.tolist() == [False, True, False]
     assert released.scale.floats().tolist() == [6, np.inf, 12]
     assert ledger.cost.epsilon == Fraction(1, 2)
-    more = door.laplace(private(1, 2, 3), epsilon=each, label="publish", where=np.array([False, True, True]))
+    more = door.laplace(
+        private(1, 2, 3), epsilon=each, label="publish", where=np.array([False, True, True])
+    )
     assert more.value.tolist() == [0, 0, 3]
     assert draws(journal)[1] == ("draw each", "publish#2", [Fraction(4)], False)
     assert ledger.cost.epsilon == Fraction(1, 2)
@@ -168,7 +207,12 @@ def test_budgets_per_group_are_spread_over_their_keys():
     groups = Groups.from_labels(np.array([0, 1, 1]))
     each = Budgets(np.array([share(door, "1/4").quanta, share(door, "1/2").quanta]), ledger.grid)
     door.laplace(private(1, 2, 3).sums(groups), epsilon=each, label="sums")
-    door.laplace(private(1, 2, 3), epsilon=share(door, "3/4"), label="keys", where=np.array([True, False, False]))
+    door.laplace(
+        private(1, 2, 3),
+        epsilon=share(door, "3/4"),
+        label="keys",
+        where=np.array([True, False, False]),
+    )
     assert ledger.cost.epsilon == 1
 
 
@@ -182,7 +226,9 @@ def test_a_budget_of_nothing_reads_nothing():
         with pytest.raises(ConfigurationError, match="budget of 0"):
             act()
     assert journal == []
-    nothing = door.laplace(private(1, 2, 3), epsilon=Budgets(np.zeros(3, np.int64), ledger.grid), label="publish")
+    nothing = door.laplace(
+        private(1, 2, 3), epsilon=Budgets(np.zeros(3, np.int64), ledger.grid), label="publish"
+    )
     assert nothing.value.tolist() == [0, 0, 0]
     assert nothing.repeated.all()
     assert ledger.cost.epsilon == 0
@@ -193,7 +239,9 @@ def test_a_scale_that_could_overflow_is_refused_before_the_charge():
     small = Budget(1, ledger.grid)
     for act in (
         lambda: door.laplace(private(1, 2, 3), epsilon=small, label="publish"),
-        lambda: door.laplace(private(1, 2, 3), epsilon=Budgets(np.array([2**24, 1, 0]), ledger.grid), label="publish"),
+        lambda: door.laplace(
+            private(1, 2, 3), epsilon=Budgets(np.array([2**24, 1, 0]), ledger.grid), label="publish"
+        ),
         lambda: door.hold("pot", private(1, 2, 3), epsilon=small),
         lambda: door.ask("run", private(1, 2, 3), threshold=0, price=Price(small, small)),
         lambda: door.prime("counter", epsilon=small, sensitivity=1, size=3, exposed=None),
@@ -218,7 +266,9 @@ def test_sums_over_all_keys_stay_inside_the_range():
         assert limit(keys) <= 2**50
 
 
-@pytest.mark.parametrize("wrong", [np.array([1, 0, 1]), np.array([1, 0]), np.array([0.0, 1.0, 1.0])])
+@pytest.mark.parametrize(
+    "wrong", [np.array([1, 0, 1]), np.array([1, 0]), np.array([0.0, 1.0, 1.0])]
+)
 def test_a_mask_that_is_no_mask_is_refused(wrong):
     # As places instead of a mask, [1, 0] would release keys 1 and 0, both with one draw of noise.
     door, journal, _ = gate()
@@ -226,7 +276,9 @@ def test_a_mask_that_is_no_mask_is_refused(wrong):
     for act in (
         lambda: door.laplace(private(1, 2, 3), epsilon=epsilon, label="publish", where=wrong),
         lambda: door.hold("pot", private(1, 2, 3), epsilon=epsilon, where=wrong),
-        lambda: door.ask("run", private(1, 2, 3), threshold=0, price=Price(epsilon, epsilon), where=wrong),
+        lambda: door.ask(
+            "run", private(1, 2, 3), threshold=0, price=Price(epsilon, epsilon), where=wrong
+        ),
     ):
         with pytest.raises(ConfigurationError):
             act()
@@ -252,7 +304,9 @@ def test_two_keys_never_share_a_draw_of_noise():
     for unit in range(1, 41):
         door.begin(unit)
         try:
-            released = door.laplace(private(500, 100), epsilon=share(door, "1/100"), label="p", where=np.array([1, 0]))
+            released = door.laplace(
+                private(500, 100), epsilon=share(door, "1/100"), label="p", where=np.array([1, 0])
+            )
         except (ConfigurationError, IndexError, ValueError):
             return
         same += released.value[0] - released.value[1] == 400
@@ -263,11 +317,17 @@ def test_a_label_used_twice_in_a_unit_has_noise_of_its_own():
     ledger = Ledger(Guarantee("1", 1), keys=3)
     door = Gate(ledger=ledger, noise=TestNoise(3), keys=3)
     door.begin(1)
-    one, two = (door.laplace(private(0, 0, 0), epsilon=share(door, "1/1000"), label="x").value.tolist() for _ in range(2))
+    one, two = (
+        door.laplace(private(0, 0, 0), epsilon=share(door, "1/1000"), label="x").value.tolist()
+        for _ in range(2)
+    )
     assert one != two
     again = Gate(ledger=Ledger(Guarantee("1", 1), keys=3), noise=TestNoise(3), keys=3)
     again.begin(1)
-    repeat = [again.laplace(private(0, 0, 0), epsilon=share(again, "1/1000"), label="x").value.tolist() for _ in range(2)]
+    repeat = [
+        again.laplace(private(0, 0, 0), epsilon=share(again, "1/1000"), label="x").value.tolist()
+        for _ in range(2)
+    ]
     assert repeat == [one, two]
 
 
@@ -297,7 +357,7 @@ def test_only_system_noise_is_private():
         assert door.laplace(private(1), epsilon=share(door, 1), label="publish").private is mark
 
 
-# -- read and pay now, release later -------------------------------------------------------------------------------
+# -- read and pay now, release later ---------------------------------------------------------------
 
 
 def test_a_pot_is_paid_for_when_it_is_held_and_free_when_it_is_poured():
@@ -382,7 +442,7 @@ def test_a_pot_goes_on_after_it_was_saved():
     assert ledger.cost.epsilon == 0
 
 
-# -- folds ---------------------------------------------------------------------------------------------------------
+# -- folds -----------------------------------------------------------------------------------------
 
 
 def running(secret, counts):
@@ -406,7 +466,11 @@ def test_a_fold_keeps_its_secret_and_its_sensitivity_and_is_paid_for_when_it_rea
     door.begin(2)
     second = door.keep("sum", running, private(10, 20, 30, sensitivity=2), price=price, stability=2)
     assert ledger.cost.epsilon == Fraction(6, 16)
-    assert door.ask("sum", second, threshold=20, price=price).tolist() == [False, True, True]  # 22, 44, 66 against 25
+    assert door.ask("sum", second, threshold=20, price=price).tolist() == [
+        False,
+        True,
+        True,
+    ]  # 22, 44, 66 against 25
     assert {scale for _, _, scale, _, _ in draws(journal)} == {Fraction(64)}
 
 
@@ -422,7 +486,9 @@ def test_counts_outside_of_the_mask_are_neither_folded_nor_charged():
 def test_a_fold_that_gives_fractions_is_refused():
     door, _, _ = gate()
     with pytest.raises(ConfigurationError):
-        door.keep("mean", lambda s, c: (None, c / 2), private(1, 2, 3), price=price_of(door), stability=1)
+        door.keep(
+            "mean", lambda s, c: (None, c / 2), private(1, 2, 3), price=price_of(door), stability=1
+        )
 
 
 def test_what_was_folded_is_released_by_no_other_way():
@@ -439,7 +505,9 @@ def test_what_was_folded_is_released_by_no_other_way():
             lambda x=statistic: door.count("c", x),
             lambda x=statistic: door.keep("again", running, x, price=price, stability=2),
             lambda x=statistic: door.ask("other", x, threshold=0, price=price),
-            lambda x=statistic: door.ask("sum", x.map(np.sum, stability=1, cover=ALL), threshold=0, price=price),
+            lambda x=statistic: door.ask(
+                "sum", x.map(np.sum, stability=1, cover=ALL), threshold=0, price=price
+            ),
             lambda x=statistic: door.ask("sum", x, threshold=0, price=price_of(door, "1/8")),
         ):
             with pytest.raises(ConfigurationError, match="fold"):
@@ -472,7 +540,7 @@ def test_a_fold_keeps_its_price_until_it_is_closed():
     door.keep("sum", running, private(1, 1, 1), price=price_of(door, "1/32"), stability=2)
 
 
-# -- sparse vector -------------------------------------------------------------------------------------------------
+# -- sparse vector ---------------------------------------------------------------------------------
 
 
 def grouper(door, counts, *, price, threshold=5, run="group"):
@@ -496,16 +564,22 @@ def test_runs_per_key_pay_every_unit_and_draw_a_threshold_only_when_they_begin()
         [False, False, False],
         [False, False, True],
     ]
-    thresholds = [(size, scale) for _, label, scale, size, _ in draws(journal) if label == "group.threshold"]
+    thresholds = [
+        (size, scale) for _, label, scale, size, _ in draws(journal) if label == "group.threshold"
+    ]
     assert [size for size, _ in thresholds] == [3, 0, 1, 2, 0]
     assert {scale for _, scale in thresholds} == {Fraction(4)}
-    questions = [(size, scale) for _, label, scale, size, _ in draws(journal) if label == "group.question"]
+    questions = [
+        (size, scale) for _, label, scale, size, _ in draws(journal) if label == "group.question"
+    ]
     assert questions == [(3, Fraction(8))] * 5
     assert {line.amount for line in lines(journal)} == {share(door, 1).quanta}
 
 
 def test_the_threshold_noise_of_a_run_stays_until_it_ends():
-    door, _, _ = gate("1", window=1, keys=1, fixed={"group.threshold": lambda unit: 100 if unit == 1 else 0})
+    door, _, _ = gate(
+        "1", window=1, keys=1, fixed={"group.threshold": lambda unit: 100 if unit == 1 else 0}
+    )
     price = Price(share(door, "1/2"), share(door, "1/4"))
     answers = []
     for unit, count in enumerate([50, 60, 104, 105, 5, 4], start=1):
@@ -518,7 +592,11 @@ def test_the_threshold_noise_of_a_run_stays_until_it_ends():
 def test_a_question_reaches_its_threshold_with_equality():
     door, _, _ = gate("1", window=1, fixed={"group.question": 2})
     price = Price(share(door, "1/2"), share(door, "1/4"))
-    assert grouper(door, private(2, 3, 4), price=price, threshold=np.array([5, 5, 7])).tolist() == [False, True, False]
+    assert grouper(door, private(2, 3, 4), price=price, threshold=np.array([5, 5, 7])).tolist() == [
+        False,
+        True,
+        False,
+    ]
 
 
 def test_keys_that_are_not_asked_pay_nothing_and_answer_nothing():
@@ -535,7 +613,9 @@ def test_a_question_to_nobody_costs_nothing_and_its_lines_can_be_read():
     door, journal, ledger = gate("1", window=1)
     price = Price(share(door, "1/8"), share(door, "1/16"))
     door.ask("group", private(9, 9, 9), threshold=5, price=price, where=np.zeros(3, bool))
-    door.laplace(private(1, 2, 3), epsilon=share(door, "1/2"), label="publish", where=np.zeros(3, bool))
+    door.laplace(
+        private(1, 2, 3), epsilon=share(door, "1/2"), label="publish", where=np.zeros(3, bool)
+    )
     door.hold("pot", private(1, 2, 3), epsilon=share(door, "1/2"), where=np.zeros(3, bool))
     assert ledger.cost.epsilon == 0
     assert account(lines(journal), door.guarantee).worst == 0
@@ -562,7 +642,9 @@ def test_the_threshold_noise_of_a_closed_run_is_forgotten():
 
 def dsft(door, counts, *, price, threshold=10):
     """A toy DSFT: one distance over all keys, compared with a noisy threshold."""
-    return bool(door.ask("far", counts.distance(np.zeros(3, np.int64)), threshold=threshold, price=price)[0])
+    return bool(
+        door.ask("far", counts.distance(np.zeros(3, np.int64)), threshold=threshold, price=price)[0]
+    )
 
 
 def test_one_run_over_all_keys_has_the_ledgers_price():
@@ -594,7 +676,11 @@ def test_a_priced_run_is_closed_and_another_opened():
         dsft(door, private(0, 0, 0), price=price)
     door.close("far")
     dsft(door, private(0, 0, 0), price=price)
-    assert [(line.kind, line.run) for line in lines(journal)][-3:] == [("close", 1), ("open", 2), ("ask", 2)]
+    assert [(line.kind, line.run) for line in lines(journal)][-3:] == [
+        ("close", 1),
+        ("open", 2),
+        ("ask", 2),
+    ]
     counts = private(0, 0, 0).distance(np.zeros(3, np.int64))
     with pytest.raises(ConfigurationError, match="in part"):
         door.ask("other", counts, threshold=1, price=price, where=np.array([True]))
@@ -603,7 +689,8 @@ def test_a_priced_run_is_closed_and_another_opened():
 @pytest.mark.parametrize("over_all", [True, False])
 @pytest.mark.parametrize("change", ["threshold", "question", "sensitivity"])
 def test_a_run_keeps_the_price_and_the_sensitivity_it_began_with(over_all, change):
-    # The threshold's noise was drawn for the first price, and the ledger charges what the run was opened with.
+    # The threshold's noise was drawn for the first price, and the ledger charges what the run was
+    # opened with.
     door, journal, _ = gate("1", window=8)
     price = Price(share(door, "1/32"), share(door, "1/32"))
     zeros = np.zeros(3, np.int64)
@@ -635,7 +722,9 @@ def test_a_run_over_all_keys_asks_about_one_number():
     assert journal == []
 
 
-@pytest.mark.parametrize("threshold", [np.array([5, 10, 20]), np.array([[5], [10]]), 10.5, np.array([10.0])])
+@pytest.mark.parametrize(
+    "threshold", [np.array([5, 10, 20]), np.array([[5], [10]]), 10.5, np.array([10.0])]
+)
 def test_a_number_has_one_threshold_and_that_is_whole(threshold):
     # Several thresholds under one draw of noise would be several questions for the price of one.
     door, journal, _ = gate("1", window=8)
@@ -647,14 +736,17 @@ def test_a_number_has_one_threshold_and_that_is_whole(threshold):
 
 @pytest.mark.parametrize("folded", [True, False])
 def test_a_run_always_asks_about_as_many_numbers(folded):
-    # One number that NumPy compares with every key's threshold would be answered three times and paid for once.
+    # One number that NumPy compares with every key's threshold would be answered three times and
+    # paid for once.
     door, journal, _ = gate("1", window=8)
     price = price_of(door)
 
     def statistic(counts, size):
         if not folded:
             return counts if size > 1 else total(1, 2, 3)
-        return door.keep("group", lambda _, each: (each, each[:size]), counts, price=price, stability=1)
+        return door.keep(
+            "group", lambda _, each: (each, each[:size]), counts, price=price, stability=1
+        )
 
     door.ask("group", statistic(private(1, 2, 3), 3), threshold=10, price=price)
     door.close("group", where=np.ones(3, np.bool_))
@@ -666,7 +758,7 @@ def test_a_run_always_asks_about_as_many_numbers(folded):
     assert journal == before
 
 
-# -- noise before data ---------------------------------------------------------------------------------------------
+# -- noise before data -----------------------------------------------------------------------------
 
 
 def test_a_counter_holds_noise_before_it_counts():
@@ -757,7 +849,9 @@ def test_a_counter_that_was_looked_into_gets_fresh_noise_and_must_be_read():
     assert draws(journal)[-1] == ("draw", "c.again", Fraction(4), 3, True)
     with pytest.raises(ConfigurationError, match="must be read, not forgotten"):
         door.forget("c")
-    with pytest.raises(ConfigurationError, match="was looked into and must be read before the unit ends"):
+    with pytest.raises(
+        ConfigurationError, match="was looked into and must be read before the unit ends"
+    ):
         door.end()
     door.disturb()
     assert door.read("c", again=True).layers == 4

@@ -13,8 +13,8 @@ from penstock.budget.ledger import Ledger
 from penstock.core.errors import BudgetError, ConfigurationError, NoiseError
 from penstock.core.guarantee import Guarantee
 from penstock.core.hierarchy import Hierarchy
+from penstock.core.power_series import longest
 from penstock.core.private import Private
-from penstock.core.series import longest
 from penstock.private.gate import MOST_SUM, Combination, Gate, Price
 from penstock.private.noise import NoNoise, TestNoise
 from penstock.testing import RecordingNoise
@@ -24,7 +24,9 @@ ROW = np.array([8, 3, -1])
 
 def gate(*, window=1, delta="1e-6", keys=2, noise=None):
     noise = RecordingNoise(NoNoise()) if noise is None else noise
-    made = Gate(ledger=Ledger(Guarantee("1", window, delta=delta), keys=keys), noise=noise, keys=keys)
+    made = Gate(
+        ledger=Ledger(Guarantee("1", window, delta=delta), keys=keys), noise=noise, keys=keys
+    )
     return made, noise
 
 
@@ -52,7 +54,9 @@ def test_short_rows_need_little_memory(row):
     door, _ = gate()
     for unit in (1, 2, 3):
         door.begin(unit)
-        value = door.convolve("sum", counts(unit, 1), coefficients=np.array(row), rho=share(door)).value
+        value = door.convolve(
+            "sum", counts(unit, 1), coefficients=np.array(row), rho=share(door)
+        ).value
         assert value[0] == row[0] * unit + (row[1] * (unit - 1) if len(row) > 1 else 0)
     assert door.save().convolutions["sum"].past.shape == (len(row) - 1, 2)
 
@@ -61,7 +65,9 @@ def test_anew_forgets_the_units_before():
     door, _ = gate()
     for unit in (1, 2, 3, 4):
         door.begin(unit)
-        value = door.convolve("sum", counts(10, 1), coefficients=ROW, rho=share(door), anew=unit == 3).value
+        value = door.convolve(
+            "sum", counts(10, 1), coefficients=ROW, rho=share(door), anew=unit == 3
+        ).value
         assert value.tolist() == [[80, 8], [110, 11], [80, 8], [110, 11]][unit - 1]
 
 
@@ -113,17 +119,35 @@ def test_one_ledger_has_one_currency():
         lambda: rho.hold("a", counts(1, 2), epsilon=share(rho)),
         lambda: rho.prime("a", epsilon=share(rho), sensitivity=1, size=2, exposed=None),
         lambda: rho.ask("a", counts(1, 2), threshold=1, price=Price(share(rho), share(rho))),
-        lambda: rho.keep("a", lambda _, now: (now, now), counts(1, 2), price=Price(share(rho), share(rho)), stability=1),
+        lambda: rho.keep(
+            "a",
+            lambda _, now: (now, now),
+            counts(1, 2),
+            price=Price(share(rho), share(rho)),
+            stability=1,
+        ),
         lambda: rho.sampled(counts(1, 2), keep=Fraction(1, 2), epsilon=share(rho), label="a"),
-        lambda: rho.split(counts(1, 2), Hierarchy.binary(2), threshold=1, epsilon=share(rho), label="a"),
-        lambda: rho.linear("a", counts(1, 2), epsilon=share(rho), span=1, nodes=Combination((1,), ((0, 0),), (), (0,))),
+        lambda: rho.split(
+            counts(1, 2), Hierarchy.binary(2), threshold=1, epsilon=share(rho), label="a"
+        ),
+        lambda: rho.linear(
+            "a",
+            counts(1, 2),
+            epsilon=share(rho),
+            span=1,
+            nodes=Combination((1,), ((0, 0),), (), (0,)),
+        ),
     ):
-        with pytest.raises(ConfigurationError, match="counts rho, and this noise is paid for in epsilon"):
+        with pytest.raises(
+            ConfigurationError, match="counts rho, and this noise is paid for in epsilon"
+        ):
             call()
     assert not rho._ledger.cost
     pure, noise = gate(delta=0)
     pure.begin(1)
-    with pytest.raises(ConfigurationError, match="counts epsilon, and this noise is paid for in rho"):
+    with pytest.raises(
+        ConfigurationError, match="counts epsilon, and this noise is paid for in rho"
+    ):
         pure.convolve("sum", counts(1, 2), coefficients=ROW, rho=share(pure))
     assert not noise.gaussians
 
@@ -145,7 +169,9 @@ def test_nothing_is_read_for_nothing():
 
 
 def test_noise_that_could_overflow_is_refused():
-    door = Gate(ledger=Ledger(Guarantee("1e-12", 1, delta="1e-30"), keys=1), noise=NoNoise(), keys=1)
+    door = Gate(
+        ledger=Ledger(Guarantee("1e-12", 1, delta="1e-30"), keys=1), noise=NoNoise(), keys=1
+    )
     door.begin(1)
     with pytest.raises(NoiseError, match="could overflow"):
         door.convolve("sum", counts(1), coefficients=np.array([2**30]), rho=share(door))
@@ -175,11 +201,15 @@ def test_a_release_says_how_large_its_noise_is():
 @pytest.mark.parametrize("drawn", [2**62 - 2**43, -(2**62)])
 @pytest.mark.parametrize("count", [0, 2**50])
 def test_noise_that_was_cut_leaves_the_same_number(drawn, count, monkeypatch):
-    """What the sampler may cut is so far out that the gate cuts it to the same end, whatever the counts are."""
+    """What the sampler may cut is so far out that the gate cuts it to the same end, whatever the
+    counts are.
+    """
     monkeypatch.setattr(NoNoise, "gaussian", lambda *_, **__: np.array([drawn, drawn]))
     door, _ = gate(noise=NoNoise())
     door.begin(1)
-    value = door.convolve("sum", counts(count, 0), coefficients=np.array([2**30]), rho=share(door)).value
+    value = door.convolve(
+        "sum", counts(count, 0), coefficients=np.array([2**30]), rho=share(door)
+    ).value
     assert value.tolist() == [np.sign(drawn) * 2 * MOST_SUM] * 2
 
 

@@ -15,7 +15,7 @@ from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.pan import PanAbsorption, PanDistribution
 from penstock.private.mechanisms.registry import MECHANISMS
 from penstock.private.mechanisms.sample import Sample
-from penstock.private.mechanisms.uniform import Nothing, Uniform
+from penstock.private.mechanisms.uniform import NoState, Uniform
 from penstock.private.noise import NoNoise, TestNoise
 
 EVERY = pytest.mark.parametrize("cls", MECHANISMS.values(), ids=MECHANISMS.keys())
@@ -78,7 +78,9 @@ def test_a_unit_is_released_once_and_in_its_turn():
 @EVERY
 def test_every_window_of_every_mechanism_keeps_the_promise(cls):
     for seed, window in enumerate((1, 2, 5, 13)):
-        run = cls(epsilon="1/2", window=window, contribution=2).run(6, noise=TestNoise(seed), record=True)
+        run = cls(epsilon="1/2", window=window, contribution=2).run(
+            6, noise=TestNoise(seed), record=True
+        )
         for unit, row in enumerate(stream(60, 6, seed), start=1):
             assert run.step(row).unit == unit
             assert run.cost <= run.mechanism.total
@@ -112,7 +114,9 @@ def test_a_release_can_be_changed_by_nobody(cls):
 @EVERY
 def test_numbers_of_numpy_are_numbers(cls):
     plain = cls(epsilon="1", window=4, contribution=2).run(3, noise=TestNoise(2))
-    odd = cls(epsilon=np.int64(1), window=np.int64(4), contribution=np.int32(2)).run(np.int16(3), noise=TestNoise(2))
+    odd = cls(epsilon=np.int64(1), window=np.int64(4), contribution=np.int32(2)).run(
+        np.int16(3), noise=TestNoise(2)
+    )
     for row in stream(20, 3):
         assert plain.step(row).value.tolist() == odd.step(row).value.tolist()
 
@@ -131,19 +135,23 @@ def test_the_callers_array_is_neither_changed_nor_kept(cls):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Keeper(Mechanism[Nothing]):
+class Keeper(Mechanism[NoState]):
     """Keeps the counts of the unit before in a fold, and publishes how they changed."""
 
     name = "keeper"
-    State = Nothing
+    State = NoState
 
     def start(self, domain):
-        return Nothing()
+        return NoState()
 
     def step(self, state, unit, gate):
         share = self.total // (4 * self.window)
         change = gate.keep(
-            "last", lambda last, c: (c, c if last is None else c - last), unit, price=Price(share, share), stability=2
+            "last",
+            lambda last, c: (c, c if last is None else c - last),
+            unit,
+            price=Price(share, share),
+            stability=2,
         )
         moved = gate.ask("last", change, threshold=3, price=Price(share, share))
         released = gate.repeat(Released.nothing(len(moved), self.guarantee))
@@ -159,15 +167,15 @@ def test_a_secret_does_not_follow_the_callers_array():
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stumbler(Mechanism[Nothing]):
+class Stumbler(Mechanism[NoState]):
     """Fails in its third unit, in one of several ways."""
 
     name = "stumbler"
-    State = Nothing
+    State = NoState
     way: str = "raise"
 
     def start(self, domain):
-        return Nothing()
+        return NoState()
 
     def step(self, state, unit, gate) -> Any:
         share = self.total // self.window
@@ -235,7 +243,7 @@ def test_a_step_that_gives_no_release_is_refused():
     assert isinstance(given, Released)
 
 
-# -- parts and intrusions ------------------------------------------------------------------------------------------
+# -- parts and intrusions --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cls", [PanDistribution, PanAbsorption])
@@ -253,7 +261,8 @@ def test_a_unit_may_come_in_parts(cls, intrusion):
 
 
 @pytest.mark.parametrize(
-    "mechanism", [Uniform(epsilon="1", window=2), PanAbsorption(epsilon="1", window=2, intrusion="between")]
+    "mechanism",
+    [Uniform(epsilon="1", window=2), PanAbsorption(epsilon="1", window=2, intrusion="between")],
 )
 def test_a_mechanism_of_whole_units_takes_no_parts(mechanism):
     run = mechanism.run(2, noise=NoNoise())
@@ -285,7 +294,7 @@ def test_an_announced_intrusion_makes_the_unit_publish(cls):
     assert run.account().kept
 
 
-# -- what anyone may know ------------------------------------------------------------------------------------------
+# -- what anyone may know --------------------------------------------------------------------------
 
 
 def test_the_lines_of_the_last_window_are_kept_and_no_more():
@@ -317,7 +326,10 @@ def test_nothing_of_the_data_is_in_its_repr():
 def test_memory_does_not_grow_with_the_stream():
     for cls in MECHANISMS.values():
         run = cls(epsilon="1", window=4).run(3, noise=NoNoise())
-        early, late = 0, 0  # the largest snapshots, once windows of a week of hours are full, over a period of every tree
+        early, late = (
+            0,
+            0,
+        )  # the largest snapshots, once windows of a week of hours are full, over a period of every tree
         for unit, row in enumerate(np.tile(stream(28, 3), (20, 1)), start=1):
             run.step(row)
             if 170 <= unit < 330:

@@ -71,16 +71,30 @@ def test_a_snapshot_does_not_change_when_the_run_goes_on():
     copy = bytes(saved)
     one = run.step([100, 200, 300]).value.tolist()
     assert saved == copy
-    assert mechanism.restore(saved, 3, noise=TestNoise(9)).step([100, 200, 300]).value.tolist() == one
+    assert (
+        mechanism.restore(saved, 3, noise=TestNoise(9)).step([100, 200, 300]).value.tolist() == one
+    )
 
 
 def test_a_snapshot_of_something_else_is_refused():
     saved = MECHANISMS["ba"](epsilon="1", window=5).run(["a", "b"], noise=NoNoise()).snapshot()
     refusals = [
         (MECHANISMS["bd"](epsilon="1", window=5), ["a", "b"], "mechanism 'ba', not 'bd'"),
-        (MECHANISMS["ba"](epsilon="2", window=5), ["a", "b"], "another configuration: epsilon=1 there, 2 here"),
-        (MECHANISMS["ba"](epsilon="1", window=6), ["a", "b"], "another configuration: window=5 there, 6 here"),
-        (MECHANISMS["ba"](epsilon="1", window=5, contribution=2), ["a", "b"], "another configuration: contribution"),
+        (
+            MECHANISMS["ba"](epsilon="2", window=5),
+            ["a", "b"],
+            "another configuration: epsilon=1 there, 2 here",
+        ),
+        (
+            MECHANISMS["ba"](epsilon="1", window=6),
+            ["a", "b"],
+            "another configuration: window=5 there, 6 here",
+        ),
+        (
+            MECHANISMS["ba"](epsilon="1", window=5, contribution=2),
+            ["a", "b"],
+            "another configuration: contribution",
+        ),
         (MECHANISMS["ba"](epsilon="1", window=5), ["b", "a"], "another domain"),
         (MECHANISMS["ba"](epsilon="1", window=5), ["a", "b", "c"], "another domain"),
         (MECHANISMS["ba"](epsilon="1", window=5), ["ab", ""], "another domain"),
@@ -93,7 +107,9 @@ def test_a_snapshot_of_something_else_is_refused():
 def test_a_snapshot_of_another_version_is_refused():
     saved = Uniform(epsilon="1", window=5).run(2, noise=NoNoise()).snapshot()
     later = saved[: len(MAGIC)] + (VERSION + 1).to_bytes(2, "big") + saved[len(MAGIC) + 2 :]
-    with pytest.raises(StateError, match=f"format version {VERSION + 1}; this Penstock reads version {VERSION}"):
+    with pytest.raises(
+        StateError, match=f"format version {VERSION + 1}; this Penstock reads version {VERSION}"
+    ):
         Uniform(epsilon="1", window=5).restore(later, 2, noise=NoNoise())
 
 
@@ -162,7 +178,7 @@ def test_what_test_noise_has_touched_is_never_private_again():
     assert not mechanism.restore(clean.snapshot(), 3, noise=NoNoise()).step([500, 1, 500]).private
 
 
-# -- states of third parties ---------------------------------------------------------------------------------------
+# -- states of third parties -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -221,7 +237,13 @@ def there_and_back(mechanism):
 
 def test_a_nested_state_of_a_third_party_comes_back():
     inner = Inner(Fraction(1, 3), np.arange(6, dtype=np.int16).reshape(2, 3))
-    state = Outer(inner, [inner], (inner, 2**100), {"a": inner}, {(1, 2): [None, True, "x", b"y", 1.5, -(2**70)]})
+    state = Outer(
+        inner,
+        [inner],
+        (inner, 2**100),
+        {"a": inner},
+        {(1, 2): [None, True, "x", b"y", 1.5, -(2**70)]},
+    )
     back = there_and_back(third_party(Outer, state))
     assert isinstance(back, Outer)
     for part in (back.inner, back.many[0], back.pair[0], back.by_name["a"]):
@@ -247,7 +269,16 @@ def test_what_could_not_be_read_back_is_not_written():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{1, 2}, object(), 1j, Stranger, lambda: 0, np.array([None, 1]), np.zeros(2, [("a", "i8"), ("b", "f4")])]
+    "wrong",
+    [
+        {1, 2},
+        object(),
+        1j,
+        Stranger,
+        lambda: 0,
+        np.array([None, 1]),
+        np.zeros(2, [("a", "i8"), ("b", "f4")]),
+    ],
 )
 def test_what_is_no_plain_data_is_not_written(wrong):
     run = third_party(Vague, Vague(wrong)).run(2, noise=NoNoise())
@@ -257,13 +288,31 @@ def test_what_is_no_plain_data_is_not_written(wrong):
 
 def test_a_class_that_nobody_named_is_refused():
     with pytest.raises(StateError, match="cannot be read here"):
-        decode(seal(msgspec.msgpack.encode({"map": [["state", {"class": "Stranger", "fields": {}}]]})), [Vague])
+        decode(
+            seal(msgspec.msgpack.encode({"map": [["state", {"class": "Stranger", "fields": {}}]]})),
+            [Vague],
+        )
 
 
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary() | st.fractions()
-keys = st.integers() | st.text() | st.booleans() | st.fractions() | st.tuples(st.integers(), st.text())
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary()
+    | st.fractions()
+)
+keys = (
+    st.integers() | st.text() | st.booleans() | st.fractions() | st.tuples(st.integers(), st.text())
+)
 plain = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(keys, inner, max_size=3)
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.dictionaries(keys, inner, max_size=3)
+    ),
 )
 
 

@@ -13,8 +13,16 @@ from hypothesis import strategies as st
 
 from penstock.core.calendar import SECOND, Calendar, instant
 from penstock.core.errors import ConfigurationError, InputError, StateError
-from penstock.private.units import FUTURE, LATE, PAST, Heartbeat, Replay, SystemClock, Units
-from penstock.testing import Clock
+from penstock.private.units import (
+    FUTURE,
+    LATE,
+    PAST,
+    HeartbeatClock,
+    ReplayClock,
+    SystemClock,
+    Units,
+)
+from penstock.testing import ManualClock
 
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
@@ -41,7 +49,7 @@ def close_all(units: Units, now: int) -> list[int]:
     return due
 
 
-# -- closing ---------------------------------------------------------------------------------------------------------
+# -- closing ---------------------------------------------------------------------------------------
 
 
 def test_a_unit_is_due_at_its_end_and_not_before():
@@ -112,13 +120,18 @@ def test_after_the_last_unit_nothing_more_is_due():
         assert len(units.open(2**70)) == 0
 
 
-# -- sorting ---------------------------------------------------------------------------------------------------------
+# -- sorting ---------------------------------------------------------------------------------------
 
 
 def test_a_boundary_belongs_to_the_unit_that_begins_there():
     units = hourly()
     now = START + 2 * HOUR + MINUTE
-    assert sort(units, START, START + HOUR - 1, START + HOUR, START + 2 * HOUR, now=now) == [1, 1, 2, 3]
+    assert sort(units, START, START + HOUR - 1, START + HOUR, START + 2 * HOUR, now=now) == [
+        1,
+        1,
+        2,
+        3,
+    ]
 
 
 def test_without_lateness_the_last_instant_counts_until_the_end():
@@ -136,7 +149,14 @@ def test_several_units_are_open_while_lateness_lasts():
     now = START + 5 * HOUR + 30 * MINUTE
     assert close_all(units, now) == [1, 2, 3]
     assert units.open(now) == range(4, 7)
-    assert sort(units, *(START + hour * HOUR for hour in range(6)), now=now) == [LATE, LATE, LATE, 4, 5, 6]
+    assert sort(units, *(START + hour * HOUR for hour in range(6)), now=now) == [
+        LATE,
+        LATE,
+        LATE,
+        4,
+        5,
+        6,
+    ]
     near = START + 6 * HOUR - MINUTE
     assert units.open(near - 1) == range(4, 7)
     assert units.open(near) == range(4, 8)
@@ -155,7 +175,11 @@ def test_what_is_due_takes_no_events_even_before_it_is_closed():
     units = hourly()
     assert list(units.due(START + 3 * HOUR)) == [1, 2, 3]
     units.close(1)
-    assert sort(units, START, START + 2 * HOUR, START + 3 * HOUR, now=START + 3 * HOUR) == [LATE, LATE, 4]
+    assert sort(units, START, START + 2 * HOUR, START + 3 * HOUR, now=START + 3 * HOUR) == [
+        LATE,
+        LATE,
+        4,
+    ]
 
 
 def test_late_events_can_count_in_the_current_unit():
@@ -171,7 +195,13 @@ def test_the_future_is_refused_beyond_the_tolerance():
     units = hourly(tolerance="90s")
     now = START + HOUR - MINUTE
     edge = now + 90 * SECOND
-    assert sort(units, now, edge, edge + 1, START + 100 * HOUR, 2**63 - 1, now=now) == [1, 2, FUTURE, FUTURE, FUTURE]
+    assert sort(units, now, edge, edge + 1, START + 100 * HOUR, 2**63 - 1, now=now) == [
+        1,
+        2,
+        FUTURE,
+        FUTURE,
+        FUTURE,
+    ]
     assert tally(units) == (0, 3, 0)
     assert sort(hourly(tolerance="0s"), now, now + 1, now=now) == [1, FUTURE]
 
@@ -227,7 +257,9 @@ def slow_place(units: Units, lateness: int, time: int, now: int) -> int:
     st.lists(st.integers(-2 * HOUR, 60 * HOUR), max_size=30),
     st.booleans(),
 )
-def test_every_event_of_an_open_unit_lands_in_exactly_that_unit(hours, passed, offsets, on_boundaries):
+def test_every_event_of_an_open_unit_lands_in_exactly_that_unit(
+    hours, passed, offsets, on_boundaries
+):
     units = hourly(lateness=f"{hours}h")
     now = START + (passed // HOUR * HOUR if on_boundaries else passed)
     times = [START + (offset // HOUR * HOUR if on_boundaries else offset) for offset in offsets]
@@ -256,7 +288,10 @@ def test_whatever_the_clock_does_each_unit_closes_once_and_in_order(hours, readi
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(0, 10 * HOUR), max_size=10), st.lists(st.integers(-(2**63), 2**63 - 1), max_size=10))
+@given(
+    st.lists(st.integers(0, 10 * HOUR), max_size=10),
+    st.lists(st.integers(-(2**63), 2**63 - 1), max_size=10),
+)
 def test_another_event_changes_nobody_elses_place(offsets, others):
     now = START + 6 * HOUR
     times = [START + offset for offset in offsets]
@@ -270,7 +305,7 @@ def test_another_event_changes_nobody_elses_place(offsets, others):
     assert alone.open(later) == together.open(later)
 
 
-# -- clocks ----------------------------------------------------------------------------------------------------------
+# -- clocks ----------------------------------------------------------------------------------------
 
 
 def test_the_system_clock_never_goes_back():
@@ -286,7 +321,7 @@ def test_the_system_clock_tells_the_time():
 
 
 def test_a_clock_that_is_set_back_reopens_nothing():
-    clock = Clock("2026-01-01T03:00Z")
+    clock = ManualClock("2026-01-01T03:00Z")
     units = hourly()
     assert close_all(units, clock.now()) == [1, 2, 3]
     clock.set("2026-01-01T01:30Z")
@@ -305,7 +340,7 @@ def test_late_events_count_in_an_open_unit_even_if_the_clock_was_set_back():
 
 
 def test_units_can_close_by_a_heartbeat():
-    clock = Heartbeat()
+    clock = HeartbeatClock()
     units = hourly()
     assert close_all(units, clock.now()) == []
     clock.beat(START + HOUR)
@@ -315,7 +350,7 @@ def test_units_can_close_by_a_heartbeat():
 
 
 def test_nothing_in_a_finished_file_is_late():
-    clock = Replay(START + 5 * HOUR)
+    clock = ReplayClock(START + 5 * HOUR)
     units = hourly()
     backwards = [START + hour * HOUR for hour in reversed(range(5))]
     for time in backwards:
@@ -328,14 +363,14 @@ def test_nothing_in_a_finished_file_is_late():
 
 
 def test_a_file_in_order_can_be_closed_while_it_is_read():
-    clock = Replay(START + 5 * HOUR)
+    clock = ReplayClock(START + 5 * HOUR)
     units = hourly(late="current")
     clock.beat(START + 2 * HOUR)
     assert close_all(units, clock.now()) == [1, 2]
     assert sort(units, START, START + 4 * HOUR, now=clock.end) == [3, 5]
 
 
-# -- saving ----------------------------------------------------------------------------------------------------------
+# -- saving ----------------------------------------------------------------------------------------
 
 
 def saved_after(*, due: int, closed: int) -> tuple[Units, dict[str, object]]:
@@ -429,14 +464,17 @@ def test_a_save_of_something_else_is_refused_and_changes_nothing(change):
         units.load({name: value for name, value in saved.items() if name not in change})
 
 
-# -- configuration ---------------------------------------------------------------------------------------------------
+# -- configuration ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"late": "keep"}, "late must be 'drop' or 'current', not 'keep'"),
-        ({"lateness": "1mo"}, "lateness must be a whole number from 0 on and one of s, min, h, d, w"),
+        (
+            {"lateness": "1mo"},
+            "lateness must be a whole number from 0 on and one of s, min, h, d, w",
+        ),
         ({"lateness": 5}, "lateness must be"),
         ({"tolerance": "-1s"}, "tolerance must be"),
     ],

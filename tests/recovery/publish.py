@@ -1,8 +1,10 @@
-"""Publishers to be killed: `python -m tests.recovery.publish` starts one for every line that it reads, in a process of its own.
+"""Publishers to be killed: `python -m tests.recovery.publish` starts one for every line that it
+reads, in a process of its own.
 
-A line is a JSON object, see `publish`. What happens is told on standard output, one JSON object a line, each in one write, so
-that a line is there whole or not at all. All modules are loaded before the first start: a publisher is a fork of this
-process, and begins at once. Faults on purpose (`Fault`) are put in here, around the parts; there is nothing for them in `src`.
+A line is a JSON object, see `publish`. What happens is told on standard output, one JSON object a
+line, each in one write, so that a line is there whole or not at all. All modules are loaded before
+the first start: a publisher is a fork of this process, and begins at once. Faults on purpose
+(`Fault`) are put in here, around the parts; there is nothing for them in `src`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import time
 from pathlib import Path
 
 from penstock.core.errors import PenstockError
-from penstock.engine import chain, outlet, publisher, tables, track
+from penstock.engine import chain, delivery, publisher, sql_store, view_run
 from penstock.engine.pipeline import Pipeline
 from penstock.private.noise import NoNoise, TestNoise
 from penstock.released import sinks
@@ -73,25 +75,26 @@ def publish(
 ):
     """Publish until the input ends or SIGTERM comes, and tell of it.
 
-    `noise` is "none", "test", "fresh", which is the real one, or "both" of these, for two views. `fault` is a point (see
-    `Fault`) and how often it is passed. `source` holds attributes of the source to be set. `humble` gives up what root may
-    do. SIGUSR1 makes the store read-only, SIGUSR2 writable again.
+    `noise` is "none", "test", "fresh", which is the real one, or "both" of these, for two views.
+    `fault` is a point (see `Fault`) and how often it is passed. `source` holds attributes of the
+    source to be set. `humble` gives up what root may do. SIGUSR1 makes the store read-only, SIGUSR2
+    writable again.
     """
     if humble:
         give_up()
-    outlet.PAUSES = (0.05, 0.5)
+    delivery.PAUSES = (0.05, 0.5)
     publisher.IDLE = 0.02
     publisher.LEASE = lease or publisher.LEASE
     if fault:
         Fault(*fault).lie_in_wait()
-    prepare = track.Track.prepare
+    prepare = view_run.ViewRun.prepare
 
     def drawn(self, unit):
         ready = prepare(self, unit)
         tell("drawn", stream=self.name, unit=unit, values=ready.release.value.tolist())
         return ready
 
-    track.Track.prepare = drawn
+    view_run.ViewRun.prepare = drawn
     keep = publisher.Publisher._keep
 
     def kept(self):
@@ -100,7 +103,12 @@ def publish(
 
     publisher.Publisher._keep = kept
     both = iter((TestNoise(7), None))
-    makes = {"none": NoNoise, "test": lambda: TestNoise(7), "fresh": lambda: None, "both": lambda: next(both)}[noise]
+    makes = {
+        "none": NoNoise,
+        "test": lambda: TestNoise(7),
+        "fresh": lambda: None,
+        "both": lambda: next(both),
+    }[noise]
     pipeline = Pipeline.of(tables_of, folder=folder)
     try:
         made = publisher.Publisher(
@@ -108,12 +116,19 @@ def publish(
             clock=Told(clock) if clock else None,
             noise=makes,
             takeover=takeover,
-            listener=lambda told: tell(told.what, stream=told.stream, unit=told.unit, text=told.text),
+            listener=lambda told: tell(
+                told.what, stream=told.stream, unit=told.unit, text=told.text
+            ),
         )
         with made:
             signal.signal(signal.SIGTERM, lambda *_: made.stop())
             for number, value in ((signal.SIGUSR1, "ON"), (signal.SIGUSR2, "OFF")):
-                signal.signal(number, lambda *_, value=value: made.store._file.execute(f"PRAGMA query_only = {value}"))
+                signal.signal(
+                    number,
+                    lambda *_, value=value: made.store._file.execute(
+                        f"PRAGMA query_only = {value}"
+                    ),
+                )
             for name, value in (source or {}).items():
                 setattr(made.source, name, value)
             whole = made.run()
@@ -128,7 +143,7 @@ def give_up():
     assert ctypes.CDLL(None, use_errno=True).capset(header, nothing) == 0
 
 
-# -- faults on purpose ---------------------------------------------------------------------------------------------
+# -- faults on purpose -----------------------------------------------------------------------------
 
 
 class Fault:
@@ -172,21 +187,25 @@ class Fault:
 
     def lie_in_wait(self):
         from penstock.private.counting import Counting
-        from penstock.private.sources.http import Http
+        from penstock.private.sources.http import HttpSource
 
-        self._around(tables.TableStore, "begin", after="begun")
-        self._around(track.Track, "restore", after="restored")
+        self._around(sql_store.TableStore, "begin", after="begun")
+        self._around(view_run.ViewRun, "restore", after="restored")
         self._around(Counting, "take", after="read")
-        self._around(track.Track, "prepare", after="drawn")
-        self._around(track.Track, "write", after="written, not committed")
-        self._around(chain.HeadFile, "update", before="committed, head not written", after="head renamed")
-        self._around(track.Track, "settled", after="settled")
-        self._around(Http, "kept", before="to be answered", after="answered")
+        self._around(view_run.ViewRun, "prepare", after="drawn")
+        self._around(view_run.ViewRun, "write", after="written, not committed")
+        self._around(
+            chain.HeadFile, "update", before="committed, head not written", after="head renamed"
+        )
+        self._around(view_run.ViewRun, "settled", after="settled")
+        self._around(HttpSource, "kept", before="to be answered", after="answered")
         self._around(publisher.Publisher, "_keep", after="kept")
-        for sink in (sinks.Parquet, sinks.JsonLines, sinks.Webhook):
+        for sink in (sinks.ParquetSink, sinks.JsonLinesSink, sinks.WebhookSink):
             name = sink.__name__
-            self._around(sink, "put", before=f"before a put of {name}", after=f"after a put of {name}")
-        self._around(tables.TableStore, "mark", after="marked")
+            self._around(
+                sink, "put", before=f"before a put of {name}", after=f"after a put of {name}"
+            )
+        self._around(sql_store.TableStore, "mark", after="marked")
         self._renaming()
         if self._point == "half a line":
             self._half()
@@ -216,7 +235,7 @@ class Fault:
         Path.replace = replace
 
     def _half(self):
-        real, append = os.write, sinks.JsonLines._append
+        real, append = os.write, sinks.JsonLinesSink._append
 
         def write(file, content):
             if file == self._file:
@@ -232,10 +251,10 @@ class Fault:
 
         self._file = None
         os.write = write
-        sinks.JsonLines._append = appended
+        sinks.JsonLinesSink._append = appended
 
 
-# -- one after the other -------------------------------------------------------------------------------------------
+# -- one after the other ---------------------------------------------------------------------------
 
 
 def main():

@@ -1,4 +1,6 @@
-"""A store that was restored from an old backup is refused wherever anything shows it; nothing is released again."""
+"""A store that was restored from an old backup is refused wherever anything shows it; nothing is
+released again.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import shutil
 
 import pytest
 
-from penstock.engine.words import warnings
+from penstock.engine.explain import warnings
 
 from tests.recovery.world import CsvWorld, HttpWorld, PostgresWorld, needs_postgres, wait_for
 
@@ -17,7 +19,10 @@ def hours(world, first, last):
     for hour in range(first, last + 1):
         world.set_clock(hour)
         world.send(world.of_hour(hour), hour)
-        wait_for(lambda hour=hour: hour < 3 or world.heads().get(world.series[0], 0) >= hour - 2, f"unit {hour - 2}")
+        wait_for(
+            lambda hour=hour: hour < 3 or world.heads().get(world.series[0], 0) >= hour - 2,
+            f"unit {hour - 2}",
+        )
 
 
 def copied(world, name):
@@ -36,7 +41,9 @@ def put_back(world, name):
 
 
 def restored_store(world):
-    """Units 1 and 2 are in a backup; up to unit 4 everything is published; then the backup is put back, without a word."""
+    """Units 1 and 2 are in a backup; up to unit 4 everything is published; then the backup is put
+    back, without a word.
+    """
     world.set_clock(0)
     first = world.start()
     hours(world, 1, 4)
@@ -81,7 +88,9 @@ def test_a_restored_old_backup_is_refused(shown, world_of, nest, tmp_path):
 
 def test_a_restored_old_backup_that_nothing_shows_goes_on_and_the_check_warns_of_it(nest, tmp_path):
     more = {"store": {"path": "taps.db"}, "sink": []}
-    with CsvWorld(nest, tmp_path, noise="none", hours=HOURS, webhook=False, watched=False, **more) as world:
+    with CsvWorld(
+        nest, tmp_path, noise="none", hours=HOURS, webhook=False, watched=False, **more
+    ) as world:
         assert any("nothing would show it" in warning for warning in warnings(world.pipeline))
         restored_store(world)
         world.set_clock(HOURS + 2)
@@ -100,9 +109,13 @@ def test_a_backup_that_is_as_new_as_what_it_is_restored_to_goes_on(nest, tmp_pat
         world.check()
 
 
-def test_while_the_only_sink_that_could_show_an_old_backup_is_away_nothing_is_released(nest, tmp_path):
+def test_while_the_only_sink_that_could_show_an_old_backup_is_away_nothing_is_released(
+    nest, tmp_path
+):
     more = {"store": {"path": "taps.db"}, "sink": [{"kind": "jsonl", "path": "releases.jsonl"}]}
-    with CsvWorld(nest, tmp_path, noise="fresh", hours=HOURS, webhook=False, watched=False, **more) as world:
+    with CsvWorld(
+        nest, tmp_path, noise="fresh", hours=HOURS, webhook=False, watched=False, **more
+    ) as world:
         restored_store(world)
         (tmp_path / "releases.jsonl").rename(tmp_path / "away")
         (tmp_path / "releases.jsonl").mkdir()
@@ -150,7 +163,9 @@ def test_a_restored_old_backup_is_refused_where_a_table_shows_it(nest, tmp_path)
 def test_a_database_that_was_restored_is_refused_too(shown, nest, tmp_path):
     head, sinks = SHOWN[shown]
     more = {"head": None, **head, "sink": sinks}
-    with PostgresWorld(nest, tmp_path, noise="both", hours=HOURS, webhook=False, watched=False, **more) as world:
+    with PostgresWorld(
+        nest, tmp_path, noise="both", hours=HOURS, webhook=False, watched=False, **more
+    ) as world:
         world.set_clock(0)
         first = world.start()
         hours(world, 1, 4)

@@ -1,4 +1,6 @@
-"""A publisher that dies between two steps: at each point on purpose, where a kill at random hardly ever falls."""
+"""A publisher that dies between two steps: at each point on purpose, where a kill at random hardly
+ever falls.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ AFTER_A_START = ("restored", "begun")
 
 @pytest.mark.parametrize("point", Fault.points)
 def test_dying_between_two_steps_changes_nothing(point, nest, tmp_path):
-    """Twice at the same point, the second time later: of a live stream, whose senders wait to be answered."""
+    """Twice at the same point, the second time later: of a live stream, whose senders wait to be
+    answered.
+    """
     with HttpWorld(nest, tmp_path, noise="both", hours=6, seed=5) as world:
         world.set_clock(0)
         feeding = threading.Thread(target=world.live, daemon=True)
@@ -24,7 +28,9 @@ def test_dying_between_two_steps_changes_nothing(point, nest, tmp_path):
             wait_for(lambda: started.until("release", seconds=1) or started.dead, "a release")
             assert started.kill()
         for times in (1, 2):
-            assert world.start(fault=[point, 1 if point in AFTER_A_START else times]).ended()["killed"]
+            assert world.start(fault=[point, 1 if point in AFTER_A_START else times]).ended()[
+                "killed"
+            ]
         world.start()
         wait_for(lambda: not feeding.is_alive(), "sending all")
         world.finish()
@@ -43,7 +49,9 @@ def test_dying_between_two_steps_of_a_finished_file_changes_nothing(point, nest,
             started.until("release")
             started.kill()
         for times in (1, 2):
-            died = world.start(fault=[point, 1 if point in AFTER_A_START else times]).ended()["killed"]
+            died = world.start(fault=[point, 1 if point in AFTER_A_START else times]).ended()[
+                "killed"
+            ]
             assert died or point in AFTER_A_START or times == 2
         world.start()
         world.finish()

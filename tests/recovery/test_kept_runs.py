@@ -28,7 +28,7 @@ def mechanism():
     return BudgetAbsorption(epsilon="1", window=4)
 
 
-# -- faults --------------------------------------------------------------------------------------------------------
+# -- faults ----------------------------------------------------------------------------------------
 
 CALLS = ["open", "fsync", "replace", "rename", "write", "close", "ftruncate", "fdopen"]
 
@@ -100,7 +100,9 @@ def test_a_fault_at_any_call_leaves_the_old_or_the_new_snapshot(tmp_path, monkey
     assert {"replace", "rename"} & set(calls)
 
 
-def test_a_disk_that_is_full_in_the_middle_of_a_write_leaves_the_old_snapshot(tmp_path, monkeypatch):
+def test_a_disk_that_is_full_in_the_middle_of_a_write_leaves_the_old_snapshot(
+    tmp_path, monkeypatch
+):
     path = tmp_path / "run.state"
     run = mechanism().run(2, keep=path)
     first = run.step([1, 2])
@@ -138,7 +140,11 @@ def test_the_new_snapshot_is_on_the_disk_before_it_replaces_the_old_one(tmp_path
     order = []
     real_fsync, real_replace = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda handle: (order.append("fsync"), real_fsync(handle))[1])
-    monkeypatch.setattr(os, "replace", lambda *args, **more: (order.append("replace"), real_replace(*args, **more))[1])
+    monkeypatch.setattr(
+        os,
+        "replace",
+        lambda *args, **more: (order.append("replace"), real_replace(*args, **more))[1],
+    )
     with mechanism().run(2, keep=tmp_path / "run.state") as run:
         run.step([1, 2])
     assert order == ["fsync", "replace", "fsync"]
@@ -181,7 +187,7 @@ def test_a_file_that_was_refused_is_free_again(tmp_path):
         assert run.unit == 1
 
 
-# -- one run at a time, readable by its owner ----------------------------------------------------------------------
+# -- one run at a time, readable by its owner ------------------------------------------------------
 
 
 def test_a_second_run_is_refused_while_the_first_lives(tmp_path):
@@ -268,7 +274,7 @@ def test_nothing_is_handed_out_that_was_not_saved(tmp_path, monkeypatch):
     run.close()
 
 
-# -- killed --------------------------------------------------------------------------------------------------------
+# -- killed ----------------------------------------------------------------------------------------
 
 WORKER = textwrap.dedent(
     """
@@ -293,7 +299,11 @@ def test_a_run_that_is_killed_again_and_again_repeats_and_loses_nothing(tmp_path
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     for _ in range(15):
         worker = subprocess.Popen(
-            [sys.executable, "-c", WORKER, str(path)], stdout=subprocess.PIPE, env=environment, text=True, bufsize=1
+            [sys.executable, "-c", WORKER, str(path)],
+            stdout=subprocess.PIPE,
+            env=environment,
+            text=True,
+            bufsize=1,
         )
         target = chooser.randrange(0, 40)
         lines = []

@@ -1,4 +1,5 @@
-"""A publisher that is killed again and again, at any moment: nothing is lost, released twice or changed.
+"""A publisher that is killed again and again, at any moment: nothing is lost, released twice or
+changed.
 
 `PENSTOCK_KILLS=500` (`make torture`) kills so often in all, and says how far it is.
 """
@@ -28,7 +29,11 @@ MOMENTS = ("started", "begin", "kept", "drawn", "release")
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize(
     "source",
-    [*SOURCES[:3], pytest.param("kafka", marks=needs_kafka), pytest.param("postgres", marks=needs_postgres)],
+    [
+        *SOURCES[:3],
+        pytest.param("kafka", marks=needs_kafka),
+        pytest.param("postgres", marks=needs_postgres),
+    ],
 )
 def test_a_killed_publisher_repeats_loses_and_changes_nothing(source, noise, nest, tmp_path, capfd):
     there = 3 + (KAFKA is not None) + (POSTGRES is not None)
@@ -36,12 +41,17 @@ def test_a_killed_publisher_repeats_loses_and_changes_nothing(source, noise, nes
     done, moments = 0, Counter()
     for number in count(1):
         seed = 100 * SOURCES.index(source) + 1000 * NOISES.index(noise) + number
-        with WORLDS[source](nest, tmp_path / str(number), noise=noise, hours=12, seed=seed) as world:
+        with WORLDS[source](
+            nest, tmp_path / str(number), noise=noise, hours=12, seed=seed
+        ) as world:
             done += killed(world, min(AT_ONCE, wanted - done), Random(seed), moments)
             world.check()
         if "PENSTOCK_KILLS" in os.environ:
             with capfd.disabled():
-                print(f"{source}, noise {noise!r}: {done} of {wanted} kills, last told {dict(moments)}", flush=True)
+                print(
+                    f"{source}, noise {noise!r}: {done} of {wanted} kills, last told {dict(moments)}",
+                    flush=True,
+                )
         if done >= wanted:
             break
 
@@ -78,7 +88,9 @@ def killed(world, kills, random, moments):
 
 
 def wait_for_a_moment(started, random, world):
-    """Until something is told and a little longer, or for some time: shorter where all is over soon."""
+    """Until something is told and a little longer, or for some time: shorter where all is over
+    soon.
+    """
     if random.random() < 0.7:
         what = random.choice(MOMENTS[3:] if world.finite and random.random() < 0.6 else MOMENTS)
         for _ in range(random.randint(1, 2)):

@@ -60,7 +60,7 @@ def stays(world, unit):
     return told["text"]
 
 
-# -- the disk is full ----------------------------------------------------------------------------------------------
+# -- the disk is full ------------------------------------------------------------------------------
 
 
 def limit(process, size):
@@ -69,7 +69,9 @@ def limit(process, size):
 
 @pytest.mark.parametrize("world_of", [CsvWorld, HttpWorld])
 def test_a_full_disk_is_waited_for_and_nothing_is_drawn_again(world_of, nest, tmp_path):
-    """No file of the publisher can grow: neither the store, nor its log, nor the head file, nor those of sinks."""
+    """No file of the publisher can grow: neither the store, nor its log, nor the head file, nor
+    those of sinks.
+    """
     with world_of(nest, tmp_path, noise="both", hours=HOURS) as world:
         world.set_clock(0)
         started = world.start()
@@ -96,7 +98,9 @@ def test_a_disk_that_is_full_while_a_sink_catches_up_stops_nothing(nest, tmp_pat
         hour_by_hour(world, 1, 4)
         limit(started.process, 0)
         world.receiver.down = False
-        while not (told := started.until("sink", "stopped"))["text"].startswith("sink 'webhook': taps.db cannot be written"):
+        while not (told := started.until("sink", "stopped"))["text"].startswith(
+            "sink 'webhook': taps.db cannot be written"
+        ):
             assert told["what"] == "sink"
         assert world.receiver.arrived
         limit(started.process, resource.RLIM_INFINITY)
@@ -111,9 +115,13 @@ def test_a_disk_that_is_full_of_other_things_is_waited_for(nest, tmp_path):
     small.mkdir()
     if (
         os.geteuid()
-        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", small], capture_output=True).returncode
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", small], capture_output=True
+        ).returncode
     ):
-        pytest.skip("needs the right to mount a small disk: run as root, outside of a container that forbids it")
+        pytest.skip(
+            "needs the right to mount a small disk: run as root, outside of a container that forbids it"
+        )
     try:
         with HttpWorld(nest, small / "world", noise="both", hours=HOURS) as world:
             world.clock = tmp_path / "now"
@@ -142,7 +150,9 @@ def test_a_disk_that_is_full_of_other_things_is_waited_for(nest, tmp_path):
 
 
 @pytest.mark.parametrize("killed", [True, False])
-def test_a_head_file_that_cannot_be_written_is_waited_for_although_its_unit_is_committed(killed, nest, tmp_path):
+def test_a_head_file_that_cannot_be_written_is_waited_for_although_its_unit_is_committed(
+    killed, nest, tmp_path
+):
     with CsvWorld(nest, tmp_path, noise="both", hours=HOURS) as world:
         world.set_clock(0)
         started = world.start()
@@ -166,10 +176,12 @@ def test_a_head_file_that_cannot_be_written_is_waited_for_although_its_unit_is_c
         world.set_clock(HOURS + 2)
         world.finish()
         world.check()
-        assert {head.unit for head in HeadFile(tmp_path / "elsewhere" / "taps.head").read().values()} == {HOURS}
+        assert {
+            head.unit for head in HeadFile(tmp_path / "elsewhere" / "taps.head").read().values()
+        } == {HOURS}
 
 
-# -- the store is read-only, or away ---------------------------------------------------------------------------------
+# -- the store is read-only, or away ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("world_of", [CsvWorld, HttpWorld])
@@ -200,7 +212,9 @@ def test_a_start_on_a_read_only_store_is_refused_and_changes_nothing(finite, nes
             hour_by_hour(world, 1, 4)
         started.until("release")
         started.kill()
-        modes = [(path, path.stat().st_mode) for path in (world.folder, *world.folder.glob("taps.db*"))]
+        modes = [
+            (path, path.stat().st_mode) for path in (world.folder, *world.folder.glob("taps.db*"))
+        ]
         for path, mode in modes:
             path.chmod(mode & 0o500)
         refused = world.start(humble=True)
@@ -248,7 +262,7 @@ def test_a_database_that_drops_the_connection_loses_and_repeats_nothing(nest, tm
         world.check()
 
 
-# -- a sink is down --------------------------------------------------------------------------------------------------
+# -- a sink is down --------------------------------------------------------------------------------
 
 
 def blocked(path):
@@ -285,13 +299,19 @@ def test_a_sink_that_was_down_gets_every_unit_in_order(sink, nest, tmp_path):
             assert last.until("sink"), last.told
         for back in backs:
             back()
-        while not {f"sink {name!r} is back." for name in troubled} <= {each["text"] for each in last.of("sink")}:
+        while not {f"sink {name!r} is back." for name in troubled} <= {
+            each["text"] for each in last.of("sink")
+        }:
             assert last.until("sink"), last.told
-        assert world.finish().of("over")[0]["whole"] is False  # it was stopped: a live stream has no end
+        assert (
+            world.finish().of("over")[0]["whole"] is False
+        )  # it was stopped: a live stream has no end
         world.check()
 
 
-def test_a_finished_file_says_that_a_sink_lacks_releases_and_the_next_start_sends_them(nest, tmp_path):
+def test_a_finished_file_says_that_a_sink_lacks_releases_and_the_next_start_sends_them(
+    nest, tmp_path
+):
     with ParquetWorld(nest, tmp_path, noise="both", hours=12) as world:
         world.receiver.down = True
         world.start()
@@ -304,7 +324,7 @@ def test_a_finished_file_says_that_a_sink_lacks_releases_and_the_next_start_send
         world.check()
 
 
-# -- the clock -------------------------------------------------------------------------------------------------------
+# -- the clock -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("world_of", [CsvWorld, HttpWorld])
@@ -328,7 +348,7 @@ def test_a_clock_that_is_set_back_releases_nothing_twice(world_of, killed, nest,
         world.check()
 
 
-# -- the broker ------------------------------------------------------------------------------------------------------
+# -- the broker ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -343,8 +363,15 @@ def broker(tmp_path_factory):
 
     def services(*verb):
         command = [ROOT / ".ci" / "services", *verb, "kafka"]
-        environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}  # ps would shorten its lines
-        subprocess.run(command, env=environment | {"PENSTOCK_SERVICES": str(home)}, check=True, capture_output=True)
+        environment = {
+            name: value for name, value in os.environ.items() if name != "COLUMNS"
+        }  # ps would shorten its lines
+        subprocess.run(
+            command,
+            env=environment | {"PENSTOCK_SERVICES": str(home)},
+            check=True,
+            capture_output=True,
+        )
 
     try:
         services("start")
@@ -357,8 +384,12 @@ def broker(tmp_path_factory):
 
 @needs_kafka
 def test_a_broker_that_is_restarted_loses_and_repeats_nothing(broker, nest, tmp_path):
-    """It is where events come from and where releases go. Once it is stopped, and once it dies with the publisher."""
-    with KafkaWorld(nest, tmp_path, servers=broker.servers, noise="both", hours=HOURS, webhook=False) as world:
+    """It is where events come from and where releases go. Once it is stopped, and once it dies with
+    the publisher.
+    """
+    with KafkaWorld(
+        nest, tmp_path, servers=broker.servers, noise="both", hours=HOURS, webhook=False
+    ) as world:
         world.settings = {"source": {"patience": 5.0}}
         sink = {"kind": "kafka", "servers": broker.servers, "topic": f"{world.topic}-released"}
         world.tables["sink"].append(sink)

@@ -18,7 +18,9 @@ def send(world, first, last):
 
 
 @pytest.mark.parametrize("world_of", [CsvWorld, HttpWorld])
-def test_a_second_publisher_is_refused_at_once_and_takes_over_when_the_first_is_killed(world_of, nest, other_nest, tmp_path):
+def test_a_second_publisher_is_refused_at_once_and_takes_over_when_the_first_is_killed(
+    world_of, nest, other_nest, tmp_path
+):
     with world_of(nest, tmp_path, noise="both", hours=HOURS) as world:
         world.set_clock(0)
         first = world.start()
@@ -40,8 +42,12 @@ def test_a_second_publisher_is_refused_at_once_and_takes_over_when_the_first_is_
         world.check()
 
 
-def test_a_second_publisher_is_refused_also_while_the_first_stands_still(nest, other_nest, tmp_path):
-    """A process that was stopped for longer than any lease still holds its lock, and goes on as if nothing had been."""
+def test_a_second_publisher_is_refused_also_while_the_first_stands_still(
+    nest, other_nest, tmp_path
+):
+    """A process that was stopped for longer than any lease still holds its lock, and goes on as if
+    nothing had been.
+    """
     with CsvWorld(nest, tmp_path, noise="both", hours=HOURS) as world:
         world.set_clock(0)
         first = world.start(lease=0.2)
@@ -59,7 +65,9 @@ def test_a_second_publisher_is_refused_also_while_the_first_stands_still(nest, o
 
 
 @needs_postgres
-def test_of_two_machines_the_second_waits_and_is_refused_while_the_first_renews(nest, other_nest, tmp_path):
+def test_of_two_machines_the_second_waits_and_is_refused_while_the_first_renews(
+    nest, other_nest, tmp_path
+):
     with PostgresWorld(nest, tmp_path, noise="both", hours=HOURS) as world:
         world.set_clock(0)
         first = world.start(lease=1.0, takeover=False)
@@ -95,8 +103,12 @@ def test_of_two_machines_the_second_goes_on_when_the_first_is_gone(nest, other_n
 
 
 @needs_postgres
-def test_a_publisher_that_stood_still_while_another_took_over_releases_nothing_more(nest, other_nest, tmp_path):
-    """It wakes when a unit has come due that the other one has released, with other noise: it stops, and nothing is changed."""
+def test_a_publisher_that_stood_still_while_another_took_over_releases_nothing_more(
+    nest, other_nest, tmp_path
+):
+    """It wakes when a unit has come due that the other one has released, with other noise: it
+    stops, and nothing is changed.
+    """
     with PostgresWorld(nest, tmp_path, noise="fresh", hours=HOURS, webhook=False, sink=[]) as world:
         world.set_clock(0)
         first = world.start(nest=other_nest, lease=1.0, takeover=False)

@@ -1,4 +1,6 @@
-"""A publisher on a store: killed at any moment, every unit is committed exactly once and never changes."""
+"""A publisher on a store: killed at any moment, every unit is committed exactly once and never
+changes.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +37,14 @@ WORKER = textwrap.dedent(
         position, seen = last.positions["events"], json.loads(last.private.get("open", b"[]"))
         if last.state is not None:
             run.load(last.state)
-    print(json.dumps(["last", run.unit, run.last.value.tolist() if run.last else None, ""]), flush=True)
-    while True:
+    print(json.dumps(["last", run.unit, run.last.value.tolist() if run.last else None, ""]),
+    flush=True) while True:
         # Event number n is of unit n // 3 + 1: three events, then the unit closes.
         seen.append(position)
         position += 1
         if len(seen) < 3:
-            store.save("visits", positions={"events": position}, private={"open": json.dumps(seen).encode()})
-            continue
+            store.save("visits", positions={"events": position}, private={"open":
+            json.dumps(seen).encode()}) continue
         unit = run.unit + 1
         assert seen == [3 * unit - 3, 3 * unit - 2, 3 * unit - 1], seen
         release = run.step([sum(seen), 7, unit], unit=unit)
@@ -97,7 +99,10 @@ def test_a_publisher_that_is_killed_again_and_again_commits_every_unit_once(tmp_
             lines.pop()  # cut off in the pipe: it was committed, and the next start shows it
         kind, unit, value, _ = json.loads(lines[0])
         assert kind == "last"
-        assert unit in (len(seen), len(seen) + 1)  # the unit that was committed but not seen any more
+        assert unit in (
+            len(seen),
+            len(seen) + 1,
+        )  # the unit that was committed but not seen any more
         if unit:
             assert seen.setdefault(unit, value) == value
         for offset, line in enumerate(lines[1:], start=1):
@@ -106,14 +111,19 @@ def test_a_publisher_that_is_killed_again_and_again_commits_every_unit_once(tmp_
             assert printed not in seen
             seen[printed], links[printed] = value, link
         with SQLiteReader(path) as reader:
-            verified = reader.verify("visits", head=Head(max(links), bytes.fromhex(links[max(links)])) if links else None)
+            verified = reader.verify(
+                "visits", head=Head(max(links), bytes.fromhex(links[max(links)])) if links else None
+            )
             assert verified.account.kept
             stored = {release.unit: release.value.tolist() for release in reader.releases("visits")}
             assert {unit: stored[unit] for unit in seen} == seen
             assert list(stored) == list(range(1, verified.head.unit + 1))
             assert verified.head.unit in (len(seen), len(seen) + 1)
             assert [line.unit for line in reader.lines("visits")] == list(stored)
-            assert HeadFile(noted).read()["visits"].unit in (verified.head.unit, verified.head.unit - 1)
+            assert HeadFile(noted).read()["visits"].unit in (
+                verified.head.unit,
+                verified.head.unit - 1,
+            )
     assert len(seen) >= 100
     with SQLiteStore(path, head=noted, key=Key(bytes(range(32)))) as store:
         last = store.last("visits")
@@ -134,7 +144,9 @@ def test_of_two_publishers_at_once_the_overtaken_one_stops_and_no_unit_is_commit
         heir = begun(path, noted, start)  # takes over while the other one commits
         with worker:
             lines += worker.stdout.readlines()
-            assert "another publisher has taken it over. Nothing was written" in worker.stderr.read()
+            assert (
+                "another publisher has taken it over. Nothing was written" in worker.stderr.read()
+            )
         assert worker.returncode == 1
         for line in lines:
             kind, unit, value, _ = json.loads(line)

@@ -1,4 +1,6 @@
-"""The world around a publisher that is killed: senders, a clock, a receiver, and one who watches the store all the time."""
+"""The world around a publisher that is killed: senders, a clock, a receiver, and one who watches
+the store all the time.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.core.errors import ConfigurationError, StateError
-from penstock.engine import opening
+from penstock.engine import factory
 from penstock.engine.chain import Head
-from penstock.engine.outlet import items_of
+from penstock.engine.delivery import items_of
 from penstock.engine.pipeline import Pipeline
 from penstock.private.noise import NoNoise, TestNoise
 from penstock.released import encoding
-from penstock.released.sinks.document import document
+from penstock.released.sinks.release_document import document
 
 from tests.engine import streams
 from tests.engine.places import PostgresPlace
@@ -52,7 +54,7 @@ def wait_for(condition, what="it", seconds=DEADLINE):
     return found
 
 
-# -- the publisher, in a process of its own ------------------------------------------------------------------------
+# -- the publisher, in a process of its own --------------------------------------------------------
 
 
 class Nest:
@@ -145,26 +147,32 @@ class Started:
         return line
 
 
-# -- those who look on ---------------------------------------------------------------------------------------------
+# -- those who look on -----------------------------------------------------------------------------
 
 
 class Watcher(threading.Thread):
-    """Reads the store all the time, as anybody may, and remembers every release that it has ever seen."""
+    """Reads the store all the time, as anybody may, and remembers every release that it has ever
+    seen.
+    """
 
     def __init__(self, pipeline):
         super().__init__(daemon=True)
         self.seen = {}
         self.changed = []
         self.looks = 0
-        self.turn = threading.Lock()  # whoever has it may exchange the files: SQLite does not survive that while it reads
+        self.turn = (
+            threading.Lock()
+        )  # whoever has it may exchange the files: SQLite does not survive that while it reads
         self._pipeline = pipeline
         self._over = threading.Event()
 
     def run(self):
         while not self._over.wait(0.004):
             try:
-                with self.turn, opening.reader(self._pipeline) as reader:
-                    for _ in range(20):  # by one connection through several kills, and by fresh ones
+                with self.turn, factory.reader(self._pipeline) as reader:
+                    for _ in range(
+                        20
+                    ):  # by one connection through several kills, and by fresh ones
                         self._look(reader)
                         if self._over.wait(0.004):
                             break
@@ -176,7 +184,9 @@ class Watcher(threading.Thread):
             newest = reader.head(name).unit
             first = 1 if self.looks % 5 == 0 else max(newest - 3, 1)
             for release in reader.releases(name, first, newest) if newest else ():
-                self.see(name, release.unit, (as_bytes(release), reader.at(name, release.unit).link))
+                self.see(
+                    name, release.unit, (as_bytes(release), reader.at(name, release.unit).link)
+                )
         self.looks += 1
 
     def see(self, name, unit, content):
@@ -207,7 +217,9 @@ class Receiver:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 if len(body) < int(self.headers["Content-Length"]):
                     return  # whoever posted was killed in the middle of it
-                self.send_response(503 if outer.down else outer._take(self.headers["Idempotency-Key"], body))
+                self.send_response(
+                    503 if outer.down else outer._take(self.headers["Idempotency-Key"], body)
+                )
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 
@@ -222,7 +234,9 @@ class Receiver:
 
         self._server = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/releases"
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        ).start()
 
     def _take(self, key, body):
         series, unit, _ = key.split("/")
@@ -237,7 +251,7 @@ class Receiver:
         self._server.server_close()
 
 
-# -- what is published ---------------------------------------------------------------------------------------------
+# -- what is published -----------------------------------------------------------------------------
 
 VIEWS = [
     {"name": "hourly", "every": "1h", "mechanism": "ba"},
@@ -246,18 +260,27 @@ VIEWS = [
 
 
 ALONE = ("none", "both")
-"""With these every event is its own person: one that counts twice shows. Otherwise bounding would take it for the same."""
+"""With these every event is its own person: one that counts twice shows. Otherwise bounding would
+take it for the same.
+"""
 
-BOTH = [{"name": "hourly", "every": "1h", "mechanism": "ba"}, {"name": "again", "every": "1h", "mechanism": "uniform"}]
+BOTH = [
+    {"name": "hourly", "every": "1h", "mechanism": "ba"},
+    {"name": "again", "every": "1h", "mechanism": "uniform"},
+]
 
 
 def tables(source, noise, **more):
-    """The configuration: with no noise one view that shows the counts, with test noise two, with real noise one with secrets,
-    and with both one of each. The noise is small, so that every event shows.
+    """The configuration: with no noise one view that shows the counts, with test noise two, with
+    real noise one with secrets, and with both one of each. The noise is small, so that every event
+    shows.
     """
     content = {
         "store": {"path": "taps.db", "head": "elsewhere/taps.head"},
-        "sink": [{"kind": "parquet", "path": "releases"}, {"kind": "jsonl", "path": "releases.jsonl"}],
+        "sink": [
+            {"kind": "parquet", "path": "releases"},
+            {"kind": "jsonl", "path": "releases.jsonl"},
+        ],
         "stream": {"lateness": "2h", "pace": "0s"},
         **more,
     }
@@ -269,7 +292,11 @@ def tables(source, noise, **more):
         made["privacy"] = {"mechanism": "rg", "epsilon": "1", "window": 6}
     made["store"] = content["store"]
     unknown = ("person", "person_type") if noise in ALONE else ()
-    columns = {name: value for name, value in made["source"].items() if name not in ("kind", "path", *unknown)}
+    columns = {
+        name: value
+        for name, value in made["source"].items()
+        if name not in ("kind", "path", *unknown)
+    }
     return made | {"source": columns | source}
 
 
@@ -283,7 +310,9 @@ class World:
     source: ClassVar[dict[str, object]] = {}
     settings: ClassVar[dict[str, object]] = {}
 
-    def __init__(self, nest, folder, *, noise="none", hours=12, seed=1, webhook=True, watched=True, **more):
+    def __init__(
+        self, nest, folder, *, noise="none", hours=12, seed=1, webhook=True, watched=True, **more
+    ):
         self.nest, self.folder, self.noise, self.hours = nest, folder, noise, hours
         self.random = Random(seed)
         folder.mkdir(parents=True, exist_ok=True)
@@ -293,7 +322,10 @@ class World:
         self.prepare()
         self.tables = tables(self.source, noise, **more)
         if webhook:
-            self.tables["sink"] = [*self.tables["sink"], {"kind": "webhook", "url": self.receiver.url}]
+            self.tables["sink"] = [
+                *self.tables["sink"],
+                {"kind": "webhook", "url": self.receiver.url},
+            ]
         self.pipeline = Pipeline.of(self.tables, folder=folder)
         self.clock = folder / "now"
         self.starts = []
@@ -322,7 +354,13 @@ class World:
         """Give back what `prepare` has taken."""
 
     def start(self, *, nest=None, **more):
-        options = {"folder": str(self.folder), "tables_of": self.tables, "noise": self.noise, **self.settings, **more}
+        options = {
+            "folder": str(self.folder),
+            "tables_of": self.tables,
+            "noise": self.noise,
+            **self.settings,
+            **more,
+        }
         if not self.finite:
             options["clock"] = str(self.clock)
         started = (nest or self.nest).start(**options)
@@ -330,7 +368,7 @@ class World:
             self.starts.append(started)
         return started
 
-    # -- time and events -----------------------------------------------------------------------------------------
+    # -- time and events ---------------------------------------------------------------------------
 
     def set_clock(self, hour):
         fresh = self.clock.with_suffix(".new")
@@ -344,7 +382,10 @@ class World:
         when = (times - BEGIN) // HOUR + 1 + late
         mine = np.flatnonzero(np.minimum(when, self.hours) == hour)
         mine = mine[np.argsort((times[mine] * 7919) % 104729, kind="stable")]
-        return [(streams.moment(int(self.events[0][at])), KEYS[self.events[1][at]], int(cards[at])) for at in mine]
+        return [
+            (streams.moment(int(self.events[0][at])), KEYS[self.events[1][at]], int(cards[at]))
+            for at in mine
+        ]
 
     def live(self, allowed=lambda hour: True):
         """Send everything, hour by hour, as soon as that is allowed; at last let all units end."""
@@ -357,7 +398,7 @@ class World:
     def send(self, rows, hour):
         raise NotImplementedError
 
-    # -- what is there -------------------------------------------------------------------------------------------
+    # -- what is there -----------------------------------------------------------------------------
 
     @property
     def series(self):
@@ -368,23 +409,32 @@ class World:
 
     def heads(self):
         """The newest unit of each series; nothing before there is a store."""
-        with suppress(ConfigurationError, StateError), opening.reader(self.pipeline) as reader:
+        with suppress(ConfigurationError, StateError), factory.reader(self.pipeline) as reader:
             return {name: reader.head(name).unit for name in reader.streams}
         return {}
 
     def released(self):
         """Whether every unit is released."""
-        return self.heads() == {self.pipeline.series(view.name): self.units(view) for view in self.pipeline.views}
+        return self.heads() == {
+            self.pipeline.series(view.name): self.units(view) for view in self.pipeline.views
+        }
 
     def delivered(self):
         """Whether the receiver has every unit."""
-        return not self.receiver or len(self.receiver.arrived) >= sum(self.units(view) for view in self.pipeline.views)
+        return not self.receiver or len(self.receiver.arrived) >= sum(
+            self.units(view) for view in self.pipeline.views
+        )
 
     def finish(self):
         """Let the publisher that runs now come to the end, and stop it."""
         last = self.starts[-1]
         if not self.finite:
-            wait_for(lambda: self._dead(last) or (last.of("begin") and self.released() and self.delivered()), "the end")
+            wait_for(
+                lambda: (
+                    self._dead(last) or (last.of("begin") and self.released() and self.delivered())
+                ),
+                "the end",
+            )
             last.signal(signal.SIGTERM)
         last.ended()
         assert last.of("over"), last.told[-5:]
@@ -403,31 +453,46 @@ class World:
         if self.noise in ALONE:
             cards = np.arange(len(times))
         counts = streams.truth(
-            times, keys, cards, every=every, units=self.units(view), contribution=view.mechanism.contribution
+            times,
+            keys,
+            cards,
+            every=every,
+            units=self.units(view),
+            contribution=view.mechanism.contribution,
         )
         if self.noise == "fresh" or view.name == "again":
             return None
-        run = view.mechanism.run(self.pipeline.domain(), noise=NoNoise() if self.noise == "none" else TestNoise(7))
+        run = view.mechanism.run(
+            self.pipeline.domain(), noise=NoNoise() if self.noise == "none" else TestNoise(7)
+        )
         values = np.array([run.step(row).value for row in counts])
         if self.noise == "none":
             assert (values == counts).all()
         return values
 
     def check(self):
-        """All of it: every unit once, nothing ever changed, the ledger valid, all sinks the same, the counts right."""
+        """All of it: every unit once, nothing ever changed, the ledger valid, all sinks the same,
+        the counts right.
+        """
         if self.watcher.ident:
             self.watcher.finish()
             assert self.watcher.looks
-        with opening.reader(self.pipeline) as reader:
+        with factory.reader(self.pipeline) as reader:
             for view in self.pipeline.views:
                 name, units = self.pipeline.series(view.name), self.units(view)
-                seen = {unit: link for (series, unit), (_, link) in self.watcher.seen.items() if series == name}
+                seen = {
+                    unit: link
+                    for (series, unit), (_, link) in self.watcher.seen.items()
+                    if series == name
+                }
                 noted = Head(max(seen), seen[max(seen)]) if seen else None
                 assert reader.verify(name, head=noted).head.unit == units
                 found = list(reader.releases(name))
                 assert [release.unit for release in found] == list(range(1, units + 1))
                 for release in found:
-                    self.watcher.see(name, release.unit, (as_bytes(release), reader.at(name, release.unit).link))
+                    self.watcher.see(
+                        name, release.unit, (as_bytes(release), reader.at(name, release.unit).link)
+                    )
                 expected = self.expected(view)
                 if expected is not None:
                     assert (np.array([release.value for release in found]) == expected).all()
@@ -436,14 +501,16 @@ class World:
                 self._check_sinks(name, items)
         assert not self.watcher.changed
         assert set(self.watcher.seen) == {
-            (self.pipeline.series(view.name), unit) for view in self.pipeline.views for unit in range(1, self.units(view) + 1)
+            (self.pipeline.series(view.name), unit)
+            for view in self.pipeline.views
+            for unit in range(1, self.units(view) + 1)
         }
         left = [path.name for path in (self.folder / "releases").rglob("*.new")]
         assert not left
 
     def documents(self):
         """What sinks get of every unit."""
-        with opening.reader(self.pipeline) as reader:
+        with factory.reader(self.pipeline) as reader:
             return {
                 f"{name}/{item.unit}".encode(): document(item)
                 for name in self.series
@@ -451,14 +518,29 @@ class World:
             }
 
     def _check_drawn(self, name, found):
-        """What was told of as released was drawn by that very process just before, once, and is what the store has."""
+        """What was told of as released was drawn by that very process just before, once, and is
+        what the store has.
+        """
         for started in self.starts:
-            drawn = [(each["unit"], each["values"]) for each in started.of("drawn") if each["stream"] == name]
-            assert [unit for unit, _ in drawn] == list(range(drawn[0][0], drawn[0][0] + len(drawn))) if drawn else True
+            drawn = [
+                (each["unit"], each["values"])
+                for each in started.of("drawn")
+                if each["stream"] == name
+            ]
+            assert (
+                [unit for unit, _ in drawn] == list(range(drawn[0][0], drawn[0][0] + len(drawn)))
+                if drawn
+                else True
+            )
             for each in started.of("release"):
                 if each["stream"] == name:
                     assert dict(drawn)[each["unit"]] == found[each["unit"] - 1].value.tolist()
-        told = Counter(each["unit"] for started in self.starts for each in started.of("release") if each["stream"] == name)
+        told = Counter(
+            each["unit"]
+            for started in self.starts
+            for each in started.of("release")
+            if each["stream"] == name
+        )
         assert max(told.values(), default=1) == 1
 
     def _check_sinks(self, name, items):
@@ -478,8 +560,12 @@ class World:
             elif sink.kind == "webhook":
                 series = name.replace("/", "%2F")
                 assert not self.receiver.changed
-                assert [unit for other, unit in self.receiver.arrived if other == series] == [item.unit for item in items]
-                assert [self.receiver.bodies[series, str(item.unit)][1] for item in items] == documents
+                assert [unit for other, unit in self.receiver.arrived if other == series] == [
+                    item.unit for item in items
+                ]
+                assert [
+                    self.receiver.bodies[series, str(item.unit)][1] for item in items
+                ] == documents
 
 
 class ParquetWorld(World):
@@ -520,11 +606,17 @@ def a_port():
 
 
 class HttpWorld(World):
-    """Senders that try again with the same key until they are answered, and now and then once more after that."""
+    """Senders that try again with the same key until they are answered, and now and then once more
+    after that.
+    """
 
     def prepare(self):
         self.port = a_port()
-        self.source = {"kind": "http", "listen": f"127.0.0.1:{self.port}", "token_env": "PENSTOCK_TEST_TOKEN"}
+        self.source = {
+            "kind": "http",
+            "listen": f"127.0.0.1:{self.port}",
+            "token_env": "PENSTOCK_TEST_TOKEN",
+        }
         self.answers = Counter()
 
     def move(self):
@@ -536,7 +628,10 @@ class HttpWorld(World):
         size = max(len(rows) // 4, 1)
         for start in range(0, len(rows), size):
             some = rows[start : start + size]
-            body = "".join(json.dumps({"ts": ts, "station": key, "card": card}) + "\n" for ts, key, card in some).encode()
+            body = "".join(
+                json.dumps({"ts": ts, "station": key, "card": card}) + "\n"
+                for ts, key, card in some
+            ).encode()
             key = f"hour {hour} from {start}"
             self.post(body, key)
             if self.random.random() < 0.3:
@@ -546,7 +641,11 @@ class HttpWorld(World):
         wait_for(lambda: self._once(body, key) == 200, "an answer")
 
     def _once(self, body, key):
-        headers = {"Authorization": f"Bearer {TOKEN}", "Idempotency-Key": key, "Content-Type": "application/x-ndjson"}
+        headers = {
+            "Authorization": f"Bearer {TOKEN}",
+            "Idempotency-Key": key,
+            "Content-Type": "application/x-ndjson",
+        }
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:
             connection.request("POST", "/events", body, headers)
@@ -579,18 +678,29 @@ class KafkaWorld(World):
         self.admin = AdminClient(settings)
         self.admin.create_topics([NewTopic(self.topic, 3, 1)])[self.topic].result(DEADLINE)
         self.producer = Producer(settings | {"enable.idempotence": True})
-        self.source = {"kind": "kafka", "servers": self.servers, "topic": self.topic, "format": "json"}
+        self.source = {
+            "kind": "kafka",
+            "servers": self.servers,
+            "topic": self.topic,
+            "format": "json",
+        }
 
     def send(self, rows, hour):
         for ts, key, card in rows:
-            self.producer.produce(self.topic, json.dumps({"ts": ts, "station": key, "card": card}), partition=card % 3)
+            self.producer.produce(
+                self.topic, json.dumps({"ts": ts, "station": key, "card": card}), partition=card % 3
+            )
         assert self.producer.flush(DEADLINE) == 0
 
     def consumed(self, topic):
         """What a topic holds of each series, each unit once."""
         from confluent_kafka import Consumer, TopicPartition
 
-        settings = {"group.id": secrets.token_hex(8), "enable.auto.commit": False, "isolation.level": "read_committed"}
+        settings = {
+            "group.id": secrets.token_hex(8),
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+        }
         consumer = Consumer({"bootstrap.servers": self.servers, "log_level": 0, **settings})
         found = {}
         try:
@@ -619,7 +729,9 @@ class PostgresWorld(HttpWorld):
     def __init__(self, *args, head="elsewhere/taps.head", **more):
         self.place = self.a_place()
         store = {"url": self.place.address, "head": head}
-        super().__init__(*args, store={name: value for name, value in store.items() if value}, **more)
+        super().__init__(
+            *args, store={name: value for name, value in store.items() if value}, **more
+        )
 
     @staticmethod
     def a_place():
@@ -629,10 +741,18 @@ class PostgresWorld(HttpWorld):
         self.place.clean()
 
 
-WORLDS = {"parquet": ParquetWorld, "csv": CsvWorld, "http": HttpWorld, "kafka": KafkaWorld, "postgres": PostgresWorld}
+WORLDS = {
+    "parquet": ParquetWorld,
+    "csv": CsvWorld,
+    "http": HttpWorld,
+    "kafka": KafkaWorld,
+    "postgres": PostgresWorld,
+}
 needs_kafka = pytest.mark.skipif(
-    KAFKA is None, reason='needs Kafka: .ci/services start && eval "$(.ci/services env)" (PENSTOCK_TEST_KAFKA)'
+    KAFKA is None,
+    reason='needs Kafka: .ci/services start && eval "$(.ci/services env)" (PENSTOCK_TEST_KAFKA)',
 )
 needs_postgres = pytest.mark.skipif(
-    POSTGRES is None, reason='needs PostgreSQL: .ci/services start && eval "$(.ci/services env)" (PENSTOCK_TEST_POSTGRES)'
+    POSTGRES is None,
+    reason='needs PostgreSQL: .ci/services start && eval "$(.ci/services env)" (PENSTOCK_TEST_POSTGRES)',
 )

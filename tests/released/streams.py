@@ -16,7 +16,7 @@ from penstock import (
     Sample,
     Uniform,
 )
-from penstock.core.spread import laplace_variance
+from penstock.core.error_bounds import laplace_variance
 from penstock.private.mechanisms.bs import BackwardSmoothing
 from penstock.private.mechanisms.pegasus import Pegasus
 from penstock.private.mechanisms.rg import RetroactiveGrouping
@@ -63,7 +63,9 @@ Draws = dict[tuple[int, int], float]
 
 
 def standing(log: Log, key: int, unit: int, seen: int) -> tuple[float, Draws]:
-    """What is known of a key's count in a unit when unit `seen` is the newest, from the definitions, unit by unit."""
+    """What is known of a key's count in a unit when unit `seen` is the newest, from the
+    definitions, unit by unit.
+    """
     release = log[unit]
     public = release.public
     if "noisy" in public and "start" in public:
@@ -71,7 +73,9 @@ def standing(log: Log, key: int, unit: int, seen: int) -> tuple[float, Draws]:
         group = [u for u in range(log.first, seen + 1) if log[u].public["start"][key] == start]
         values = [int(log[u].public["noisy"][key]) for u in group]
         if release.kind == "median":
-            return float(np.median(values)), {(u, 0): 1 / len(group) for u in group}  # the variance is a mean's, at most
+            return float(np.median(values)), {
+                (u, 0): 1 / len(group) for u in group
+            }  # the variance is a mean's, at most
         return sum(values) / len(values), {(u, 0): 1 / len(group) for u in group}
     if "noisy" in public:
         return float(public["noisy"][key]), {(unit, 0): 1.0}
@@ -79,15 +83,21 @@ def standing(log: Log, key: int, unit: int, seen: int) -> tuple[float, Draws]:
         for later in range(seen, unit - 1, -1):
             fresh = not np.broadcast_to(log[later].repeated, (log.domain.size,))[key]
             if fresh and log[later].public["start"][key] <= unit:
-                return float(log[later].estimate[key]), {(later, 0): 1 / int(log[later].divisor[key])}
+                return float(log[later].estimate[key]), {
+                    (later, 0): 1 / int(log[later].divisor[key])
+                }
     origin = unit
     while np.broadcast_to(log[origin].repeated, (log.domain.size,))[key] and origin > log.first:
         origin -= 1
-    return float(release.estimate[key]), {(origin, 0): 1 / float(np.broadcast_to(release.divisor, (log.domain.size,))[key])}
+    return float(release.estimate[key]), {
+        (origin, 0): 1 / float(np.broadcast_to(release.divisor, (log.domain.size,))[key])
+    }
 
 
 def simple(log: Log, key: int, factors: dict[int, float], seen: int) -> tuple[float, float, int]:
-    """The sum with these factors, the variance of its noise and how many draws are in it, by following every draw."""
+    """The sum with these factors, the variance of its noise and how many draws are in it, by
+    following every draw.
+    """
     total, coefficients = 0.0, defaultdict(float)
     for unit, factor in factors.items():
         value, draws = standing(log, key, unit, seen)

@@ -53,7 +53,9 @@ def equal(one: Released, other: Released) -> bool:
 
 
 def numbers(size: int, least: int = -(2**60)) -> st.SearchStrategy:
-    return st.lists(st.integers(least, 2**60), min_size=size, max_size=size).map(lambda values: np.array(values, np.int64))
+    return st.lists(st.integers(least, 2**60), min_size=size, max_size=size).map(
+        lambda values: np.array(values, np.int64)
+    )
 
 
 def maybe(size: int, least: int) -> st.SearchStrategy:
@@ -64,16 +66,26 @@ releases = st.builds(
     Released,
     unit=st.just(1),
     value=numbers(3),
-    scale=st.builds(Scale, st.fractions(min_value=Fraction(1, 10**9), max_denominator=10**12), maybe(3, 0)),
+    scale=st.builds(
+        Scale, st.fractions(min_value=Fraction(1, 10**9), max_denominator=10**12), maybe(3, 0)
+    ),
     guarantee=st.just(PROMISE),
     private=st.booleans(),
-    repeated=st.one_of(st.booleans(), st.lists(st.booleans(), min_size=3, max_size=3).map(np.array)),
+    repeated=st.one_of(
+        st.booleans(), st.lists(st.booleans(), min_size=3, max_size=3).map(np.array)
+    ),
     divisor=maybe(3, 1),
     layers=maybe(3, 1),
     public=st.dictionaries(st.text(max_size=9), numbers(3), max_size=3),
     kind=st.sampled_from(["sum", "median", "shrunk", "weighted", "gaussian"]),
     weights=st.sampled_from(
-        [Weights(), Weights.window(3), Weights.prefix(), Weights.decay("0.123456789", 9), Weights.power("1/3", 4)]
+        [
+            Weights(),
+            Weights.window(3),
+            Weights.prefix(),
+            Weights.decay("0.123456789", 9),
+            Weights.power("1/3", 4),
+        ]
     ),
 )
 
@@ -83,7 +95,13 @@ releases = st.builds(
 def test_a_file_gives_back_exactly_what_was_released(tmp_path_factory, release, again):
     path = tmp_path_factory.mktemp("log") / "a.log"
     later = replace(release.again(2) if again else release, unit=2)
-    with LogFile(path, ["ä", "b/c", ""], guarantee=PROMISE, mechanism="m", configuration={"p": Fraction(1, 3)}) as log:
+    with LogFile(
+        path,
+        ["ä", "b/c", ""],
+        guarantee=PROMISE,
+        mechanism="m",
+        configuration={"p": Fraction(1, 3)},
+    ) as log:
         log.append(release)
         log.append(later)
     with Log.open(path) as log:
@@ -184,7 +202,9 @@ def test_a_log_may_begin_later_than_its_stream():
     ],
 )
 def test_a_file_knows_its_domain(domain, tmp_path):
-    mechanism = HierarchicalPegasus(epsilon=1) if isinstance(domain, Hierarchy) else Laplace(epsilon=1)
+    mechanism = (
+        HierarchicalPegasus(epsilon=1) if isinstance(domain, Hierarchy) else Laplace(epsilon=1)
+    )
     run = mechanism.run(domain)
     Log.of(run, tmp_path / "a.log", name="campus").append(run.step([1, 2, 3]))
     log = Log.open(tmp_path / "a.log")
@@ -204,7 +224,11 @@ def test_a_log_over_a_product_knows_its_attributes_and_is_of_no_other(tmp_path):
         log.append(run.step(range(6)))
     read = Log.open(path).domain
     assert isinstance(read, Product)
-    assert (read.attributes, read.keys, read.facts) == (census.attributes, census.keys, census.facts)
+    assert (read.attributes, read.keys, read.facts) == (
+        census.attributes,
+        census.keys,
+        census.facts,
+    )
     assert Log.of(run, path).last == 1
     for other in (Product.of({"sex": ["f", "m"], "years": 3}), census.keys):
         with pytest.raises(StateError, match="another stream: its domain differs"):
@@ -301,7 +325,9 @@ def test_a_damaged_file_is_one_clear_error(statement, message, tmp_path):
 
 
 def test_garbage_in_a_file_is_one_clear_error(tmp_path):
-    """Anything may be read from random bytes but nothing other than a `StateError` comes of it. Fixed seed."""
+    """Anything may be read from random bytes but nothing other than a `StateError` comes of it.
+    Fixed seed.
+    """
     run = Laplace(epsilon=1).run(100)
     with Log.of(run, tmp_path / "a.log") as log:
         for _ in range(60):
@@ -387,7 +413,9 @@ def test_a_repeated_release_is_stored_once(tmp_path):
         for _ in range(20):
             log.append(run.step(np.zeros(10_000, np.int64)))
         assert log[1].value is log[2].value
-    assert (tmp_path / "a.log").stat().st_size < 160_000  # 20 units of 10 kB each, and the keys' names
+    assert (
+        tmp_path / "a.log"
+    ).stat().st_size < 160_000  # 20 units of 10 kB each, and the keys' names
 
 
 def test_only_so_much_of_a_long_log_is_kept_in_memory(tmp_path, monkeypatch):
@@ -456,7 +484,11 @@ def test_a_writer_killed_at_any_point_leaves_whole_units(tmp_path):
             assert all(equal(log[unit], expected[unit]) for unit in log.units[:300])
         run = Laplace(epsilon=1).run(50, noise=TestNoise(1))
         with LogFile(
-            path, 50, guarantee=run.guarantee, mechanism="laplace", configuration=run.mechanism.configuration()
+            path,
+            50,
+            guarantee=run.guarantee,
+            mechanism="laplace",
+            configuration=run.mechanism.configuration(),
         ) as log:
             last = log.last
             for unit in range(1, last + 2):

@@ -1,7 +1,8 @@
 """What leaves the gate carries noise of exactly the scale that was paid for.
 
-Seeds are fixed, so a test that passes once passes always. For a fresh seed the chance of a false alarm is below 1e-6 a test:
-every statistic is compared with its exact mean at five standard deviations, over 20,000 draws.
+Seeds are fixed, so a test that passes once passes always. For a fresh seed the chance of a false
+alarm is below 1e-6 a test: every statistic is compared with its exact mean at five standard
+deviations, over 20,000 draws.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ FACTORS = pytest.mark.parametrize(("factor", "fits"), [(1.0, True), (0.7, False)
 
 
 def gate(seed, window=1, epsilon="1"):
-    door = Gate(ledger=Ledger(Guarantee(epsilon, window), keys=SIZE), noise=TestNoise(seed), keys=SIZE)
+    door = Gate(
+        ledger=Ledger(Guarantee(epsilon, window), keys=SIZE), noise=TestNoise(seed), keys=SIZE
+    )
     door.begin(1)
     return door
 
@@ -62,7 +65,9 @@ def has_scale(noise, scale: float, layers: int = 1) -> bool:
 @FACTORS
 @pytest.mark.parametrize("sensitivity", [1, 3])
 def test_noise_has_the_scale_it_claims(factor, fits, sensitivity):
-    released = gate(1).laplace(counts(sensitivity=sensitivity), epsilon=share(gate(1), "1/4"), label="publish")
+    released = gate(1).laplace(
+        counts(sensitivity=sensitivity), epsilon=share(gate(1), "1/4"), label="publish"
+    )
     assert float(released.scale) == 4 * sensitivity
     assert has_scale(released.value - 100, factor * 4 * sensitivity) is fits
 
@@ -126,7 +131,9 @@ def test_intervals_cover_as_often_as_they_say(factor, fits):
     places, chances = law(20)
     expected = float(chances[np.abs(places) <= (high - low)[0] / 2].sum())
     assert 0.9 <= expected < 0.92
-    assert (abs(covered - expected) < FIVE_SIGMA * math.sqrt(expected * (1 - expected) / SIZE)) is fits
+    assert (
+        abs(covered - expected) < FIVE_SIGMA * math.sqrt(expected * (1 - expected) / SIZE)
+    ) is fits
 
 
 @FACTORS
@@ -138,7 +145,9 @@ def test_a_question_has_the_noise_of_its_price(factor, fits):
     beyond = np.concatenate([np.cumsum(nu_chances[::-1])[::-1], [0.0]])  # P(nu >= place)
     start = np.clip(15 + rho_places - nu_places[0], 0, len(nu_chances))
     expected = float((rho_chances * beyond[start]).sum())
-    assert (abs(positive - expected) < FIVE_SIGMA * math.sqrt(expected * (1 - expected) / SIZE)) is fits
+    assert (
+        abs(positive - expected) < FIVE_SIGMA * math.sqrt(expected * (1 - expected) / SIZE)
+    ) is fits
 
 
 @pytest.mark.parametrize("scale", [2, 40])
@@ -161,7 +170,10 @@ def test_draws_of_different_units_labels_and_kinds_are_independent():
     for unit in (1, 2):
         if unit > 1:
             door.begin(unit)
-        rows += [door.laplace(counts(0), epsilon=share(door, "1/10"), label=label).value for label in ("a", "b", "a")]
+        rows += [
+            door.laplace(counts(0), epsilon=share(door, "1/10"), label=label).value
+            for label in ("a", "b", "a")
+        ]
         door.hold("a", counts(0), epsilon=share(door, "1/10"))
         rows.append(door.pour("a", where=np.ones(SIZE, bool)).value)
     table = np.corrcoef(np.array(rows, float))

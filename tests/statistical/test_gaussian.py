@@ -1,7 +1,8 @@
-"""Is Gaussian noise distributed as it claims? Seeds are fixed; each test states how often it would fail by chance.
+"""Is Gaussian noise distributed as it claims? Seeds are fixed; each test states how often it would
+fail by chance.
 
-A chi-square above `limit(k)` has a chance below e^−20 = 2.1e-9 (Laurent and Massart 2000, Lemma 1), to the extent that the
-statistic is chi-square; bins hold at least 30 expected values for that.
+A chi-square above `limit(k)` has a chance below e^−20 = 2.1e-9 (Laurent and Massart 2000, Lemma 1),
+to the extent that the statistic is chi-square; bins hold at least 30 expected values for that.
 """
 
 from __future__ import annotations
@@ -59,12 +60,19 @@ def chi_square(values: np.ndarray, variance: float) -> tuple[float, int]:
 @pytest.mark.parametrize("variance", VARIANCES)
 def test_noise_has_the_probabilities_it_claims(variance, size):
     """False alarm below 2.1e-9 for each. Small sizes go without the guide, and are drawn often."""
-    values = draw(variance, LARGE) if size == LARGE else np.concatenate([draw(variance, size, seed) for seed in range(200)])
+    values = (
+        draw(variance, LARGE)
+        if size == LARGE
+        else np.concatenate([draw(variance, size, seed) for seed in range(200)])
+    )
     statistic, freedom = chi_square(values, float(Fraction(variance)))
     assert statistic < limit(freedom)
 
 
-@pytest.mark.parametrize(("factor", "fits"), [("1", True), ("0.7", False), ("1.3", False), ("0.95", False), ("1.05", False)])
+@pytest.mark.parametrize(
+    ("factor", "fits"),
+    [("1", True), ("0.7", False), ("1.3", False), ("0.95", False), ("1.05", False)],
+)
 @pytest.mark.parametrize("variance", VARIANCES[1:])
 def test_noise_has_the_deviation_it_claims(variance, factor, fits):
     """False alarm below 2.1e-9; 30 % more or less, and even 5 %, is found."""
@@ -91,7 +99,9 @@ def test_rounding_adds_a_twelfth_to_the_variance_at_most(variance):
 
 @pytest.mark.parametrize("variance", VARIANCES)
 def test_noise_is_symmetric_and_has_its_moments(variance):
-    """Mean, variance and signs by z-tests at 6 standard deviations: false alarm below 1e-8 for each."""
+    """Mean, variance and signs by z-tests at 6 standard deviations: false alarm below 1e-8 for
+    each.
+    """
     values = draw(variance, LARGE, seed=2).astype(np.float64)
     second, fourth = moments(float(Fraction(variance)))
     assert abs(values.mean()) < 6 * sqrt(second / LARGE)
@@ -112,19 +122,26 @@ def test_tails_are_as_heavy_as_they_should_be(variance):
 
 
 def test_draws_are_independent():
-    """Neighbours, and values and signs, are not correlated: z-tests at 6 standard deviations, false alarm below 1e-8."""
+    """Neighbours, and values and signs, are not correlated: z-tests at 6 standard deviations, false
+    alarm below 1e-8.
+    """
     values = draw("1000000", LARGE, seed=4) / 1000.0
-    for one, two in ((values[1:], values[:-1]), (np.abs(values[1:]) - 0.8, np.abs(values[:-1]) - 0.8)):
+    for one, two in (
+        (values[1:], values[:-1]),
+        (np.abs(values[1:]) - 0.8, np.abs(values[:-1]) - 0.8),
+    ):
         assert abs(float(one @ two)) < 6 * sqrt(float(np.square(one) @ np.square(two)))
 
 
 def test_the_systems_noise_has_the_same_law():
     """False alarm below 2.1e-9; this one draws from the system, and so differently every time."""
-    statistic, freedom = chi_square(SystemNoise().gaussian(Fraction(10**6), LARGE, unit=0, label="test"), 1e6)
+    statistic, freedom = chi_square(
+        SystemNoise().gaussian(Fraction(10**6), LARGE, unit=0, label="test"), 1e6
+    )
     assert statistic < limit(freedom)
 
 
-# -- a naive twin ----------------------------------------------------------------------------------------------------
+# -- a naive twin ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("variance", ["1/3", "9", "17000"])
@@ -144,8 +161,14 @@ def twin(variance) -> np.ndarray:
 
 def alike(one: np.ndarray, two: np.ndarray, variance) -> bool:
     edges = bins(float(Fraction(variance)))
-    one, two = (np.bincount(np.searchsorted(edges, each, side="right"), minlength=len(edges) + 1) for each in (one, two))
+    one, two = (
+        np.bincount(np.searchsorted(edges, each, side="right"), minlength=len(edges) + 1)
+        for each in (one, two)
+    )
     enough = one + two >= 60
-    one, two = np.append(one[enough], one[~enough].sum()), np.append(two[enough], two[~enough].sum())
+    one, two = (
+        np.append(one[enough], one[~enough].sum()),
+        np.append(two[enough], two[~enough].sum()),
+    )
     statistic = float((np.square(one - two) / np.maximum(one + two, 1)).sum())
     return statistic < limit(len(one))

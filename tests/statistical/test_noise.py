@@ -1,7 +1,9 @@
-"""Is the noise distributed as it claims? Seeds are fixed; each test states how often it would fail by chance.
+"""Is the noise distributed as it claims? Seeds are fixed; each test states how often it would fail
+by chance.
 
-The pure chance of a chi-square above `limit(k)` is below e^−20 = 2.1e-9 (Laurent and Massart 2000, Lemma 1), to the extent that
-the statistic is chi-square; bins hold at least 30 expected values for that.
+The pure chance of a chi-square above `limit(k)` is below e^−20 = 2.1e-9 (Laurent and Massart 2000,
+Lemma 1), to the extent that the statistic is chi-square; bins hold at least 30 expected values for
+that.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ def beyond(scale: float, k: int) -> float:
 
 
 def chi_square(values: np.ndarray, scale: float, edges: list[int]) -> tuple[float, int]:
-    """Over the bins ..., [−e2, −e1), [−e1, −e0), (−e0, e0), [e0, e1), ...: their statistic and its degrees of freedom."""
+    """Over the bins ..., [−e2, −e1), [−e1, −e0), (−e0, e0), [e0, e1), ...: their statistic and its
+    degrees of freedom.
+    """
     size = len(values)
     tails = [beyond(scale, edge) for edge in edges] + [0.0]
     sides = [size * (high - low) for high, low in pairwise(tails)]
@@ -52,12 +56,17 @@ def chi_square(values: np.ndarray, scale: float, edges: list[int]) -> tuple[floa
 
 
 def edges_of(scale: float, size: int) -> list[int]:
-    """Bins of about a twelfth of the scale, and of one value at least, as long as 30 values are expected in each."""
+    """Bins of about a twelfth of the scale, and of one value at least, as long as 30 values are
+    expected in each.
+    """
     width = max(1, round(scale / 12))
     edges = [1]
     while True:
         following = edges[-1] + width
-        if size * (beyond(scale, edges[-1]) - beyond(scale, following)) < 30 or size * beyond(scale, following) < 30:
+        if (
+            size * (beyond(scale, edges[-1]) - beyond(scale, following)) < 30
+            or size * beyond(scale, following) < 30
+        ):
             return edges
         edges.append(following)
 
@@ -66,14 +75,21 @@ def edges_of(scale: float, size: int) -> list[int]:
 @pytest.mark.parametrize("scale", SCALES)
 def test_noise_has_the_probabilities_it_claims(scale, size):
     """False alarm below 2.1e-9 for each. Small sizes go without the guide, and are drawn often."""
-    values = draw(scale, LARGE) if size == LARGE else np.concatenate([draw(scale, size, seed) for seed in range(200)])
+    values = (
+        draw(scale, LARGE)
+        if size == LARGE
+        else np.concatenate([draw(scale, size, seed) for seed in range(200)])
+    )
     real = float(Fraction(scale))
     edges = edges_of(real, len(values))
     statistic, freedom = chi_square(values, real, edges)
     assert statistic < limit(freedom)
 
 
-@pytest.mark.parametrize(("factor", "fits"), [("1", True), ("0.7", False), ("1.3", False), ("0.95", False), ("1.05", False)])
+@pytest.mark.parametrize(
+    ("factor", "fits"),
+    [("1", True), ("0.7", False), ("1.3", False), ("0.95", False), ("1.05", False)],
+)
 @pytest.mark.parametrize("scale", SCALES[1:])
 def test_noise_has_the_scale_it_claims(scale, factor, fits):
     """False alarm below 2.1e-9; 30 % more or less, and even 5 %, is found."""
@@ -93,7 +109,9 @@ def test_the_probability_of_nothing(scale):
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_noise_is_symmetric(scale):
-    """Signs within 6 standard deviations: false alarm below 2e-9. The sizes of each sign by chi-square: below 2.1e-9."""
+    """Signs within 6 standard deviations: false alarm below 2e-9. The sizes of each sign by
+    chi-square: below 2.1e-9.
+    """
     values = draw(scale, LARGE, seed=3)
     up, down = int((values > 0).sum()), int((values < 0).sum())
     assert abs(up - down) <= 6 * sqrt(up + down)
@@ -117,7 +135,9 @@ def test_mean_and_variance(scale):
 
 @pytest.mark.parametrize("scale", ["1", "10", "1000", "100000"])
 def test_the_tails_are_neither_cut_nor_heavy(scale):
-    """Values beyond 9 scales: P = 1.2e-4, about 120 of a million; within 6 standard deviations, false alarm below 1e-7."""
+    """Values beyond 9 scales: P = 1.2e-4, about 120 of a million; within 6 standard deviations,
+    false alarm below 1e-7.
+    """
     size, real = 1_000_000, float(Fraction(scale))
     edge = round(9 * real)
     expected = size * 2 * beyond(real, edge)
@@ -127,7 +147,9 @@ def test_the_tails_are_neither_cut_nor_heavy(scale):
 
 @pytest.mark.parametrize("scale", ["10", "1000", "100000"])
 def test_neighbours_in_a_row_are_independent(scale):
-    """Correlation of signs and of sizes at lags 1 to 4 and half a row, within 6 standard errors: false alarm below 2e-8."""
+    """Correlation of signs and of sizes at lags 1 to 4 and half a row, within 6 standard errors:
+    false alarm below 2e-8.
+    """
     values = draw(scale, LARGE, seed=6)
     for rows in (np.sign(values).astype(float), np.abs(values).astype(float)):
         rows = (rows - rows.mean()) / rows.std()
@@ -143,9 +165,11 @@ def test_the_noise_of_the_system_has_the_scale_it_claims():
 
 
 class Rejection:
-    """Discrete Laplace by rejection, in fractions only: slow, short, and made of nothing that the fast sampler has.
+    """Discrete Laplace by rejection, in fractions only: slow, short, and made of nothing that the
+    fast sampler has.
 
-    Canonne, Kamath and Steinke, The discrete Gaussian for differential privacy (2020), algorithms 1 and 2.
+    Canonne, Kamath and Steinke, The discrete Gaussian for differential privacy (2020), algorithms 1
+    and 2.
     """
 
     def __init__(self, seed: int) -> None:
@@ -189,7 +213,10 @@ def test_noise_is_that_of_a_naive_rejection_sampler(scale, factor, fits):
     naive = np.array([twin.laplace(Fraction(scale)) for _ in range(size)])
     fast = draw(Fraction(scale) * Fraction(factor), size, seed=8)
     cuts = np.unique(np.quantile(naive, np.linspace(0.02, 0.98, 25)).astype(int))
-    one, two = (np.bincount(np.searchsorted(cuts, values), minlength=len(cuts) + 1) for values in (naive, fast))
+    one, two = (
+        np.bincount(np.searchsorted(cuts, values), minlength=len(cuts) + 1)
+        for values in (naive, fast)
+    )
     held = one + two > 0
     statistic = float(((one - two)[held] ** 2 / (one + two)[held]).sum())
     assert (statistic < limit(len(cuts))) is fits
@@ -201,7 +228,12 @@ def test_thinning_has_the_probabilities_of_the_binomial(count, keep):
     """False alarm below 2.1e-9 for each."""
     share, size = Fraction(keep), 100_000
     kept = TestNoise(9).thin(np.full(size, count), share, unit=0, label="test")
-    expected = np.array([float(comb(count, x) * share**x * (1 - share) ** (count - x)) * size for x in range(count + 1)])
+    expected = np.array(
+        [
+            float(comb(count, x) * share**x * (1 - share) ** (count - x)) * size
+            for x in range(count + 1)
+        ]
+    )
     seen = np.bincount(kept, minlength=count + 1)
     large = expected >= 30
     statistic = float(((seen - expected)[large] ** 2 / expected[large]).sum())
@@ -213,9 +245,15 @@ def test_thinning_has_the_probabilities_of_the_binomial(count, keep):
 @pytest.mark.parametrize(("factor", "fits"), [("1", True), ("0.7", False), ("1.3", False)])
 @pytest.mark.parametrize("count", [1000, 1_000_000, 3_000_000])
 def test_thinning_of_large_counts_has_the_moments_of_the_binomial(count, factor, fits):
-    """Mean and variance within 6 standard errors: false alarm below 4e-9. A share 30 % off is found."""
+    """Mean and variance within 6 standard errors: false alarm below 4e-9. A share 30 % off is
+    found.
+    """
     size = 20_000 if count <= 1_000_000 else 2_000
-    kept = TestNoise(10).thin(np.full(size, count), Fraction(1, 3) * Fraction(factor), unit=0, label="test").astype(float)
+    kept = (
+        TestNoise(10)
+        .thin(np.full(size, count), Fraction(1, 3) * Fraction(factor), unit=0, label="test")
+        .astype(float)
+    )
     variance = count * 2 / 9
     assert bool(abs(kept.mean() - count / 3) <= 6 * sqrt(variance / size)) is fits
     if fits:
@@ -226,7 +264,9 @@ def test_thinning_of_large_counts_has_the_moments_of_the_binomial(count, factor,
 def test_noise_for_each_has_the_scale_of_each(scale):
     """False alarm below 2.1e-9 for each."""
     which = np.arange(2 * LARGE) % 2
-    values = TestNoise(11).laplace_each([Fraction(scale), Fraction(50)], which, unit=0, label="test")
+    values = TestNoise(11).laplace_each(
+        [Fraction(scale), Fraction(50)], which, unit=0, label="test"
+    )
     for place, real in enumerate((float(scale), 50.0)):
         statistic, freedom = chi_square(values[which == place], real, edges_of(real, LARGE))
         assert statistic < limit(freedom)

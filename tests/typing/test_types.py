@@ -142,7 +142,9 @@ def verdict(tmp_path_factory) -> dict[str, set[int]]:
     """The lines of each file in which mypy --strict finds an error; one process for all snippets."""
     folder = tmp_path_factory.mktemp("typing")
     (folder / "accepted.py").write_text(ACCEPTED)
-    (folder / "rejected.py").write_text(PROLOGUE + "".join(f"    {snippet}\n" for snippet in REJECTED.values()))
+    (folder / "rejected.py").write_text(
+        PROLOGUE + "".join(f"    {snippet}\n" for snippet in REJECTED.values())
+    )
     done = subprocess.run(
         [
             sys.executable,

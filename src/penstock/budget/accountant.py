@@ -1,6 +1,7 @@
 """The accountant: what every window cost, recomputed from recorded lines alone.
 
-It shares no code with the filter: the filter decides what may be drawn, the accountant says afterwards what was.
+It shares no code with the filter: the filter decides what may be drawn, the accountant says
+afterwards what was.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class Account:
 def account(lines: Iterable[Line], guarantee: Guarantee, *, units: int | None = None) -> Account:
     """Read all lines of a stream, in order, and recompute the cost of every window.
 
-    Lines that cannot be true (a unit out of order, a number that falls, an answer without a question) are a
-    `LedgerError`.
+    Lines that cannot be true (a unit out of order, a number that falls, an answer without a
+    question) are a `LedgerError`.
     """
     numbers: dict[int, int] = {}
     exposures: dict[int, int] = {}
@@ -71,7 +72,9 @@ def account(lines: Iterable[Line], guarantee: Guarantee, *, units: int | None = 
             raise LedgerError(f"a line of unit {line.unit} stands after one of unit {unit}.")
         unit = line.unit
         if guarantee.horizon is not None and unit > guarantee.horizon and line.kind != "close":
-            raise LedgerError(f"unit {unit} was read, and the promise is that none after unit {guarantee.horizon} is.")
+            raise LedgerError(
+                f"unit {unit} was read, and the promise is that none after unit {guarantee.horizon} is."
+            )
         _read(line, numbers, exposures, runs)
     length = max(unit, units or 0)
     spent = _per_unit(numbers, length)
@@ -82,17 +85,23 @@ def account(lines: Iterable[Line], guarantee: Guarantee, *, units: int | None = 
     return Account(guarantee, spent, exposed, costs)
 
 
-def _read(line: Line, numbers: dict[int, int], exposures: dict[int, int], runs: dict[int, _Run]) -> None:
+def _read(
+    line: Line, numbers: dict[int, int], exposures: dict[int, int], runs: dict[int, _Run]
+) -> None:
     unit, where = line.unit, f"unit {line.unit}, {line.kind} {line.label!r}"
     if line.amount < 0 or line.number < 0:
         raise LedgerError(f"{where}: an amount is negative.")
     if line.kind in ("spend", "settle"):
         before = numbers.get(unit, 0)
         if not max(before, line.amount) <= line.number <= before + line.amount:
-            raise LedgerError(f"{where}: the unit's number cannot go from {before} to {line.number} by {line.amount}.")
+            raise LedgerError(
+                f"{where}: the unit's number cannot go from {before} to {line.number} by {line.amount}."
+            )
         numbers[unit] = line.number
     if line.kind in ("expose", "settle"):
-        exposures[unit] = exposures.get(unit, 0) + (line.amount if line.kind == "expose" else -line.amount)
+        exposures[unit] = exposures.get(unit, 0) + (
+            line.amount if line.kind == "expose" else -line.amount
+        )
         if exposures[unit] < 0 or (line.kind == "expose" and exposures[unit] != line.number):
             raise LedgerError(f"{where}: the unit's exposure does not add up.")
     if line.kind in ("spend", "settle", "expose"):
@@ -156,5 +165,8 @@ def _run_costs(run: _Run, length: int, window: int) -> IntArray:
     positive[np.array(run.positive, np.int64) - 1] = 1
     most = _MOST // run.question  # beyond that it does not matter how much it was
     alone = np.minimum(_window_sums(asked, window), most) * run.question
-    together = run.threshold + np.minimum(len(run.positive) + _window_sums(positive, window), most) * run.question
+    together = (
+        run.threshold
+        + np.minimum(len(run.positive) + _window_sums(positive, window), most) * run.question
+    )
     return np.asarray(np.minimum(alone, together), np.int64)

@@ -1,6 +1,8 @@
-"""Amounts of ε as integers on a grid, so that sums are exact and fast and a share is the same number everywhere.
+"""Amounts of ε as integers on a grid, so that sums are exact and fast and a share is the same
+number everywhere.
 
-A promise with δ is kept in ρ, the currency of zero-concentrated differential privacy, instead: one currency per ledger.
+A promise with δ is kept in ρ, the currency of zero-concentrated differential privacy, instead: one
+currency per ledger.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ class Grid:
 
     @staticmethod
     def of(guarantee: Guarantee) -> Grid:
-        """The grid of a promise: the same object for the same ε, δ and window, so that comparing two is fast."""
+        """The grid of a promise: the same object for the same ε, δ and window, so that comparing
+        two is fast.
+        """
         return _grid(guarantee.epsilon, guarantee.delta, guarantee.window)
 
     def floor(self, amount: Fraction) -> Budget:
@@ -91,7 +95,8 @@ class Budget:
         return self.quanta * self.grid.quantum
 
     def into(self, number: int) -> int:
-        """`number` divided by ε, rounded down: a whole number exceeds number/ε if and only if it exceeds this.
+        """`number` divided by ε, rounded down: a whole number exceeds number/ε if and only if it
+        exceeds this.
 
         >>> Grid.of(Guarantee("1", 3)).floor(Fraction(1, 3)).into(7)
         21
@@ -100,7 +105,8 @@ class Budget:
         return number * quantum.denominator // (self.quanta * quantum.numerator)
 
     def rounded(self, bits: int, *, of: Budget) -> Budget:
-        """The largest share m/2ᵏ of `of`, with m of at most `bits` binary digits, that is not above this amount.
+        """The largest share m/2ᵏ of `of`, with m of at most `bits` binary digits, that is not above
+        this amount.
 
         Few such shares exist, so their noise scales repeat and the noise tables with them.
 
@@ -120,7 +126,9 @@ class Budget:
 
     def _same(self, other: Budget) -> int:
         if other.grid is not self.grid and other.grid != self.grid:
-            raise ConfigurationError("these two budgets lie on different grids: they belong to different promises.")
+            raise ConfigurationError(
+                "these two budgets lie on different grids: they belong to different promises."
+            )
         return other.quanta
 
     def __add__(self, other: Budget) -> Budget:
@@ -148,7 +156,11 @@ class Budget:
         return hash((self.quanta, self.grid))
 
     def __repr__(self) -> str:
-        return f"Budget({self.amount})" if self.grid.currency == "epsilon" else f"Budget(rho={self.amount})"
+        return (
+            f"Budget({self.amount})"
+            if self.grid.currency == "epsilon"
+            else f"Budget(rho={self.amount})"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,33 +1,41 @@
 r"""What all views of one stream cost together, in the stream's own small units.
 
-A stream's promise (ε, w) is about any w consecutive small units. Each view v has a ledger of its own, in its own, perhaps
-larger units, for windows of k_v of them. The joint cost of the window that ends with small unit u is
+A stream's promise (ε, w) is about any w consecutive small units. Each view v has a ledger of its
+own, in its own, perhaps larger units, for windows of k_v of them. The joint cost of the window that
+ends with small unit u is
 
 .. math:: J(u) = \sum_v t_v \cdot C_v(b_v(u))
 
-with b_v(u) the unit of the view that u lies in, C_v(b) the cost of the view's window of k_v units that ends with its unit b,
-and t_v how often that counts (`times`).
+with b_v(u) the unit of the view that u lies in, C_v(b) the cost of the view's window of k_v units
+that ends with its unit b, and t_v how often that counts (`times`).
 
-*Why this bounds the loss.* Let W be the small units u − w + 1 … u, and take away all that a person did in W.
+*Why this bounds the loss.* Let W be the small units u − w + 1 … u, and take away all that a person
+did in W.
 
-1. The units of a view that read anything of W are consecutive, the last of them is b_v(u), and there are at most k_v of
-   them (engine/pipeline.py: "How many units of a view a window meets"). So they lie in the view's window that ends with
-   b_v(u). A window's cost never falls when units are added to it: it is a sum of numbers, a maximum, and prices of runs
-   that grow with what was asked and answered in it. So all that these units were charged is at most C_v(b_v(u)).
-2. If the view's units are small ones, or the person goes from the whole stream, the bounded counts differ by the presence
-   of one person in these units: one neighbour, t_v = 1. If the view's units are larger, bounding may choose other events
-   of the person from the rest of a unit that W meets in part: first what was chosen goes, then the new choice comes, two
-   neighbours one after the other, t_v = 2. For each, the probability of all that this view ever published changes by a
-   factor of at most e to the power of what those units were charged (docs/proofs/ledger.md). That is t_v·C_v(b_v(u)).
-3. The views draw noise of their own, and each looks at its own releases only. Given the data they are independent, the
-   probability of all that was published is the product of theirs, and the factors multiply: e to the power of J(u) at most.
+1. The units of a view that read anything of W are consecutive, the last of them is b_v(u), and
+   there are at most k_v of them (engine/pipeline.py: "How many units of a view a window meets"). So
+   they lie in the view's window that ends with b_v(u). A window's cost never falls when units are
+   added to it: it is a sum of numbers, a maximum, and prices of runs that grow with what was asked
+   and answered in it. So all that these units were charged is at most C_v(b_v(u)).
+2. If the view's units are small ones, or the person goes from the whole stream, the bounded counts
+   differ by the presence of one person in these units: one neighbour, t_v = 1. If the view's units
+   are larger, bounding may choose other events of the person from the rest of a unit that W meets
+   in part: first what was chosen goes, then the new choice comes, two neighbours one after the
+   other, t_v = 2. For each, the probability of all that this view ever published changes by a
+   factor of at most e to the power of what those units were charged (docs/proofs/ledger.md). That
+   is t_v·C_v(b_v(u)).
+3. The views draw noise of their own, and each looks at its own releases only. Given the data they
+   are independent, the probability of all that was published is the product of theirs, and the
+   factors multiply: e to the power of J(u) at most.
 
-*What is not released yet.* If the view stands at an earlier unit T < b_v(u), the units of it that meet W begin with
-b_v(u) − k_v + 1 > T − k_v + 1 or later, and those that were charged end with T. So they lie in the view's window that ends
-with T, and that one counts. Before its first unit a view costs nothing.
+*What is not released yet.* If the view stands at an earlier unit T < b_v(u), the units of it that
+meet W begin with b_v(u) − k_v + 1 > T − k_v + 1 or later, and those that were charged end with T.
+So they lie in the view's window that ends with T, and that one counts. Before its first unit a view
+costs nothing.
 
-No window costs more than ε_v in the view's own ledger, so J(u) ≤ Σ t_v·ε_v = ε as long as each ledger is kept. Here that is
-not assumed but computed, from recorded lines alone, in exact integers of one quantum that divides all of the views'.
+No window costs more than ε_v in the view's own ledger, so J(u) ≤ Σ t_v·ε_v = ε as long as each
+ledger is kept. Here that is not assumed but computed, from recorded lines alone, in exact integers
+of one quantum that divides all of the views'.
 """
 
 from __future__ import annotations
@@ -50,7 +58,9 @@ from penstock.core.guarantee import Guarantee
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One view's account, how often it counts, and `places[u - 1]`, the unit of the view that small unit u lies in."""
+    """One view's account, how often it counts, and `places[u - 1]`, the unit of the view that small
+    unit u lies in.
+    """
 
     account: Account
     times: int
@@ -59,9 +69,11 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Joint:
-    """What was spent by all views. `windows[u - 1]` is the cost, in quanta, of the window that ends with small unit u.
+    """What was spent by all views. `windows[u - 1]` is the cost, in quanta, of the window that ends
+    with small unit u.
 
-    `by_view` holds what each view has in that; the quanta are whole numbers of Python, which have no end.
+    `by_view` holds what each view has in that; the quanta are whole numbers of Python, which have
+    no end.
     """
 
     guarantee: Guarantee
@@ -89,13 +101,21 @@ class Joint:
     @property
     def first_above(self) -> int | None:
         """The first small unit whose window cost more than was promised."""
-        return next((unit for unit, cost in enumerate(self.windows, 1) if cost * self.quantum > self.guarantee.epsilon), None)
+        return next(
+            (
+                unit
+                for unit, cost in enumerate(self.windows, 1)
+                if cost * self.quantum > self.guarantee.epsilon
+            ),
+            None,
+        )
 
 
 def joint(parts: Mapping[str, Part], guarantee: Guarantee) -> Joint:
     """Add up what the views of one stream cost, for every small unit.
 
-    Two views, one of single units with half of ε = 1 in any 2 of them, one of 3 units each with the other half, counted twice:
+    Two views, one of single units with half of ε = 1 in any 2 of them, one of 3 units each with the
+    other half, counted twice:
 
     >>> from penstock.budget.accountant import account
     >>> from penstock.budget.ledger import Line
@@ -111,12 +131,15 @@ def joint(parts: Mapping[str, Part], guarantee: Guarantee) -> Joint:
     (['1/2', '3/4', '3/4', '3/4'], True)
     """
     if guarantee.delta or any(part.account.guarantee.delta for part in parts.values()):
-        raise LedgerError("what views with a delta cost does not add up: such a mechanism stands alone.")
+        raise LedgerError(
+            "what views with a delta cost does not add up: such a mechanism stands alone."
+        )
     lengths = {len(part.places) for part in parts.values()}
     if len(lengths) != 1:
         raise LedgerError("every view must be told where all the small units lie.")
     quanta = {
-        name: Grid.of(part.account.guarantee).quantum * whole(part.times, name="times", least=1) for name, part in parts.items()
+        name: Grid.of(part.account.guarantee).quantum * whole(part.times, name="times", least=1)
+        for name, part in parts.items()
     }
     quantum = _common(list(quanta.values()))
     by_view = {name: _costs(part, int(quanta[name] / quantum)) for name, part in parts.items()}
@@ -138,6 +161,8 @@ def _costs(part: Part, factor: int) -> list[int]:
     """Each small unit's window of this view, in common quanta."""
     places, released = part.places, len(part.account.windows)
     if places.size and (places[0] < 1 or (np.diff(places) < 0).any()):
-        raise LedgerError("the units of a view must follow one another as the small ones do, from 1 on.")
+        raise LedgerError(
+            "the units of a view must follow one another as the small ones do, from 1 on."
+        )
     costs: list[Any] = [0, *(int(cost) * factor for cost in part.account.windows)]
     return [costs[place] for place in np.minimum(places, released).tolist()]

@@ -1,15 +1,19 @@
-"""The ledger: a privacy filter that refuses a charge before any noise is drawn, and the lines it writes.
+"""The ledger: a privacy filter that refuses a charge before any noise is drawn, and the lines it
+writes.
 
-One number is kept per unit: the most, over base keys, that was charged to (unit, key). The cost of a window is
+One number is kept per unit: the most, over base keys, that was charged to (unit, key). The cost of
+a window is
 
 - the sum of those numbers over its units,
-- plus, for every *priced run* of the sparse vector technique, min(n·Q, T + (p + p_W)·Q): T and Q are the prices of its
-  threshold and of a question, n the questions asked inside the window, p all positive answers of the run, p_W those
-  inside the window,
-- plus the largest *exposure* of its units: what somebody who looks into the memory once would learn unpaid.
+- plus, for every *priced run* of the sparse vector technique, min(n·Q, T + (p + p_W)·Q): T and Q
+  are the prices of its threshold and of a question, n the questions asked inside the window, p all
+  positive answers of the run, p_W those inside the window,
+- plus the largest *exposure* of its units: what somebody who looks into the memory once would learn
+  unpaid.
 
-No window may ever cost more than the promise; docs/proofs/ledger.md proves that this is enough. Budgets may depend on
-what was released before. Memory is O(window + keys), whatever the length of the stream.
+No window may ever cost more than the promise; docs/proofs/ledger.md proves that this is enough.
+Budgets may depend on what was released before. Memory is O(window + keys), whatever the length of
+the stream.
 """
 
 from __future__ import annotations
@@ -37,9 +41,10 @@ Kind: TypeAlias = Literal["spend", "expose", "settle", "open", "ask", "yes", "cl
 class Line:
     """One append-only line. Amounts are in quanta of the promise's grid.
 
-    `amount`: what was charged (spend, settle), exposed (expose), or the price T of a threshold (open).
-    `number`: the unit's number (spend, settle) or exposure (expose) after this line, or the price Q of a question (open).
-    `run`: the run that an open, ask, yes or close is about; runs are numbered from 1.
+    `amount`: what was charged (spend, settle), exposed (expose), or the price T of a threshold
+    (open). `number`: the unit's number (spend, settle) or exposure (expose) after this line, or the
+    price Q of a question (open). `run`: the run that an open, ask, yes or close is about; runs are
+    numbered from 1.
     """
 
     unit: int
@@ -54,7 +59,8 @@ Sink: TypeAlias = Callable[[Line], object]
 
 
 MOST_COSTS = 2**60
-"""Above every promise, and a few of them still fit into int64: what would cost more is cut there."""
+"""Above every promise, and a few of them still fit into int64: what would cost more is cut there.
+"""
 
 
 @dataclass
@@ -85,7 +91,9 @@ class PricedRun:
         """What the run costs the window of units `first` to `last`."""
         asked = bisect_right(self.asked, last) - bisect_left(self.asked, first)
         inside = bisect_right(self.positive, last) - bisect_left(self.positive, first)
-        return min(asked * self.question, self.threshold + (len(self.positive) + inside) * self.question)
+        return min(
+            asked * self.question, self.threshold + (len(self.positive) + inside) * self.question
+        )
 
 
 @dataclass(frozen=True)
@@ -101,7 +109,8 @@ class LedgerState:
 
 
 class Ledger:
-    """Refuses whatever would break the promise; hands every line to a sink before the noise is drawn.
+    """Refuses whatever would break the promise; hands every line to a sink before the noise is
+    drawn.
 
     >>> from penstock.budget.grid import Grid
     >>> promise = Guarantee("1", 3)
@@ -112,7 +121,8 @@ class Ledger:
     >>> ledger.begin(3)
     >>> ledger.spend(share, "publish")
     Traceback (most recent call last):
-    penstock.core.errors.BudgetError: unit 3: spending epsilon=1/2 for 'publish' would bring units 1..3 to 3/2, \
+    penstock.core.errors.BudgetError: unit 3: spending epsilon=1/2 for 'publish' would bring units
+    1..3 to 3/2, \
 above the promised 1. Nothing was drawn or recorded.
     """
 
@@ -124,26 +134,31 @@ above the promised 1. Nothing was drawn or recorded.
         self._keys = keys
         self._sink = sink
         self._window = guarantee.window
-        # A ring of the numbers of two windows: one more than the sum needs, because a positive answer also costs past
+        # A ring of the numbers of two windows: one more than the sum needs, because a positive
+        # answer also costs past
         # windows. It grows with the stream until it has that size.
         self._numbers = array("q", bytes(8 * min(2 * self._window, 64)))
         self._sum = 0
         self._common = 0
         self._by_key: IntArray | None = None
         self._exposed = 0
-        self._exposures: deque[tuple[int, int]] = deque()  # of past units, falling from left to right
+        self._exposures: deque[tuple[int, int]] = (
+            deque()
+        )  # of past units, falling from left to right
         self._labels: dict[str, deque[tuple[int, int]]] = {}
         self._label_sums: dict[str, int] = {}
         self._runs: list[PricedRun] = []
         self._opened = 0
         self._question = 0  # the run whose question was the last thing that happened
 
-    # -- units ---------------------------------------------------------------------------------------------------
+    # -- units -------------------------------------------------------------------------------------
 
     def begin(self, unit: int) -> None:
         """Go on to the next unit; units come one by one, each once."""
         if unit != self.unit + 1:
-            raise InputError(f"unit {unit} cannot follow unit {self.unit}: units come one by one, each once.")
+            raise InputError(
+                f"unit {unit} cannot follow unit {self.unit}: units come one by one, each once."
+            )
         if self._exposed:
             _push(self._exposures, self.unit, self._exposed)
             self._exposed = 0
@@ -165,12 +180,14 @@ above the promised 1. Nothing was drawn or recorded.
         for label in [label for label, entries in self._labels.items() if not entries]:
             del self._labels[label], self._label_sums[label]
         if self._runs:
-            self._runs = [run for run in self._runs if not run.closed or run.end > unit - 2 * self._window]
+            self._runs = [
+                run for run in self._runs if not run.closed or run.end > unit - 2 * self._window
+            ]
 
     def _slot(self, unit: int) -> int:
         return unit % len(self._numbers)
 
-    # -- what is known -------------------------------------------------------------------------------------------
+    # -- what is known -----------------------------------------------------------------------------
 
     @property
     def number(self) -> Budget:
@@ -204,9 +221,16 @@ above the promised 1. Nothing was drawn or recorded.
         past = self._exposures[0][1] if self._exposures else 0
         return max(past, self._exposed)
 
-    # -- charges -------------------------------------------------------------------------------------------------
+    # -- charges -----------------------------------------------------------------------------------
 
-    def spend(self, amount: Budget | Budgets, label: str, *, where: BoolArray | None = None, settle: bool = False) -> None:
+    def spend(
+        self,
+        amount: Budget | Budgets,
+        label: str,
+        *,
+        where: BoolArray | None = None,
+        settle: bool = False,
+    ) -> None:
         """Charge this unit; with `where` only those keys, with `Budgets` each key its own amount.
 
         `settle`: the amount was exposed in this unit and is now paid for.
@@ -218,7 +242,9 @@ above the promised 1. Nothing was drawn or recorded.
         old = self._numbers[self._slot(self.unit)]
         left_exposed = self._exposed - charge if settle else self._exposed
         if left_exposed < 0:
-            raise ConfigurationError(f"unit {self.unit}: {label!r} settles more than it had exposed.")
+            raise ConfigurationError(
+                f"unit {self.unit}: {label!r} settles more than it had exposed."
+            )
         past = self._exposures[0][1] if self._exposures else 0
         total = self._sum + number - old + self._run_cost() + max(past, left_exposed)
         if total > self.promised:
@@ -231,7 +257,9 @@ above the promised 1. Nothing was drawn or recorded.
         self._enter(label, charge)
 
     def expose(self, amount: Budget, label: str) -> None:
-        """This unit's memory will hold `amount` that nothing has paid for; one look at it may be taken, ever."""
+        """This unit's memory will hold `amount` that nothing has paid for; one look at it may be
+        taken, ever.
+        """
         self._only_one_kind(bool(self._runs))
         exposed = self._exposed + self._amount(amount)
         past = self._exposures[0][1] if self._exposures else 0
@@ -241,11 +269,17 @@ above the promised 1. Nothing was drawn or recorded.
         self._hand_over(Line(self.unit, "expose", label, amount.quanta, exposed))
         self._exposed = exposed
 
-    def _after(self, amount: Budget | Budgets, where: BoolArray | None) -> tuple[int, IntArray | None, int]:
-        """The common part, the part per key and the unit's number once `amount` is charged; nothing changes yet."""
+    def _after(
+        self, amount: Budget | Budgets, where: BoolArray | None
+    ) -> tuple[int, IntArray | None, int]:
+        """The common part, the part per key and the unit's number once `amount` is charged; nothing
+        changes yet.
+        """
         if where is None and isinstance(amount, Budget):
             common = self._common + amount.quanta
-            number = self._numbers[self._slot(self.unit)] + amount.quanta  # the fullest key is charged too
+            number = (
+                self._numbers[self._slot(self.unit)] + amount.quanta
+            )  # the fullest key is charged too
             return common, self._by_key, number
         by_key = np.zeros(self._keys, np.int64) if self._by_key is None else self._by_key.copy()
         extra = amount.quanta
@@ -260,7 +294,9 @@ above the promised 1. Nothing was drawn or recorded.
     def _amount(self, amount: Budget | Budgets, where: BoolArray | None = None) -> int:
         """The most that any key is charged, once the amount was found fit."""
         if amount.grid is not self.grid and amount.grid != self.grid:
-            raise ConfigurationError("this budget lies on another grid: it belongs to another promise.")
+            raise ConfigurationError(
+                "this budget lies on another grid: it belongs to another promise."
+            )
         self._readable()
         most = amount if isinstance(amount, Budget) else amount.most
         least = most.quanta if isinstance(amount, Budget) else int(np.min(amount.quanta, initial=0))
@@ -278,7 +314,9 @@ above the promised 1. Nothing was drawn or recorded.
             raise InputError("no unit has begun.")
         horizon = self.guarantee.horizon
         if horizon is not None and self.unit > horizon:
-            raise ConfigurationError(f"unit {self.unit}: the promise is that nothing is read after unit {horizon}.")
+            raise ConfigurationError(
+                f"unit {self.unit}: the promise is that nothing is read after unit {horizon}."
+            )
 
     def _enter(self, label: str, charge: int) -> None:
         entries = self._labels.setdefault(label, deque())
@@ -288,7 +326,9 @@ above the promised 1. Nothing was drawn or recorded.
             entries.append((self.unit, charge))
         self._label_sums[label] = self._label_sums.get(label, 0) + charge
 
-    def _refusal(self, label: str, charge: int, total: int, first: int | None = None) -> BudgetError:
+    def _refusal(
+        self, label: str, charge: int, total: int, first: int | None = None
+    ) -> BudgetError:
         return BudgetError(
             unit=self.unit,
             label=label,
@@ -305,7 +345,7 @@ above the promised 1. Nothing was drawn or recorded.
             self._sink(line)
         self._question = line.run if line.kind == "ask" else 0
 
-    # -- priced runs ---------------------------------------------------------------------------------------------
+    # -- priced runs -------------------------------------------------------------------------------
 
     def open(self, label: str, *, threshold: Budget, question: Budget) -> int:
         """Begin a priced run and return its number. Only its questions cost anything."""
@@ -328,21 +368,29 @@ above the promised 1. Nothing was drawn or recorded.
         return run.number
 
     def ask(self, number: int) -> None:
-        """Pay for one question about this unit, as if its answer will be positive: `yes` says that it was."""
+        """Pay for one question about this unit, as if its answer will be positive: `yes` says that
+        it was.
+        """
         self._admit(self._run(number))
 
     def _new_run(self, label: str, threshold: Budget, question: Budget) -> PricedRun:
         self._only_one_kind(bool(self._exposed or self._exposures))
         price, each = self._amount(threshold), self._amount(question)
         if not price or not each:
-            raise ConfigurationError(f"unit {self.unit}: run {label!r} needs a budget for its threshold and its questions.")
+            raise ConfigurationError(
+                f"unit {self.unit}: run {label!r} needs a budget for its threshold and its questions."
+            )
         return PricedRun(label, self._opened + 1, price, each, self.unit)
 
     def _admit(self, run: PricedRun, *before: Line) -> None:
-        """Enter a question about this unit, if every window that meets the run can bear a positive answer."""
+        """Enter a question about this unit, if every window that meets the run can bear a positive
+        answer.
+        """
         self._readable()
         if run.asked and run.end == self.unit:
-            raise ConfigurationError(f"unit {self.unit}: run {run.label!r} has asked about this unit already.")
+            raise ConfigurationError(
+                f"unit {self.unit}: run {run.label!r} has asked about this unit already."
+            )
         if self.unit - run.start >= self._window:
             raise ConfigurationError(
                 f"unit {self.unit}: run {run.label!r} began in unit {run.start} and may span {self._window} units: "
@@ -387,7 +435,9 @@ above the promised 1. Nothing was drawn or recorded.
             raise ConfigurationError("one ledger takes priced runs or exposures, not both.")
 
     def _dearest_window(self, run: PricedRun) -> tuple[int, int]:
-        """First unit and cost of the dearest window that meets `run`: a positive answer also costs past windows."""
+        """First unit and cost of the dearest window that meets `run`: a positive answer also costs
+        past windows.
+        """
         first = max(1, run.start - self._window + 1)
         units = np.arange(first, self.unit + 1)
         numbers = np.frombuffer(self._numbers, np.int64)[units % len(self._numbers)]
@@ -397,14 +447,16 @@ above the promised 1. Nothing was drawn or recorded.
             asked, positive = np.asarray(each.asked, np.int64), np.asarray(each.positive, np.int64)
             inside = np.searchsorted(asked, ends, "right") - np.searchsorted(asked, units)
             hits = np.searchsorted(positive, ends, "right") - np.searchsorted(positive, units)
-            asking = np.minimum(inside, MOST_COSTS // each.question) * each.question  # more is too much in any case
+            asking = (
+                np.minimum(inside, MOST_COSTS // each.question) * each.question
+            )  # more is too much in any case
             answers = np.minimum(len(each.positive) + hits, MOST_COSTS // each.question)
             costs += np.minimum(asking, each.threshold + answers * each.question)
             np.minimum(costs, MOST_COSTS, out=costs)
         dearest = int(np.argmax(costs))
         return int(units[dearest]), int(costs[dearest])
 
-    # -- saving --------------------------------------------------------------------------------------------------
+    # -- saving ------------------------------------------------------------------------------------
 
     def save(self) -> LedgerState:
         """Everything, as plain data; only between units."""
@@ -430,13 +482,17 @@ above the promised 1. Nothing was drawn or recorded.
         self._exposed = 0
         self._exposures = deque(state.exposures)
         self._labels = {label: deque(entries) for label, entries in state.labels.items()}
-        self._label_sums = {label: sum(amount for _, amount in entries) for label, entries in state.labels.items()}
+        self._label_sums = {
+            label: sum(amount for _, amount in entries) for label, entries in state.labels.items()
+        }
         self._runs = [run.copy() for run in state.runs]
         self._opened = state.opened
 
 
 def _push(exposures: deque[tuple[int, int]], unit: int, amount: int) -> None:
-    """Append to a queue whose left end is the largest of a sliding window: what is older and no larger never counts again."""
+    """Append to a queue whose left end is the largest of a sliding window: what is older and no
+    larger never counts again.
+    """
     while exposures and exposures[-1][1] <= amount:
         exposures.pop()
     exposures.append((unit, amount))

@@ -1,13 +1,14 @@
 r"""From (ε, δ) to ρ: how much Gaussian noise such a promise takes.
 
-A ledger in ρ pays for Gaussian noise and for nothing else: the gate refuses every other draw. All that a person's window
-enters is then no more telling than one number of variance 1 that changes by :math:`\mu=\sqrt{2\rho}`, for which (ε, δ) holds if
-and only if
+A ledger in ρ pays for Gaussian noise and for nothing else: the gate refuses every other draw. All
+that a person's window enters is then no more telling than one number of variance 1 that changes by
+:math:`\mu=\sqrt{2\rho}`, for which (ε, δ) holds if and only if
 
 .. math:: \Phi(\mu/2-\varepsilon/\mu)-e^\varepsilon\,\Phi(-\mu/2-\varepsilon/\mu)\le\delta.
 
-It is ρ-zCDP too, but whatever else is ρ-zCDP would need a smaller ρ. No float takes part: every bound is a decimal, rounded to
-the side that keeps the promise, whatever the context of the thread. Proof: docs/proofs/gaussian.md.
+It is ρ-zCDP too, but whatever else is ρ-zCDP would need a smaller ρ. No float takes part: every
+bound is a decimal, rounded to the side that keeps the promise, whatever the context of the thread.
+Proof: docs/proofs/gaussian.md.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _HALF = Decimal("0.5")
 
 @lru_cache(maxsize=256)
 def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest ρ = μ²/2, for a μ of 12 digits, such that Gaussian noise that costs ρ in all keeps (ε, δ).
+    """The largest ρ = μ²/2, for a μ of 12 digits, such that Gaussian noise that costs ρ in all
+    keeps (ε, δ).
 
     >>> float(rho_of(Fraction(1), Fraction(1, 10**6)))
     0.028014481912527204
@@ -55,7 +57,9 @@ def _decimal(digits: int, place: int) -> Decimal:
 
 @dataclass(frozen=True)
 class Curve:
-    """The δ of a Gaussian number that changes by μ, against a promise. `down` and `up` round to their side."""
+    """The δ of a Gaussian number that changes by μ, against a promise. `down` and `up` round to
+    their side.
+    """
 
     epsilon: Decimal
     delta: Decimal
@@ -83,7 +87,8 @@ class Curve:
     def keeps(self, mu: Decimal) -> bool:
         """Whether the promise is certain to be kept for this μ.
 
-        With a = ε/μ − μ/2, b = ε/μ + μ/2 and M = (1 − Φ)/φ, which falls, δ is φ(a)·(M(a) − M(b)), or 1 − φ(a)·(M(−a) + M(b)).
+        With a = ε/μ − μ/2, b = ε/μ + μ/2 and M = (1 − Φ)/φ, which falls, δ is φ(a)·(M(a) − M(b)),
+        or 1 − φ(a)·(M(−a) + M(b)).
         """
         down, up = self.down, self.up
         least = down.subtract(down.divide(self.epsilon, mu), up.multiply(mu, _HALF))
@@ -100,10 +105,14 @@ class Curve:
         """φ(x), from below and from above."""
         low, high = self._exp(x)
         least, most = self._root
-        return self.down.divide(low, self.down.add(most, most)), self.up.divide(high, self.up.add(least, least))
+        return self.down.divide(low, self.down.add(most, most)), self.up.divide(
+            high, self.up.add(least, least)
+        )
 
     def mills(self, x: Decimal) -> tuple[Decimal, Decimal]:
-        """M(x) for x ≥ 0, from below and from above: by its continued fraction if x is large, and else by its series."""
+        """M(x) for x ≥ 0, from below and from above: by its continued fraction if x is large, and
+        else by its series.
+        """
         return self._fraction(x) if self.down.multiply(x, x) > self.digits else self._series(x)
 
     def _fraction(self, x: Decimal) -> tuple[Decimal, Decimal]:
@@ -112,11 +121,16 @@ class Curve:
         number = 20 + int(down.divide(Decimal(2 * self.digits**2), down.multiply(x, x)))
         low, high = x, up.add(x, up.divide(Decimal(number), x))
         for k in range(number - 1, 0, -1):
-            low, high = down.add(x, down.divide(Decimal(k), high)), up.add(x, up.divide(Decimal(k), low))
+            low, high = (
+                down.add(x, down.divide(Decimal(k), high)),
+                up.add(x, up.divide(Decimal(k), low)),
+            )
         return down.divide(Decimal(1), high), up.divide(Decimal(1), low)
 
     def _series(self, x: Decimal) -> tuple[Decimal, Decimal]:
-        """M = √(π/2)·e^(x²/2) − Σ x^(2n+1)/(1·3·…·(2n+1)), whose terms at least halve from some n on."""
+        """M = √(π/2)·e^(x²/2) − Σ x^(2n+1)/(1·3·…·(2n+1)), whose terms at least halve from some n
+        on.
+        """
         down, up = self.down, self.up
         tiny = _decimal(1, -2 * self.digits)
         low_square, high_square = down.multiply(x, x), up.multiply(x, x)
@@ -150,7 +164,9 @@ class Curve:
 
 
 def _arctan(inverse: int, one: int) -> tuple[int, int]:
-    """one·arctan(1/inverse), and by how much it is off at most: 2 for every term, and one term more."""
+    """one·arctan(1/inverse), and by how much it is off at most: 2 for every term, and one term
+    more.
+    """
     power, odd, total, terms = one // inverse, 1, 0, 0
     while power:
         total += power // odd if terms % 2 == 0 else -(power // odd)

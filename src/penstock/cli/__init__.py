@@ -1,4 +1,6 @@
-"""The command line: one file a verb. Mistakes are one line on stderr and exit code 2, never a traceback."""
+"""The command line: one file a verb. Mistakes are one line on stderr and exit code 2, never a
+traceback.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,15 @@ from cyclopts import App, CycloptsError
 import penstock
 from penstock.cli.audit import audit
 from penstock.cli.bench import build as bench_verbs
-from penstock.cli.check import check
+from penstock.cli.check import check as check_pipeline
 from penstock.cli.city import city
 from penstock.cli.demo import demo
 from penstock.cli.export import export
 from penstock.cli.histograms import histograms
 from penstock.cli.init import init
+from penstock.cli.lab_check import check
 from penstock.cli.ledger import build as ledger
 from penstock.cli.mechanisms import mechanisms
-from penstock.cli.pipeline_check import check as check_pipeline
 from penstock.cli.query import query
 from penstock.cli.run import run
 from penstock.cli.status import status

@@ -14,7 +14,14 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.console import Console
 from rich.measure import Measurement
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -29,7 +36,8 @@ from penstock.lab.audit.subjects import Subject, subject
 
 EPSILON, RUNS, CONFIDENCE = "2", 20_000, 0.999
 EXACT_EPSILON = "6"
-"""Without --epsilon an exact audit takes this one: the larger it is, the fewer outputs there are."""
+"""Without --epsilon an exact audit takes this one: the larger it is, the fewer outputs there are.
+"""
 
 FOLDER = Path("out/audit")
 INTERRUPTED = 130
@@ -52,11 +60,12 @@ def audit(
     workers: MaybeInt = None,
     folder: Path = FOLDER,
 ) -> None:
-    """Try to convict a mechanism of promising too much, on made-up streams. Exit code 1 if it is convicted.
+    """Try to convict a mechanism of promising too much, on made-up streams. Exit code 1 if it is
+    convicted.
 
-    It is run many times on two streams that differ by one person. An output that is much likelier on one of them gives a
-    lower bound on ε; above the promise, the mechanism is convicted. Not being convicted proves nothing: see
-    docs/how-to/audit.md.
+    It is run many times on two streams that differ by one person. An output that is much likelier
+    on one of them gives a lower bound on ε; above the promise, the mechanism is convicted. Not
+    being convicted proves nothing: see docs/how-to/audit.md.
 
     For example:
 
@@ -75,24 +84,28 @@ def audit(
     Parameters
     ----------
     name
-        A registered mechanism, one of a plug-in, the import path module:Class of your own (also from the current directory),
-        each with @user behind it for user level, or flawed:NAME for one that is broken on purpose.
+        A registered mechanism, one of a plug-in, the import path module:Class of your own (also
+        from the current directory), each with @user behind it for user level, or flawed:NAME for
+        one that is broken on purpose.
     everybody
-        Every registered mechanism, which must be acquitted, and every flawed variant, which must be convicted. Exit code 1
-        if one is not.
+        Every registered mechanism, which must be acquitted, and every flawed variant, which must be
+        convicted. Exit code 1 if one is not.
     epsilon
-        The promised privacy loss of a window, exact: 2, 0.5 or 1/3; 2 unless told, 6 with --exact. A larger one is easier
-        to test.
+        The promised privacy loss of a window, exact: 2, 0.5 or 1/3; 2 unless told, 6 with --exact.
+        A larger one is easier to test.
     window
-        How many units in a row are protected together; 2 unless told, more where fewer leave nothing to decide.
+        How many units in a row are protected together; 2 unless told, more where fewer leave
+        nothing to decide.
     runs
-        Runs of each stream of each pair; 20000 unless told. Half of them choose the event, the other half try it.
+        Runs of each stream of each pair; 20000 unless told. Half of them choose the event, the
+        other half try it.
     confidence
         How sure a conviction must be; 0.999 unless told.
     seed
         Repeats an audit exactly. A new one is drawn unless told.
     exact
-        Compute the loss itself on tiny streams instead of sampling. It needs a large epsilon and a short window.
+        Compute the loss itself on tiny streams instead of sampling. It needs a large epsilon and a
+        short window.
     quick
         With --all: fewer runs. Still convicts every flawed variant.
     as_json
@@ -111,13 +124,22 @@ def audit(
         if name is not None:
             raise ConfigurationError(f"either {name!r} or --all, not both.")
         if options or exact:
-            raise ConfigurationError(f"{', '.join([*options, *(['--exact'] if exact else [])])} cannot be used with --all.")
+            raise ConfigurationError(
+                f"{', '.join([*options, *(['--exact'] if exact else [])])} cannot be used with --all."
+            )
         _make_room(page)
         command = _command(None, {"all": True, "quick": quick, "seed": seed})
         with _interruptible("the same command goes on from what was done"), _bar() as progress:
-            verdicts = suite.audit_all(quick=quick, seed=seed, workers=workers, folder=folder, progress=progress)
+            verdicts = suite.audit_all(
+                quick=quick, seed=seed, workers=workers, folder=folder, progress=progress
+            )
         if page is not None:
-            _write(page, report.render(verdicts, title="Every mechanism and every flaw, audited", command=command))
+            _write(
+                page,
+                report.render(
+                    verdicts, title="Every mechanism and every flaw, audited", command=command
+                ),
+            )
         if as_json:
             _print_json([verdict.row() for verdict in verdicts])
         else:
@@ -137,7 +159,11 @@ def audit(
     if not 0 < sure < 1:
         raise ConfigurationError(f"confidence must lie between 0 and 1, not {sure}.")
     _make_room(page)
-    kept = "an exact audit keeps nothing and begins anew" if exact else "the same command goes on from what was done"
+    kept = (
+        "an exact audit keeps nothing and begins anew"
+        if exact
+        else "the same command goes on from what was done"
+    )
     with _interruptible(kept), _bar() as progress:
 
         def tell(done: int, of: int) -> None:
@@ -146,7 +172,9 @@ def audit(
         if exact:
             verdict = suite.audit_exactly(audited, progress=tell)
         else:
-            verdict = suite.audit_one(audited, confidence=sure, seed=seed, workers=workers, folder=folder, progress=tell)
+            verdict = suite.audit_one(
+                audited, confidence=sure, seed=seed, workers=workers, folder=folder, progress=tell
+            )
     again = _again(name, audited, verdict, exact=exact)
     if page is not None:
         _write(page, report.render([verdict], title=f"An audit of {verdict.name}", command=again))
@@ -173,7 +201,9 @@ def _subject(name: str, *, epsilon: str | None, window: int | None, runs: int | 
         raise ConfigurationError(f"{name!r} is no name of a mechanism.")
     variant = VARIANTS.get(name.removeprefix("flawed:")) if name.startswith("flawed:") else None
     if variant is not None:
-        if (epsilon is not None and positive(epsilon, name="epsilon") != variant.claimed) or window not in (
+        if (
+            epsilon is not None and positive(epsilon, name="epsilon") != variant.claimed
+        ) or window not in (
             None,
             variant.window,
         ):
@@ -181,7 +211,12 @@ def _subject(name: str, *, epsilon: str | None, window: int | None, runs: int | 
                 f"{name} claims epsilon {variant.claimed} in {variant.window} units and nothing else: "
                 "leave out --epsilon and --window."
             )
-        return subject(name, epsilon=str(variant.claimed), window=variant.window, runs=variant.runs if runs is None else runs)
+        return subject(
+            name,
+            epsilon=str(variant.claimed),
+            window=variant.window,
+            runs=variant.runs if runs is None else runs,
+        )
     return with_own_modules(
         name,
         lambda: subject(
@@ -208,11 +243,15 @@ def _again(name: str, audited: Subject, verdict: Verdict, *, exact: bool) -> str
     claims = {} if audited.flawed else {"epsilon": audited.claimed, "window": audited.window}
     if exact or verdict.method == "exact":
         return _command(name, {**claims, "exact": True})
-    options = {"runs": audited.runs, "confidence": f"{verdict.confidence:.12g}", "seed": verdict.seed}
+    options = {
+        "runs": audited.runs,
+        "confidence": f"{verdict.confidence:.12g}",
+        "seed": verdict.seed,
+    }
     return _command(name, {**claims, **options})
 
 
-# -- while it runs ---------------------------------------------------------------------------------------------------------
+# -- while it runs ---------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -260,7 +299,7 @@ def _write(page: Path, text: str) -> None:
     page.write_text(text, encoding="utf-8")
 
 
-# -- what is shown ---------------------------------------------------------------------------------------------------------
+# -- what is shown ---------------------------------------------------------------------------------
 
 
 def _print_json(data: object) -> None:
@@ -287,8 +326,14 @@ def _show(verdict: Verdict, again: str, audited: Subject) -> None:
     def say(text: str = "", style: str = "") -> None:
         console.print(Text(text, style), soft_wrap=True)
 
-    say(f"{verdict.name}: {report.sentence(verdict)}", "bold red" if verdict.convicted else "bold green")
-    say(f"{type(audited.mechanism).__name__}: {report.configured(verdict)}", "yellow" if verdict.chosen else "dim")
+    say(
+        f"{verdict.name}: {report.sentence(verdict)}",
+        "bold red" if verdict.convicted else "bold green",
+    )
+    say(
+        f"{type(audited.mechanism).__name__}: {report.configured(verdict)}",
+        "yellow" if verdict.chosen else "dim",
+    )
     say()
     say(f"The two streams: {verdict.pair.name} (* where they differ)", "bold")
     for table in _fitting(verdict.pair, console):
@@ -299,14 +344,24 @@ def _show(verdict: Verdict, again: str, audited: Subject) -> None:
     say()
     first, *points = report.in_words(verdict)
     worst = "The output with the largest loss:" if verdict.method == "exact" else "The event:"
-    say("The event, likelier on the left:" if verdict.left_hits > verdict.right_hits else worst, "bold")
+    say(
+        "The event, likelier on the left:" if verdict.left_hits > verdict.right_hits else worst,
+        "bold",
+    )
     say(first)
     for point in points:
         say(f"  · {point}")
     listed, more = report.event_cells(verdict)
     if listed:
         say()
-        say("Its cells" + (", with how often each was seen on the left and on the right:" if verdict.half else ":"))
+        say(
+            "Its cells"
+            + (
+                ", with how often each was seen on the left and on the right:"
+                if verdict.half
+                else ":"
+            )
+        )
     for cell, left, right in listed:
         counts = "" if left is None or right is None else f"   {left:,} : {right:,}"
         say(f"  {cell}{counts}")
@@ -325,7 +380,9 @@ def _show(verdict: Verdict, again: str, audited: Subject) -> None:
 
 
 def _fitting(pair: Pair, console: Console) -> Iterator[Table]:
-    """Both streams side by side; where that is too wide, one below the other, as many keys at a time as there is room for."""
+    """Both streams side by side; where that is too wide, one below the other, as many keys at a
+    time as there is room for.
+    """
     shown = report.columns(pair)
     both = _streams(pair, ("left", "right"), shown)
     if _width(both, console) <= console.width:
@@ -380,9 +437,15 @@ def _show_all(verdicts: Sequence[Verdict]) -> None:
             Text(verdict.name),
             "yes" if verdict.flawed else "no",
             report.claim(verdict),
-            report.at_least(verdict.lower_bound, above=float(verdict.claimed) if verdict.convicted else None),
+            report.at_least(
+                verdict.lower_bound, above=float(verdict.claimed) if verdict.convicted else None
+            ),
             "" if verdict.exact is None else Text(report.interval(verdict.exact)),
-            Text(("yes" if verdict.convicted else "no") + ("" if report.as_it_should_be(verdict) else "  WRONG"), style),
+            Text(
+                ("yes" if verdict.convicted else "no")
+                + ("" if report.as_it_should_be(verdict) else "  WRONG"),
+                style,
+            ),
             f"{verdict.seconds:.1f}",
         )
     console.print(table)

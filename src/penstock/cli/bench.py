@@ -12,7 +12,14 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -25,7 +32,7 @@ from penstock.lab.bench.datasets.registry import table
 from penstock.lab.bench.plugins import mechanism_class
 from penstock.lab.bench.registry import SUITES, find_suite
 from penstock.lab.bench.results import Results, version
-from penstock.lab.bench.runner import Job, Plan, perform, plan, workers_for
+from penstock.lab.bench.runner import Job, RunPlan, perform, plan, workers_for
 from penstock.lab.bench.suite import Setting, choose
 
 OUT, QUICK_OUT = Path("out/bench"), Path("out/bench-quick")
@@ -33,7 +40,8 @@ INTERRUPTED = 130
 EVERY = 30.0
 """Where there is no terminal, a line of progress in so many seconds."""
 LONG = 3600.0
-"""The time left is told from what was done in so many seconds: a piece of work may take a minute."""
+"""The time left is told from what was done in so many seconds: a piece of work may take a minute.
+"""
 
 Names = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
 
@@ -75,8 +83,8 @@ def bench(
 ) -> None:
     """Run a suite, or list the suites. Exit code 1 if a mechanism failed on a stream.
 
-    Results are kept as Parquet in OUT/SUITE as they come, and a page beside them. Started again, a suite goes on from what is
-    there. The same seed gives the same numbers on any number of cores.
+    Results are kept as Parquet in OUT/SUITE as they come, and a page beside them. Started again, a
+    suite goes on from what is there. The same seed gives the same numbers on any number of cores.
 
     For example:
 
@@ -117,12 +125,16 @@ def bench(
         with_own_modules(name, lambda name=name: mechanism_class(name))  # type: ignore[misc]
     for name in stream or ():
         with_own_modules(name, lambda name=name: find_dataset(name))  # type: ignore[misc]
-    setting = Setting(quick=quick, runs=runs, seed=seed, also=tuple(also or ()), streams=tuple(stream or ()))
+    setting = Setting(
+        quick=quick, runs=runs, seed=seed, also=tuple(also or ()), streams=tuple(stream or ())
+    )
     folder = (out if out is not None else QUICK_OUT if quick else OUT) / chosen.name
     if folder.exists() and not folder.is_dir():
         raise ConfigurationError(f"{folder} is a file, not a folder.")
     results = Results(folder)
-    workers = workers_for({cell.stream for cell in choose(chosen, setting, tuple(only or ())).cells}, jobs)
+    workers = workers_for(
+        {cell.stream for cell in choose(chosen, setting, tuple(only or ())).cells}, jobs
+    )
     todo = plan(chosen, setting, results, only=only or (), workers=workers)
     other = results.other(setting, version()["code"])
     results.note(chosen.name, setting, tuple(only or ()), todo.skipped, here=todo.here)
@@ -130,7 +142,9 @@ def bench(
         with _bar(todo) as tell:
             notes = perform(todo, results, workers=workers, tell=tell)
     except KeyboardInterrupt:
-        print("penstock: interrupted; the same command goes on from what was done.", file=sys.stderr)
+        print(
+            "penstock: interrupted; the same command goes on from what was done.", file=sys.stderr
+        )
         sys.exit(INTERRUPTED)
     written, found = page.write(chosen, results)
     screen = Console()
@@ -145,7 +159,9 @@ def bench(
         say(f"{name} was not run: {reason}.", "yellow")
     for words in page.sentences(found):
         say(words)
-    for stream_name, mechanism, why in dict.fromkeys((row["stream"], row["mechanism"], row["note"]) for row in notes):
+    for stream_name, mechanism, why in dict.fromkeys(
+        (row["stream"], row["mechanism"], row["note"]) for row in notes
+    ):
         say(f"{mechanism} on {stream_name} failed: {why}", "bold red")
     say(f"Open {written}", "bold")
     if notes:
@@ -160,14 +176,16 @@ def report(folder: Path, /, *, docs: Path | None = None) -> None:
     folder
         Where suites have left their results, such as out/bench.
     docs
-        Also write Markdown to this folder: a page a suite, with figures, and the leaderboard of all of them.
+        Also write Markdown to this folder: a page a suite, with figures, and the leaderboard of all
+        of them.
     """
     for written in page.rebuild(folder, docs=docs):
         Console().print(Text(f"Open {written}", "bold"), soft_wrap=True)
 
 
 def datasets(*, as_json: Json = False) -> None:
-    """List every dataset: its size, what a key and what a person is, its licence, and whether it can be had here.
+    """List every dataset: its size, what a key and what a person is, its licence, and whether it
+    can be had here.
 
     Parameters
     ----------
@@ -180,16 +198,22 @@ def datasets(*, as_json: Json = False) -> None:
         return
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("dataset", "units × keys", "what"):
-        shown.add_column(heading, no_wrap=heading != "what", justify="right" if "×" in heading else "left")
+        shown.add_column(
+            heading, no_wrap=heading != "what", justify="right" if "×" in heading else "left"
+        )
     for one in described:
         if one["title"] is None:
             shown.add_row(one["name"], "", Text(one["missing"], "yellow"))
             continue
         what = Text(f"{one['title']}; a unit is {one['unit']}, a person {one['person']}")
-        what.append(f", a key {one['key']}" + (f" ({one['levels']} levels)" if one["levels"] > 1 else ""))
+        what.append(
+            f", a key {one['key']}" + (f" ({one['levels']} levels)" if one["levels"] > 1 else "")
+        )
         what.append(f"\n{one['licence']}", "dim")
         what.append(f"\nnot here: {one['missing']}" if one["missing"] else "", "yellow")
-        shown.add_row(one["name"], f"{one['units']:,} × {one['keys']:,}" if one["units"] else "", what)
+        shown.add_row(
+            one["name"], f"{one['units']:,} × {one['keys']:,}" if one["units"] else "", what
+        )
     Console().print(shown)
 
 
@@ -204,7 +228,7 @@ def _list() -> None:
 
 
 @contextmanager
-def _bar(todo: Plan) -> Iterator[Callable[[Job], None]]:
+def _bar(todo: RunPlan) -> Iterator[Callable[[Job], None]]:
     """How much is done and how long the rest will take; without a terminal, a line now and then."""
     screen = Console(stderr=True)
     columns = (
@@ -218,16 +242,29 @@ def _bar(todo: Plan) -> Iterator[Callable[[Job], None]]:
     )
     done, said = 0, time.monotonic()
     with Progress(
-        *columns, console=screen, transient=True, disable=not screen.is_terminal, speed_estimate_period=LONG
+        *columns,
+        console=screen,
+        transient=True,
+        disable=not screen.is_terminal,
+        speed_estimate_period=LONG,
     ) as progress:
         task = progress.add_task("starting", total=todo.effort, cells=f"0 of {todo.cells}")
 
         def tell(job: Job) -> None:
             nonlocal done, said
             done += len(job.cells)
-            progress.update(task, advance=job.effort, description=job.stream.dataset, cells=f"{done} of {todo.cells}")
+            progress.update(
+                task,
+                advance=job.effort,
+                description=job.stream.dataset,
+                cells=f"{done} of {todo.cells}",
+            )
             if not screen.is_terminal and time.monotonic() > said + EVERY:
                 said = time.monotonic()
-                print(f"{done} of {todo.cells} runs of cells, now {job.stream.name}", file=sys.stderr, flush=True)
+                print(
+                    f"{done} of {todo.cells} runs of cells, now {job.stream.name}",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
         yield tell

@@ -1,112 +1,120 @@
-"""`penstock lab check`."""
+"""`penstock check`."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import os
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.options import Flag, Json, with_own_modules
-from penstock.lab import checks, histogram_checks
-from penstock.lab.checks import Result
-from penstock.private.histograms import registry as histograms
-from penstock.private.mechanisms import registry as mechanisms
+from penstock.cli.options import Json
+from penstock.cli.store_argument import read_pipeline
+from penstock.engine.explain import BEWARE, expected_error, in_words, parts, warnings
+from penstock.engine.pipeline import Pipeline
+from penstock.engine.toml import InvalidConfigurationError, dotted
 
 
-def check(
-    name: str,
-    /,
-    *,
-    histogram: Flag = False,
-    as_json: Json = False,
-    quick: Flag = False,
-) -> None:
-    """Try everything that a mechanism or a histogram method must pass on one of them. Exit code 1 if something fails.
+def check(configuration: Path, /, *, as_json: Json = False) -> None:
+    """Say in words what a configuration will publish, what it promises, what that costs, and how
+    far off the numbers will be.
+
+    Neither the data nor the store is touched. Everything that is wrong is said at once, with its
+    line; exit code 2 then.
 
     For example:
 
-    * penstock lab check ba
+    * penstock check pipeline.toml
 
-    * penstock lab check my_module:MyMechanism --quick
-
-    * penstock lab check --histogram greedy
+    * penstock check pipeline.toml --json
 
     Parameters
     ----------
-    name
-        A registered mechanism, one of a plug-in, or the import path module:Class of your own, also from the current directory.
-    histogram
-        It names a histogram method.
+    configuration
+        The pipeline's TOML file; penstock init makes one.
     as_json
-        The results as JSON: a list of name, ok, seconds, message.
-    quick
-        Fewer and shorter streams.
+        As JSON, for programs; mistakes too.
     """
-    titles: dict[str, str]
-    run: Callable[..., list[Result]]
-    if histogram:
-        method = with_own_modules(name, lambda: histograms.find(name)())
-        titles = {each.__name__: histogram_checks.title(each) for each in histogram_checks.HISTOGRAM_CHECKS}
-        run = partial(histogram_checks.run_histogram_checks, method)
-    else:
-        cls = with_own_modules(name, lambda: mechanisms.find(name))
-        titles = {each.__name__: checks.title(each) for each in checks.CHECKS}
-        run = partial(checks.run_checks, cls)
-    screen = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        task = bar.add_task("", total=len(titles))
-
-        def progress(each: str, result: Result | None) -> None:
-            bar.update(task, description=titles[each], advance=0 if result is None else 1)
-
-        with _no_traces():
-            results = run(quick=quick, progress=progress)
+    try:
+        pipeline = read_pipeline(configuration)
+    except InvalidConfigurationError as error:
+        if as_json:
+            problems = [
+                {"line": each.line, "key": dotted(each.path), "message": each.message}
+                for each in error.problems
+            ]
+            print(
+                json.dumps(
+                    {"valid": False, "file": error.name, "problems": problems},
+                    indent=2,
+                    ensure_ascii=False,
+                )
+            )
+        raise
     if as_json:
-        print(json.dumps([dataclasses.asdict(result) for result in results], indent=2, ensure_ascii=False))
-    else:
-        _show(name, results, titles)
-    if not all(result.ok for result in results):
-        sys.exit(1)
-
-
-@contextmanager
-def _no_traces() -> Iterator[None]:
-    """Hypothesis would leave a folder of its own in the current directory."""
-    name = "HYPOTHESIS_STORAGE_DIRECTORY"
-    if name in os.environ:
-        yield
+        print(json.dumps(plain(pipeline), indent=2, ensure_ascii=False))
         return
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ[name] = folder
-        try:
-            yield
-        finally:
-            del os.environ[name]
+    show(pipeline)
 
 
-def _show(name: str, results: list[Result], titles: dict[str, str]) -> None:
+def show(pipeline: Pipeline) -> None:
+    """What it will publish, in words, and what to beware of."""
     console = Console()
-    table = Table(title=f"{name}: {sum(result.ok for result in results)} of {len(results)} checks passed")
-    table.title_justify, table.title_style = "left", "bold"
-    table.add_column("")
-    table.add_column("check", overflow="fold")
-    table.add_column("seconds", justify="right")
-    for result in results:
-        mark = Text("ok", "green") if result.ok else Text("FAILS", "bold red")
-        table.add_row(mark, Text(titles[result.name]), f"{result.seconds:.2f}")
-    console.print(table)
-    for result in results:
-        if not result.ok:
-            console.print(Text(f"\n{result.name}", "bold red"))
-            console.print(Text(result.message), soft_wrap=True)
+    text, beware, warning = in_words(pipeline).partition(f"{BEWARE}\n")
+    for part in text.rstrip("\n").split("\n\n"):
+        title, _, rest = part.partition("\n")
+        console.print(Text(title, "bold"), soft_wrap=True)
+        console.print(Text(f"{rest}\n"), soft_wrap=True)
+    if beware:
+        console.print(Text((beware + warning).rstrip("\n"), "bold yellow"), soft_wrap=True)
+
+
+def plain(pipeline: Pipeline) -> dict[str, Any]:
+    """The same for programs."""
+    guarantee = pipeline.guarantee
+    return {
+        "valid": True,
+        "stream": pipeline.stream.name,
+        "guarantee": str(guarantee),
+        "epsilon": str(guarantee.epsilon),
+        "delta": str(guarantee.delta),
+        "window": guarantee.window,
+        "horizon": guarantee.horizon,
+        "person": pipeline.source.columns.person,
+        "every": pipeline.stream.calendar.every,
+        "origin": str(pipeline.stream.calendar.origin),
+        "until": pipeline.stream.until,
+        "views": [_view(pipeline, view.name) for view in pipeline.views],
+        "sinks": [
+            {"name": sink.name, "kind": sink.kind, "views": list(sink.views)}
+            for sink in pipeline.sinks
+        ],
+        "words": {title: list(lines) for title, lines in parts(pipeline).items()},
+        "warnings": list(warnings(pipeline)),
+        "fingerprint": pipeline.fingerprint(),
+    }
+
+
+def _view(pipeline: Pipeline, name: str) -> dict[str, Any]:
+    view = pipeline.view(name)
+    error = expected_error(view.mechanism, pipeline.keys)
+    return {
+        "name": view.name,
+        "series": pipeline.series(name),
+        "every": view.calendar.every,
+        "numbers": view.mechanism.released(pipeline.keys).size,
+        "mechanism": view.mechanism.name,
+        "configuration": {key: str(value) for key, value in view.mechanism.configuration().items()},
+        "share": str(view.share),
+        "times": view.times,
+        "cost": str(Fraction(view.cost)),
+        "error": None
+        if error is None
+        else {
+            "unit": error.unit,
+            "deviation": list(error.deviation),
+            "within_95_percent": list(error.half),
+        },
+    }

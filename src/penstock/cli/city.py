@@ -21,13 +21,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.formatting import bar
 from penstock.cli.options import Int
-from penstock.cli.shown import bar
 from penstock.core.errors import StateError
-from penstock.engine.ledger import newest
+from penstock.engine.ledger_report import newest
 from penstock.engine.sqlite import SQLiteReader
-from penstock.lab.live import DAILY, DAY, HOURLY, RELEASES, Plan, Shown, run
-from penstock.lab.live_findings import Findings, find
+from penstock.lab.live import DAILY, DAY, HOURLY, RELEASES, CityEvent, CityPlan, run
+from penstock.lab.live_findings import CityFindings, find
 from penstock.lab.live_page import commands, render
 
 OUT = Path("out/city")
@@ -48,10 +48,12 @@ def city(
     seed: Int = 1,
     seconds: float = 0.06,
 ) -> None:
-    """Publish a simulated city live, kill the publisher in the middle, and show what the world saw beside the truth.
+    """Publish a simulated city live, kill the publisher in the middle, and show what the world saw
+    beside the truth.
 
-    Its gates send taps by HTTP to a real publisher with an embedded store, two views and a sink of Parquet files. Nothing else
-    is needed: no broker, no database server. It leaves the folder OUT, with the store, and a page of the same name.
+    Its gates send taps by HTTP to a real publisher with an embedded store, two views and a sink of
+    Parquet files. Nothing else is needed: no broker, no database server. It leaves the folder OUT,
+    with the store, and a page of the same name.
 
     For example:
 
@@ -62,7 +64,8 @@ def city(
     Parameters
     ----------
     out
-        The folder for configuration, store and releases. One that this command has made before is made anew.
+        The folder for configuration, store and releases. One that this command has made before is
+        made anew.
     hours
         How long the city is watched.
     people
@@ -76,15 +79,27 @@ def city(
     seconds
         How long an hour takes at least.
     """
-    plan = Plan.of(out, people=people, hours=hours, epsilon=epsilon, window=window, seed=seed, seconds=seconds)
+    plan = CityPlan.of(
+        out, people=people, hours=hours, epsilon=epsilon, window=window, seed=seed, seconds=seconds
+    )
     screen = Console()
     screen.print(
-        Text(f"A city of {people:,} people wakes up. Its taps go by HTTP to a publisher with the store {out}/city.db.")
+        Text(
+            f"A city of {people:,} people wakes up. Its taps go by HTTP to a publisher with the store {out}/city.db."
+        )
     )
     with _watching(plan, screen) as watch:
         outcome = run(plan, watch)
     found = find(outcome)
-    made = _command(out=out, hours=hours, people=people, epsilon=epsilon, window=window, seed=seed, seconds=seconds)
+    made = _command(
+        out=out,
+        hours=hours,
+        people=people,
+        epsilon=epsilon,
+        window=window,
+        seed=seed,
+        seconds=seconds,
+    )
     program = _program()
     plan.page.write_text(render(found, command=made, program=program), encoding="utf-8")
     _sum_up(found, screen)
@@ -97,36 +112,48 @@ def city(
 
 
 def _command(**options: object) -> str:
-    return "penstock lab city " + " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in options.items())
+    return "penstock lab city " + " ".join(
+        f"--{name} {shlex.quote(str(value))}" for name, value in options.items()
+    )
 
 
 def _program() -> str:
     """How this program is called from here: by its name if that is found, else by where it lies."""
     called = Path(sys.argv[0])
-    return "penstock" if shutil.which("penstock") or called.name != "penstock" else shlex.quote(str(called))
+    return (
+        "penstock"
+        if shutil.which("penstock") or called.name != "penstock"
+        else shlex.quote(str(called))
+    )
 
 
-# -- while it runs -------------------------------------------------------------------------------------------------
+# -- while it runs ---------------------------------------------------------------------------------
 
 
 @contextmanager
-def _watching(plan: Plan, screen: Console) -> Iterator[Callable[[Shown, SQLiteReader], None]]:
+def _watching(
+    plan: CityPlan, screen: Console
+) -> Iterator[Callable[[CityEvent, SQLiteReader], None]]:
     """On a terminal a live picture; elsewhere a line a day."""
     if not screen.is_terminal:
         yield lambda shown, reader: _say(plan, shown, reader, screen)
         return
     picture = Picture(plan)
-    with Live(get_renderable=picture.drawn, console=screen, refresh_per_second=8, transient=True) as live:
+    with Live(
+        get_renderable=picture.drawn, console=screen, refresh_per_second=8, transient=True
+    ) as live:
 
-        def watch(shown: Shown, reader: SQLiteReader) -> None:
+        def watch(shown: CityEvent, reader: SQLiteReader) -> None:
             picture.take(shown, reader)
             if shown.line:
-                live.console.print(Text(shown.line, "bold green" if "started again" in shown.line else "bold red"))
+                live.console.print(
+                    Text(shown.line, "bold green" if "started again" in shown.line else "bold red")
+                )
 
         yield watch
 
 
-def _say(plan: Plan, shown: Shown, reader: SQLiteReader, screen: Console) -> None:
+def _say(plan: CityPlan, shown: CityEvent, reader: SQLiteReader, screen: Console) -> None:
     if shown.line:
         screen.print(Text(shown.line), soft_wrap=True)
     elif shown.half and ((shown.hour + 1) % DAY == 0 or shown.hour + 1 == plan.hours):
@@ -136,18 +163,20 @@ def _say(plan: Plan, shown: Shown, reader: SQLiteReader, screen: Console) -> Non
 
 
 class Picture:
-    """What a terminal shows. All of it is read from the store, as anybody may, but for what the gates say of themselves."""
+    """What a terminal shows. All of it is read from the store, as anybody may, but for what the
+    gates say of themselves.
+    """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: CityPlan) -> None:
         self._plan = plan
         self._began = time.monotonic()
-        self._shown: Shown | None = None
+        self._shown: CityEvent | None = None
         self._units = {HOURLY: 0, DAILY: 0}
         self._spent = {HOURLY: Fraction(0), DAILY: Fraction(0)}
         self._values: list[list[float]] = []
         self._half = 0.0
 
-    def take(self, shown: Shown, reader: SQLiteReader) -> None:
+    def take(self, shown: CityEvent, reader: SQLiteReader) -> None:
         """A half hour has passed: read what is new."""
         self._shown = shown
         for name in self._units:
@@ -179,18 +208,29 @@ class Picture:
         files = sum(1 for _ in (plan.folder / RELEASES).glob("*/*/*.parquet"))
         state = Table.grid(padding=(0, 2))
         state.add_row("released", f"hour {self._units[HOURLY]}, day {self._units[DAILY]}")
-        state.add_row("window", Text.assemble(bar(cost, plan.epsilon, 20), f" ε {float(cost):.3f} of {plan.epsilon}"))
+        state.add_row(
+            "window",
+            Text.assemble(bar(cost, plan.epsilon, 20), f" ε {float(cost):.3f} of {plan.epsilon}"),
+        )
         state.add_row("sink", f"{files:,} Parquet files")
         sent = shown.sent
         state.add_row(
-            "gates", f"{sent.batches:,} batches, {sent.twice:,} twice, {sent.late:,} taps too late, {sent.broken:,} broken"
+            "gates",
+            f"{sent.batches:,} batches, {sent.twice:,} twice, {sent.late:,} taps too late, {sent.broken:,} broken",
         )
         hour = plan.city.unit_names(plan.hours)[shown.hour]
         title = f"{hour[:-3]}:{'30' if shown.half == 0 else '59'}"
         done = ProgressBar(total=plan.hours, completed=shown.hour + (shown.half + 1) / 2, width=60)
         head = Table.grid(padding=(0, 2))
-        head.add_row(Text(title, "bold"), done, Text(f"{time.monotonic() - self._began:.0f} s", "dim"))
-        return Panel(Group(head, Text(), lines, Text(), state), title="the city, published live", title_align="left", width=100)
+        head.add_row(
+            Text(title, "bold"), done, Text(f"{time.monotonic() - self._began:.0f} s", "dim")
+        )
+        return Panel(
+            Group(head, Text(), lines, Text(), state),
+            title="the city, published live",
+            title_align="left",
+            width=100,
+        )
 
 
 def _spark(values: list[float]) -> str:
@@ -203,37 +243,56 @@ def _spark(values: list[float]) -> str:
     return "".join(_BARS[round(max(value, 0.0) / top * (len(_BARS) - 1))] for value in values)
 
 
-# -- in the end ----------------------------------------------------------------------------------------------------
+# -- in the end ------------------------------------------------------------------------------------
 
 
-def _sum_up(found: Findings, screen: Console) -> None:
+def _sum_up(found: CityFindings, screen: Console) -> None:
     outcome, at = found.outcome, found.crash
     crash, plan = outcome.crash, outcome.plan
-    table = Table(title=f"{plan.hours} hours in {outcome.seconds:.0f} s, epsilon {plan.epsilon} in any {plan.window} hours")
+    table = Table(
+        title=f"{plan.hours} hours in {outcome.seconds:.0f} s, epsilon {plan.epsilon} in any {plan.window} hours"
+    )
     table.title_justify, table.title_style = "left", "bold"
     for heading in ("view", "units", "off by, on average", "95 % interval held the truth"):
         table.add_column(heading, justify="left" if heading == "view" else "right")
     for series in (found.hourly, found.daily):
         if series is not None:
             error = f"{series.error:,.0f} of {series.truth.mean():,.0f}"
-            table.add_row(series.view, f"{len(series.released):,}", error, f"{100 * series.held:.1f} %")
+            table.add_row(
+                series.view, f"{len(series.released):,}", error, f"{100 * series.held:.1f} %"
+            )
     screen.print(table)
     name = plan.city.unit_names(plan.hours)[crash.hour]
     checks = [
-        (found.joint.kept, f"ledger verified: the dearest window cost epsilon {found.joint.worst} of {plan.epsilon}"),
-        (not found.changed, f"{len(outcome.seen):,} releases, none changed after it was seen, in the store or the sink"),
-        (found.sunk == len(outcome.seen), f"{found.sunk:,} of {len(outcome.seen):,} releases in the Parquet files"),
+        (
+            found.joint.kept,
+            f"ledger verified: the dearest window cost epsilon {found.joint.worst} of {plan.epsilon}",
+        ),
+        (
+            not found.changed,
+            f"{len(outcome.seen):,} releases, none changed after it was seen, in the store or the sink",
+        ),
+        (
+            found.sunk == len(outcome.seen),
+            f"{found.sunk:,} of {len(outcome.seen):,} releases in the Parquet files",
+        ),
         (
             crash.resumed == crash.released,
             f"killed at {name}, {crash.unanswered} batches unanswered, back after {crash.down:.1f} s",
         ),
     ]
     for well, text in checks:
-        screen.print(Text(f"{'✓' if well else '✗'} {text}", "green" if well else "bold red"), soft_wrap=True)
+        screen.print(
+            Text(f"{'✓' if well else '✗'} {text}", "green" if well else "bold red"), soft_wrap=True
+        )
     inside = "within" if at.low <= at.truth <= at.high else "outside"
-    told = f"  that hour: published {at.released:,.0f}, true {at.truth:,}, {inside} the 99 % interval"
+    told = (
+        f"  that hour: published {at.released:,.0f}, true {at.truth:,}, {inside} the 99 % interval"
+    )
     told = f"{told} {at.low:,.0f} to {at.high:,.0f}"
     screen.print(Text(told), soft_wrap=True)
     for tally in found.tallies:
-        text = f"  alert “{tally.query}”: raised {tally.raised}, true {tally.true}, both {tally.both}"
+        text = (
+            f"  alert “{tally.query}”: raised {tally.raised}, true {tally.true}, both {tally.both}"
+        )
         screen.print(Text(text), soft_wrap=True)

@@ -57,7 +57,13 @@ def demo(
     whole(hours, name="hours", least=1)
     city = City(people=people, seed=seed)
     screen = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("hours"), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("hours"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=screen, disable=not screen.is_terminal) as bar:
         tasks = {"": bar.add_task("the city", total=hours)}
 
@@ -72,7 +78,9 @@ def demo(
             hours=hours,
             epsilon=epsilon,
             window=window,
-            command=_command(out=out, hours=hours, people=people, epsilon=epsilon, window=window, seed=seed),
+            command=_command(
+                out=out, hours=hours, people=people, epsilon=epsilon, window=window, seed=seed
+            ),
             progress=progress,
         )
     page = render(made)
@@ -86,7 +94,9 @@ def demo(
 
 
 def _command(**options: object) -> str:
-    return "penstock lab demo " + " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in options.items())
+    return "penstock lab demo " + " ".join(
+        f"--{name} {shlex.quote(str(value))}" for name, value in options.items()
+    )
 
 
 def _table(made: Demo) -> Table:
@@ -97,7 +107,12 @@ def _table(made: Demo) -> Table:
         table.add_column(heading, justify="right")
     for track in made.tracks:
         worst = f"{track.window_spent.max():.6g}"
-        table.add_row(Text(f"{track.title} ({track.mechanism})"), f"{track.mae:.2f}", f"{track.mre:.3f}", worst)
+        table.add_row(
+            Text(f"{track.title} ({track.mechanism})"),
+            f"{track.mae:.2f}",
+            f"{track.mre:.3f}",
+            worst,
+        )
     table.add_section()
     for name, mae, mre in made.baselines:
         table.add_row(Text(name, "dim"), f"{mae:.2f}", f"{mre:.3f}", "–")

@@ -19,23 +19,39 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from penstock.cli.stores import chosen, open_store
+from penstock.cli.store_argument import chosen, open_store
 from penstock.core.arrays import BoolArray, FloatArray
 from penstock.core.errors import ConfigurationError
 from penstock.core.released import Released
-from penstock.engine.ledger import streams_of
-from penstock.engine.store import Reader, Stream
+from penstock.engine.ledger_report import streams_of
+from penstock.engine.store import Reader, Series
 from penstock.released import encoding
-from penstock.released.sinks.document import Numbers, arrow, moment, numbers, plain
+from penstock.released.sinks.release_document import ReleasedNumbers, arrow, moment, numbers, plain
 
 Format: TypeAlias = Literal["store", "parquet", "csv", "jsonl"]
-COLUMNS = ("series", "unit", "begins", "ends", "key", "value", "deviation", "low", "high", "repeated")
+COLUMNS = (
+    "series",
+    "unit",
+    "begins",
+    "ends",
+    "key",
+    "value",
+    "deviation",
+    "low",
+    "high",
+    "repeated",
+)
 
-_SUFFIXES: dict[str, Format] = {".db": "store", ".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl"}
+_SUFFIXES: dict[str, Format] = {
+    ".db": "store",
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+}
 _NUMBERS = 1_000_000
 """How many numbers are held at a time, about."""
 
-Batch: TypeAlias = tuple[Stream, list[Released]]
+Batch: TypeAlias = tuple[Series, list[Released]]
 
 
 def export(
@@ -46,11 +62,13 @@ def export(
     stream: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     as_format: Annotated[Format | None, Parameter(name="--format")] = None,
 ) -> None:
-    """Write everything public of a store into one file: for others, who need no access to the store.
+    """Write everything public of a store into one file: for others, who need no access to the
+    store.
 
-    A store has releases and ledgers, and can be verified and asked like the one it comes from; export onto it again to bring it
-    up to date. A table has one row a unit and key: series, unit, begins, ends, key, value, deviation (of the noise), low and
-    high (a 95 % interval), repeated (an earlier release stands again).
+    A store has releases and ledgers, and can be verified and asked like the one it comes from;
+    export onto it again to bring it up to date. A table has one row a unit and key: series, unit,
+    begins, ends, key, value, deviation (of the noise), low and high (a 95 % interval), repeated (an
+    earlier release stands again).
 
     For example:
 
@@ -63,7 +81,8 @@ def export(
     Parameters
     ----------
     store
-        The store: a file, postgresql://… (the password in PGPASSWORD), or the pipeline.toml that names it.
+        The store: a file, postgresql://… (the password in PGPASSWORD), or the pipeline.toml that
+        names it.
     out
         The file to write. A table never replaces a file.
     stream
@@ -77,7 +96,9 @@ def export(
             f"{out.name} does not end like .db, .parquet, .csv or .jsonl: say what to write with --format."
         )
     if form != "store" and out.exists():
-        raise ConfigurationError(f"{out} exists already, and is not replaced: choose another file, or delete it.")
+        raise ConfigurationError(
+            f"{out} exists already, and is not replaced: choose another file, or delete it."
+        )
     with open_store(store) as reader:
         names = _names(reader, stream)
         units = {name: reader.head(name).unit for name in names}
@@ -89,7 +110,9 @@ def export(
             with _new(out) as fresh, _WRITERS[form](fresh) as write:
                 for batch in _batches(reader, units):
                     write(batch)
-    told = ", ".join(f"{name} ({unit:,} {'unit' if unit == 1 else 'units'})" for name, unit in units.items())
+    told = ", ".join(
+        f"{name} ({unit:,} {'unit' if unit == 1 else 'units'})" for name, unit in units.items()
+    )
     Console().print(Text(f"Wrote {out}: {told or 'nothing, the store is empty'}."), soft_wrap=True)
 
 
@@ -97,7 +120,10 @@ def _names(reader: Reader, streams: Sequence[str]) -> tuple[str, ...]:
     """All series that are meant, each once."""
     if not streams:
         return reader.streams
-    known = {name: tuple(each.name for each in views.series.values()) for name, views in streams_of(reader).items()}
+    known = {
+        name: tuple(each.name for each in views.series.values())
+        for name, views in streams_of(reader).items()
+    }
     every = {name: (name,) for name in reader.streams} | known
     return tuple(dict.fromkeys(name for stream in streams for name in every[chosen(every, stream)]))
 
@@ -106,7 +132,9 @@ def _batches(reader: Reader, units: dict[str, int]) -> Iterator[Batch]:
     """Everything up to these units, some units at a time, with a bar."""
     screen = Console(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
+    with Progress(
+        *columns, console=screen, transient=True, disable=not screen.is_terminal
+    ) as progress:
         for name, last in units.items():
             task = progress.add_task(name, total=last)
             series = reader.stream(name)
@@ -126,22 +154,24 @@ def _new(out: Path) -> Iterator[Path]:
         with fresh.open("rb") as file:
             os.fsync(file.fileno())
         if out.exists():
-            raise ConfigurationError(f"{out} was made by somebody else meanwhile, and is not replaced.")
+            raise ConfigurationError(
+                f"{out} was made by somebody else meanwhile, and is not replaced."
+            )
         fresh.rename(out)
     finally:
         fresh.unlink(missing_ok=True)
 
 
-# -- tables --------------------------------------------------------------------------------------------------------
+# -- tables ----------------------------------------------------------------------------------------
 
 
-def _times(series: Stream, unit: int) -> tuple[datetime | None, datetime | None]:
+def _times(series: Series, unit: int) -> tuple[datetime | None, datetime | None]:
     if series.calendar is None:
         return None, None
     return series.calendar.start(unit).astimezone(UTC), series.calendar.end(unit).astimezone(UTC)
 
 
-def _computed(releases: Iterable[Released]) -> Iterator[tuple[Released, Numbers]]:
+def _computed(releases: Iterable[Released]) -> Iterator[tuple[Released, ReleasedNumbers]]:
     """Every release with its numbers; of one that stands again they are not computed again."""
     before, of = b"", None
     for release in releases:
@@ -149,7 +179,9 @@ def _computed(releases: Iterable[Released]) -> Iterator[tuple[Released, Numbers]
         if of is None or body != before:
             before, of = body, numbers(release)
         else:
-            of = replace(of, repeated=np.broadcast_to(np.asarray(release.repeated, np.bool_), of.value.shape))
+            of = replace(
+                of, repeated=np.broadcast_to(np.asarray(release.repeated, np.bool_), of.value.shape)
+            )
         yield release, of
 
 
@@ -157,8 +189,12 @@ def _rows(batch: Batch) -> Iterator[tuple[Any, ...]]:
     """One row a unit and key, as plain values."""
     series, releases = batch
     for release, of in _computed(releases):
-        begins, ends = (None if when is None else moment(when) for when in _times(series, release.unit))
-        columns: list[Iterable[Any]] = [plain(each) for each in (of.value, of.deviation, of.low, of.high)]
+        begins, ends = (
+            None if when is None else moment(when) for when in _times(series, release.unit)
+        )
+        columns: list[Iterable[Any]] = [
+            plain(each) for each in (of.value, of.deviation, of.low, of.high)
+        ]
         for row in zip(series.domain.keys, *columns, of.repeated.tolist(), strict=True):
             yield (series.name, release.unit, begins, ends, *row)
 
@@ -180,7 +216,12 @@ def _jsonl(path: Path) -> Iterator[Writer]:
 
         def write(batch: Batch) -> None:
             for row in _rows(batch):
-                file.write(json.dumps(dict(zip(COLUMNS, row, strict=True)), ensure_ascii=False, allow_nan=False) + "\n")
+                file.write(
+                    json.dumps(
+                        dict(zip(COLUMNS, row, strict=True)), ensure_ascii=False, allow_nan=False
+                    )
+                    + "\n"
+                )
 
         yield write
 
@@ -189,7 +230,18 @@ def _jsonl(path: Path) -> Iterator[Writer]:
 def _parquet(path: Path) -> Iterator[Writer]:
     pa, pq = arrow(), arrow("pyarrow.parquet")
     number, when = pa.float64(), pa.timestamp("us", "UTC")
-    kinds = (pa.string(), pa.int64(), when, when, pa.string(), number, number, number, number, pa.bool_())
+    kinds = (
+        pa.string(),
+        pa.int64(),
+        when,
+        when,
+        pa.string(),
+        number,
+        number,
+        number,
+        number,
+        pa.bool_(),
+    )
     schema = pa.schema(list(zip(COLUMNS, kinds, strict=True)))
     with pq.ParquetWriter(path, schema, compression="zstd") as out:
 
@@ -202,9 +254,15 @@ def _parquet(path: Path) -> Iterator[Writer]:
             columns = [
                 pa.repeat(pa.scalar(series.name), size * len(units)),
                 np.repeat(np.array(units, np.int64), size),
-                *(pa.array([span[end] for span in spans], when).take(_each(len(units), size)) for end in (0, 1)),
+                *(
+                    pa.array([span[end] for span in spans], when).take(_each(len(units), size))
+                    for end in (0, 1)
+                ),
                 pa.array(series.domain.keys * len(units), pa.string()),
-                *(_known([getattr(of, name) for of in every]) for name in ("value", "deviation", "low", "high")),
+                *(
+                    _known([getattr(of, name) for of in every])
+                    for name in ("value", "deviation", "low", "high")
+                ),
                 np.concatenate([of.repeated for of in every]),
             ]
             out.write_table(pa.table([pa.array(each) for each in columns], schema=schema))
@@ -222,4 +280,8 @@ def _known(columns: Sequence[FloatArray | BoolArray]) -> Any:
     return arrow().array(values, mask=~np.isfinite(values))
 
 
-_WRITERS: dict[str, Callable[[Path], AbstractContextManager[Writer]]] = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}
+_WRITERS: dict[str, Callable[[Path], AbstractContextManager[Writer]]] = {
+    "csv": _csv,
+    "jsonl": _jsonl,
+    "parquet": _parquet,
+}

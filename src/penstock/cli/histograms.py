@@ -13,7 +13,8 @@ from penstock.private.histograms.registry import table
 
 
 def histograms(*, as_json: Json = False) -> None:
-    """List the methods by which sample, fixed, dsft and dsat can release a unit's histogram, those of plug-ins too.
+    """List the methods by which sample, fixed, dsft and dsat can release a unit's histogram, those
+    of plug-ins too.
 
     For example:
 
@@ -33,12 +34,19 @@ def histograms(*, as_json: Json = False) -> None:
     screen = Console()
     usable = [one for one in known if one["problem"] is None]
     others = any(one["package"] != "penstock" for one in usable)
-    shown = Table(title="Histogram methods", title_justify="left", title_style="bold", row_styles=["", "dim"], pad_edge=False)
+    shown = Table(
+        title="Histogram methods",
+        title_justify="left",
+        title_style="bold",
+        row_styles=["", "dim"],
+        pad_edge=False,
+    )
     for heading in ("name", "what it does", "parameters", *(["package"] if others else [])):
         shown.add_column(heading, no_wrap=heading == "name", overflow="fold")
     for one in usable:
         parameters = "\n".join(
-            each["name"] if each["required"] else f"{each['name']}={each['default']}" for each in one["parameters"]
+            each["name"] if each["required"] else f"{each['name']}={each['default']}"
+            for each in one["parameters"]
         )
         texts = (one["name"], one["summary"], parameters, *([one["package"]] if others else []))
         shown.add_row(*map(Text, texts))

@@ -13,10 +13,10 @@ from cyclopts import Parameter, Token
 from rich.console import Console
 from rich.text import Text
 
-from penstock.cli import pipeline_check
+from penstock.cli.check import show as show_check
+from penstock.cli.init_template import configuration
 from penstock.cli.options import Flag
-from penstock.cli.stores import read_pipeline
-from penstock.cli.template import configuration
+from penstock.cli.store_argument import read_pipeline
 from penstock.core.errors import ConfigurationError
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.toml import InvalidConfigurationError
@@ -30,11 +30,15 @@ NONE = "-"
 
 def _omittable(_: type, tokens: Sequence[Token]) -> str:
     if tokens[0].value.startswith("--"):
-        raise ValueError(f"an answer is needed before {tokens[0].value}: write {NONE} to leave it out.")
+        raise ValueError(
+            f"an answer is needed before {tokens[0].value}: write {NONE} to leave it out."
+        )
     return tokens[0].value
 
 
-Omittable: TypeAlias = Annotated[str | None, Parameter(allow_leading_hyphen=True, converter=_omittable)]
+Omittable: TypeAlias = Annotated[
+    str | None, Parameter(allow_leading_hyphen=True, converter=_omittable)
+]
 """An option that also takes `-`."""
 
 DELTA = "1/1000000"
@@ -95,8 +99,8 @@ def init(
 ) -> None:
     """Write the configuration of a pipeline, question by question; each answer is checked at once.
 
-    What is given as an option is not asked; with --yes nothing is. Of a file of events only the names of its columns are looked
-    at. A file that is there is never overwritten.
+    What is given as an option is not asked; with --yes nothing is. Of a file of events only the
+    names of its columns are looked at. A file that is there is never overwritten.
 
     For example:
 
@@ -104,8 +108,9 @@ def init(
 
     * penstock init taps.toml --source "taps/*.parquet" --every 1h
 
-    * penstock init taps.toml --yes --name taps --source taps.csv --time tapped_at --key station --person card --every 1h
-      --origin 2026-01-01 --keys "Airport,Central,Harbour" --mechanism ba --epsilon 1 --window 1d --contribution 2
+    * penstock init taps.toml --yes --name taps --source taps.csv --time tapped_at --key station
+      --person card --every 1h --origin 2026-01-01 --keys "Airport,Central,Harbour" --mechanism ba
+      --epsilon 1 --window 1d --contribution 2
 
     Parameters
     ----------
@@ -165,7 +170,9 @@ def init(
         A folder for releases as Parquet, or a file ending in .jsonl; - for none.
     """
     if file.exists():
-        raise ConfigurationError(f"{file} exists already, and is not overwritten: choose another name.")
+        raise ConfigurationError(
+            f"{file} exists already, and is not overwritten: choose another name."
+        )
     given = {
         "name": name,
         "kind": kind or _kind_of(source),
@@ -194,11 +201,11 @@ def init(
     }
     if keys is not None and domain_file is not None:
         raise ConfigurationError("either --keys or --domain-file, not both.")
-    talk = Talk(Console(), file, given, asks=not yes)
+    talk = InitDialogue(Console(), file, given, asks=not yes)
     content = talk.content_of_all()
     _write(file, configuration(content))
     talk.console.print(Text(f"Wrote {file}.\n", "bold green"), soft_wrap=True)
-    pipeline_check.show(read_pipeline(file))
+    show_check(read_pipeline(file))
     talk.console.print(Text(f"\nNext: penstock run {file}", "bold"), soft_wrap=True)
 
 
@@ -213,28 +220,32 @@ def _write(file: Path, text: str) -> None:
         with file.open("x", encoding="utf-8") as out:
             out.write(text)
     except FileExistsError:
-        raise ConfigurationError(f"{file} exists already, and is not overwritten: choose another name.") from None
+        raise ConfigurationError(
+            f"{file} exists already, and is not overwritten: choose another name."
+        ) from None
 
 
-# -- questions -----------------------------------------------------------------------------------------------------
+# -- questions -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class InitQuestion:
     """One thing to know: how it is asked, what it is for, and where the answer goes."""
 
     name: str
     ask: str
     why: str
-    default: Callable[[Talk], str | None]
+    default: Callable[[InitDialogue], str | None]
     put: Callable[[Content, str], None]
     when: Callable[[Content], bool] = lambda _: True
 
 
-class Talk:
+class InitDialogue:
     """Answers so far, and how to get the next one."""
 
-    def __init__(self, console: Console, file: Path, given: Mapping[str, str | None], *, asks: bool) -> None:
+    def __init__(
+        self, console: Console, file: Path, given: Mapping[str, str | None], *, asks: bool
+    ) -> None:
         self.console = console
         self.file = file
         self.given = given
@@ -248,14 +259,16 @@ class Talk:
             if question.when(self.content):
                 self._answer(question)
             elif self.given.get(question.name) is not None:
-                raise ConfigurationError(f"--{question.name} means nothing here: {_where(self.content)}.")
+                raise ConfigurationError(
+                    f"--{question.name} means nothing here: {_where(self.content)}."
+                )
             if question.name == "source":
                 self._look()
         self.content["source"] |= self.guess.types(self.content["source"])
         Pipeline.of(self.content, folder=self.file.parent)
         return self.content
 
-    def _answer(self, question: Question) -> None:
+    def _answer(self, question: InitQuestion) -> None:
         answer = self.given.get(question.name)
         if answer is not None:
             wrong = self._take(question, answer)
@@ -279,17 +292,21 @@ class Talk:
                 return
             self.console.print(Text(wrong, "red"), soft_wrap=True)
 
-    def _heard(self, question: Question, default: str | None) -> str:
+    def _heard(self, question: InitQuestion, default: str | None) -> str:
         shown = "" if default is None else f" [{default}]"
         try:
             answer = self.console.input(Text(f"{question.ask}{shown}: ", "bold"))
         except (EOFError, KeyboardInterrupt):
             self.console.print()
-            raise ConfigurationError("the questions were not all answered. Nothing was written.") from None
+            raise ConfigurationError(
+                "the questions were not all answered. Nothing was written."
+            ) from None
         return answer.strip() or (default or "")
 
-    def _take(self, question: Question, answer: str) -> str:
-        """Put the answer into the configuration if that is still valid; otherwise say what is wrong."""
+    def _take(self, question: InitQuestion, answer: str) -> str:
+        """Put the answer into the configuration if that is still valid; otherwise say what is
+        wrong.
+        """
         content = copy.deepcopy(self.content)
         try:
             question.put(content, answer)
@@ -310,7 +327,9 @@ class Talk:
         if self.asks:
             names = ", ".join(self.guess.names)
             told = (
-                f"Its columns: {names}." if names else "The names of its columns cannot be seen: no such file yet, or no names."
+                f"Its columns: {names}."
+                if names
+                else "The names of its columns cannot be seen: no such file yet, or no names."
             )
             self.console.print(Text(f"{told}\n"), soft_wrap=True)
 
@@ -319,7 +338,7 @@ def _where(content: Content) -> str:
     return f"the source is {content['source']['kind']}, and the mechanism {content['privacy']['mechanism']}"
 
 
-# -- where answers go ----------------------------------------------------------------------------------------------
+# -- where answers go ------------------------------------------------------------------------------
 
 
 def _at(table: str, key: str, read: Callable[[str], Any] = str) -> Callable[[Content, str], None]:
@@ -339,7 +358,9 @@ def _put_kind(content: Content, answer: str) -> None:
 
 
 def _put_source(content: Content, answer: str) -> None:
-    name = next(name for name in ("path", "listen", "servers", "server") if name in content["source"])
+    name = next(
+        name for name in ("path", "listen", "servers", "server") if name in content["source"]
+    )
     content["source"][name] = answer
 
 
@@ -364,10 +385,16 @@ def _units(answer: str) -> int | str:
 
 
 def _put_mechanism(content: Content, answer: str) -> None:
-    privacy = {name: value for name, value in content["privacy"].items() if name in ("epsilon", "contribution")}
+    privacy = {
+        name: value
+        for name, value in content["privacy"].items()
+        if name in ("epsilon", "contribution")
+    }
     privacy |= {"mechanism": answer, "window": 24}
     if answer in registry.MECHANISMS:
-        privacy |= {"delta": DELTA} if "delta" in registry.MECHANISMS[answer].__dataclass_fields__ else {}
+        privacy |= (
+            {"delta": DELTA} if "delta" in registry.MECHANISMS[answer].__dataclass_fields__ else {}
+        )
     content["privacy"] = privacy
 
 
@@ -385,7 +412,7 @@ def _put_sink(content: Content, answer: str) -> None:
         content["sink"] = [{"kind": kind, "path": answer}]  # type: ignore[assignment]
 
 
-# -- what is asked -------------------------------------------------------------------------------------------------
+# -- what is asked ---------------------------------------------------------------------------------
 
 
 def _live(content: Content) -> bool:
@@ -395,40 +422,42 @@ def _live(content: Content) -> bool:
     return source["kind"] not in FILES or bool(source.get("growing"))
 
 
-def _origin(talk: Talk) -> str:
+def _origin(talk: InitDialogue) -> str:
     today = datetime.now(UTC).date()
     first = today.replace(day=1) if talk.content["stream"]["every"].endswith("mo") else today
     return str(first if _live(talk.content) else first.replace(month=1, day=1))
 
 
-def _window(talk: Talk) -> str:
+def _window(talk: InitDialogue) -> str:
     """About a day of units, a week of days, a year of months."""
     every = talk.content["stream"]["every"]
     number = int("".join(filter(str.isdecimal, every)))
-    length = {"s": 86_400, "min": 1_440, "h": 24, "d": 7, "w": 4, "mo": 12}[every.lstrip("0123456789").strip()]
+    length = {"s": 86_400, "min": 1_440, "h": 24, "d": 7, "w": 4, "mo": 12}[
+        every.lstrip("0123456789").strip()
+    ]
     return str(max(length // number, 1))
 
 
-def _always(text: str) -> Callable[[Talk], str | None]:
+def _always(text: str) -> Callable[[InitDialogue], str | None]:
     return lambda _: text
 
 
 QUESTIONS = (
-    Question(
+    InitQuestion(
         name="name",
         ask="Name of the stream",
         why="The store and the sinks keep its releases under this name.",
         default=lambda talk: talk.file.stem if talk.file.stem != "pipeline" else "stream",
         put=_at("stream", "name"),
     ),
-    Question(
+    InitQuestion(
         name="kind",
         ask="Where do events come from (parquet, csv, jsonl, stdin, http, kafka, mqtt)",
         why="Files, standard input, requests to this program, or a broker.",
         default=_always("parquet"),
         put=_put_kind,
     ),
-    Question(
+    InitQuestion(
         name="source",
         ask="Which file or pattern, or which address",
         why="A path from the folder of the configuration, such as taps/*.parquet; for http, kafka and mqtt a host and a port.",
@@ -436,7 +465,7 @@ QUESTIONS = (
         put=_put_source,
         when=lambda content: content["source"]["kind"] != "stdin",
     ),
-    Question(
+    InitQuestion(
         name="topic",
         ask="Which topic",
         why="The broker's name for these events.",
@@ -444,7 +473,7 @@ QUESTIONS = (
         put=_at("source", "topic"),
         when=lambda content: content["source"]["kind"] in ("kafka", "mqtt"),
     ),
-    Question(
+    InitQuestion(
         name="growing",
         ask="Will more files or lines come (yes, no)",
         why="A finished input is read once, to its end. One that grows is followed, and units close by the clock.",
@@ -452,56 +481,56 @@ QUESTIONS = (
         put=_put_growing,
         when=lambda content: content["source"]["kind"] in FILES,
     ),
-    Question(
+    InitQuestion(
         name="time",
         ask="Column of times",
         why="When an event happened: it decides in which unit it counts.",
         default=lambda talk: talk.guess.time or "time",
         put=_at("source", "time"),
     ),
-    Question(
+    InitQuestion(
         name="clock",
         ask="How times are written (iso, seconds, milliseconds, microseconds)",
         why="iso is also for columns that are timestamps already; the others count from the beginning of 1970.",
         default=lambda talk: talk.guess.clock(talk.content["source"]),
         put=_at("source", "clock"),
     ),
-    Question(
+    InitQuestion(
         name="key",
         ask="Column of keys",
         why="What is counted by: a station, a room, a product.",
         default=lambda talk: talk.guess.key or "key",
         put=_at("source", "key"),
     ),
-    Question(
+    InitQuestion(
         name="person",
         ask=f"Column of persons ({NONE} for none)",
         why="Whom the promise is to. Without it every event is its own person, and who has several is not covered.",
         default=lambda talk: talk.guess.person or NONE,
         put=_at("source", "person"),
     ),
-    Question(
+    InitQuestion(
         name="every",
         ask="Length of a unit",
         why="One release a unit: a number and s, min, h, d, w or mo. Longer units have less noise for what they hold.",
         default=_always("1h"),
         put=_at("stream", "every"),
     ),
-    Question(
+    InitQuestion(
         name="zone",
         ask="Time zone",
         why="Days, weeks and months begin at midnight here, such as Europe/Zurich.",
         default=_always("UTC"),
         put=_at("stream", "zone"),
     ),
-    Question(
+    InitQuestion(
         name="origin",
         ask="When does unit 1 begin",
         why="A date or a time. What happened before is not counted. It is public: do not take it from the first event.",
         default=_origin,
         put=_at("stream", "origin"),
     ),
-    Question(
+    InitQuestion(
         name="until",
         ask=f"When does the input end ({NONE} if nothing says so)",
         why="Every unit up to there is released, empty ones too. Without it files end at the start, and stdin is live.",
@@ -509,7 +538,7 @@ QUESTIONS = (
         put=_at("stream", "until"),
         when=lambda content: content["source"]["kind"] == "stdin" or not _live(content),
     ),
-    Question(
+    InitQuestion(
         name="lateness",
         ask=f"How long does a unit wait for late events ({NONE} for not at all)",
         why="A live unit closes by the clock, so long after its end. What comes later is dropped, and releases wait as long.",
@@ -517,35 +546,35 @@ QUESTIONS = (
         put=_at("stream", "lateness"),
         when=_live,
     ),
-    Question(
+    InitQuestion(
         name="keys",
         ask="The keys, with commas between them, or @ and a file with one key a line",
         why="Declared, never learned from the data: a key that shows up only because somebody was there would tell on them.",
         default=lambda _: None,
         put=_put_keys,
     ),
-    Question(
+    InitQuestion(
         name="other",
         ask=f"Key for all others ({NONE} to drop them)",
         why="Where events with a key that is not declared are counted.",
         default=_always(NONE),
         put=_at("domain", "other"),
     ),
-    Question(
+    InitQuestion(
         name="mechanism",
         ask="Mechanism",
         why="penstock mechanisms lists them: uniform is the simplest, ba saves its budget for when the stream moves.",
         default=_always("ba"),
         put=_put_mechanism,
     ),
-    Question(
+    InitQuestion(
         name="epsilon",
         ask="Epsilon",
         why="What a window may cost: 1 lets a suspicion of 50 % rise to 73 %, 0.1 to 53 %. Smaller is safer and noisier.",
         default=_always("1"),
         put=_at("privacy", "epsilon"),
     ),
-    Question(
+    InitQuestion(
         name="delta",
         ask="Delta",
         why="The probability that the promise may fail with: far below one in the number of people.",
@@ -553,35 +582,35 @@ QUESTIONS = (
         put=_at("privacy", "delta"),
         when=lambda content: "delta" in content["privacy"],
     ),
-    Question(
+    InitQuestion(
         name="window",
         ask="Window",
         why="How much of a person is protected together: a number of units, or a duration such as 1d.",
         default=_window,
         put=_at("privacy", "window", _units),
     ),
-    Question(
+    InitQuestion(
         name="contribution",
         ask="Events of a person that count in a unit, at most",
         why="More lose less of what people do, and need more noise for everybody.",
         default=_always("1"),
         put=_at("privacy", "contribution", _units),
     ),
-    Question(
+    InitQuestion(
         name="store",
         ask="Store",
         why="Releases, ledger and state: a file of its own, or postgresql://… without a password.",
         default=lambda talk: f"{talk.content['stream']['name']}.db",
         put=_put_store,
     ),
-    Question(
+    InitQuestion(
         name="head",
         ask=f"Head file ({NONE} for none)",
         why="A small file on another disk: it shows if the store is ever restored from an old backup.",
         default=_always(NONE),
         put=_at("store", "head"),
     ),
-    Question(
+    InitQuestion(
         name="sink",
         ask=f"Where releases go: a folder for Parquet, or a file ending in .jsonl ({NONE} for none)",
         why="They stay in the store anyway. Other sinks (kafka, webhook, postgres) can be written into the file afterwards.",

@@ -21,15 +21,15 @@ from rich.text import Text
 from penstock.budget.accountant import Account
 from penstock.budget.grid import Grid, promised
 from penstock.budget.ledger import Line
+from penstock.cli.formatting import amount, bar, begin, decimal, fraction, times
 from penstock.cli.options import Json
-from penstock.cli.shown import amount, bar, begin, decimal, fraction, times
-from penstock.cli.stores import chosen, open_store
+from penstock.cli.store_argument import chosen, open_store
 from penstock.core.calendar import Calendar
 from penstock.core.errors import ConfigurationError, LedgerError, StateError
 from penstock.core.guarantee import Guarantee
 from penstock.engine.chain import Head, HeadFile
-from penstock.engine.ledger import Views, spent, streams_of, together, units_from
-from penstock.engine.store import Reader, Stream, Verified
+from penstock.engine.ledger_report import ViewsLedger, spent, streams_of, together, units_from
+from penstock.engine.store import Reader, Series, VerifiedLedger
 
 SHOWN = 40
 """How many units a table has at most; --csv and --json have them all."""
@@ -46,7 +46,13 @@ For example:
 * penstock ledger verify taps.db --head elsewhere/taps.head
 """
 
-_WORDS = {"expose": "exposed: ", "open": "threshold: ", "ask": "asked: ", "yes": "answered yes: ", "close": "closed: "}
+_WORDS = {
+    "expose": "exposed: ",
+    "open": "threshold: ",
+    "ask": "asked: ",
+    "yes": "answered yes: ",
+    "close": "closed: ",
+}
 _HEAD = re.compile(r"([0-9]+):([0-9a-f]{64})")
 
 
@@ -58,7 +64,7 @@ def build() -> App:
     return app
 
 
-# -- show ----------------------------------------------------------------------------------------------------------
+# -- show ------------------------------------------------------------------------------------------
 
 
 def show(
@@ -73,8 +79,9 @@ def show(
 ) -> None:
     """Show what every unit was charged, and what the window that ends with it has cost.
 
-    The ledger is public: it tells what was spent, never what was counted. Of a stream with several views it is the joint
-    ledger, in the stream's own units: what every view costs a window there, and all of them together.
+    The ledger is public: it tells what was spent, never what was counted. Of a stream with several
+    views it is the joint ledger, in the stream's own units: what every view costs a window there,
+    and all of them together.
 
     For example:
 
@@ -87,7 +94,8 @@ def show(
     Parameters
     ----------
     store
-        The store: a file, postgresql://… (the password in PGPASSWORD), or the pipeline.toml that names it.
+        The store: a file, postgresql://… (the password in PGPASSWORD), or the pipeline.toml that
+        names it.
     stream
         Which stream, or which view of one, such as taps/daily.
     first
@@ -103,7 +111,10 @@ def show(
         raise ConfigurationError("either --json or --csv, not both.")
     with open_store(store) as reader:
         known = streams_of(reader)
-        name = chosen([*known, *(each for each in reader.streams if each not in known)] if stream else known, stream)
+        name = chosen(
+            [*known, *(each for each in reader.streams if each not in known)] if stream else known,
+            stream,
+        )
         views = known.get(name)
         most = None if as_json or as_csv else SHOWN
         if views is not None and views.several:
@@ -119,7 +130,9 @@ def show(
         _print_book(book, calendar)
 
 
-def _single(reader: Reader, series: Stream, first: str | None, until: str | None, most: int | None) -> dict[str, Any]:
+def _single(
+    reader: Reader, series: Series, first: str | None, until: str | None, most: int | None
+) -> dict[str, Any]:
     """One series: what each of its units was charged, by its labels."""
     found = spent(reader, series.name)
     chosen_units = units_from(series.calendar, len(found.windows), first, until)
@@ -151,7 +164,9 @@ def _newest(units: range, most: int | None) -> range:
     return units if most is None else units[-most:]
 
 
-def _joint(reader: Reader, views: Views, first: str | None, until: str | None, most: int | None) -> dict[str, Any]:
+def _joint(
+    reader: Reader, views: ViewsLedger, first: str | None, until: str | None, most: int | None
+) -> dict[str, Any]:
     """All views: what each of them costs the window that ends with a small unit."""
     found, calendar = together(reader, views), views.calendar
     rows = []
@@ -193,7 +208,18 @@ def _both(name: str, value: Fraction) -> dict[str, Any]:
 def _print_csv(book: Mapping[str, Any]) -> None:
     out = csv.writer(sys.stdout, lineterminator="\n")
     rows = list(_flat(book))
-    head = ["stream", "unit", "begins", "ends", "charges", "charged", "charged_decimal", "window", "window_decimal", "promised"]
+    head = [
+        "stream",
+        "unit",
+        "begins",
+        "ends",
+        "charges",
+        "charged",
+        "charged_decimal",
+        "window",
+        "window_decimal",
+        "promised",
+    ]
     out.writerow(list(rows[0]) if rows else head)
     out.writerows(row.values() for row in rows)
 
@@ -204,9 +230,15 @@ def _flat(book: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         for view, cost in row.get("views", {}).items():
             flat |= {f"{view}_unit": cost["unit"], f"{view}_window": cost["window"]}
         if "charges" in row:
-            flat["charges"] = "; ".join(f"{each['kind']} {each['label']} {each['amount']}" for each in row["charges"])
+            flat["charges"] = "; ".join(
+                f"{each['kind']} {each['label']} {each['amount']}" for each in row["charges"]
+            )
             flat |= {"charged": row["charged"], "charged_decimal": row["charged_decimal"]}
-        yield flat | {"window": row["window"], "window_decimal": row["window_decimal"], "promised": book["promised"]}
+        yield flat | {
+            "window": row["window"],
+            "window_decimal": row["window_decimal"],
+            "promised": book["promised"],
+        }
 
 
 def _print_book(book: Mapping[str, Any], calendar: Calendar | None) -> None:
@@ -227,8 +259,12 @@ def _print_book(book: Mapping[str, Any], calendar: Calendar | None) -> None:
         console.print(Text(told), soft_wrap=True)
 
 
-def _table(book: Mapping[str, Any], views: list[str], calendar: Calendar | None, *, bars: bool) -> Table:
-    """A row a unit. Where the screen is narrow, cells are folded, and bars are the first to go: numbers are never cut off."""
+def _table(
+    book: Mapping[str, Any], views: list[str], calendar: Calendar | None, *, bars: bool
+) -> Table:
+    """A row a unit. Where the screen is narrow, cells are folded, and bars are the first to go:
+    numbers are never cut off.
+    """
     rows, most = book["rows"], Fraction(book["promised"])
     sign = "ε" if book["currency"] == "epsilon" else "ρ"
     window = book["units_in_a_window"]
@@ -242,12 +278,20 @@ def _table(book: Mapping[str, Any], views: list[str], calendar: Calendar | None,
     if calendar is not None:
         table.add_column(Text(begins if short else "begins"), no_wrap=True)
     for heading in views or [f"charged for ({sign})", "in all"]:
-        table.add_column(Text(heading), overflow="fold", justify="left" if heading.startswith("charged") else "right")
+        table.add_column(
+            Text(heading),
+            overflow="fold",
+            justify="left" if heading.startswith("charged") else "right",
+        )
     table.add_column("the window", justify="right", overflow="fold")
     if bars:
         table.add_column("", no_wrap=True, min_width=8)
     for row in rows:
-        cells = [_cost(row["views"][view]) for view in views] if views else [_charges(row), decimal(Fraction(row["charged"]))]
+        cells = (
+            [_cost(row["views"][view]) for view in views]
+            if views
+            else [_charges(row), decimal(Fraction(row["charged"]))]
+        )
         cost = Fraction(row["window"])
         when = [] if calendar is None else [begin(calendar, row["unit"])]
         drawn = [bar(cost, most)] if bars else []
@@ -266,11 +310,14 @@ def _charges(row: Mapping[str, Any]) -> str:
             told.append(f"{_WORDS[each['kind']]}{each['label']}")
             continue
         text = f"{_WORDS.get(each['kind'], '')}{each['label']} {fraction(Fraction(each['amount']))}"
-        told.append(text + (f", {fraction(Fraction(each['question']))} a question" if "question" in each else ""))
+        told.append(
+            text
+            + (f", {fraction(Fraction(each['question']))} a question" if "question" in each else "")
+        )
     return "; ".join(told) or "nothing"
 
 
-# -- verify --------------------------------------------------------------------------------------------------------
+# -- verify ----------------------------------------------------------------------------------------
 
 
 def verify(
@@ -283,11 +330,12 @@ def verify(
     note: Path | None = None,
     as_json: Json = False,
 ) -> None:
-    """Recompute every link of the chain and what every window cost. Exit code 1 if something is not as it was committed.
+    """Recompute every link of the chain and what every window cost. Exit code 1 if something is not
+    as it was committed.
 
-    Everything is computed again from what the store holds; of several views also what they cost together. The head that is
-    printed stands for all of it: noted elsewhere, it shows later whether anything up to it was changed, or an old backup
-    restored.
+    Everything is computed again from what the store holds; of several views also what they cost
+    together. The head that is printed stands for all of it: noted elsewhere, it shows later whether
+    anything up to it was changed, or an old backup restored.
 
     For example:
 
@@ -302,7 +350,8 @@ def verify(
     Parameters
     ----------
     store
-        The store: a file, postgresql://… (the password in PGPASSWORD), or the pipeline.toml that names it.
+        The store: a file, postgresql://… (the password in PGPASSWORD), or the pipeline.toml that
+        names it.
     stream
         Only this stream with all its views, or only this view.
     head
@@ -318,12 +367,14 @@ def verify(
         known = streams_of(reader)
         wanted = _wanted(known, stream)
         noted = [*_heads(head, wanted), *_exported(export, stream, wanted)]
-        found: dict[str, Verified] = {}
+        found: dict[str, VerifiedLedger] = {}
         worst: dict[str, Fraction] = {}
         try:
             for name, seen in noted:
                 if name not in reader.streams and stream is None:
-                    raise LedgerError(f"stream {name!r} is not in the store, and a head of unit {seen.unit} of it was noted.")
+                    raise LedgerError(
+                        f"stream {name!r} is not in the store, and a head of unit {seen.unit} of it was noted."
+                    )
             for series in wanted:
                 heads = [seen for name, seen in noted if name == series]
                 for each in heads[1:]:
@@ -340,15 +391,24 @@ def verify(
     if note is not None:
         HeadFile(note).update({series: each.head for series, each in found.items()})
     if as_json:
-        joint = [{"stream": name, **_both("worst_window", worst[name]), "promised": str(promises[name])} for name in worst]
-        print(json.dumps({"valid": True, "series": rows, "together": joint}, indent=2, ensure_ascii=False))
+        joint = [
+            {"stream": name, **_both("worst_window", worst[name]), "promised": str(promises[name])}
+            for name in worst
+        ]
+        print(
+            json.dumps(
+                {"valid": True, "series": rows, "together": joint}, indent=2, ensure_ascii=False
+            )
+        )
         return
     _print_verified(rows, worst, promises, note)
 
 
-def _wanted(known: Mapping[str, Views], stream: str | None) -> tuple[str, ...]:
+def _wanted(known: Mapping[str, ViewsLedger], stream: str | None) -> tuple[str, ...]:
     every = {each.name: (each.name,) for views in known.values() for each in views.series.values()}
-    whole = {name: tuple(each.name for each in views.series.values()) for name, views in known.items()}
+    whole = {
+        name: tuple(each.name for each in views.series.values()) for name, views in known.items()
+    }
     if stream is None:
         return tuple(sorted(every))
     return {**every, **whole}[chosen({**every, **whole}, stream)]
@@ -360,22 +420,30 @@ def _heads(head: str | None, wanted: tuple[str, ...]) -> list[tuple[str, Head]]:
     literal = _HEAD.fullmatch(head)
     if literal:
         if len(wanted) != 1:
-            raise ConfigurationError("a head alone does not say whose it is: choose a stream with --stream.")
+            raise ConfigurationError(
+                "a head alone does not say whose it is: choose a stream with --stream."
+            )
         return [(wanted[0], Head(int(literal[1]), bytes.fromhex(literal[2])))]
     if not Path(head).is_file():
         raise ConfigurationError(f"there is no head file {head!r}.")
     return list(HeadFile(head).read().items())
 
 
-def _exported(export: str | None, stream: str | None, wanted: tuple[str, ...]) -> list[tuple[str, Head]]:
+def _exported(
+    export: str | None, stream: str | None, wanted: tuple[str, ...]
+) -> list[tuple[str, Head]]:
     if export is None:
         return []
     with open_store(export) as copy:
-        return [(name, copy.head(name)) for name in copy.streams if stream is None or name in wanted]
+        return [
+            (name, copy.head(name)) for name in copy.streams if stream is None or name in wanted
+        ]
 
 
-def _together(reader: Reader, views: Views, found: Mapping[str, Verified]) -> Fraction:
-    accounts: dict[str, Account] = {view: found[series.name].account for view, series in views.series.items()}
+def _together(reader: Reader, views: ViewsLedger, found: Mapping[str, VerifiedLedger]) -> Fraction:
+    accounts: dict[str, Account] = {
+        view: found[series.name].account for view, series in views.series.items()
+    }
     joint = together(reader, views, accounts)
     unit = joint.first_above
     if unit is not None:
@@ -393,7 +461,7 @@ def _not_valid(message: str, *, as_json: bool) -> NoReturn:
     sys.exit(1)
 
 
-def _row(series: Stream, verified: Verified) -> dict[str, Any]:
+def _row(series: Series, verified: VerifiedLedger) -> dict[str, Any]:
     most = promised(series.guarantee)
     return {
         "series": series.name,
@@ -406,7 +474,10 @@ def _row(series: Stream, verified: Verified) -> dict[str, Any]:
 
 
 def _print_verified(
-    rows: list[dict[str, Any]], worst: Mapping[str, Fraction], promises: Mapping[str, Fraction], note: Path | None
+    rows: list[dict[str, Any]],
+    worst: Mapping[str, Fraction],
+    promises: Mapping[str, Fraction],
+    note: Path | None,
 ) -> None:
     console = Console()
     if not rows:
@@ -415,16 +486,33 @@ def _print_verified(
     console.print(Text("Valid: every link and every window was computed again.", "bold green"))
     for row in rows:
         sign = "ε" if row["currency"] == "epsilon" else "ρ"
-        units = "no unit yet" if not row["units"] else "1 unit" if row["units"] == 1 else f"{row['units']:,} units"
+        units = (
+            "no unit yet"
+            if not row["units"]
+            else "1 unit"
+            if row["units"] == 1
+            else f"{row['units']:,} units"
+        )
         cost, most = amount(Fraction(row["worst_window"])), amount(Fraction(row["promised"]))
-        console.print(Text(f"{row['series']}: {units}; the dearest window cost {sign} {cost} of {most}."), soft_wrap=True)
+        console.print(
+            Text(f"{row['series']}: {units}; the dearest window cost {sign} {cost} of {most}."),
+            soft_wrap=True,
+        )
         console.print(Text(f"  head {row['head']}"), soft_wrap=True)
     for name, dearest in worst.items():
         console.print(
-            Text(f"{name}, all views together: the dearest window cost ε {amount(dearest)} of {amount(promises[name])}."),
+            Text(
+                f"{name}, all views together: the dearest window cost ε {amount(dearest)} of {amount(promises[name])}."
+            ),
             soft_wrap=True,
         )
     if note is not None:
-        console.print(Text(f"The heads are noted in {note}: give it as --head next time."), soft_wrap=True)
+        console.print(
+            Text(f"The heads are noted in {note}: give it as --head next time."), soft_wrap=True
+        )
     else:
-        console.print(Text("Note the head elsewhere, or let --note FILE do it: with --head it shows later what was changed."))
+        console.print(
+            Text(
+                "Note the head elsewhere, or let --note FILE do it: with --head it shows later what was changed."
+            )
+        )

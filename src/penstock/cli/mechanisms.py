@@ -16,7 +16,8 @@ from penstock.private.mechanisms.registry import MECHANISMS, AnyMechanism, descr
 
 
 def mechanisms(name: str | None = None, /, *, as_json: Json = False) -> None:
-    """List the mechanisms, those of installed plug-ins too, or say all about one: what it does, promises and takes.
+    """List the mechanisms, those of installed plug-ins too, or say all about one: what it does,
+    promises and takes.
 
     For example:
 
@@ -52,16 +53,29 @@ def _list(known: list[dict[str, Any]]) -> None:
     ours = [one for one in known if one["package"] == "penstock"]
     others = [one for one in known if one["package"] != "penstock" and one["problem"] is None]
     caption = "penstock mechanisms NAME says all about one."
-    screen.print(_listed("Mechanisms", ours, ("name", "what it does", "guarantee", "paper"), "" if others else caption))
+    screen.print(
+        _listed(
+            "Mechanisms",
+            ours,
+            ("name", "what it does", "guarantee", "paper"),
+            "" if others else caption,
+        )
+    )
     if others:
         screen.print()
-        screen.print(_listed("Of plug-ins", others, ("name", "what it does", "guarantee", "package"), caption))
+        screen.print(
+            _listed(
+                "Of plug-ins", others, ("name", "what it does", "guarantee", "package"), caption
+            )
+        )
     for one in known:
         if one["problem"] is not None:
             screen.print(Text(one["problem"], "yellow"), soft_wrap=True)
 
 
-def _listed(title: str, rows: list[dict[str, Any]], headings: tuple[str, ...], caption: str) -> Table:
+def _listed(
+    title: str, rows: list[dict[str, Any]], headings: tuple[str, ...], caption: str
+) -> Table:
     shown = Table(
         title=title,
         title_justify="left",
@@ -74,7 +88,9 @@ def _listed(title: str, rows: list[dict[str, Any]], headings: tuple[str, ...], c
     for heading in headings:
         shown.add_column(heading, no_wrap=heading == "name", overflow="fold")
     for one in rows:
-        shown.add_row(*(Text(one["summary" if what == "what it does" else what]) for what in headings))
+        shown.add_row(
+            *(Text(one["summary" if what == "what it does" else what]) for what in headings)
+        )
     return shown
 
 
@@ -85,9 +101,15 @@ def _told(cls: AnyMechanism, described: dict[str, Any]) -> str:
     plain = re.sub(r":math:`([^`]*)`", r"\1", text)
     parameters = "\n".join(f"    {_parameter(each)}" for each in described["parameters"])
     path = "penstock" if cls in MECHANISMS.values() else cls.__module__
-    of = "" if described["package"] in (None, "penstock") else f", of package {described['package']}"
+    of = (
+        "" if described["package"] in (None, "penstock") else f", of package {described['package']}"
+    )
     return f"{described['name']}: {path}.{described['class']}{of}\n\n{plain}\n\nParameters\n----------\n{parameters}"
 
 
 def _parameter(parameter: dict[str, Any]) -> str:
-    return f"{parameter['name']}" if parameter["required"] else f"{parameter['name']} = {parameter['default']}"
+    return (
+        f"{parameter['name']}"
+        if parameter["required"]
+        else f"{parameter['name']} = {parameter['default']}"
+    )

@@ -41,4 +41,6 @@ def with_own_modules(name: str, make: Callable[[], T]) -> T:
     except PenstockError:
         raise
     except Exception as error:
-        raise ConfigurationError(f"{name!r} cannot be used: {type(error).__name__}: {error}.") from error
+        raise ConfigurationError(
+            f"{name!r} cannot be used: {type(error).__name__}: {error}."
+        ) from error

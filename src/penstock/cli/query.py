@@ -19,15 +19,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.formatting import begin, times
 from penstock.cli.options import Flag, Json, MaybeInt
-from penstock.cli.shown import begin, times
-from penstock.cli.stores import chosen, configures, is_address, open_store
+from penstock.cli.store_argument import chosen, configures, is_address, open_store
 from penstock.core.calendar import Calendar
 from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.exact import exact, whole
 from penstock.core.product import SEPARATOR, Product
 from penstock.core.weights import UNIT, Weights
-from penstock.engine.ledger import units_from
+from penstock.engine.ledger_report import units_from
 from penstock.engine.store import Reader, StreamLog
 from penstock.lab.chart import Chart, render
 from penstock.released.log import Log
@@ -53,7 +53,7 @@ from penstock.released.queries import (
 )
 from penstock.released.queries.aggregate import OverKeys
 from penstock.released.queries.answer import shown
-from penstock.released.queries.query import Numbers, key_places
+from penstock.released.queries.query import NumberQuery, key_places
 from penstock.released.queries.where import Chosen, product_of
 
 Question: TypeAlias = Literal["counts", "sum", "decay", "jump", "drop", "change", "low", "top"]
@@ -66,7 +66,12 @@ DRAWN = 1_000_000
 
 N = TypeVar("N", int, float)
 
-_ALERTS: dict[str, type[Jump] | type[LowSignal]] = {"jump": Jump, "drop": Drop, "change": Change, "low": LowSignal}
+_ALERTS: dict[str, type[Jump] | type[LowSignal]] = {
+    "jump": Jump,
+    "drop": Drop,
+    "change": Change,
+    "low": LowSignal,
+}
 
 
 def query(
@@ -98,7 +103,8 @@ def query(
     as_csv: Annotated[bool, Parameter(name="--csv", negative="")] = False,
     plot: Path | None = None,
 ) -> None:
-    """Ask a store or a release log. It is read only, may still be growing, and needs nothing private.
+    """Ask a store or a release log. It is read only, may still be growing, and needs nothing
+    private.
 
     Without a question: what was released, what it promises, and what it can answer.
 
@@ -129,10 +135,12 @@ def query(
     Parameters
     ----------
     log
-        A store (a file, postgresql://… with the password in PGPASSWORD, or the pipeline.toml that names it), or a log's file.
+        A store (a file, postgresql://… with the password in PGPASSWORD, or the pipeline.toml that
+        names it), or a log's file.
     question
-        counts: of a unit. sum: of the last --window units. decay: older units count less. jump, drop, change: by --delta or
-        more within --window units. low: fewer than --delta in --window units. top: the --k largest counts, or sums.
+        counts: of a unit. sum: of the last --window units. decay: older units count less. jump,
+        drop, change: by --delta or more within --window units. low: fewer than --delta in --window
+        units. top: the --k largest counts, or sums.
     stream
         Which stream or view of a store, such as taps/hourly, if it has several.
     window
@@ -152,12 +160,14 @@ def query(
     range_
         The sum of all keys from one to another, in the log's order.
     where
-        The sum of all keys with these values of an attribute: sex=f, a list region=north,west or a range age=20..39, in the
-        attribute's order and open where an end is left out, age=65.. ; give it several times for several attributes.
+        The sum of all keys with these values of an attribute: sex=f, a list region=north,west or a
+        range age=20..39, in the attribute's order and open where an end is left out, age=65.. ;
+        give it several times for several attributes.
     rectangle
         The sum of all cells between two corners, x,y:x,y.
     grid
-        The grid's rows and columns, such as 10x20, if the keys are not like x,y and have no two attributes.
+        The grid's rows and columns, such as 10x20, if the keys are not like x,y and have no two
+        attributes.
     roll_up
         Of every node of the hierarchy.
     depth
@@ -184,35 +194,77 @@ def query(
         Write a page with the answer over time to this file.
     """
     if question == "top" and plot is not None:
-        raise ConfigurationError("--plot shows numbers over time: ask for counts or sums and choose keys with --key.")
+        raise ConfigurationError(
+            "--plot shows numbers over time: ask for counts or sums and choose keys with --key."
+        )
     if as_json and as_csv:
         raise ConfigurationError("either --json or --csv, not both.")
     over = _Over(key, together, range_, where, rectangle, grid, roll_up, depth)
     with _opened(log, stream) as (opened, calendar):
         if question is None:
-            _refuse(window=window, gamma=gamma, power=power, delta=delta, k=k, key=key, together=together, range=range_)
-            _refuse(rectangle=rectangle, grid=grid, roll_up=roll_up, depth=depth, unit=unit, last=last, all=everything)
+            _refuse(
+                window=window,
+                gamma=gamma,
+                power=power,
+                delta=delta,
+                k=k,
+                key=key,
+                together=together,
+                range=range_,
+            )
+            _refuse(
+                rectangle=rectangle,
+                grid=grid,
+                roll_up=roll_up,
+                depth=depth,
+                unit=unit,
+                last=last,
+                all=everything,
+            )
             _refuse(hindsight=hindsight, csv=as_csv, plot=plot, where=where)
             if first is not None or until is not None:
                 raise ConfigurationError("--from and --to mean nothing without a question.")
             _describe(opened, calendar, Path(log).name, as_json=as_json)
             return
         asked = _query(
-            question, over, window=window, gamma=gamma, power=power, delta=delta, k=k, hindsight=hindsight, log=opened
+            question,
+            over,
+            window=window,
+            gamma=gamma,
+            power=power,
+            delta=delta,
+            k=k,
+            hindsight=hindsight,
+            log=opened,
         )
         if first is not None or until is not None:
             if unit is not None or last is not None or everything:
-                raise ConfigurationError("--from and --to choose the units: --unit, --last and --all cannot stand beside them.")
+                raise ConfigurationError(
+                    "--from and --to choose the units: --unit, --last and --all cannot stand beside them."
+                )
             units: int | range | None = _between(asked, opened, calendar, first, until)
         else:
-            units = _units(asked, opened, unit=unit, last=last, everything=everything or (plot is not None and unit == last))
+            units = _units(
+                asked,
+                opened,
+                unit=unit,
+                last=last,
+                everything=everything or (plot is not None and unit == last),
+            )
         answer = asked.answer(opened, units)
         if not together and not isinstance(answer, Ranking):
             answer = _only(answer, key, opened)
         if plot is not None and not isinstance(answer, Ranking):
             _plot(plot, answer, opened, confidence)
         if as_json:
-            print(json.dumps(_as_dict(answer, confidence, calendar), indent=2, ensure_ascii=False, allow_nan=False))
+            print(
+                json.dumps(
+                    _as_dict(answer, confidence, calendar),
+                    indent=2,
+                    ensure_ascii=False,
+                    allow_nan=False,
+                )
+            )
         elif as_csv:
             _print_csv(_timed(answer.rows(confidence), calendar))
         else:
@@ -223,14 +275,20 @@ def query(
 
 @contextmanager
 def _opened(where: str, stream: str | None) -> Iterator[tuple[Log, Calendar | None]]:
-    """A log to ask, and when its units are, if that is known: a stream of a store, or a release log."""
-    found: Log | Reader = open_store(where) if is_address(where) or configures(where) else _file(where)
+    """A log to ask, and when its units are, if that is known: a stream of a store, or a release
+    log.
+    """
+    found: Log | Reader = (
+        open_store(where) if is_address(where) or configures(where) else _file(where)
+    )
     with closing(found):
         if not isinstance(found, Log):
             name = chosen(found.streams, stream)
             yield StreamLog(found, name), found.stream(name).calendar
         elif stream is not None:
-            raise ConfigurationError(f"--stream chooses one of a store's streams, and {where} is a release log.")
+            raise ConfigurationError(
+                f"--stream chooses one of a store's streams, and {where} is a release log."
+            )
         else:
             yield found, None
 
@@ -246,7 +304,7 @@ def _file(where: str) -> Log | Reader:
             raise StateError(f"{error} {other}") from None
 
 
-# -- what is asked -------------------------------------------------------------------------------------------------
+# -- what is asked ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -262,10 +320,18 @@ class _Over:
     roll_up: bool
     depth: int | None
 
-    def of(self, inner: Numbers, log: Log) -> Numbers:
-        ways = [self.together, self.range is not None, bool(self.where), self.rectangle is not None, self.roll_up]
+    def of(self, inner: NumberQuery, log: Log) -> NumberQuery:
+        ways = [
+            self.together,
+            self.range is not None,
+            bool(self.where),
+            self.rectangle is not None,
+            self.roll_up,
+        ]
         if sum(ways) > 1:
-            raise ConfigurationError("one of --together, --range, --where, --rectangle and --roll-up, not several.")
+            raise ConfigurationError(
+                "one of --together, --range, --where, --rectangle and --roll-up, not several."
+            )
         if self.depth is not None and not self.roll_up:
             raise ConfigurationError("--depth can only be used with --roll-up.")
         if self.grid is not None and self.rectangle is None:
@@ -273,7 +339,9 @@ class _Over:
         if self.together:
             return Aggregate(self.key, of=inner) if self.key else Everything(of=inner)
         if self.key and any(ways):
-            raise ConfigurationError("--key chooses keys to be shown or added up --together; here it has no meaning.")
+            raise ConfigurationError(
+                "--key chooses keys to be shown or added up --together; here it has no meaning."
+            )
         if self.range is not None:
             return Range(*self.range, of=inner)
         if self.where:
@@ -308,7 +376,9 @@ def _query(
         _refuse(question, gamma=gamma, power=power)
     if question in _ALERTS:
         if not over.none:
-            raise ConfigurationError(f"{question} is asked of keys one by one: choose some with --key.")
+            raise ConfigurationError(
+                f"{question} is asked of keys one by one: choose some with --key."
+            )
         width, bound = _needed(window, "window", question), _needed(delta, "delta", question)
         return _ALERTS[question](width, bound, hindsight=hindsight)
     _refuse(question, delta=delta)
@@ -323,16 +393,20 @@ def _query(
     if question == "top":
         if over.key:
             raise ConfigurationError("top ranks all keys: --key means nothing to it.")
-        ranked = over.of(_counts(hindsight) if window is None else SlidingSum(window, hindsight=hindsight), log)
+        ranked = over.of(
+            _counts(hindsight) if window is None else SlidingSum(window, hindsight=hindsight), log
+        )
         most = len(ranked.groups(log)[1]) if isinstance(ranked, OverKeys) else log.domain.size
         if isinstance(ranked, OverKeys) and most == 1:
-            raise ConfigurationError("top ranks several numbers, and this is one sum: ask for sum or counts.")
+            raise ConfigurationError(
+                "top ranks several numbers, and this is one sum: ask for sum or counts."
+            )
         return TopK(min(10, most) if k is None else k, of=ranked)
     _refuse(question, window=window)
     return over.of(_counts(hindsight), log)
 
 
-def _counts(hindsight: bool) -> Numbers:
+def _counts(hindsight: bool) -> NumberQuery:
     return SlidingSum(1, hindsight=True) if hindsight else UnitCounts()
 
 
@@ -356,9 +430,13 @@ def _attributes(texts: tuple[str, ...], domain: Product) -> dict[str, Chosen]:
     for text in texts:
         name, equals, what = text.partition("=")
         if not equals or not what:
-            raise ConfigurationError(f"--where must be like age=20..39, sex=f or region=north,west, not {text!r}.")
+            raise ConfigurationError(
+                f"--where must be like age=20..39, sex=f or region=north,west, not {text!r}."
+            )
         if name in chosen:
-            raise ConfigurationError(f"--where must not name {name!r} twice: write values with ',' between them.")
+            raise ConfigurationError(
+                f"--where must not name {name!r} twice: write values with ',' between them."
+            )
         first, dots, last = what.partition("..")
         if what in values.get(name, ()):
             chosen[name] = what
@@ -375,14 +453,18 @@ def _pair(text: str, between: str, name: str, example: str) -> tuple[int, int]:
     return first, last
 
 
-def _pairs(text: str, outer: str, inner: str, name: str, example: str) -> tuple[tuple[int, int], tuple[int, int]]:
+def _pairs(
+    text: str, outer: str, inner: str, name: str, example: str
+) -> tuple[tuple[int, int], tuple[int, int]]:
     parts = text.split(outer)
     if len(parts) != 2:
         raise ConfigurationError(f"--{name} must be like {example}, not {text!r}.")
     return _pair(parts[0], inner, name, example), _pair(parts[1], inner, name, example)
 
 
-def _units(asked: Query, log: Log, *, unit: int | None, last: int | None, everything: bool) -> int | range | None:
+def _units(
+    asked: Query, log: Log, *, unit: int | None, last: int | None, everything: bool
+) -> int | range | None:
     if (unit is not None) + (last is not None) + everything > 1:
         raise ConfigurationError("one of --unit, --last and --all, not several.")
     if everything and len(log):
@@ -394,7 +476,9 @@ def _units(asked: Query, log: Log, *, unit: int | None, last: int | None, everyt
     return unit
 
 
-def _between(asked: Query, log: Log, calendar: Calendar | None, first: str | None, until: str | None) -> range:
+def _between(
+    asked: Query, log: Log, calendar: Calendar | None, first: str | None, until: str | None
+) -> range:
     """The units from one to another that can be answered."""
     wanted, can = units_from(calendar, log.last, first, until), asked.units(log)
     found = range(max(wanted.start, can.start), min(wanted.stop, can.stop))
@@ -413,16 +497,22 @@ def _only(answer: Answer | Alerts, keys: tuple[str, ...], log: Log) -> Answer | 
     return answer.among(chosen, keys)
 
 
-# -- what is shown -------------------------------------------------------------------------------------------------
+# -- what is shown ---------------------------------------------------------------------------------
 
 
 def _timed(rows: Iterator[dict[str, Any]], calendar: Calendar | None) -> Iterator[dict[str, Any]]:
     """The rows with when their units begin and end, if that is known."""
     for row in rows:
-        yield row if calendar is None else {"unit": row["unit"], **times(calendar, row["unit"]), **row}
+        yield (
+            row
+            if calendar is None
+            else {"unit": row["unit"], **times(calendar, row["unit"]), **row}
+        )
 
 
-def _as_dict(answer: Answer | Alerts | Ranking, confidence: str, calendar: Calendar | None) -> dict[str, Any]:
+def _as_dict(
+    answer: Answer | Alerts | Ranking, confidence: str, calendar: Calendar | None
+) -> dict[str, Any]:
     head: dict[str, Any] = {"query": answer.query, "confidence": confidence}
     if isinstance(answer, Alerts):
         head["threshold"] = answer.threshold
@@ -437,13 +527,27 @@ def _print_csv(rows: Iterator[dict[str, Any]]) -> None:
     out.writerows(rows)
 
 
-def _print_table(answer: Answer | Alerts | Ranking, confidence: str, calendar: Calendar | None) -> None:
-    table = Table(title=Text(answer.query), title_justify="left", title_style="bold", pad_edge=False)
+def _print_table(
+    answer: Answer | Alerts | Ranking, confidence: str, calendar: Calendar | None
+) -> None:
+    table = Table(
+        title=Text(answer.query), title_justify="left", title_style="bold", pad_edge=False
+    )
     begins = () if calendar is None else (f"begins ({calendar.zone})",)
-    for heading in ("unit", *begins, "name", "estimate", f"{_percent(confidence)} interval", "note"):
+    for heading in (
+        "unit",
+        *begins,
+        "name",
+        "estimate",
+        f"{_percent(confidence)} interval",
+        "note",
+    ):
         left = heading in (*begins, "name", "note")
         table.add_column(
-            heading, justify="left" if left else "right", overflow="fold", min_width=16 if heading in begins else None
+            heading,
+            justify="left" if left else "right",
+            overflow="fold",
+            min_width=16 if heading in begins else None,
         )
     rows = list(islice(answer.rows(confidence), SHOWN + 1))
     for row in rows[:SHOWN]:
@@ -455,7 +559,11 @@ def _print_table(answer: Answer | Alerts | Ranking, confidence: str, calendar: C
     console = Console()
     console.print(table)
     if len(rows) > SHOWN:
-        size = answer.places.size if isinstance(answer, Ranking) else len(answer.units) * len(answer.names)
+        size = (
+            answer.places.size
+            if isinstance(answer, Ranking)
+            else len(answer.units) * len(answer.names)
+        )
         console.print(Text(f"… and {size - SHOWN:,} more: --csv and --json show all."))
     console.print(Text(_caution(rows)), soft_wrap=True)
 
@@ -480,7 +588,11 @@ def _note(row: dict[str, Any]) -> str:
     if "rank" in row:
         if row["surely_larger_than_the_rest"]:
             return "surely larger than the rest"
-        return "surely among them, its place is not sure" if row["surely_among_them"] else "may not belong here"
+        return (
+            "surely among them, its place is not sure"
+            if row["surely_among_them"]
+            else "may not belong here"
+        )
     said = []
     if "raised" in row:
         doubt = "" if row["doubt"] is None else f", by noise alone at most {row['doubt']:.2g}"
@@ -555,7 +667,9 @@ def _describe(log: Log, calendar: Calendar | None, file: str, *, as_json: bool) 
         "units": units,
         "each number is": about["numbers"] or "",
         "answers": ", ".join(about["answers"]),
-        "cannot answer": "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in about["cannot_answer"].items()),
+        "cannot answer": "; ".join(
+            f"{name}: {reason.rstrip('.')}" for name, reason in about["cannot_answer"].items()
+        ),
     }
     for name, text in lines.items():
         if text:
@@ -582,7 +696,11 @@ def _plot(page: Path, answer: Answer | Alerts, log: Log, confidence: str) -> Non
     low, high = numbers.interval(confidence)
     thresholds: tuple[float, ...] = ()
     if isinstance(answer, Alerts):
-        thresholds = (answer.threshold, -answer.threshold) if answer.side == "either" else (answer.threshold,)
+        thresholds = (
+            (answer.threshold, -answer.threshold)
+            if answer.side == "either"
+            else (answer.threshold,)
+        )
     chart = Chart(
         title=f"{answer.query[:1].upper()}{answer.query[1:]}",
         promise=_promise(log),

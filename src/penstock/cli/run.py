@@ -19,24 +19,30 @@ from typing import Annotated, Literal, NoReturn, TypeAlias
 from cyclopts import Parameter
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 from penstock.cli.options import Flag
-from penstock.cli.stores import read_pipeline
+from penstock.cli.store_argument import read_pipeline
 from penstock.core.calendar import instant
 from penstock.core.errors import ConfigurationError, PenstockError, StateError
-from penstock.engine import figures
-from penstock.engine.figures import SeriesFigures
+from penstock.engine import publisher_figures
 from penstock.engine.monitor import Monitor
 from penstock.engine.process import Process
-from penstock.engine.publisher import Publisher, Told
+from penstock.engine.publisher import Notice, Publisher
+from penstock.engine.publisher_figures import SeriesFigures
 
 Style: TypeAlias = Literal["text", "json", "none"]
 
-STOP = (
-    "told to stop: what is being committed is finished, the rest is left whole for the next start. A second time ends at once."
-)
+STOP = "told to stop: what is being committed is finished, the rest is left whole for the next start. A second time ends at once."
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _STYLES = {"info": "default", "warning": "yellow", "error": "bold red"}
@@ -48,13 +54,16 @@ def run(
     log: Style = "text",
     takeover: Flag = False,
 ) -> None:
-    """Publish one or more streams, each as its configuration says, until its input ends or it is told to stop.
+    """Publish one or more streams, each as its configuration says, until its input ends or it is
+    told to stop.
 
-    Stopped (Ctrl-C or SIGTERM), killed or out of power, it goes on at the next start where it was: every unit is released once
-    and never again with other noise. penstock check says what a configuration will publish, without touching any data.
+    Stopped (Ctrl-C or SIGTERM), killed or out of power, it goes on at the next start where it was:
+    every unit is released once and never again with other noise. penstock check says what a
+    configuration will publish, without touching any data.
 
-    It ends with 0 when all is published or when it was told to stop, with 1 when it could not go on (start it again once the
-    problem is solved), and with 2 when a configuration or an option is wrong.
+    It ends with 0 when all is published or when it was told to stop, with 1 when it could not go on
+    (start it again once the problem is solved), and with 2 when a configuration or an option is
+    wrong.
 
     For example:
 
@@ -67,14 +76,18 @@ def run(
     files
         Configurations, one a stream; penstock init writes one.
     log
-        What happens, on standard error: as text, as one JSON object a line, or not at all. No data are in it.
+        What happens, on standard error: as text, as one JSON object a line, or not at all. No data
+        are in it.
     takeover
-        Take a stream over from a publisher that is known to be dead, without waiting for its lease to expire.
+        Take a stream over from a publisher that is known to be dead, without waiting for its lease
+        to expire.
     """
     if not files:
-        raise ConfigurationError("which pipeline? Name one or more configurations: penstock run taps.toml.")
+        raise ConfigurationError(
+            "which pipeline? Name one or more configurations: penstock run taps.toml."
+        )
     screen = Console(stderr=True)
-    logs = Log(log, screen)
+    logs = RunLog(log, screen)
     pipelines = [read_pipeline(path) for path in files]
     monitor = Monitor(pipelines)
     stop = _Stop()
@@ -87,7 +100,7 @@ def run(
             monitor.watch(process.publishers)
             stop.begun()
         except _StoppedError:
-            logs(Told(what="end", text="told to stop before anything was published"))
+            logs(Notice(what="end", text="told to stop before anything was published"))
             return
         except StateError as error:
             _end(logs, {"": error})
@@ -97,7 +110,7 @@ def run(
             while not process.wait(0.1):
                 if stop.wanted and not stop.passed_on:
                     stop.passed_on = True
-                    logs(Told(what="stopping", text=STOP))
+                    logs(Notice(what="stopping", text=STOP))
                     process.stop()
     if process.failures:
         _end(logs, process.failures)
@@ -106,30 +119,36 @@ def run(
         _end(logs, {names: StateError("some sinks lack releases. Start again to send them.")})
 
 
-def _end(logs: Log, failures: dict[str, BaseException] | dict[str, StateError]) -> NoReturn:
+def _end(logs: RunLog, failures: dict[str, BaseException] | dict[str, StateError]) -> NoReturn:
     """Say what went wrong, without what others' errors say, as that may hold data; exit code 1."""
     for name, error in failures.items():
         known = isinstance(error, PenstockError)
-        text = " ".join(str(error).split()) if known else f"an unexpected error ({type(error).__name__})."
+        text = (
+            " ".join(str(error).split())
+            if known
+            else f"an unexpected error ({type(error).__name__})."
+        )
         if logs.style == "json":
-            logs(Told(what="failed", stream=name, text=text, level="error"))
+            logs(Notice(what="failed", stream=name, text=text, level="error"))
         else:
             print(f"penstock: {name + ': ' if name else ''}{text}", file=sys.stderr)
     sys.exit(1)
 
 
-# -- what is told --------------------------------------------------------------------------------------------------
+# -- what is told ----------------------------------------------------------------------------------
 
 
-class Log:
-    """Lines for people or for machines, from all threads. One that cannot be written is lost: publishing goes on."""
+class RunLog:
+    """Lines for people or for machines, from all threads. One that cannot be written is lost:
+    publishing goes on.
+    """
 
     def __init__(self, style: Style, screen: Console) -> None:
         self.style = style
         self._screen = screen
         self._lock = threading.Lock()
 
-    def __call__(self, told: Told) -> None:
+    def __call__(self, told: Notice) -> None:
         if self.style == "none":
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -138,7 +157,10 @@ class Log:
                 entry = {"time": now, "level": told.level, "event": told.what}
                 entry |= {"stream": told.stream} if told.stream else {}
                 more = {"unit": told.unit, "text": told.text}
-                line = json.dumps(entry | {name: value for name, value in more.items() if value}, ensure_ascii=False)
+                line = json.dumps(
+                    entry | {name: value for name, value in more.items() if value},
+                    ensure_ascii=False,
+                )
                 print(line, file=sys.stderr, flush=True)
                 return
             unit = f" unit {told.unit}" if told.unit else ""
@@ -150,25 +172,33 @@ class Log:
                 self._screen.print(Text(line, _STYLES[told.level]), soft_wrap=True)
 
 
-def _introduce(process: Process, monitor: Monitor, logs: Log) -> None:
+def _introduce(process: Process, monitor: Monitor, logs: RunLog) -> None:
     """What is published and promised, and where each series goes on."""
-    for publisher, stream in zip(process.publishers, figures.public(process.publishers).streams, strict=True):
+    for publisher, stream in zip(
+        process.publishers, publisher_figures.public(process.publishers).streams, strict=True
+    ):
         sinks = ", ".join(sink.name for sink in stream.sinks) or "the store alone"
-        logs(Told(what="promise", stream=stream.stream, text=stream.promise))
+        logs(Notice(what="promise", stream=stream.stream, text=stream.promise))
         for track, series in zip(publisher.tracks, stream.series, strict=True):
             what = f"{series.mechanism} every {series.every}, to {sinks}"
             if series.unit:
-                logs(Told(what="resume", stream=track.name, unit=series.unit + 1, text=what))
+                logs(Notice(what="resume", stream=track.name, unit=series.unit + 1, text=what))
             else:
-                logs(Told(what="start", stream=track.name, unit=1, text=what))
+                logs(Notice(what="start", stream=track.name, unit=1, text=what))
     for host, port in monitor.addresses:
-        logs(Told(what="metrics", text=f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"))
+        logs(
+            Notice(
+                what="metrics", text=f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
+            )
+        )
 
 
 class _Bridge(logging.Handler):
-    """What libraries log, without their words: these may quote data. Ours have none, and are told as they are."""
+    """What libraries log, without their words: these may quote data. Ours have none, and are told
+    as they are.
+    """
 
-    def __init__(self, logs: Log) -> None:
+    def __init__(self, logs: RunLog) -> None:
         super().__init__(logging.WARNING)
         self._logs = logs
 
@@ -176,21 +206,34 @@ class _Bridge(logging.Handler):
         if record.name.partition(".")[0] == "penstock":
             text = record.getMessage()
         else:
-            kind = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else "a message that is not shown"
+            kind = (
+                record.exc_info[0].__name__
+                if record.exc_info and record.exc_info[0]
+                else "a message that is not shown"
+            )
             text = f"{record.name}: {kind}, at {record.filename}:{record.lineno}"
-        self._logs(Told(what="trouble", text=text, level="error" if record.levelno >= logging.ERROR else "warning"))
+        self._logs(
+            Notice(
+                what="trouble",
+                text=text,
+                level="error" if record.levelno >= logging.ERROR else "warning",
+            )
+        )
 
 
 @contextmanager
-def _only_words(logs: Log) -> Iterator[None]:
+def _only_words(logs: RunLog) -> Iterator[None]:
     """Nothing but the log speaks, as what Python or a library prints of an error may quote data."""
     bridge, root, before = _Bridge(logs), logging.getLogger(), threading.excepthook
 
     def unexpected(error: threading.ExceptHookArgs) -> None:
-        places = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in traceback.extract_tb(error.exc_traceback)[-4:]]
+        places = [
+            f"{Path(frame.filename).name}:{frame.lineno}"
+            for frame in traceback.extract_tb(error.exc_traceback)[-4:]
+        ]
         text = f"an unexpected error ({error.exc_type.__name__}) at {', '.join(places)}. What it says may hold data."
         name = "" if error.thread is None else error.thread.name
-        logs(Told(what="trouble", stream=name, text=text, level="error"))
+        logs(Notice(what="trouble", stream=name, text=text, level="error"))
 
     root.addHandler(bridge)
     threading.excepthook = unexpected
@@ -207,7 +250,7 @@ def _only_words(logs: Log) -> Iterator[None]:
         root.removeHandler(bridge)
 
 
-# -- being told to stop --------------------------------------------------------------------------------------------
+# -- being told to stop ----------------------------------------------------------------------------
 
 
 class _StoppedError(BaseException):
@@ -215,17 +258,21 @@ class _StoppedError(BaseException):
 
 
 class _Stop:
-    """SIGTERM, SIGINT and SIGHUP: the first asks for an end with whole units, the second ends the process there and then.
+    """SIGTERM, SIGINT and SIGHUP: the first asks for an end with whole units, the second ends the
+    process there and then.
 
-    The handler only notes it, as it may come in the middle of anything. Before publishing has begun there is nothing to
-    finish, and it ends what is being prepared. Signals that were ignored at the start stay so.
+    The handler only notes it, as it may come in the middle of anything. Before publishing has begun
+    there is nothing to finish, and it ends what is being prepared. Signals that were ignored at the
+    start stay so.
     """
 
     def __init__(self) -> None:
         self.wanted = False
         self.passed_on = False
         self._publishing = False
-        self._before: dict[signal.Signals, Callable[[int, FrameType | None], object] | int | None] = {}
+        self._before: dict[
+            signal.Signals, Callable[[int, FrameType | None], object] | int | None
+        ] = {}
 
     def begun(self) -> None:
         """From now on there is something to finish."""
@@ -253,7 +300,7 @@ class _Stop:
             raise _StoppedError
 
 
-# -- what a terminal shows -----------------------------------------------------------------------------------------
+# -- what a terminal shows -------------------------------------------------------------------------
 
 
 @contextmanager
@@ -294,31 +341,46 @@ def _shown(process: Process, screen: Console, log: Style) -> Iterator[None]:
 
 
 def progress(publisher: Publisher) -> float:
-    """How much of a finite input is done, from 0 to 1: reading is most of the work, unless units are released on the way."""
+    """How much of a finite input is done, from 0 to 1: reading is most of the work, unless units
+    are released on the way.
+    """
     end = publisher.pipeline.stream.until
     if publisher.state == "ended":
         return 1.0
     now = datetime.now(UTC) if end is None else end
-    units = [(track.closed, track.view.calendar.unit_at(instant(now)) - 1) for track in publisher.tracks]
+    units = [
+        (track.closed, track.view.calendar.unit_at(instant(now)) - 1) for track in publisher.tracks
+    ]
     released = min((closed / last if last > 0 else 1.0 for closed, last in units), default=1.0)
     return max(released, (9 * publisher.share + released) / 10)
 
 
 def status_line(publisher: Publisher) -> Text:
-    """A live stream in a line: what is wrong, how the sinks are, what was released last, what comes next, what it has cost.
+    """A live stream in a line: what is wrong, how the sinks are, what was released last, what comes
+    next, what it has cost.
 
     It goes on in a second line where the screen is narrow.
     """
-    (stream,) = figures.public([publisher]).streams
+    (stream,) = publisher_figures.public([publisher]).streams
     line = Text(stream.stream, "bold", overflow="fold")
     if publisher.problem:
         line.append(f" · {publisher.problem}", "red")
     for sink in stream.sinks:
-        lacks = "not reached" if sink.behind is None else f"{sink.behind} behind" if sink.behind or not sink.up else "✓"
+        lacks = (
+            "not reached"
+            if sink.behind is None
+            else f"{sink.behind} behind"
+            if sink.behind or not sink.up
+            else "✓"
+        )
         line.append(f" · {sink.name} {lacks}", "green" if sink.up else "red")
     for track, series in zip(publisher.tracks, stream.series, strict=True):
         name = "" if len(stream.series) == 1 else f"{series.view}: "
-        last = f"unit {series.unit} ({track.view.calendar.label(series.unit)})" if series.unit else "nothing yet"
+        last = (
+            f"unit {series.unit} ({track.view.calendar.label(series.unit)})"
+            if series.unit
+            else "nothing yet"
+        )
         line.append(f" · {name}released {last}", "default")
         if series.unit < track.view.calendar.last and not series.behind:
             closes = datetime.fromtimestamp(track.closes(series.unit + 1) / 1e6, UTC)
@@ -326,7 +388,8 @@ def status_line(publisher: Publisher) -> Text:
         line.append(f", {_spent(series)}", "default")
         if series.overdue:
             line.append(
-                f", {series.behind} unit{'' if series.behind == 1 else 's'} behind", "yellow" if stream.on_time else "bold red"
+                f", {series.behind} unit{'' if series.behind == 1 else 's'} behind",
+                "yellow" if stream.on_time else "bold red",
             )
     return line
 

@@ -15,15 +15,16 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.budget.grid import promised
+from penstock.cli.formatting import amount, bar, span, times
 from penstock.cli.options import Json
-from penstock.cli.shown import amount, bar, span, times
-from penstock.cli.stores import open_store
-from penstock.engine.ledger import Views, newest, streams_of, together
-from penstock.engine.store import Reader, Stream
+from penstock.cli.store_argument import open_store
+from penstock.engine.ledger_report import ViewsLedger, newest, streams_of, together
+from penstock.engine.store import Reader, Series
 
 
 def status(store: str, /, *, as_json: Json = False) -> None:
-    """Show where every stream of a store stands: what it promises, its newest unit, what it has cost, who may publish.
+    """Show where every stream of a store stands: what it promises, its newest unit, what it has
+    cost, who may publish.
 
     Public figures only: neither the mechanism's state nor how far a source was read is looked at.
 
@@ -36,7 +37,8 @@ def status(store: str, /, *, as_json: Json = False) -> None:
     Parameters
     ----------
     store
-        The store: a file, postgresql://… (the password in PGPASSWORD), or the pipeline.toml that names it.
+        The store: a file, postgresql://… (the password in PGPASSWORD), or the pipeline.toml that
+        names it.
     as_json
         As JSON, for programs.
     """
@@ -54,24 +56,30 @@ def status(store: str, /, *, as_json: Json = False) -> None:
         _print(console, each)
 
 
-def _stream(reader: Reader, views: Views) -> dict[str, Any]:
+def _stream(reader: Reader, views: ViewsLedger) -> dict[str, Any]:
     series = [_series(reader, view, each) for view, each in views.series.items()]
     guarantee = views.guarantee
     about: dict[str, Any] = {
         "stream": views.name,
         "guarantee": str(guarantee),
-        "promise": guarantee.in_words().partition(" A person counts")[0] if views.several else guarantee.in_words(),
+        "promise": guarantee.in_words().partition(" A person counts")[0]
+        if views.several
+        else guarantee.in_words(),
         "private": all(each["private"] is not False for each in series),
         "series": series,
     }
     if views.several:
         found = together(reader, views)
         cost = found.window(len(found.windows)) if found.windows else Fraction(0)
-        about["together"] = {"window": str(cost), "window_decimal": float(cost), "promised": str(guarantee.epsilon)}
+        about["together"] = {
+            "window": str(cost),
+            "window_decimal": float(cost),
+            "promised": str(guarantee.epsilon),
+        }
     return about
 
 
-def _series(reader: Reader, view: str, series: Stream) -> dict[str, Any]:
+def _series(reader: Reader, view: str, series: Series) -> dict[str, Any]:
     unit = reader.head(series.name).unit
     most = promised(series.guarantee)
     cost = newest(reader, series.name)
@@ -86,7 +94,9 @@ def _series(reader: Reader, view: str, series: Stream) -> dict[str, Any]:
         **({"begins": None, "ends": None} if not unit else times(series.calendar, unit)),
         "span": span(series.calendar, unit) if unit else "",
         "numbers": series.domain.size,
-        "fresh": None if release is None else int(np.sum(~np.broadcast_to(release.repeated, release.value.shape))),
+        "fresh": None
+        if release is None
+        else int(np.sum(~np.broadcast_to(release.repeated, release.value.shape))),
         "private": None if release is None else release.private,
         "window": str(cost),
         "window_decimal": float(cost),
@@ -122,7 +132,10 @@ def _print(console: Console, stream: Mapping[str, Any]) -> None:
     table = _table()
     table.add_row("promise", Text(promise))
     if several:
-        cost, most = Fraction(stream["together"]["window"]), Fraction(stream["together"]["promised"])
+        cost, most = (
+            Fraction(stream["together"]["window"]),
+            Fraction(stream["together"]["promised"]),
+        )
         table.add_row("window", _spent(cost, most, "ε, all views together"))
     for each in stream["series"]:
         if several:
@@ -142,21 +155,33 @@ def _table() -> Table:
 
 def _told(series: Mapping[str, Any]) -> dict[str, Text]:
     parameters = ", ".join(f"{name}={value}" for name, value in series["configuration"].items())
-    unit = f"{series['unit']}" + (f", {series['span']}" if series["span"] else "") if series["unit"] else "none yet"
+    unit = (
+        f"{series['unit']}" + (f", {series['span']}" if series["span"] else "")
+        if series["unit"]
+        else "none yet"
+    )
     cost, most = Fraction(series["window"]), Fraction(series["promised"])
     sign = "ε" if series["currency"] == "epsilon" else "ρ"
     width = series["units_in_a_window"]
     window = f"{sign}, {'a unit' if width == 1 else f'the last {width} units'}"
-    release = "none yet" if series["fresh"] is None else f"{series['numbers']:,} numbers, {series['fresh']:,} of them fresh"
+    release = (
+        "none yet"
+        if series["fresh"] is None
+        else f"{series['numbers']:,} numbers, {series['fresh']:,} of them fresh"
+    )
     told = {
-        "mechanism": Text(f"{series['mechanism']} ({parameters})" if parameters else series["mechanism"]),
+        "mechanism": Text(
+            f"{series['mechanism']} ({parameters})" if parameters else series["mechanism"]
+        ),
         "newest unit": Text(unit),
         "release": Text(release),
         "window": _spent(cost, most, window),
         "publisher": Text(_publisher(series["lease"])),
     }
     if series["sinks"]:
-        told["sinks"] = Text(", ".join(f"{sink} up to unit {unit}" for sink, unit in series["sinks"].items()))
+        told["sinks"] = Text(
+            ", ".join(f"{sink} up to unit {unit}" for sink, unit in series["sinks"].items())
+        )
     return told
 
 
@@ -170,7 +195,7 @@ def _publisher(lease: Mapping[str, Any] | None) -> str:
     if lease["publisher"] is None:
         return f"nobody, since {lease['until']}: whoever starts next may publish"
     if lease["expired"]:
-        return (
-            f"{lease['publisher']} until {lease['until']}, which is over: it has stopped, and whoever starts next may publish"
-        )
-    return f"{lease['publisher']} since {lease['since']}, until {lease['until']} if it does not renew"
+        return f"{lease['publisher']} until {lease['until']}, which is over: it has stopped, and whoever starts next may publish"
+    return (
+        f"{lease['publisher']} since {lease['since']}, until {lease['until']} if it does not renew"
+    )

@@ -1,6 +1,8 @@
-"""Where units begin and end: public arithmetic on instants, time zones and the civil calendar, without any data.
+"""Where units begin and end: public arithmetic on instants, time zones and the civil calendar,
+without any data.
 
-An instant is a whole number of microseconds since the beginning of 1970 in UTC; people see local time with its offset.
+An instant is a whole number of microseconds since the beginning of 1970 in UTC; people see local
+time with its offset.
 """
 
 from __future__ import annotations
@@ -33,16 +35,18 @@ _CIVIL = ("d", "w", "mo")
 class Calendar:
     """Units that follow one another without a gap, numbered from 1.
 
-    `every` is a number and one of s, min, h, d, w, mo. Seconds, minutes and hours are lengths of absolute time that run on
-    from the origin: a day on which clocks change has 23 or 25 units of "1h", units of "7h" begin at another hour every
-    day, and those of "24h" an hour earlier or later on the wall clock once it has changed. Days, weeks and months are
-    civil: they begin when a day begins in `zone`, at midnight or, where clocks skip midnight, at the first instant after
-    it, so that a day may last 23 or 25 hours. A date that a zone skipped altogether is no unit.
+    `every` is a number and one of s, min, h, d, w, mo. Seconds, minutes and hours are lengths of
+    absolute time that run on from the origin: a day on which clocks change has 23 or 25 units of
+    "1h", units of "7h" begin at another hour every day, and those of "24h" an hour earlier or later
+    on the wall clock once it has changed. Days, weeks and months are civil: they begin when a day
+    begins in `zone`, at midnight or, where clocks skip midnight, at the first instant after it, so
+    that a day may last 23 or 25 hours. A date that a zone skipped altogether is no unit.
 
-    `origin` is where unit 1 begins, a datetime with an offset or ISO text; text without an offset is local time in `zone`.
-    It must be a boundary: the beginning of a day for days and weeks (weeks then begin on that weekday), of the first day
-    of a month for months. For lengths that divide a day it is a multiple of `every` on the wall clock, or the beginning of a
-    day; for other lengths a whole second, minute or hour.
+    `origin` is where unit 1 begins, a datetime with an offset or ISO text; text without an offset
+    is local time in `zone`. It must be a boundary: the beginning of a day for days and weeks (weeks
+    then begin on that weekday), of the first day of a month for months. For lengths that divide a
+    day it is a multiple of `every` on the wall clock, or the beginning of a day; for other lengths
+    a whole second, minute or hour.
 
     >>> calendar = Calendar(every="1d", zone="Europe/Zurich", origin="2026-03-28")
     >>> calendar.origin
@@ -62,25 +66,38 @@ class Calendar:
         zone = _zone(self.zone)
         first = _origin(self.origin, zone)
         if not _midnight(_EPOCH.date(), zone) <= first < _midnight(END, zone):
-            raise ConfigurationError(f"origin must be from 1970 to {END.year - 1}, not {self.origin}.")
+            raise ConfigurationError(
+                f"origin must be from 1970 to {END.year - 1}, not {self.origin}."
+            )
         local = _at(first, zone)
         object.__setattr__(self, "origin", local.isoformat())
         rule = _broken(amount, letter, local, zone)
         if rule:
-            raise ConfigurationError(f"origin must be {rule} for units of {self.every!r}, not {self.origin}.")
+            raise ConfigurationError(
+                f"origin must be {rule} for units of {self.every!r}, not {self.origin}."
+            )
         if self.last < 1:
-            raise ConfigurationError(f"every must let unit 1 end by {END}, not {self.every!r} from {self.origin}.")
+            raise ConfigurationError(
+                f"every must let unit 1 end by {END}, not {self.every!r} from {self.origin}."
+            )
 
     def unit_of(self, times: IntArray) -> IntArray:
-        """Each instant's unit: 0 for what is before unit 1, and `last + 1` for what is after the last unit.
+        """Each instant's unit: 0 for what is before unit 1, and `last + 1` for what is after the
+        last unit.
 
         A boundary belongs to the unit that begins there.
         """
         if times.dtype != np.int64:
-            raise InputError(f"times must be int64 microseconds since 1970 in UTC, not {times.dtype}.")
+            raise InputError(
+                f"times must be int64 microseconds since 1970 in UTC, not {times.dtype}."
+            )
         if not self._length:
-            return np.searchsorted(self._boundaries, times, side="right").astype(np.int64, copy=False)
-        units = np.clip(times, self._first - 1, self._boundary(self.last))  # so that no difference overflows
+            return np.searchsorted(self._boundaries, times, side="right").astype(
+                np.int64, copy=False
+            )
+        units = np.clip(
+            times, self._first - 1, self._boundary(self.last)
+        )  # so that no difference overflows
         units -= self._first
         units //= self._length
         units += 1
@@ -119,7 +136,9 @@ class Calendar:
         return self._boundary(unit)
 
     def start(self, unit: int) -> datetime:
-        """The unit's first instant, in local time with its offset, so that a difference of two is the time that passed."""
+        """The unit's first instant, in local time with its offset, so that a difference of two is
+        the time that passed.
+        """
         return _fixed(_at(self.begins(unit), _zone(self.zone)))
 
     def end(self, unit: int) -> datetime:
@@ -161,12 +180,16 @@ class Calendar:
         amount, letter = self._step
         day = _at(self._first, _zone(self.zone)).date()
         if letter == "mo":
-            months = np.arange((day.year - 1970) * 12 + day.month - 1, (END.year - 1970) * 12 + 1, amount)
+            months = np.arange(
+                (day.year - 1970) * 12 + day.month - 1, (END.year - 1970) * 12 + 1, amount
+            )
             days = months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
         else:
             step = amount * _SECONDS[letter] // _SECONDS["d"]
             days = np.arange((day - _EPOCH.date()).days, (END - _EPOCH.date()).days + 1, step)
-        return np.unique(_midnights(self.zone)[days])  # a skipped date begins when the next one does
+        return np.unique(
+            _midnights(self.zone)[days]
+        )  # a skipped date begins when the next one does
 
     def _boundary(self, index: int) -> int:
         return self._first + index * self._length if self._length else int(self._boundaries[index])
@@ -183,11 +206,14 @@ def instant(when: datetime | str, *, name: str = "time") -> int:
     1000000
     >>> instant("1970-01-01")
     Traceback (most recent call last):
-    penstock.core.errors.ConfigurationError: time must have an offset from UTC, such as '2026-03-01T00:00+01:00', ...
+    penstock.core.errors.ConfigurationError: time must have an offset from UTC, such as
+    '2026-03-01T00:00+01:00', ...
     """
     moment = _moment(when, name)
     if moment.utcoffset() is None:
-        raise ConfigurationError(f"{name} must have an offset from UTC, such as '2026-03-01T00:00+01:00', not {when}.")
+        raise ConfigurationError(
+            f"{name} must have an offset from UTC, such as '2026-03-01T00:00+01:00', not {when}."
+        )
     return (moment - _EPOCH) // _MICROSECOND
 
 
@@ -217,7 +243,9 @@ def _moment(when: object, name: str) -> datetime:
     try:
         return datetime.fromisoformat(when)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise ConfigurationError(f"{name} must be a datetime or ISO text such as '2026-03-01T00:00Z', not {when!r}.") from None
+        raise ConfigurationError(
+            f"{name} must be a datetime or ISO text such as '2026-03-01T00:00Z', not {when!r}."
+        ) from None
 
 
 def _origin(when: datetime | str, zone: zoneinfo.ZoneInfo) -> int:
@@ -228,7 +256,9 @@ def _origin(when: datetime | str, zone: zoneinfo.ZoneInfo) -> int:
         return _midnight(moment.date(), zone)
     early, late = (instant(moment.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
     if early != late:
-        raise ConfigurationError(f"origin must have an offset where clocks change, such as '{when}+01:00', not {when!r}.")
+        raise ConfigurationError(
+            f"origin must have an offset where clocks change, such as '{when}+01:00', not {when!r}."
+        )
     return early
 
 
@@ -240,12 +270,20 @@ def _broken(amount: int, letter: str, local: datetime, zone: zoneinfo.ZoneInfo) 
     if midnight or letter in _CIVIL:
         return "" if midnight else "the beginning of a day"
     seconds = _SECONDS[letter] * (amount if _SECONDS["d"] % (amount * _SECONDS[letter]) == 0 else 1)
-    since = timedelta(hours=local.hour, minutes=local.minute, seconds=local.second, microseconds=local.microsecond)
-    return f"a multiple of {seconds} seconds on the wall clock" if since % timedelta(seconds=seconds) else ""
+    since = timedelta(
+        hours=local.hour, minutes=local.minute, seconds=local.second, microseconds=local.microsecond
+    )
+    return (
+        f"a multiple of {seconds} seconds on the wall clock"
+        if since % timedelta(seconds=seconds)
+        else ""
+    )
 
 
 def _fixed(local: datetime) -> datetime:
-    """The same with a fixed offset: Python subtracts datetimes of one zone as if its clocks never changed."""
+    """The same with a fixed offset: Python subtracts datetimes of one zone as if its clocks never
+    changed.
+    """
     return local.replace(tzinfo=timezone(local.utcoffset() or timedelta(0)), fold=0)
 
 
@@ -256,15 +294,18 @@ def _at(time: int, zone: zoneinfo.ZoneInfo) -> datetime:
 @lru_cache(maxsize=64)
 def _zone(name: str) -> zoneinfo.ZoneInfo:
     if name not in zoneinfo.available_timezones():
-        raise ConfigurationError(f"zone must be the IANA name of a time zone, such as 'UTC' or 'Europe/Zurich', not {name!r}.")
+        raise ConfigurationError(
+            f"zone must be the IANA name of a time zone, such as 'UTC' or 'Europe/Zurich', not {name!r}."
+        )
     return zoneinfo.ZoneInfo(name)
 
 
 def _midnight(day: date, zone: zoneinfo.ZoneInfo) -> int:
     """The first instant of a date, or of the next one that exists.
 
-    Without `fold`, a midnight that comes twice is the first one, and a midnight that clocks skip counts by the offset before
-    the change, which is the instant of the change: since 1970 no zone has skipped midnight from any other time.
+    Without `fold`, a midnight that comes twice is the first one, and a midnight that clocks skip
+    counts by the offset before the change, which is the instant of the change: since 1970 no zone
+    has skipped midnight from any other time.
     """
     return (datetime.combine(day, time(0), zone) - _EPOCH) // _MICROSECOND
 

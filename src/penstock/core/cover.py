@@ -15,9 +15,9 @@ from penstock.core.errors import ConfigurationError
 class Cover:
     """Which base keys each number of a statistic reads: what a charge for it must be entered under.
 
-    `EACH`: number i reads key i. `ALL`: one number reads every key. `Cover(of)`: number `of[k]` reads key k, none if that
-    is −1. In every case a key is read by at most one number, so one person changes the numbers by at most their own
-    events in all, wherever these lie.
+    `EACH`: number i reads key i. `ALL`: one number reads every key. `Cover(of)`: number `of[k]`
+    reads key k, none if that is −1. In every case a key is read by at most one number, so one
+    person changes the numbers by at most their own events in all, wherever these lie.
     """
 
     of: IntArray | None = None
@@ -40,7 +40,8 @@ ALL = Cover(every=True)
 
 @dataclass(frozen=True)
 class Groups:
-    """A public partition of the keys (or of some of them), laid out so that exact integer sums per group are one pass.
+    """A public partition of the keys (or of some of them), laid out so that exact integer sums per
+    group are one pass.
 
     >>> Groups.from_labels(np.array([1, 0, 1])).sums(np.array([5, 7, 9])).tolist()
     [7, 14]
@@ -51,7 +52,9 @@ class Groups:
     starts: IntArray
 
     def __post_init__(self) -> None:
-        if (np.diff(self.starts, append=len(self.of)) <= 0).any():  # sums over none would be some other group's key
+        if (
+            np.diff(self.starts, append=len(self.of)) <= 0
+        ).any():  # sums over none would be some other group's key
             raise ConfigurationError("every group, from 0 to the last, must have a key.")
 
     @classmethod

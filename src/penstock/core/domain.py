@@ -34,11 +34,17 @@ class Domain:
         if isinstance(what, (int, np.integer)):
             return cls(tuple(map(str, range(whole(what, name="domain", least=1)))))
         if isinstance(what, str):
-            raise ConfigurationError("domain must be a number of keys or several names, not one string.")
+            raise ConfigurationError(
+                "domain must be a number of keys or several names, not one string."
+            )
         if isinstance(what, Mapping):
-            raise ConfigurationError("domain: for attributes and their values use Product.of, for keys and paths Hierarchy.of.")
+            raise ConfigurationError(
+                "domain: for attributes and their values use Product.of, for keys and paths Hierarchy.of."
+            )
         if not isinstance(what, Iterable):
-            raise ConfigurationError(f"domain must be a number of keys or several names, not {type(what).__name__}.")
+            raise ConfigurationError(
+                f"domain must be a number of keys or several names, not {type(what).__name__}."
+            )
         return cls(tuple(map(str, what)))
 
     def __post_init__(self) -> None:
@@ -49,7 +55,9 @@ class Domain:
         try:
             "".join(self.keys).encode()
         except UnicodeEncodeError:
-            raise ConfigurationError("domain must have keys of text that UTF-8 can write.") from None
+            raise ConfigurationError(
+                "domain must have keys of text that UTF-8 can write."
+            ) from None
 
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self.keys[:3])) + (", …" if self.size > 3 else "")
@@ -61,7 +69,9 @@ class Domain:
 
     @cached_property
     def ranks(self) -> IntArray:
-        """Each key's place in the alphabet of keys: an order that does not depend on how the keys were listed."""
+        """Each key's place in the alphabet of keys: an order that does not depend on how the keys
+        were listed.
+        """
         ranks = np.empty(self.size, np.int64)
         ranks[sorted(range(self.size), key=self.keys.__getitem__)] = np.arange(self.size)
         return ranks
@@ -72,7 +82,9 @@ class Domain:
         return self.keys
 
     def totals(self, counts: IntArray) -> IntArray:
-        """What this domain's numbers are, made of the counts of the base keys: here those counts themselves."""
+        """What this domain's numbers are, made of the counts of the base keys: here those counts
+        themselves.
+        """
         return counts
 
 

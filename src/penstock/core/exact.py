@@ -20,7 +20,8 @@ def exact(value: Exact, *, name: str = "value") -> Fraction:
     (Fraction(1, 10), Fraction(1, 3), Fraction(2, 1))
     >>> exact(0.1, name="epsilon")
     Traceback (most recent call last):
-    penstock.core.errors.InexactError: epsilon=0.1 is a float, and a float is not the number it shows. \
+    penstock.core.errors.InexactError: epsilon=0.1 is a float, and a float is not the number it
+    shows. \
 Write epsilon="0.1" or Fraction(1, 10).
     """
     if isinstance(value, bool):
@@ -51,8 +52,12 @@ Write epsilon="0.1" or Fraction(1, 10).
             hint = f' Write {name}="{shown}" or Fraction({ratio.numerator}, {ratio.denominator}).'
         except (InvalidOperation, ValueError, OverflowError):
             pass
-        raise InexactError(f"{name}={shown} is a float, and a float is not the number it shows.{hint}")
-    raise InexactError(f"{name} must be an int, a Fraction or a decimal string, not {type(value).__name__}.")
+        raise InexactError(
+            f"{name}={shown} is a float, and a float is not the number it shows.{hint}"
+        )
+    raise InexactError(
+        f"{name} must be an int, a Fraction or a decimal string, not {type(value).__name__}."
+    )
 
 
 def positive(value: Exact, *, name: str) -> Fraction:
@@ -76,15 +81,20 @@ def whole(value: object, *, name: str, least: int) -> int:
     penstock.core.errors.ConfigurationError: window must be a whole number of at least 1, not 0.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < least:
-        raise ConfigurationError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+        raise ConfigurationError(
+            f"{name} must be a whole number of at least {least}, not {value!r}."
+        )
     return int(value)
 
 
 def log_above(number: int) -> Fraction:
-    """A ratio that is not below the natural logarithm of a number from 2 on, and above it by less than 1e-45.
+    """A ratio that is not below the natural logarithm of a number from 2 on, and above it by less
+    than 1e-45.
 
     >>> float(log_above(2))
     0.6931471805599453
     """
     digits = Context(prec=50)
-    return Fraction(digits.next_plus(digits.ln(Decimal(number))))  # decimal's logarithm is correctly rounded
+    return Fraction(
+        digits.next_plus(digits.ln(Decimal(number)))
+    )  # decimal's logarithm is correctly rounded

@@ -1,4 +1,6 @@
-"""Numbers in a row that are better averaged: how keys of similar size are put together once their noise is known."""
+"""Numbers in a row that are better averaged: how keys of similar size are put together once their
+noise is known.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,13 @@ FEWEST = 3
 
 
 def stretches(row: IntArray, variance: float) -> IntArray:
-    """Where the largest stretches begin, by halving, that are better averaged; all other numbers are stretches of one.
+    """Where the largest stretches begin, by halving, that are better averaged; all other numbers
+    are stretches of one.
 
-    `variance` is that of the noise in each number. The sample variance of m numbers whose true values spread as far as the
-    noise, where averaging gains nothing, is twice that; less one standard deviation of such a sample variance. The order of the
-    numbers must not come from that noise: what it puts together looks alike and is not.
+    `variance` is that of the noise in each number. The sample variance of m numbers whose true
+    values spread as far as the noise, where averaging gains nothing, is twice that; less one
+    standard deviation of such a sample variance. The order of the numbers must not come from that
+    noise: what it puts together looks alike and is not.
 
     >>> stretches(np.array([9, 12, 8, 11, 70, 90, 10, 30]), 10.0)
     array([0, 4, 5, 6, 7])

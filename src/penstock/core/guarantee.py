@@ -17,14 +17,16 @@ LONGEST_WINDOW = 2**32
 class Guarantee:
     """What nobody can tell, however long they watch.
 
-    Two streams are neighbours if they differ in at most `window` consecutive units, and there by the presence of
-    one person, who has at most `contribution` events in a unit, in a different key in every unit if they like. The
-    probability of anything that is ever published differs by at most a factor :math:`e^\\varepsilon` between them and,
-    where `delta` is not 0, by an addition of :math:`\\delta` at most.
+    Two streams are neighbours if they differ in at most `window` consecutive units, and there by
+    the presence of one person, who has at most `contribution` events in a unit, in a different key
+    in every unit if they like. The probability of anything that is ever published differs by at
+    most a factor :math:`e^\\varepsilon` between them and, where `delta` is not 0, by an addition of
+    :math:`\\delta` at most.
 
-    `window` = 1 is event level, the stream's length is user level. `horizon` is the last unit that is ever read: what comes
-    after it repeats the last release. A horizon of one window is user level for a stream of any length. `intrusion` names
-    what else the promise survives: somebody who looks into the mechanism's memory.
+    `window` = 1 is event level, the stream's length is user level. `horizon` is the last unit that
+    is ever read: what comes after it repeats the last release. A horizon of one window is user
+    level for a stream of any length. `intrusion` names what else the promise survives: somebody who
+    looks into the mechanism's memory.
 
     >>> Guarantee("0.5", 24)
     Guarantee(epsilon=1/2, window=24)
@@ -33,9 +35,11 @@ class Guarantee:
     >>> Guarantee("0.5", 24, horizon=24)
     Guarantee(epsilon=1/2, window=24, horizon=24)
     >>> print(Guarantee("1", 24).in_words())
-    Whoever sees everything that is ever published, and knows everybody else, can hardly tell whether any one person \
-was there at all in any 24 consecutive units: no observation is more than 2.72 times as likely with the person as \
-without (epsilon = 1), so a suspicion of 50 % can rise to 73.2 % at most. A person counts with at most one event a unit.
+    Whoever sees everything that is ever published, and knows everybody else, can hardly tell
+    whether any one person \
+was there at all in any 24 consecutive units: no observation is more than 2.72 times as likely with
+the person as \\ without (epsilon = 1), so a suspicion of 50 % can rise to 73.2 % at most. A person
+counts with at most one event a unit.
     """
 
     epsilon: Fraction
@@ -62,8 +66,12 @@ without (epsilon = 1), so a suspicion of 50 % can rise to 73.2 % at most. A pers
         if not 0 <= self.delta < 1:
             raise ConfigurationError(f"delta must be at least 0 and below 1, not {self.delta}.")
         if self.window > LONGEST_WINDOW:
-            raise ConfigurationError(f"window must be at most {LONGEST_WINDOW} units, not {self.window}.")
-        object.__setattr__(self, "horizon", None if horizon is None else whole(horizon, name="horizon", least=1))
+            raise ConfigurationError(
+                f"window must be at most {LONGEST_WINDOW} units, not {self.window}."
+            )
+        object.__setattr__(
+            self, "horizon", None if horizon is None else whole(horizon, name="horizon", least=1)
+        )
         if self.horizon is not None and self.horizon < self.window:
             raise ConfigurationError(
                 f"window must be at most the horizon of {self.horizon} units, not {self.window}: no person is in more."
@@ -89,7 +97,11 @@ without (epsilon = 1), so a suspicion of 50 % can rise to 73.2 % at most. A pers
         span = "in any one unit" if self.window == 1 else f"in any {self.window} consecutive units"
         if self.horizon is not None:
             read = "unit 1 is" if self.horizon == 1 else f"units 1 to {self.horizon} are"
-            span = f"in the whole stream, of which {read} read" if self.user_level else f"{span}; {read} read"
+            span = (
+                f"in the whole stream, of which {read} read"
+                if self.user_level
+                else f"{span}; {read} read"
+            )
         bound = "one event" if self.contribution == 1 else f"{self.contribution} events"
         text = (
             "Whoever sees everything that is ever published, and knows everybody else, can hardly tell whether any one "

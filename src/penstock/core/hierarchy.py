@@ -23,9 +23,11 @@ AnyPath: TypeAlias = str | Iterable[str]
 
 @dataclass(frozen=True)
 class Hierarchy(Domain):
-    """Keys with what lies above each of them. Counts are still given per key; the nodes are totals of keys.
+    """Keys with what lies above each of them. Counts are still given per key; the nodes are totals
+    of keys.
 
-    A key is a node at its own depth only: where paths have different lengths, it is in no total below that.
+    A key is a node at its own depth only: where paths have different lengths, it is in no total
+    below that.
 
     >>> campus = Hierarchy.of({"room 1": "A/floor 1", "room 2": "A/floor 1", "kiosk": ""})
     >>> campus.nodes.keys
@@ -47,7 +49,8 @@ class Hierarchy(Domain):
 
     @classmethod
     def binary(cls, keys: AnyDomain) -> Hierarchy:
-        """A balanced binary tree over the keys in alphabetical order, in whatever order they are listed.
+        """A balanced binary tree over the keys in alphabetical order, in whatever order they are
+        listed.
 
         >>> Hierarchy.binary(["d", "a", "c", "b"]).nodes.keys
         ('all', 'all/0', 'all/1', 'all/0/a', 'all/0/b', 'all/1/c', 'all/1/d')
@@ -58,16 +61,24 @@ class Hierarchy(Domain):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.paths) != self.size:
-            raise ConfigurationError(f"hierarchy must have one path per key: {self.size} keys, {len(self.paths)} paths.")
+            raise ConfigurationError(
+                f"hierarchy must have one path per key: {self.size} keys, {len(self.paths)} paths."
+            )
         for key, path in zip(self.keys, self.paths, strict=True):
             if any(not name or SEPARATOR in name for name in path):
-                raise ConfigurationError(f"hierarchy: the path {path} of key {key!r} must be of names without {SEPARATOR!r}.")
-        above = {SEPARATOR.join(path[:depth]) for path in self.paths for depth in range(1, len(path) + 1)}
+                raise ConfigurationError(
+                    f"hierarchy: the path {path} of key {key!r} must be of names without {SEPARATOR!r}."
+                )
+        above = {
+            SEPARATOR.join(path[:depth]) for path in self.paths for depth in range(1, len(path) + 1)
+        }
         seen: set[str] = set()
         for key, path in zip(self.keys, self.paths, strict=True):
             name = SEPARATOR.join((*path, key))
             if name in above or name in seen:
-                raise ConfigurationError(f"hierarchy: {name!r} names two nodes; what is above a key cannot be a key itself.")
+                raise ConfigurationError(
+                    f"hierarchy: {name!r} names two nodes; what is above a key cannot be a key itself."
+                )
             seen.add(name)
 
     def __repr__(self) -> str:
@@ -91,7 +102,10 @@ class Hierarchy(Domain):
     def _rows(self) -> tuple[tuple[tuple[str, ...], ...], ...]:
         """The nodes of each level, outermost first, in alphabetical order of what leads to them."""
         depths = range(self.height)
-        return tuple(tuple(sorted({path[: depth + 1] for path in self._whole if len(path) > depth})) for depth in depths)
+        return tuple(
+            tuple(sorted({path[: depth + 1] for path in self._whole if len(path) > depth}))
+            for depth in depths
+        )
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -110,7 +124,9 @@ class Hierarchy(Domain):
 
     @cached_property
     def levels(self) -> tuple[Groups, ...]:
-        """For each level, which of its nodes each key is in or under; −1 for a key that ends above it."""
+        """For each level, which of its nodes each key is in or under; −1 for a key that ends above
+        it.
+        """
         found = []
         for depth, row in enumerate(self._rows):
             place = {path: number for number, path in enumerate(row)}
@@ -128,7 +144,9 @@ class Hierarchy(Domain):
     @cached_property
     def parents(self) -> IntArray:
         """Each node's parent, −1 at a root."""
-        place = {path: number for number, path in enumerate(path for row in self._rows for path in row)}
+        place = {
+            path: number for number, path in enumerate(path for row in self._rows for path in row)
+        }
         return np.array([place.get(path[:-1], -1) for row in self._rows for path in row], np.int64)
 
     @cached_property
@@ -139,7 +157,9 @@ class Hierarchy(Domain):
     @cached_property
     def children(self) -> IntArray:
         """How many children each node has; 0 for keys."""
-        return np.bincount(self.parents[self.parents >= 0], minlength=len(self.names)).astype(np.int64)
+        return np.bincount(self.parents[self.parents >= 0], minlength=len(self.names)).astype(
+            np.int64
+        )
 
     @cached_property
     def inner(self) -> BoolArray:
@@ -172,12 +192,16 @@ def _parts(path: AnyPath) -> tuple[str, ...]:
     if isinstance(path, str):
         return tuple(path.split(SEPARATOR)) if path else ()
     if not isinstance(path, Iterable):
-        raise ConfigurationError(f"hierarchy: a path must be names or a text with {SEPARATOR!r}, not {type(path).__name__}.")
+        raise ConfigurationError(
+            f"hierarchy: a path must be names or a text with {SEPARATOR!r}, not {type(path).__name__}."
+        )
     return tuple(map(str, path))
 
 
 def _halves(rank: int, size: int) -> tuple[str, ...]:
-    """The way from the root to the rank-th of so many leaves: 0 into the first half, 1 into the second."""
+    """The way from the root to the rank-th of so many leaves: 0 into the first half, 1 into the
+    second.
+    """
     way, first, last = ["all"], 0, size
     while last - first > 1:
         middle = (first + last + 1) // 2

@@ -19,7 +19,8 @@ MOST = 100_000_000
 
 @dataclass(frozen=True, repr=False)
 class Product(Domain):
-    """Several attributes, each with its values in order; the last one changes fastest from key to key.
+    """Several attributes, each with its values in order; the last one changes fastest from key to
+    key.
 
     >>> census = Product.of({"sex": ["f", "m"], "age": 3})
     >>> census.keys
@@ -33,7 +34,9 @@ class Product(Domain):
 
     @classmethod
     def of(cls, what: AnyDomain | Mapping[str, int | Iterable[str]]) -> Product:
-        """From each attribute's values, or their number; any other domain becomes one attribute, `key`."""
+        """From each attribute's values, or their number; any other domain becomes one attribute,
+        `key`.
+        """
         if isinstance(what, Product):
             return what
         attributes = what if isinstance(what, Mapping) else {"key": Domain.of(what)}
@@ -49,7 +52,9 @@ class Product(Domain):
         return cls.of({"row": rows, "column": columns})
 
     def __post_init__(self) -> None:
-        attributes = tuple((str(name), _values(str(name), values)) for name, values in self.attributes)
+        attributes = tuple(
+            (str(name), _values(str(name), values)) for name, values in self.attributes
+        )
         object.__setattr__(self, "attributes", attributes)
         if not attributes:
             raise ConfigurationError("domain must have at least one attribute.")
@@ -58,11 +63,17 @@ class Product(Domain):
         Domain(self.names)
         for name, values in attributes:
             if len(attributes) > 1 and SEPARATOR in "".join(values):
-                raise ConfigurationError(f"domain: attribute {name!r} must have no value with {SEPARATOR!r} in it.")
+                raise ConfigurationError(
+                    f"domain: attribute {name!r} must have no value with {SEPARATOR!r} in it."
+                )
         if math.prod(self.shape) > MOST:
             sides = " × ".join(map(str, self.shape))
-            raise ConfigurationError(f"domain must have at most {MOST:,} keys: attributes of {sides} values have more.")
-        combined = itertools.product(*(values for _, values in attributes))  # all differ, as no value has the separator in it
+            raise ConfigurationError(
+                f"domain must have at most {MOST:,} keys: attributes of {sides} values have more."
+            )
+        combined = itertools.product(
+            *(values for _, values in attributes)
+        )  # all differ, as no value has the separator in it
         object.__setattr__(self, "keys", tuple(map(SEPARATOR.join, combined)))
 
     def __repr__(self) -> str:
@@ -80,7 +91,10 @@ class Product(Domain):
 
     @property
     def facts(self) -> tuple[str, ...]:
-        kind = ("product", "product")  # twice: what no other domain begins with, as it names no key twice
+        kind = (
+            "product",
+            "product",
+        )  # twice: what no other domain begins with, as it names no key twice
         values = itertools.chain.from_iterable(values for _, values in self.attributes)
         return (*kind, str(len(self.attributes)), *self.names, *map(str, self.shape), *values)
 
@@ -89,4 +103,6 @@ def _values(name: str, values: AnyDomain) -> tuple[str, ...]:
     try:
         return Domain.of(values).keys
     except ConfigurationError as error:
-        raise ConfigurationError(f"domain: attribute {name!r} {str(error).removeprefix('domain ')}") from None
+        raise ConfigurationError(
+            f"domain: attribute {name!r} {str(error).removeprefix('domain ')}"
+        ) from None

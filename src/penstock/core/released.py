@@ -10,10 +10,10 @@ from fractions import Fraction
 import numpy as np
 
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
+from penstock.core.error_bounds import Kind, half_width, miss_of, variance
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact
 from penstock.core.guarantee import Guarantee
-from penstock.core.spread import Kind, half_width, miss_of, variance
 from penstock.core.weights import UNIT, Weights
 
 
@@ -42,12 +42,13 @@ class Scale:
 class Released:
     """What anyone may see of one unit, with the noise in it known exactly.
 
-    `value` holds whole numbers in the domain's order, `divisor` what to divide them by. `scale` is the noise of one draw,
-    `layers` how many independent draws are in each number, and `kind` how they were combined (see `core.spread`).
-    `weights` says what each number is a sum of: one unit, unless it says otherwise. `repeated` says that the last release
-    stands again: its noise is that of the unit it was made for, and how far the stream has moved since is not known.
-    `public` holds what else may be seen, such as the counts before smoothing and where groups began.
-    `private` is False for ever if the noise was a test's.
+    `value` holds whole numbers in the domain's order, `divisor` what to divide them by. `scale` is
+    the noise of one draw, `layers` how many independent draws are in each number, and `kind` how
+    they were combined (see `core.spread`). `weights` says what each number is a sum of: one unit,
+    unless it says otherwise. `repeated` says that the last release stands again: its noise is that
+    of the unit it was made for, and how far the stream has moved since is not known. `public` holds
+    what else may be seen, such as the counts before smoothing and where groups began. `private` is
+    False for ever if the noise was a test's.
     """
 
     unit: int
@@ -66,7 +67,14 @@ class Released:
     def nothing(cls, size: int, guarantee: Guarantee) -> Released:
         """What stands before the first release: zeros that say nothing."""
         zeros = np.zeros(size, np.int64)
-        return cls(unit=0, value=zeros, scale=Scale(Fraction(1), 0), guarantee=guarantee, private=True, repeated=True)
+        return cls(
+            unit=0,
+            value=zeros,
+            scale=Scale(Fraction(1), 0),
+            guarantee=guarantee,
+            private=True,
+            repeated=True,
+        )
 
     def __post_init__(self) -> None:
         self.value.flags.writeable = False
@@ -85,7 +93,9 @@ class Released:
         base = self.scale.base
         same = (base is last.scale.base or base == last.scale.base) and self.kind == last.kind
         if not same and np.any(last.scale.parts):
-            raise ConfigurationError("a release stands over another only if both carry noise of one kind.")
+            raise ConfigurationError(
+                "a release stands over another only if both carry noise of one kind."
+            )
         return replace(
             self,
             value=np.where(where, self.value, last.value),
@@ -108,19 +118,27 @@ class Released:
 
     @property
     def variance(self) -> FloatArray:
-        """The variance of the noise in each estimate, of a median at most; infinite where nothing was released yet."""
+        """The variance of the noise in each estimate, of a median at most; infinite where nothing
+        was released yet.
+        """
         one = variance(self.kind, self.scale.floats(), self.layers, self.weights)
         return np.broadcast_to(one / np.float64(self._noise_divisor) ** 2, self.value.shape)
 
     def interval(self, confidence: Exact = "0.95") -> tuple[FloatArray, FloatArray]:
-        """Per key, the range that contains the true number *of the units it was read in* with at least this probability."""
-        one = half_width(self.kind, self.scale.floats(), self.layers, self.weights, miss_of(confidence))
+        """Per key, the range that contains the true number *of the units it was read in* with at
+        least this probability.
+        """
+        one = half_width(
+            self.kind, self.scale.floats(), self.layers, self.weights, miss_of(confidence)
+        )
         half = one / np.float64(self._noise_divisor)
         return self.estimate - half, self.estimate + half
 
     @property
     def _noise_divisor(self) -> int | IntArray:
-        """What the noise is divided by: in medians, shrunk and weighted values the divisor is only a finer grid."""
+        """What the noise is divided by: in medians, shrunk and weighted values the divisor is only
+        a finer grid.
+        """
         return self.divisor if self.kind in ("sum", "gaussian") else 1
 
 

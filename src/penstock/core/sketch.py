@@ -1,4 +1,6 @@
-"""`AESketch`: sums over a window in which older units count less, from a few blocks a key instead of the whole window."""
+"""`AESketch`: sums over a window in which older units count less, from a few blocks a key instead
+of the whole window.
+"""
 
 from __future__ import annotations
 
@@ -18,25 +20,32 @@ Number: TypeAlias = np.float64 | np.int64
 
 @dataclass(frozen=True)
 class AESketch:
-    r"""Per key, the sum :math:`G=\sum_{a<w}\gamma^a x_{t-a}` of the last `span` = w values, from at most 2⌈1/β⌉ blocks.
+    r"""Per key, the sum :math:`G=\sum_{a<w}\gamma^a x_{t-a}` of the last `span` = w values, from at
+    most 2⌈1/β⌉ blocks.
 
-    A block is a run of units, with the sum and the mass :math:`\sum\gamma^a|x|` of its values *as seen from now*. Every unit
-    adds a block; one that lies wholly before the window is dropped; where there is no room, the two neighbours of least
-    joint mass inside the window become one. The one block that reaches over the window's end counts half.
+    A block is a run of units, with the sum and the mass :math:`\sum\gamma^a|x|` of its values *as
+    seen from now*. Every unit adds a block; one that lies wholly before the window is dropped;
+    where there is no room, the two neighbours of least joint mass inside the window become one. The
+    one block that reaches over the window's end counts half.
 
-    With M the mass of the window, the merged pair has at most βM, because ⌈1/β⌉ disjoint pairs share M. So the estimate is off
-    by at most half the mass of the straddling block (`error`, known at all times), and for values in [−1, 1] by at most θ/2
-    with :math:`\theta=\beta(1-\gamma^w)/(1-\gamma)`: a block of sum A + B, of which only B is in the window, counts (A + B)/2,
-    and |B − A|/2 is at most half its mass whatever the signs are. Up to unit w, and always if w ≤ 2⌈1/β⌉, it is exact.
+    With M the mass of the window, the merged pair has at most βM, because ⌈1/β⌉ disjoint pairs
+    share M. So the estimate is off by at most half the mass of the straddling block (`error`, known
+    at all times), and for values in [−1, 1] by at most θ/2 with
+    :math:`\theta=\beta(1-\gamma^w)/(1-\gamma)`: a block of sum A + B, of which only B is in the
+    window, counts (A + B)/2, and |B − A|/2 is at most half its mass whatever the signs are. Up to
+    unit w, and always if w ≤ 2⌈1/β⌉, it is exact.
 
-    Counting half is for the worst stream. `even` takes the units of the straddling block to be alike and counts what they
-    have of their weight in the window: on steady streams it is closer by far, at worst off by nearly all of the block's mass.
+    Counting half is for the worst stream. `even` takes the units of the straddling block to be
+    alike and counts what they have of their weight in the window: on steady streams it is closer by
+    far, at worst off by nearly all of the block's mass.
 
-    All keys have the same number of blocks, so a step is a few operations on arrays of keys × blocks. Weights are multiplied by
-    γ in every unit, so the newest has weight 1 and nothing can overflow; after w steps that is accurate to w roundings.
+    All keys have the same number of blocks, so a step is a few operations on arrays of keys ×
+    blocks. Weights are multiplied by γ in every unit, so the newest has weight 1 and nothing can
+    overflow; after w steps that is accurate to w roundings.
 
-    **No sketch is needed where** :math:`\gamma^w` **is negligible**: then :math:`G\leftarrow\gamma G+x`, one number a key, is
-    off by :math:`\gamma^w` of a sum only: 1e−82 of it for γ = 0.91, w = 2000.
+    **No sketch is needed where** :math:`\gamma^w` **is negligible**: then :math:`G\leftarrow\gamma
+    G+x`, one number a key, is off by :math:`\gamma^w` of a sum only: 1e−82 of it for γ = 0.91, w =
+    2000.
 
     >>> sketch = AESketch.start(1, gamma="0.95", span=3, beta="0.5")
     >>> for value in (1, 1, 1, 1):
@@ -47,8 +56,9 @@ class AESketch:
     References
     ----------
     Wang et al., Tsinghua Science and Technology 29(6), 2024, section 4.1.
-    Departures: the paper decays and adds twice and expires nothing. Here blocks know where they begin, are compared as seen
-    from now, and are merged only where there is no room, by the size of what is in them.
+    Departures: the paper decays and adds twice and expires nothing. Here blocks know where they
+    begin, are compared as seen from now, and are merged only where there is no room, by the size of
+    what is in them.
     """
 
     gamma: Fraction
@@ -68,7 +78,15 @@ class AESketch:
         if not 0 < share <= 1:
             raise ConfigurationError(f"beta must lie above 0 and not above 1, not {share}.")
         nothing = np.zeros((keys, 0))
-        return cls(rate, whole(span, name="span", least=1), share, 0, nothing.astype(np.int64), nothing, nothing)
+        return cls(
+            rate,
+            whole(span, name="span", least=1),
+            share,
+            0,
+            nothing.astype(np.int64),
+            nothing,
+            nothing,
+        )
 
     @property
     def room(self) -> int:
@@ -97,7 +115,9 @@ class AESketch:
         return after if after.blocks <= self.room else after._without_one(start)
 
     def _without_one(self, start: int) -> AESketch:
-        """One block less for every key: the expired one if there is one, else the least pair becomes one."""
+        """One block less for every key: the expired one if there is one, else the least pair
+        becomes one.
+        """
         expired = self.first[:, 1] <= start
         joint = self.mass[:, :-1] + self.mass[:, 1:]
         joint[self.first[:, 0] < start, 0] = np.inf  # what straddles is not made larger
@@ -131,23 +151,36 @@ class AESketch:
 
     @property
     def even(self) -> FloatArray:
-        """The same, if the units of a straddling block are alike: as much of it counts as its units have of their weight."""
+        """The same, if the units of a straddling block are alike: as much of it counts as its units
+        have of their weight.
+        """
         total: FloatArray = self.weight.sum(axis=1)
         return total - (1 - self._inside()) * self._oldest(self.weight)
 
     @property
     def even_error(self) -> FloatArray:
-        """The most that each `even` estimate can be off: at least `error`, and less than twice that."""
+        """The most that each `even` estimate can be off: at least `error`, and less than twice
+        that.
+        """
         inside = self._inside()
-        return np.where(self.straddles, np.maximum(inside, 1 - inside) * self._oldest(self.mass), 0.0)
+        return np.where(
+            self.straddles, np.maximum(inside, 1 - inside) * self._oldest(self.mass), 0.0
+        )
 
     def _inside(self) -> FloatArray:
         """How much of the weight of the oldest block's units lies in the window."""
         if self.blocks < 2:
             return np.ones(len(self.first))
         end = self.first[:, 1]
-        inside, all_ = np.minimum(end - (self.unit - self.span + 1), end - self.first[:, 0]), end - self.first[:, 0]
-        share: FloatArray = inside / all_ if self.gamma == 1 else np.expm1(inside * self._log) / np.expm1(all_ * self._log)
+        inside, all_ = (
+            np.minimum(end - (self.unit - self.span + 1), end - self.first[:, 0]),
+            end - self.first[:, 0],
+        )
+        share: FloatArray = (
+            inside / all_
+            if self.gamma == 1
+            else np.expm1(inside * self._log) / np.expm1(all_ * self._log)
+        )
         return share
 
     @property

@@ -17,8 +17,9 @@ from penstock.core.exact import Exact, exact, whole
 class Weights:
     """What each released number is a sum of: the newest unit has age 0.
 
-    `unit`: that unit alone. `window`: the last `length` units. `prefix`: all units so far. `decay`: the last `length` units,
-    each worth γ^age. `power`: the last `length` units, each worth (1 + age)^−p. `rate` is γ or p.
+    `unit`: that unit alone. `window`: the last `length` units. `prefix`: all units so far. `decay`:
+    the last `length` units, each worth γ^age. `power`: the last `length` units, each worth (1 +
+    age)^−p. `rate` is γ or p.
 
     >>> Weights.decay("0.5", 3).sequence(5)
     array([1.  , 0.5 , 0.25, 0.  , 0.  ])

@@ -1,7 +1,9 @@
-"""The hash chain of a stream: what was spent and released, in an order that nobody can change unnoticed.
+"""The hash chain of a stream: what was spent and released, in an order that nobody can change
+unnoticed.
 
-It begins with what the stream is of. Every ledger line adds a link, and after a unit's lines its release adds one. The link
-after a unit's release is the stream's *head*: whoever has noted one can tell later whether everything up to it still stands.
+It begins with what the stream is of. Every ledger line adds a link, and after a unit's lines its
+release adds one. The link after a unit's release is the stream's *head*: whoever has noted one can
+tell later whether everything up to it still stands.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ SIZE = hashlib.sha256().digest_size
 
 @dataclass(frozen=True)
 class Head:
-    """The newest unit of a chain and the link after it; unit 0 is the beginning, before any release.
+    """The newest unit of a chain and the link after it; unit 0 is the beginning, before any
+    release.
 
     >>> str(Head(3, bytes(32)))
     '3:0000000000000000000000000000000000000000000000000000000000000000'
@@ -41,7 +44,7 @@ class Head:
         return f"{self.unit}:{self.link.hex()}"
 
 
-# -- links ---------------------------------------------------------------------------------------------------------
+# -- links -----------------------------------------------------------------------------------------
 
 
 def beginning(about: str) -> bytes:
@@ -66,11 +69,13 @@ def after_line(before: bytes, line: Line) -> bytes:
 
 
 def after_release(before: bytes, unit: int, flags: bytes, body: bytes) -> bytes:
-    """The link after a unit's release, of which `flags` is the short part and `body` the digest of the long one."""
+    """The link after a unit's release, of which `flags` is the short part and `body` the digest of
+    the long one.
+    """
     return hashlib.sha256(before + b"unit" + unit.to_bytes(8, "big") + body + flags).digest()
 
 
-# -- the head, kept elsewhere --------------------------------------------------------------------------------------
+# -- the head, kept elsewhere ----------------------------------------------------------------------
 
 
 class HeadError(StateError):
@@ -78,7 +83,9 @@ class HeadError(StateError):
 
 
 class HeadFile:
-    """The heads of a store's streams in a small file of its own, to be kept where a restored backup does not reach."""
+    """The heads of a store's streams in a small file of its own, to be kept where a restored backup
+    does not reach.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
@@ -90,7 +97,9 @@ class HeadFile:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise StateError(f"the head file {self.path.name} cannot be read: {error.strerror}.") from None
+            raise StateError(
+                f"the head file {self.path.name} cannot be read: {error.strerror}."
+            ) from None
         try:
             content = json.loads(text)
             if content["format"] != [FORMAT, VERSION]:
@@ -106,7 +115,9 @@ class HeadFile:
         self.update({stream: head})
 
     def update(self, heads: Mapping[str, Head]) -> None:
-        """Note the newest heads of some streams: killed at any point, the old or the new file is read."""
+        """Note the newest heads of some streams: killed at any point, the old or the new file is
+        read.
+        """
         with self._alone():
             self._update(heads)
 
@@ -116,7 +127,9 @@ class HeadFile:
         try:
             lock = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
-            raise HeadError(f"the head file {self.path.name} cannot be written: {error.strerror}.") from None
+            raise HeadError(
+                f"the head file {self.path.name} cannot be written: {error.strerror}."
+            ) from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -124,7 +137,9 @@ class HeadFile:
             os.close(lock)
 
     def _update(self, heads: Mapping[str, Head]) -> None:
-        committed = " and ".join(f"unit {head.unit} of {stream!r}" for stream, head in heads.items())
+        committed = " and ".join(
+            f"unit {head.unit} of {stream!r}" for stream, head in heads.items()
+        )
         heads = {**self.read(), **heads}
         fresh = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}.new")
         try:
@@ -160,4 +175,7 @@ def _head(unit: object, link: str) -> Head:
 
 def _text(heads: Mapping[str, Head]) -> bytes:
     content = {name: [heads[name].unit, heads[name].link.hex()] for name in sorted(heads)}
-    return json.dumps({"format": [FORMAT, VERSION], "heads": content}, ensure_ascii=False).encode() + b"\n"
+    return (
+        json.dumps({"format": [FORMAT, VERSION], "heads": content}, ensure_ascii=False).encode()
+        + b"\n"
+    )

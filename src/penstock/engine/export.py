@@ -1,7 +1,8 @@
 """A store's public part in a file of its own: for readers who must not come near the store.
 
-The file holds streams, releases and ledger lines, and no way to what is secret: there are no tables for it. `SQLiteReader`
-reads and verifies it like the store itself, and no publisher can go on from it.
+The file holds streams, releases and ledger lines, and no way to what is secret: there are no tables
+for it. `SQLiteReader` reads and verifies it like the store itself, and no publisher can go on from
+it.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from urllib.parse import quote
 
 from penstock.core.errors import ConfigurationError, StateError
 from penstock.engine.chain import Head, beginning
+from penstock.engine.sql_store import PUBLIC, TableReader, first_tables
 from penstock.engine.sqlite import MIGRATIONS
-from penstock.engine.store import Reader, Stream
-from penstock.engine.tables import PUBLIC, TableReader, first_tables
+from penstock.engine.store import Reader, Series
 
 _AT_ONCE = 64
 """Units a transaction: those who read the file meanwhile wait no longer."""
@@ -36,18 +37,20 @@ def export(
     streams: Iterable[str] | None = None,
     replace: bool = False,
 ) -> dict[str, Head]:
-    """Write the releases and lines of some streams, or of all, into a file that anybody may read; the heads that it then has.
+    """Write the releases and lines of some streams, or of all, into a file that anybody may read;
+    the heads that it then has.
 
-    A new file appears when it is whole. An export that is there already gets the units that it lacks, if its newest one is in
-    the store's past; those who have it open see them. Every link that is written was recomputed. Anything else of that name is
-    refused, or replaced if `replace` says so; a store never is.
+    A new file appears when it is whole. An export that is there already gets the units that it
+    lacks, if its newest one is in the store's past; those who have it open see them. Every link
+    that is written was recomputed. Anything else of that name is refused, or replaced if `replace`
+    says so; a store never is.
 
     >>> import tempfile
     >>> from penstock import Laplace
     >>> from penstock.engine.sqlite import SQLiteReader, SQLiteStore
     >>> run = Laplace(epsilon="1").run(["north", "south"])
     >>> with tempfile.TemporaryDirectory() as folder, SQLiteStore(Path(folder) / "city.db") as store:
-    ...     lease = store.begin(Stream.of(run, name="visits"))
+    ...     lease = store.begin(Series.of(run, name="visits"))
     ...     head = store.commit("visits", 1, lines=run.ledger, release=run.step([7, 0]), state=run.snapshot(), positions={})
     ...     heads = export(store, Path(folder) / "open.db")
     ...     with SQLiteReader(Path(folder) / "open.db") as copy:
@@ -55,25 +58,39 @@ def export(
     True
     """
     if not isinstance(reader, TableReader):
-        raise ConfigurationError(f"an export is made of a store in tables, not of a {type(reader).__name__}.")
+        raise ConfigurationError(
+            f"an export is made of a store in tables, not of a {type(reader).__name__}."
+        )
     path = Path(path).absolute()
-    wanted = [reader.stream(name) for name in (reader.streams if streams is None else dict.fromkeys(streams))]
+    wanted = [
+        reader.stream(name)
+        for name in (reader.streams if streams is None else dict.fromkeys(streams))
+    ]
     try:
         found = _found(path)
         if found == "store":
-            raise StateError(f"{path.name} is a store, and an export would destroy it: give the export another name.")
+            raise StateError(
+                f"{path.name} is a store, and an export would destroy it: give the export another name."
+            )
         if found == "export" and not replace:
             with _open(path) as file:
-                return {stream.name: _bring_up_to_date(reader, stream, file, path.name) for stream in wanted}
+                return {
+                    stream.name: _bring_up_to_date(reader, stream, file, path.name)
+                    for stream in wanted
+                }
         if found and not replace:
             raise StateError(
                 f"{path.name} is there already and is no export of this version: replace it, or take another name."
             )
         return _anew(reader, wanted, path)
     except sqlite3.Error as error:
-        raise StateError(f"the export {path.name} cannot be written: {error}. What it had is still there.") from None
+        raise StateError(
+            f"the export {path.name} cannot be written: {error}. What it had is still there."
+        ) from None
     except OSError as error:
-        raise StateError(f"the export {path.name} cannot be written: {error.strerror}. What it had is still there.") from None
+        raise StateError(
+            f"the export {path.name} cannot be written: {error.strerror}. What it had is still there."
+        ) from None
 
 
 def _found(path: Path) -> str:
@@ -87,12 +104,18 @@ def _found(path: Path) -> str:
             return "something else"
         if not path.with_name(f"{path.name}-journal").exists():
             raise
-        return _kind(path, "rw")  # an export that was killed: SQLite takes back what was half written
+        return _kind(
+            path, "rw"
+        )  # an export that was killed: SQLite takes back what was half written
 
 
 def _kind(path: Path, mode: str) -> str:
-    with closing(sqlite3.connect(f"file:{quote(str(path))}?mode={mode}", uri=True, timeout=_WAIT)) as file:
-        tables = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    with closing(
+        sqlite3.connect(f"file:{quote(str(path))}?mode={mode}", uri=True, timeout=_WAIT)
+    ) as file:
+        tables = {
+            name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        }
         if "penstock_store" not in tables:
             return "something else"
         if not tables.isdisjoint({"secrets", "leases"}):
@@ -101,7 +124,7 @@ def _kind(path: Path, mode: str) -> str:
         return "export" if version == len(MIGRATIONS) else "something else"
 
 
-def _anew(reader: TableReader, streams: Iterable[Stream], path: Path) -> dict[str, Head]:
+def _anew(reader: TableReader, streams: Iterable[Series], path: Path) -> dict[str, Head]:
     """The whole export under another name first: killed at any point, what was there is there."""
     fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
     try:
@@ -114,7 +137,10 @@ def _anew(reader: TableReader, streams: Iterable[Stream], path: Path) -> dict[st
                     migrate(file)
                 for table in first_tables(whole="INTEGER", content="BLOB").keys() - set(PUBLIC):
                     file.execute(f"DROP TABLE {table}")
-            heads = {stream.name: _bring_up_to_date(reader, stream, file, path.name) for stream in streams}
+            heads = {
+                stream.name: _bring_up_to_date(reader, stream, file, path.name)
+                for stream in streams
+            }
         fresh.chmod(0o644)
         fresh.replace(path)
     finally:
@@ -128,7 +154,9 @@ def _anew(reader: TableReader, streams: Iterable[Stream], path: Path) -> dict[st
     return heads
 
 
-def _bring_up_to_date(reader: TableReader, stream: Stream, file: sqlite3.Connection, name: str) -> Head:
+def _bring_up_to_date(
+    reader: TableReader, stream: Series, file: sqlite3.Connection, name: str
+) -> Head:
     newest = reader.head(stream.name)
     with _transaction(file):
         have = _had(stream, file, name)
@@ -141,18 +169,22 @@ def _bring_up_to_date(reader: TableReader, stream: Stream, file: sqlite3.Connect
     while some := list(islice(units, _AT_ONCE)):
         with _transaction(file):
             if _had(stream, file, name).unit != some[0][0][0] - 1:
-                raise StateError(f"the export {name} is being written by somebody else too: try again.")
+                raise StateError(
+                    f"the export {name} is being written by somebody else too: try again."
+                )
             _write(file, stream.name, some)
     return newest
 
 
-def _had(stream: Stream, file: sqlite3.Connection, name: str) -> Head:
+def _had(stream: Series, file: sqlite3.Connection, name: str) -> Head:
     """The newest unit that the export has of a stream, which it has from now on."""
     kept = file.execute("SELECT about FROM streams WHERE name = ?", (stream.name,)).fetchall()
     if not kept:
         file.execute("INSERT INTO streams (name, about) VALUES (?, ?)", (stream.name, stream.about))
     elif kept != [(stream.about,)]:
-        raise StateError(f"the export {name} has another stream {stream.name!r} than the store. Nothing was written.")
+        raise StateError(
+            f"the export {name} has another stream {stream.name!r} than the store. Nothing was written."
+        )
     last = "SELECT unit, link FROM releases WHERE stream = ? ORDER BY unit DESC LIMIT 1"
     rows = file.execute(last, (stream.name,)).fetchall()
     return Head(*rows[0]) if rows else Head(0, beginning(stream.about))
@@ -160,13 +192,18 @@ def _had(stream: Stream, file: sqlite3.Connection, name: str) -> Head:
 
 def _write(file: sqlite3.Connection, stream: str, units: Iterable[tuple[Any, list[Any]]]) -> None:
     for row, lines in units:
-        file.executemany("INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", [(stream, *line) for line in lines])
+        file.executemany(
+            "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [(stream, *line) for line in lines],
+        )
         file.execute("INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?, ?)", (stream, *row))
 
 
 @contextmanager
 def _open(path: Path) -> Iterator[sqlite3.Connection]:
-    """One file and nothing beside it once it is closed, so that it can be read where nothing can be written."""
+    """One file and nothing beside it once it is closed, so that it can be read where nothing can be
+    written.
+    """
     with closing(sqlite3.connect(path, timeout=_WAIT, isolation_level=None)) as file:
         file.execute("PRAGMA journal_mode = DELETE")
         file.execute("PRAGMA synchronous = EXTRA")

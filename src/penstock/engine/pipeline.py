@@ -1,28 +1,33 @@
-r"""The configuration of a publisher: read once, checked once, and everything that is wrong with it said at once.
+r"""The configuration of a publisher: read once, checked once, and everything that is wrong with it
+said at once.
 
 Several views of one stream
 ---------------------------
-The promise (ε, w) counts in the stream's units, the small ones: nobody can tell whether a person was there in any w
-consecutive small units. A view may have larger units, each of m small ones (at least m, where months or days differ), of
-which it reads at most L_v events of a person, its own `contribution`.
+The promise (ε, w) counts in the stream's units, the small ones: nobody can tell whether a person
+was there in any w consecutive small units. A view may have larger units, each of m small ones (at
+least m, where months or days differ), of which it reads at most L_v events of a person, its own
+`contribution`.
 
-*How many units of a view a window meets.* All but the first and the last of them lie in the window whole, so a window of
-w ≥ 2 small units meets at most k = ⌊(w − 2)/m⌋ + 2 units of the view; a window of one small unit meets one; and for m = 1
-it is k = w. The view's mechanism therefore has a window of k of its own units.
+*How many units of a view a window meets.* All but the first and the last of them lie in the window
+whole, so a window of w ≥ 2 small units meets at most k = ⌊(w − 2)/m⌋ + 2 units of the view; a
+window of one small unit meets one; and for m = 1 it is k = w. The view's mechanism therefore has a
+window of k of its own units.
 
-*What a unit that lies in the window only in part costs.* Without the person's events in the window, bounding may choose
-other events of that person, from outside the window: that is a replacement and counts twice. The streams of bounded counts
-are two steps apart: first all that was chosen of the person in the k units goes, then the new choice comes; each step is
-a change of presence of at most L_v events a unit in k consecutive units. So a view with m > 1 whose mechanism has ε_v costs
-2ε_v, and one with m = 1 costs ε_v. A view's unit is charged in every small unit that it reads, and a window pays it once,
-however many of these are in it.
+*What a unit that lies in the window only in part costs.* Without the person's events in the window,
+bounding may choose other events of that person, from outside the window: that is a replacement and
+counts twice. The streams of bounded counts are two steps apart: first all that was chosen of the
+person in the k units goes, then the new choice comes; each step is a change of presence of at most
+L_v events a unit in k consecutive units. So a view with m > 1 whose mechanism has ε_v costs 2ε_v,
+and one with m = 1 costs ε_v. A view's unit is charged in every small unit that it reads, and a
+window pays it once, however many of these are in it.
 
-*User level* (`horizon` = `window`): all of a person's events go, no choice is left and nothing counts twice; the view's
-window is the whole of its units.
+*User level* (`horizon` = `window`): all of a person's events go, no choice is left and nothing
+counts twice; the view's window is the whole of its units.
 
-*The split.* With shares s_v that add up to 1, ε_v = s_v·ε for m = 1 or at user level, and s_v·ε/2 otherwise, in exact
-fractions: what the views cost adds up to ε. Refused is what would not be exact: units of a view that are no whole number of
-small units, a horizon that is no whole number of a view's units, and a mechanism with δ among several views.
+*The split.* With shares s_v that add up to 1, ε_v = s_v·ε for m = 1 or at user level, and s_v·ε/2
+otherwise, in exact fractions: what the views cost adds up to ε. Refused is what would not be exact:
+units of a view that are no whole number of small units, a horizon that is no whole number of a
+view's units, and a mechanism with δ among several views.
 """
 
 from __future__ import annotations
@@ -53,7 +58,15 @@ from penstock.core.guarantee import Guarantee
 from penstock.core.hierarchy import SEPARATOR, Hierarchy
 from penstock.core.product import Product
 from penstock.engine import toml
-from penstock.engine.toml import ELSEWHERE, Document, InvalidConfigurationError, Section, nearest, secret, shown
+from penstock.engine.toml import (
+    ELSEWHERE,
+    Document,
+    InvalidConfigurationError,
+    Section,
+    nearest,
+    secret,
+    shown,
+)
 from penstock.private.histograms import registry as histograms
 from penstock.private.histograms.base import Histogram
 from penstock.private.mechanisms import registry as mechanisms
@@ -66,7 +79,7 @@ Options: TypeAlias = Mapping[str, Any]
 Late: TypeAlias = Literal["drop", "current"]
 
 TYPES = ("text", "integer")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 CLOCKS = ("iso", "seconds", "milliseconds", "microseconds")
 DURATION = re.compile(r"([0-9]{1,9}) ?(s|min|h|d|w|mo)")
 _ADDRESS = re.compile(r"(?:[^\s:/@]+|\[[0-9a-fA-F:]+\]):([0-9]{1,5})")
@@ -79,10 +92,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stream:
-    """What the releases are called, and when. `lateness` and `tolerance` are durations, as `private.units` takes them.
+class StreamConfig:
+    """What the releases are called, and when. `lateness` and `tolerance` are durations, as
+    `private.units` takes them.
 
-    `pace`: in a live stream releases leave at multiples of it after a unit's close, whatever the work took.
+    `pace`: in a live stream releases leave at multiples of it after a unit's close, whatever the
+    work took.
     """
 
     name: str
@@ -95,8 +110,10 @@ class Stream:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
-    """Where events come from, and which of their columns say what. Without a person, every event is its own person."""
+class SourceConfig:
+    """Where events come from, and which of their columns say what. Without a person, every event is
+    its own person.
+    """
 
     kind: str
     columns: Columns
@@ -105,9 +122,11 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """One series of releases. Its mechanism counts in the view's own units; `units` of the stream's make one, at least.
+    """One series of releases. Its mechanism counts in the view's own units; `units` of the stream's
+    make one, at least.
 
-    `share` of the stream's ε is what it costs; `times` is how often the mechanism's ε is counted in that.
+    `share` of the stream's ε is what it costs; `times` is how often the mechanism's ε is counted in
+    that.
     """
 
     name: str
@@ -124,7 +143,7 @@ class View:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Store:
+class StoreConfig:
     """Where releases, ledger and state are kept. Secrets are named, never held."""
 
     path: str | None = None
@@ -137,7 +156,7 @@ class Store:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sink:
+class SinkConfig:
     """Where releases go, of all views unless some are named."""
 
     name: str
@@ -160,8 +179,10 @@ class Sink:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operator:
-    """Who may see private figures, and where public ones are served; `figures` is a file for private ones at the end."""
+class OperatorConfig:
+    """Who may see private figures, and where public ones are served; `figures` is a file for
+    private ones at the end.
+    """
 
     token_env: str | None = None
     token_file: str | None = None
@@ -183,15 +204,15 @@ class Pipeline:
     (BudgetAbsorption(epsilon=Fraction(1, 1), window=24, ...), ('north', 'south', 'elsewhere'))
     """
 
-    stream: Stream
-    source: Source
+    stream: StreamConfig
+    source: SourceConfig
     keys: Domain
     other: str | None
     guarantee: Guarantee
     views: tuple[View, ...]
-    store: Store
-    sinks: tuple[Sink, ...] = ()
-    operator: Operator = Operator()
+    store: StoreConfig
+    sinks: tuple[SinkConfig, ...] = ()
+    operator: OperatorConfig = OperatorConfig()
     folder: Path = field(default=Path(), compare=False)
 
     @classmethod
@@ -201,14 +222,22 @@ class Pipeline:
 
     @classmethod
     def of(cls, content: Mapping[str, Any], *, folder: str | os.PathLike[str] = ".") -> Self:
-        """From the same tables as a dict; `domain` may also be a `Domain`, and `privacy` a mechanism."""
+        """From the same tables as a dict; `domain` may also be a `Domain`, and `privacy` a
+        mechanism.
+        """
         return cls._made(Document(content), Path(folder))
 
     @classmethod
     def _made(cls, document: Document, folder: Path) -> Self:
         top = Section.of(document)
-        for path in toml.secrets_in({name: part for name, part in document.content.items() if name != "domain"}):
-            top.wrong(str(path[0]), f"looks like a secret, and no secret belongs into this file: {ELSEWHERE}.", *path[1:])
+        for path in toml.secrets_in(
+            {name: part for name, part in document.content.items() if name != "domain"}
+        ):
+            top.wrong(
+                str(path[0]),
+                f"looks like a secret, and no secret belongs into this file: {ELSEWHERE}.",
+                *path[1:],
+            )
         stream = _stream(top.table("stream"))
         keys, other = _domain(top, folder)
         source = _source(top.table("source"), keys, stream)
@@ -246,7 +275,9 @@ class Pipeline:
         """The view of this name; without one, the only view."""
         found = [view for view in self.views if name in (None, view.name)]
         if len(found) != 1:
-            raise ConfigurationError(f"view must be one of {', '.join(view.name for view in self.views)}, not {name!r}.")
+            raise ConfigurationError(
+                f"view must be one of {', '.join(view.name for view in self.views)}, not {name!r}."
+            )
         return found[0]
 
     def mechanism(self, view: str | None = None) -> AnyMechanism:
@@ -254,16 +285,24 @@ class Pipeline:
         return self.view(view).mechanism
 
     def series(self, view: str | None = None) -> str:
-        """The name under which the store and the sinks know a view's releases: the stream's, and the view's if it has one."""
+        """The name under which the store and the sinks know a view's releases: the stream's, and
+        the view's if it has one.
+        """
         found = self.view(view)
-        return self.stream.name if found.name == self.stream.name else f"{self.stream.name}/{found.name}"
+        return (
+            self.stream.name
+            if found.name == self.stream.name
+            else f"{self.stream.name}/{found.name}"
+        )
 
     def path(self, name: str) -> Path:
         """A path of this configuration, from its folder on."""
         return self.folder / name
 
     def facts(self) -> dict[str, str]:
-        """What may not change from one start to the next, by key. Sources, sinks, lateness and the store's place may."""
+        """What may not change from one start to the next, by key. Sources, sinks, lateness and the
+        store's place may.
+        """
         calendar = self.stream.calendar
         facts = {
             "stream.name": self.stream.name,
@@ -299,9 +338,13 @@ class Pipeline:
         return _digest(text for name in sorted(facts) for text in (name, facts[name]))
 
     def changed(self, facts: Mapping[str, str]) -> tuple[str, ...]:
-        """The names of facts that were others when these were written: a stream that has begun cannot go on with them."""
+        """The names of facts that were others when these were written: a stream that has begun
+        cannot go on with them.
+        """
         here = self.facts()
-        return tuple(sorted(name for name in here.keys() | facts.keys() if here.get(name) != facts.get(name)))
+        return tuple(
+            sorted(name for name in here.keys() | facts.keys() if here.get(name) != facts.get(name))
+        )
 
 
 def _digest(texts: Iterable[str]) -> str:
@@ -312,13 +355,15 @@ def _digest(texts: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-# -- the stream and its units --------------------------------------------------------------------------------------
+# -- the stream and its units ----------------------------------------------------------------------
 
 
-def _stream(section: Section) -> Stream | None:
+def _stream(section: Section) -> StreamConfig | None:
     name = section.text("name", example="taps")
     if name and not _NAME.fullmatch(name):
-        section.wrong("name", f"must be of letters, digits, dots, dashes and underscores, not {shown(name)}.")
+        section.wrong(
+            "name", f"must be of letters, digits, dots, dashes and underscores, not {shown(name)}."
+        )
     every = _duration(section, "every", example="1h")
     zone = _zone(section, "UTC")
     origin = _moment(section, "origin")
@@ -330,11 +375,23 @@ def _stream(section: Section) -> Stream | None:
         until = _until(section, calendar, until)
     lateness, tolerance = _length(section, "lateness", "0s"), _length(section, "tolerance", "1min")
     pace = _length(section, "pace", "1s")
-    late: Late = "current" if section.text("late", "drop", among=("drop", "current")) == "current" else "drop"
+    late: Late = (
+        "current"
+        if section.text("late", "drop", among=("drop", "current")) == "current"
+        else "drop"
+    )
     section.close()
     if section.faulty or calendar is None:
         return None
-    return Stream(name=name, calendar=calendar, until=until, lateness=lateness, late=late, tolerance=tolerance, pace=pace)
+    return StreamConfig(
+        name=name,
+        calendar=calendar,
+        until=until,
+        lateness=lateness,
+        late=late,
+        tolerance=tolerance,
+        pace=pace,
+    )
 
 
 def _duration(section: Section, name: str, default: str | None = None, *, example: str) -> str:
@@ -344,7 +401,10 @@ def _duration(section: Section, name: str, default: str | None = None, *, exampl
         return ""
     if not DURATION.fullmatch(value):
         hint = ' Write "min" for minutes, "mo" for months.' if value[-1:] == "m" else ""
-        section.wrong(name, f'must be a number and one of s, min, h, d, w, mo, such as "{example}", not {shown(value)}.{hint}')
+        section.wrong(
+            name,
+            f'must be a number and one of s, min, h, d, w, mo, such as "{example}", not {shown(value)}.{hint}',
+        )
         return ""
     return value.replace(" ", "")
 
@@ -353,7 +413,9 @@ def _length(section: Section, name: str, default: str) -> str:
     """A duration that has one length: without months."""
     value = _duration(section, name, default, example="10min")
     if value.endswith("mo"):
-        section.wrong(name, f'must be a length in s, min, h, d or w, such as {name} = "10min": months differ.')
+        section.wrong(
+            name, f'must be a length in s, min, h, d or w, such as {name} = "10min": months differ.'
+        )
     return value
 
 
@@ -362,7 +424,10 @@ def _zone(section: Section, default: str) -> str:
     zone = section.text("zone", default, example="Europe/Zurich")
     known = zoneinfo.available_timezones()
     if zone not in known:
-        section.wrong("zone", f"{shown(zone)} is no time zone: use UTC or a name such as Europe/Zurich.{nearest(zone, known)}")
+        section.wrong(
+            "zone",
+            f"{shown(zone)} is no time zone: use UTC or a name such as Europe/Zurich.{nearest(zone, known)}",
+        )
         return ""
     return zone
 
@@ -373,12 +438,16 @@ def _moment(section: Section, name: str) -> str:
     if isinstance(value, (date, datetime)):
         return value.isoformat()
     if not isinstance(value, str):
-        section.wrong(name, f'must be a date or a time, such as {name} = "2026-01-01", not {shown(value)}.')
+        section.wrong(
+            name, f'must be a date or a time, such as {name} = "2026-01-01", not {shown(value)}.'
+        )
         return ""
     return value
 
 
-def _calendar(section: Section, every: str, zone: str, origin: str, *, blame: str | None = None) -> Calendar | None:
+def _calendar(
+    section: Section, every: str, zone: str, origin: str, *, blame: str | None = None
+) -> Calendar | None:
     if not (every and zone and origin):
         return None
     try:
@@ -400,7 +469,8 @@ def _until(section: Section, calendar: Calendar, until: str) -> str | None:
 
 
 def units_in(inner: Calendar, outer: Calendar) -> tuple[int, int] | None:
-    """How many units of one calendar make one of another, at least and at most; None if they do not fit together.
+    """How many units of one calendar make one of another, at least and at most; None if they do not
+    fit together.
 
     >>> hours = Calendar(every="1h", zone="Europe/Zurich", origin="2026-01-01")
     >>> units_in(hours, Calendar(every="1d", zone="Europe/Zurich", origin="2026-01-01"))
@@ -427,7 +497,9 @@ def _fixed(calendar: Calendar) -> bool:
 
 
 def _units(section: Section, name: str, calendar: Calendar | None) -> int | None:
-    """A number of units, or a duration that is a whole number of them; None if it is not there or cannot be read."""
+    """A number of units, or a duration that is a whole number of them; None if it is not there or
+    cannot be read.
+    """
     value = section.take(name)
     if value is None:
         return None
@@ -435,7 +507,10 @@ def _units(section: Section, name: str, calendar: Calendar | None) -> int | None
         duration = _duration(section, name, example="1d")
         return _whole_units(section, name, duration, calendar) if duration and calendar else None
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        section.wrong(name, f'must be a whole number of units, at least 1, or a duration such as "1d", not {shown(value)}.')
+        section.wrong(
+            name,
+            f'must be a whole number of units, at least 1, or a duration such as "1d", not {shown(value)}.',
+        )
         return None
     return value
 
@@ -446,7 +521,10 @@ def _whole_units(section: Section, name: str, duration: str, calendar: Calendar)
     if isinstance(fits, int):
         return fits
     if fits is None:
-        section.wrong(name, f'"{duration}" is not a whole number of units of "{calendar.every}": write a number of units.')
+        section.wrong(
+            name,
+            f'"{duration}" is not a whole number of units of "{calendar.every}": write a number of units.',
+        )
     else:
         section.wrong(
             name,
@@ -457,7 +535,8 @@ def _whole_units(section: Section, name: str, duration: str, calendar: Calendar)
 
 
 def units_of(duration: str, calendar: Calendar) -> int | tuple[int, int] | None:
-    """How many units so long a time has, wherever it begins: one number, the least and the most, or None if no whole number.
+    """How many units so long a time has, wherever it begins: one number, the least and the most, or
+    None if no whole number.
 
     >>> units_of("1d", Calendar(every="1h", origin="2026-01-01"))
     24
@@ -475,7 +554,7 @@ def units_of(duration: str, calendar: Calendar) -> int | tuple[int, int] | None:
     return fits[0] if fits is not None and fits[0] == fits[1] else fits
 
 
-# -- the domain ----------------------------------------------------------------------------------------------------
+# -- the domain ------------------------------------------------------------------------------------
 
 WAYS = ("keys", "file", "range", "attributes", "hierarchy")
 
@@ -507,7 +586,9 @@ def _with(keys: Sequence[str], other: str | None) -> tuple[str, ...]:
 
 
 def _listed(value: object) -> list[str]:
-    if not isinstance(value, (list, tuple)) or any(isinstance(key, bool) or not isinstance(key, (str, int)) for key in value):
+    if not isinstance(value, (list, tuple)) or any(
+        isinstance(key, bool) or not isinstance(key, (str, int)) for key in value
+    ):
         raise ConfigurationError(f"must be an array of texts or whole numbers, not {shown(value)}.")
     return [str(key) for key in value]
 
@@ -536,15 +617,23 @@ def _by_file(section: Section, folder: Path, other: str | None) -> Domain:
 def _by_range(section: Section, _: Path, other: str | None) -> Domain:
     value = section.take("range")
     ends = value if isinstance(value, (list, tuple)) and len(value) == 2 else ()
-    if not ends or any(isinstance(end, bool) or not isinstance(end, int) for end in ends) or ends[0] > ends[1]:
-        raise ConfigurationError("must be the first and the last of the keys, whole numbers, such as range = [0, 99].")
+    if (
+        not ends
+        or any(isinstance(end, bool) or not isinstance(end, int) for end in ends)
+        or ends[0] > ends[1]
+    ):
+        raise ConfigurationError(
+            "must be the first and the last of the keys, whole numbers, such as range = [0, 99]."
+        )
     return Domain(_with([str(key) for key in range(ends[0], ends[1] + 1)], other))
 
 
 def _by_attributes(section: Section, _: Path, other: str | None) -> Domain:
     value = section.take("attributes")
     if not isinstance(value, Mapping):
-        raise ConfigurationError('must be a table of attributes, such as attributes = {sex = ["f", "m"], age = 100}.')
+        raise ConfigurationError(
+            'must be a table of attributes, such as attributes = {sex = ["f", "m"], age = 100}.'
+        )
     values: dict[str, tuple[str, ...]] = {}
     for name, each in value.items():
         plain = isinstance(each, int) and not isinstance(each, bool) and each > 0
@@ -552,18 +641,29 @@ def _by_attributes(section: Section, _: Path, other: str | None) -> Domain:
     domain = Product.of(values)
     if other is not None and other not in domain.keys:
         first = shown(domain.keys[0])
-        raise ConfigurationError(f"other must be one of the combinations, such as {first}, not {shown(other)}.")
+        raise ConfigurationError(
+            f"other must be one of the combinations, such as {first}, not {shown(other)}."
+        )
     return domain
 
 
 def _by_hierarchy(section: Section, folder: Path, other: str | None) -> Domain:
     value = section.take("hierarchy")
     if isinstance(value, str):
-        paths = {key: above for above, _, key in (line.rpartition(SEPARATOR) for line in _lines(section, "hierarchy", folder))}
-    elif isinstance(value, Mapping) and all(isinstance(path, (str, list, tuple)) for path in value.values()):
+        paths = {
+            key: above
+            for above, _, key in (
+                line.rpartition(SEPARATOR) for line in _lines(section, "hierarchy", folder)
+            )
+        }
+    elif isinstance(value, Mapping) and all(
+        isinstance(path, (str, list, tuple)) for path in value.values()
+    ):
         paths = dict(value)
     else:
-        raise ConfigurationError('must be a file, or a table of what is above each key: hierarchy = {"room 1" = "A/floor 1"}.')
+        raise ConfigurationError(
+            'must be a file, or a table of what is above each key: hierarchy = {"room 1" = "A/floor 1"}.'
+        )
     if other is not None:
         paths.setdefault(other, "")
     return Hierarchy.of(paths)
@@ -578,10 +678,12 @@ _DOMAINS: dict[str, Callable[[Section, Path, str | None], Domain]] = {
 }
 
 
-# -- where events come from and releases go ------------------------------------------------------------------------
+# -- where events come from and releases go --------------------------------------------------------
 
 
-def _source(section: Section, keys: Domain | None, stream: Stream | None) -> Source | None:
+def _source(
+    section: Section, keys: Domain | None, stream: StreamConfig | None
+) -> SourceConfig | None:
     kind = section.text("kind", among=tuple(_SOURCES))
     found: dict[str, Any] = {
         "time": section.text("time", example="timestamp"),
@@ -594,16 +696,22 @@ def _source(section: Section, keys: Domain | None, stream: Stream | None) -> Sou
     types = section.texts("key_type", example="text") or ("text",)
     for each in types:
         if each not in TYPES:
-            section.wrong("key_type", f"{shown(each)} is not known: use {', '.join(TYPES)}.{nearest(each, TYPES)}")
+            section.wrong(
+                "key_type",
+                f"{shown(each)} is not known: use {', '.join(TYPES)}.{nearest(each, TYPES)}",
+            )
     if len(types) not in (1, len(found["key"])):
-        section.wrong("key_type", f"must be one type, or one for each of {len(found['key'])} columns, not {len(types)}.")
+        section.wrong(
+            "key_type",
+            f"must be one type, or one for each of {len(found['key'])} columns, not {len(types)}.",
+        )
     options = _SOURCES[kind](section) if kind else {}
     section.close(*({} if kind else section.content))
     if section.faulty:
         return None
     found |= {"key": found["key"] if len(found["key"]) > 1 else found["key"][0]}
     found |= {"key_type": types if len(types) > 1 else types[0]}
-    return Source(kind=kind, columns=Columns(**found), options=options)
+    return SourceConfig(kind=kind, columns=Columns(**found), options=options)
 
 
 def _key(section: Section, keys: Domain | None) -> tuple[str, ...]:
@@ -615,13 +723,18 @@ def _key(section: Section, keys: Domain | None) -> tuple[str, ...]:
             section.missing("key", 'write the column of the keys, such as key = "station"')
         return names
     if keys is not None and len(key) not in (0, 1, len(names)):
-        wanted = f"one column, or one for each attribute: {', '.join(names)}" if names else "one column"
+        wanted = (
+            f"one column, or one for each attribute: {', '.join(names)}" if names else "one column"
+        )
         section.wrong("key", f"must be {wanted}, not {len(key)} columns.")
     return key
 
 
 def _files(section: Section) -> dict[str, Any]:
-    return {"path": section.text("path", example="taps/*.parquet"), "growing": section.flag("growing", False)}
+    return {
+        "path": section.text("path", example="taps/*.parquet"),
+        "growing": section.flag("growing", False),
+    }
 
 
 def _csv_format(section: Section) -> dict[str, Any]:
@@ -646,7 +759,10 @@ def _stdin(section: Section) -> dict[str, Any]:
 
 
 def _http(section: Section) -> dict[str, Any]:
-    return {"listen": _address(section, "listen", "127.0.0.1:8080"), **_one_of(section, "token_env", "token_file", needed=True)}
+    return {
+        "listen": _address(section, "listen", "127.0.0.1:8080"),
+        **_one_of(section, "token_env", "token_file", needed=True),
+    }
 
 
 def _kafka(section: Section) -> dict[str, Any]:
@@ -677,21 +793,27 @@ def _mqtt(section: Section) -> dict[str, Any]:
 def _broker(section: Section) -> dict[str, Any]:
     servers = section.texts("servers", example="localhost:9092")
     if "servers" not in section:
-        section.missing("servers", 'write one or more addresses, such as servers = "localhost:9092"')
+        section.missing(
+            "servers", 'write one or more addresses, such as servers = "localhost:9092"'
+        )
     for server in servers:
         if not _addressed(server):
-            section.wrong("servers", f'must be addresses such as "localhost:9092", not {shown(server)}.')
+            section.wrong(
+                "servers", f'must be addresses such as "localhost:9092", not {shown(server)}.'
+            )
     return {
         "servers": servers,
         "topic": section.text("topic", example="taps"),
         **_login(section),
-        "mechanism": section.text("mechanism", "PLAIN", among=MECHANISMS),
+        "mechanism": section.text("mechanism", "PLAIN", among=SASL_MECHANISMS),
         **_encryption(section),
     }
 
 
 def _encryption(section: Section) -> dict[str, Any]:
-    """TLS or not (if nothing is said: with a login), and a file of certificates to trust instead of the system's."""
+    """TLS or not (if nothing is said: with a login), and a file of certificates to trust instead of
+    the system's.
+    """
     tls = section.flag("tls", False) if "tls" in section else None
     section.take("tls")
     return {"tls": tls, "authority": section.maybe("authority", example="broker.pem")}
@@ -707,7 +829,9 @@ def _login(section: Section) -> dict[str, Any]:
 def _address(section: Section, name: str, default: str | None) -> str:
     value = section.text(name, default, example="127.0.0.1:8080")
     if value and not _addressed(value):
-        section.wrong(name, f'must be a host and a port, such as "127.0.0.1:8080", not {shown(value)}.')
+        section.wrong(
+            name, f'must be a host and a port, such as "127.0.0.1:8080", not {shown(value)}.'
+        )
     return value
 
 
@@ -718,7 +842,9 @@ def _addressed(text: str) -> bool:
 
 
 def _one_of(section: Section, *names: str, needed: bool = False) -> dict[str, Any]:
-    """At most one of these names: of a variable (…_env), of a file (…_file, path, head), or an address (url)."""
+    """At most one of these names: of a variable (…_env), of a file (…_file, path, head), or an
+    address (url).
+    """
     given = [name for name in names if name in section]
     found = {}
     for name in names:
@@ -727,7 +853,12 @@ def _one_of(section: Section, *names: str, needed: bool = False) -> dict[str, An
         elif name == "url":
             value = _url(section)
         else:
-            value = section.maybe(name, example="releases.db" if name == "path" else "secrets/" + name.removesuffix("_file"))
+            value = section.maybe(
+                name,
+                example="releases.db"
+                if name == "path"
+                else "secrets/" + name.removesuffix("_file"),
+            )
         if value is not None:
             found[name] = value
     if len(given) > 1:
@@ -744,12 +875,17 @@ def _url(section: Section) -> str | None:
         return None
     try:
         parts = urlsplit(value)
-        telling = parts.password is not None or any(_TELLING.search(name) for name, _ in parse_qsl(parts.query, True))
+        telling = parts.password is not None or any(
+            _TELLING.search(name) for name, _ in parse_qsl(parts.query, True)
+        )
     except ValueError:
         section.wrong("url", "must be an address, such as https://example.org/releases.")
         return None
     if telling or secret(value):
-        section.wrong("url", f"has a secret in it, and no secret belongs into this file: {ELSEWHERE} (url_env).")
+        section.wrong(
+            "url",
+            f"has a secret in it, and no secret belongs into this file: {ELSEWHERE} (url_env).",
+        )
     elif not (parts.scheme and (parts.netloc or parts.path)):
         section.wrong("url", "must be an address, such as https://example.org/releases.")
     return value
@@ -765,7 +901,11 @@ def _web(section: Section) -> dict[str, Any]:
 def _table(section: Section) -> dict[str, Any]:
     found = _one_of(section, "url", "url_env", needed=True)
     _postgres(section, found)
-    return {**found, "table": section.text("table", "published", example="published"), **_password(section)}
+    return {
+        **found,
+        "table": section.text("table", "published", example="published"),
+        **_password(section),
+    }
 
 
 def _postgres(section: Section, found: Mapping[str, Any]) -> None:
@@ -801,7 +941,7 @@ _SINKS: dict[str, Callable[[Section], dict[str, Any]]] = {
 }
 
 
-def _store(section: Section, stream: Stream | None) -> Store:
+def _store(section: Section, stream: StreamConfig | None) -> StoreConfig:
     found = {**_one_of(section, "path", "url", "url_env"), **_password(section)}
     _postgres(section, found)
     if not any(name in section for name in ("path", "url", "url_env")):
@@ -809,31 +949,47 @@ def _store(section: Section, stream: Stream | None) -> Store:
     found |= _one_of(section, "key_env", "key_file")
     head = section.maybe("head", example="elsewhere/taps.head")
     section.close()
-    return Store(head=head, **found)
+    return StoreConfig(head=head, **found)
 
 
-def _sinks(sections: Sequence[Section], views: Sequence[View]) -> tuple[Sink, ...]:
-    sinks: list[Sink] = []
+def _sinks(sections: Sequence[Section], views: Sequence[View]) -> tuple[SinkConfig, ...]:
+    sinks: list[SinkConfig] = []
     known = tuple(view.name for view in views)
     for section in sections:
         kind = section.text("kind", among=tuple(_SINKS))
         name = section.text("name", kind, example="archive")
         if name and any(name == sink.name for sink in sinks):
-            section.wrong("name" if "name" in section else None, f"{shown(name)} names two sinks: give each a name of its own.")
+            section.wrong(
+                "name" if "name" in section else None,
+                f"{shown(name)} names two sinks: give each a name of its own.",
+            )
         wanted = section.texts("views", example="hourly")
         for each in wanted:
             if known and each not in known:
-                section.wrong("views", f"there is no view {shown(each)}: use {', '.join(known)}.{nearest(each, known)}")
+                section.wrong(
+                    "views",
+                    f"there is no view {shown(each)}: use {', '.join(known)}.{nearest(each, known)}",
+                )
         options = _SINKS[kind](section) if kind else {}
         section.close(*({} if kind else section.content))
-        sinks.append(Sink(name=name, kind=kind, views=wanted, options=options))
-        other = next((sink.name for sink in sinks[:-1] if sink.place is not None and sink.place == sinks[-1].place), None)
+        sinks.append(SinkConfig(name=name, kind=kind, views=wanted, options=options))
+        other = next(
+            (
+                sink.name
+                for sink in sinks[:-1]
+                if sink.place is not None and sink.place == sinks[-1].place
+            ),
+            None,
+        )
         if other is not None:
-            section.wrong(None, f"goes to the same place as {shown(other)}: one sink takes several views, or each has its own.")
+            section.wrong(
+                None,
+                f"goes to the same place as {shown(other)}: one sink takes several views, or each has its own.",
+            )
     return tuple(sinks)
 
 
-def _operator(section: Section) -> Operator:
+def _operator(section: Section) -> OperatorConfig:
     found = _one_of(section, "token_env", "token_file")
     if "metrics" in section:
         found["metrics"] = _address(section, "metrics", None)
@@ -841,13 +997,15 @@ def _operator(section: Section) -> Operator:
         section.take("metrics")
     found["figures"] = section.maybe("figures", example="private.json")
     section.close()
-    return Operator(**found)
+    return OperatorConfig(**found)
 
 
-# -- the promise ---------------------------------------------------------------------------------------------------
+# -- the promise -----------------------------------------------------------------------------------
 
 
-def _views(top: Section, stream: Stream | None, keys: Domain | None) -> tuple[Guarantee | None, list[View]]:
+def _views(
+    top: Section, stream: StreamConfig | None, keys: Domain | None
+) -> tuple[Guarantee | None, list[View]]:
     """The promise of the whole stream, and its views."""
     calendar = stream.calendar if stream else None
     given = top.content.get("privacy")
@@ -855,28 +1013,41 @@ def _views(top: Section, stream: Stream | None, keys: Domain | None) -> tuple[Gu
         top.take("privacy")
         return _ready(top, given, stream, keys)
     section, views = top.table("privacy"), top.tables("view")
-    promise: dict[str, Any] = {name: _units(section, name, calendar) for name in ("window", "horizon")}
+    promise: dict[str, Any] = {
+        name: _units(section, name, calendar) for name in ("window", "horizon")
+    }
     promise["epsilon"] = _epsilon(section)
     promise = {name: value for name, value in promise.items() if value is not None}
     if not views:
         mechanism = _mechanism(section, keys, promise, also=("epsilon", "window", "horizon"))
         if mechanism is None or stream is None:
             return None, []
-        return mechanism.guarantee, [View(name=stream.name, calendar=stream.calendar, mechanism=mechanism)]
+        return mechanism.guarantee, [
+            View(name=stream.name, calendar=stream.calendar, mechanism=mechanism)
+        ]
     for name in ("mechanism", "contribution"):
         if name in section:
             section.take(name)
             section.wrong(name, "belongs into each [[view]] where there are several.")
     if "window" not in section:
-        section.missing("window", 'write how much of a person is protected, in units of the stream or as window = "1d"')
+        section.missing(
+            "window",
+            'write how much of a person is protected, in units of the stream or as window = "1d"',
+        )
     section.close()
     guarantee = None if section.faulty else _guarantee(section, promise)
     pairs = zip(views, _shares(views), strict=True)
-    found = [view for view in (_view(each, calendar, keys, guarantee, share) for each, share in pairs) if view]
+    found = [
+        view
+        for view in (_view(each, calendar, keys, guarantee, share) for each, share in pairs)
+        if view
+    ]
     names = [each.content.get("name") for each in views]
     for place, each in enumerate(views):
         if names[place] in names[:place]:
-            each.wrong("name", f"{shown(names[place])} names two views: give each a name of its own.")
+            each.wrong(
+                "name", f"{shown(names[place])} names two views: give each a name of its own."
+            )
     if guarantee is None:
         return None, []
     most = max((view.mechanism.contribution for view in found), default=1)
@@ -884,18 +1055,23 @@ def _views(top: Section, stream: Stream | None, keys: Domain | None) -> tuple[Gu
 
 
 def _ready(
-    top: Section, mechanism: AnyMechanism, stream: Stream | None, keys: Domain | None
+    top: Section, mechanism: AnyMechanism, stream: StreamConfig | None, keys: Domain | None
 ) -> tuple[Guarantee | None, list[View]]:
     """A mechanism that was built in Python."""
     if top.take("view"):
-        top.wrong("view", "cannot stand beside a mechanism that is built already: write privacy as a table.")
+        top.wrong(
+            "view",
+            "cannot stand beside a mechanism that is built already: write privacy as a table.",
+        )
     if keys is not None:
         _tried(Section(top.document, ("privacy",), {}, top.problems), mechanism, keys, {})
     if mechanism.guarantee.intrusion:
         top.wrong("privacy", _INTRUDED.format(name=mechanism.name))
     if stream is None:
         return None, []
-    return mechanism.guarantee, [View(name=stream.name, calendar=stream.calendar, mechanism=mechanism)]
+    return mechanism.guarantee, [
+        View(name=stream.name, calendar=stream.calendar, mechanism=mechanism)
+    ]
 
 
 def _epsilon(section: Section) -> Fraction | None:
@@ -933,20 +1109,29 @@ def _shares(views: Sequence[Section]) -> list[Fraction]:
         given.append(share)
     total = sum((share for share in given if share is not None), Fraction(0))
     silent = sum("share" not in section for section in views)
-    if any("share" in section and share is None for section, share in zip(views, given, strict=True)):
+    if any(
+        "share" in section and share is None for section, share in zip(views, given, strict=True)
+    ):
         return [Fraction(1, len(views))] * len(views)
     if total > 1 or (total == 1) == bool(silent):
         last = next(section for section in reversed(views) if "share" in section)
         rule = "leave something for the views without one" if silent else "add up to 1"
-        last.wrong("share", f'the shares of all views add up to {total}: they must {rule}, such as share = "1/{len(views)}".')
+        last.wrong(
+            "share",
+            f'the shares of all views add up to {total}: they must {rule}, such as share = "1/{len(views)}".',
+        )
         return [Fraction(1, len(views))] * len(views)
     return [(1 - total) / silent if share is None else share for share in given]
 
 
-def reach(window: int, units: int, *, most: int | None = None, horizon: int | None = None) -> tuple[int, int]:
-    """For a view with units of so many small ones: the window of its mechanism, and how often its ε counts.
+def reach(
+    window: int, units: int, *, most: int | None = None, horizon: int | None = None
+) -> tuple[int, int]:
+    """For a view with units of so many small ones: the window of its mechanism, and how often its ε
+    counts.
 
-    `units` is how many small ones a unit has at least, `most` how many at most, if that is not the same.
+    `units` is how many small ones a unit has at least, `most` how many at most, if that is not the
+    same.
 
     >>> reach(1440, 1), reach(1440, 60), reach(1440, 1440), reach(1, 60), reach(1440, 60, horizon=1440)
     ((1440, 1), (25, 2), (2, 2), (1, 2), (24, 1))
@@ -960,49 +1145,81 @@ def reach(window: int, units: int, *, most: int | None = None, horizon: int | No
 
 
 def _view(
-    section: Section, stream: Calendar | None, keys: Domain | None, promise: Guarantee | None, share: Fraction
+    section: Section,
+    stream: Calendar | None,
+    keys: Domain | None,
+    promise: Guarantee | None,
+    share: Fraction,
 ) -> View | None:
     name = section.text("name", example="hourly")
     if name and not _NAME.fullmatch(name):
-        section.wrong("name", f"must be of letters, digits, dots, dashes and underscores, not {shown(name)}.")
+        section.wrong(
+            "name", f"must be of letters, digits, dots, dashes and underscores, not {shown(name)}."
+        )
     every = _duration(section, "every", stream.every if stream else "1h", example="1h")
     section.take("share")
     for each in ("epsilon", "window", "horizon"):
         if each in section:
-            section.wrong(each, f"is computed from [privacy]: write {'a share' if each == 'epsilon' else 'it'} there.")
+            section.wrong(
+                each,
+                f"is computed from [privacy]: write {'a share' if each == 'epsilon' else 'it'} there.",
+            )
             section.take(each)
-    calendar = _calendar(section, every, stream.zone, str(stream.origin), blame="every") if stream else None
+    calendar = (
+        _calendar(section, every, stream.zone, str(stream.origin), blame="every")
+        if stream
+        else None
+    )
     computed: dict[str, Any] = {"epsilon": Fraction(1), "window": 1}
     units, times = 1, 1
     if stream and calendar:
         fits = units_in(stream, calendar)
         if fits is None:
-            section.wrong("every", f'must be a whole number of the stream\'s units of "{stream.every}", not "{every}".')
+            section.wrong(
+                "every",
+                f'must be a whole number of the stream\'s units of "{stream.every}", not "{every}".',
+            )
         elif promise is not None:
             units = fits[0]
             if promise.horizon is not None and (fits[0] != fits[1] or promise.horizon % units):
-                section.wrong("every", f'the horizon of {promise.horizon} units must be a whole number of units of "{every}".')
+                section.wrong(
+                    "every",
+                    f'the horizon of {promise.horizon} units must be a whole number of units of "{every}".',
+                )
             else:
                 window, times = reach(promise.window, units, most=fits[1], horizon=promise.horizon)
                 horizon = None if promise.horizon is None else promise.horizon // units
-                computed = {"epsilon": promise.epsilon * share / times, "window": window, "horizon": horizon}
+                computed = {
+                    "epsilon": promise.epsilon * share / times,
+                    "window": window,
+                    "horizon": horizon,
+                }
     mechanism = _mechanism(section, keys, computed, also=("name", "every", "share"))
     if mechanism is not None and mechanism.guarantee.delta:
-        section.wrong("mechanism", f"{mechanism.name} keeps a delta, which does not add up with other views: use it alone.")
+        section.wrong(
+            "mechanism",
+            f"{mechanism.name} keeps a delta, which does not add up with other views: use it alone.",
+        )
     if section.faulty or mechanism is None or calendar is None:
         return None
-    return View(name=name, calendar=calendar, mechanism=mechanism, units=units, share=share, times=times)
+    return View(
+        name=name, calendar=calendar, mechanism=mechanism, units=units, share=share, times=times
+    )
 
 
-# -- a mechanism from its parameters -------------------------------------------------------------------------------
+# -- a mechanism from its parameters ---------------------------------------------------------------
 
 
 def _mechanism(
     section: Section, keys: Domain | None, computed: Mapping[str, Any], *, also: tuple[str, ...]
 ) -> AnyMechanism | None:
-    """The mechanism that this table names, with the parameters that it has, tried on an empty unit of these keys."""
+    """The mechanism that this table names, with the parameters that it has, tried on an empty unit
+    of these keys.
+    """
     name = section.text("mechanism", example="ba")
-    cls = _found(section, "mechanism", name, mechanisms.MECHANISMS, mechanisms.find) if name else None
+    cls = (
+        _found(section, "mechanism", name, mechanisms.MECHANISMS, mechanisms.find) if name else None
+    )
     if cls is None:
         section.close(*section.content)
         return None
@@ -1010,15 +1227,22 @@ def _mechanism(
     for each in more.content:
         if each in section and each not in also:
             more.wrong(each, "is given twice: here and beside the mechanism.")
-    values = {**_parameters(section, cls, but=(*also, "parameters")), **_parameters(more, cls, but=())}
+    values = {
+        **_parameters(section, cls, but=(*also, "parameters")),
+        **_parameters(more, cls, but=()),
+    }
     accepted = tuple(each.name for each in dataclasses.fields(cls) if each.name not in also)
     section.close(*accepted)
-    more.close(*accepted, *(each for each in also if each in {one.name for one in dataclasses.fields(cls)}))
+    more.close(
+        *accepted, *(each for each in also if each in {one.name for one in dataclasses.fields(cls)})
+    )
     for each in ("epsilon", "window", "horizon"):
         if each in more:
             more.wrong(each, "belongs into [privacy].")
     if "window" not in computed and "window" not in section and _required(cls, "window"):
-        section.missing("window", 'write how much of a person is protected, in units or as window = "1d"')
+        section.missing(
+            "window", 'write how much of a person is protected, in units or as window = "1d"'
+        )
     if section.faulty:
         return None
     try:
@@ -1033,10 +1257,15 @@ def _mechanism(
 
 
 def _required(cls: type, name: str) -> bool:
-    return any(each.name == name and each.default is dataclasses.MISSING for each in dataclasses.fields(cls))
+    return any(
+        each.name == name and each.default is dataclasses.MISSING
+        for each in dataclasses.fields(cls)
+    )
 
 
-def _found(section: Section, key: str, name: str, known: Mapping[str, Any], find: Callable[[str], Any]) -> Any:
+def _found(
+    section: Section, key: str, name: str, known: Mapping[str, Any], find: Callable[[str], Any]
+) -> Any:
     try:
         return find(name)
     except PenstockError as error:
@@ -1046,8 +1275,12 @@ def _found(section: Section, key: str, name: str, known: Mapping[str, Any], find
     return None
 
 
-def _tried(section: Section, mechanism: AnyMechanism, keys: Domain, values: Mapping[str, Any]) -> bool:
-    """Whether an empty unit of these keys goes through: what does not fit them is found here, before any data."""
+def _tried(
+    section: Section, mechanism: AnyMechanism, keys: Domain, values: Mapping[str, Any]
+) -> bool:
+    """Whether an empty unit of these keys goes through: what does not fit them is found here,
+    before any data.
+    """
     try:
         mechanism.run(keys, noise=NoNoise()).step(np.zeros(keys.size, np.int64))
     except PenstockError as error:
@@ -1056,11 +1289,20 @@ def _tried(section: Section, mechanism: AnyMechanism, keys: Domain, values: Mapp
     return True
 
 
-def _refused(section: Section, error: PenstockError, names: set[str], *, blame: str | None = None) -> None:
+def _refused(
+    section: Section, error: PenstockError, names: set[str], *, blame: str | None = None
+) -> None:
     """Note an error of somebody else's at the key that it names first."""
     message = str(error)
     for word in (blame,) if blame else re.findall(r"[a-z_]+", message):
-        inner = next((name for name, part in section.content.items() if isinstance(part, Mapping) and word in part), None)
+        inner = next(
+            (
+                name
+                for name, part in section.content.items()
+                if isinstance(part, Mapping) and word in part
+            ),
+            None,
+        )
         if word in names and word in section:
             section.wrong(word, message.removeprefix(f"{word} "))
             return
@@ -1101,14 +1343,19 @@ def _value(section: Section, name: str, hint: Any) -> Any:
         return tuple(value)
     if Fraction in kinds:
         if isinstance(value, bool) or not isinstance(value, (int, str, Fraction)):
-            section.wrong(name, f'must be a whole number or a text such as {name} = "0.5", not {shown(value)}.')
+            section.wrong(
+                name,
+                f'must be a whole number or a text such as {name} = "0.5", not {shown(value)}.',
+            )
     elif int in kinds and (isinstance(value, bool) or not isinstance(value, int)):
         section.wrong(name, f"must be a whole number, not {shown(value)}.")
     return value
 
 
 def _histogram(section: Section, name: str) -> Any:
-    """A histogram method: its name, or a table of that and its parameters; from Python, the method itself."""
+    """A histogram method: its name, or a table of that and its parameters; from Python, the method
+    itself.
+    """
     value = section.take(name)
     if isinstance(value, str):
         named = _found(section, name, value, histograms.HISTOGRAMS, histograms.find)
@@ -1116,7 +1363,9 @@ def _histogram(section: Section, name: str) -> Any:
     if isinstance(value, Histogram) and not isinstance(value, type):
         return value
     if not isinstance(value, Mapping):
-        section.wrong(name, f'must be a name or a table such as {{method = "quad_tree"}}, not {shown(value)}.')
+        section.wrong(
+            name, f'must be a name or a table such as {{method = "quad_tree"}}, not {shown(value)}.'
+        )
         return None
     part = section.table(name)
     method = part.text("method", example="quad_tree")

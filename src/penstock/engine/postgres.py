@@ -1,18 +1,23 @@
-"""The store of a team: tables of a PostgreSQL database, written by its publishers and read by whom they let.
+"""The store of a team: tables of a PostgreSQL database, written by its publishers and read by whom
+they let.
 
-The tables stand in the first schema of the connection's `search_path` that is there; give the store one of its own, such as
-`postgresql://publisher@db/city?options=-csearch_path%3Dpenstock`. A role that reads needs no more than::
+The tables stand in the first schema of the connection's `search_path` that is there; give the store
+one of its own, such as `postgresql://publisher@db/city?options=-csearch_path%3Dpenstock`. A role
+that reads needs no more than::
 
     GRANT USAGE ON SCHEMA penstock TO reader;
     GRANT SELECT ON penstock_store, streams, releases, lines, marks TO reader;
 
-and never gets `secrets` (mechanism state, source positions, data of open units) or `leases`. Without a key, what is secret is
-as readable as that table, its backups and the server's log, where statements are logged with their values: give a key.
+and never gets `secrets` (mechanism state, source positions, data of open units) or `leases`.
+Without a key, what is secret is as readable as that table, its backups and the server's log, where
+statements are logged with their values: give a key.
 
-Leases go by the database's clock: publishers on several machines have several clocks, and share this one. A connection that
-is lost is made again by the next call. If it was lost during a commit, that is an `UncertainError`; the next call waits until
-the database has ended that commit one way or the other, so that `head` and `last` tell how it went. A server that loses what
-it had confirmed, such as a standby that was behind and took over, is refused. A pooler must leave whole sessions together.
+Leases go by the database's clock: publishers on several machines have several clocks, and share
+this one. A connection that is lost is made again by the next call. If it was lost during a commit,
+that is an `UncertainError`; the next call waits until the database has ended that commit one way or
+the other, so that `head` and `last` tell how it went. A server that loses what it had confirmed,
+such as a standby that was behind and took over, is refused. A pooler must leave whole sessions
+together.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
 from penstock.engine.sealing import Key
-from penstock.engine.tables import Kind, TableReader, TableStore, UncertainError, first_tables
+from penstock.engine.sql_store import Kind, TableReader, TableStore, UncertainError, first_tables
 
 if TYPE_CHECKING:
     import psycopg
@@ -40,7 +45,9 @@ _DEFAULTS = {
 """How a connection is made and when it counts as lost, unless the address says otherwise."""
 
 _IDLE = 300
-"""Seconds after which the server ends a transaction of a publisher that does nothing: it holds up all others."""
+"""Seconds after which the server ends a transaction of a publisher that does nothing: it holds up
+all others.
+"""
 
 _TABLES = first_tables(whole="BIGINT", content="BYTEA")
 
@@ -49,7 +56,9 @@ def _first_tables(server: psycopg.Connection[Any]) -> None:
     for statement in _TABLES.values():
         server.execute(statement.encode())
     for column in ("releases ALTER COLUMN body", "secrets ALTER COLUMN content"):
-        server.execute(f"ALTER TABLE {column} SET STORAGE EXTERNAL".encode())  # noise and what is sealed do not get smaller
+        server.execute(
+            f"ALTER TABLE {column} SET STORAGE EXTERNAL".encode()
+        )  # noise and what is sealed do not get smaller
 
 
 MIGRATIONS: list[Callable[[psycopg.Connection[Any]], None]] = [_first_tables]
@@ -59,14 +68,16 @@ MIGRATIONS: list[Callable[[psycopg.Connection[Any]], None]] = [_first_tables]
 class PostgresReader(TableReader):
     """A store for reading: never written to, and without what is secret.
 
-    `password`: unless it stands in the address or in libpq's own files. `wait`: seconds until a lock that somebody else holds
-    is an error. `timeout`: seconds until a statement is given up.
+    `password`: unless it stands in the address or in libpq's own files. `wait`: seconds until a
+    lock that somebody else holds is an error. `timeout`: seconds until a statement is given up.
     """
 
     _server: psycopg.Connection[Any]
     _session = "; SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"
 
-    def __init__(self, url: str, *, password: str | None = None, wait: float = 5, timeout: float = 60) -> None:
+    def __init__(
+        self, url: str, *, password: str | None = None, wait: float = 5, timeout: float = 60
+    ) -> None:
         self._prepare(url, password, wait, timeout)
         super().__init__()
 
@@ -76,16 +87,24 @@ class PostgresReader(TableReader):
     def _prepare(self, url: str, password: str | None, wait: float, timeout: float) -> None:
         self._psycopg = _psycopg()
         self._parameters = self._parsed(url, password)
-        self.name = f"database {self._parameters.get('dbname', '')!r}" if "dbname" in self._parameters else "the database"
+        self.name = (
+            f"database {self._parameters.get('dbname', '')!r}"
+            if "dbname" in self._parameters
+            else "the database"
+        )
         for what, seconds in (("wait", wait), ("timeout", timeout)):
             if not 0 < seconds <= 86_400:
-                raise ConfigurationError(f"{what} must be above 0 and at most 86400 seconds, not {seconds}.")
+                raise ConfigurationError(
+                    f"{what} must be above 0 and at most 86400 seconds, not {seconds}."
+                )
         self._limits = f"SET lock_timeout = {max(1, int(wait * 1000))}; SET statement_timeout = {max(1, int(timeout * 1000))}"
         self._inside = False
         self._closed = False
 
     def _parsed(self, url: str, password: str | None) -> dict[str, Any]:
-        """The address in parts. A password with a sign that is not encoded slips into others, so none of them is shown."""
+        """The address in parts. A password with a sign that is not encoded slips into others, so
+        none of them is shown.
+        """
         try:
             found: dict[str, Any] = self._psycopg.conninfo.conninfo_to_dict(url)
         except self._psycopg.Error:
@@ -98,7 +117,7 @@ class PostgresReader(TableReader):
         given = {} if password is None else {"password": password}
         return _DEFAULTS | found | given | {"client_encoding": "utf8"}
 
-    # -- the connection ------------------------------------------------------------------------------------------
+    # -- the connection ----------------------------------------------------------------------------
 
     def _connect(self) -> None:
         try:
@@ -132,7 +151,9 @@ class PostgresReader(TableReader):
         self._server.close()
 
     def _live(self) -> psycopg.Connection[Any]:
-        """The connection, made again if it was lost; never inside a transaction, which was lost with it."""
+        """The connection, made again if it was lost; never inside a transaction, which was lost
+        with it.
+        """
         if self._closed:
             raise StateError(f"{self.name} was closed here.")
         if self._server.closed:
@@ -163,7 +184,9 @@ class PostgresReader(TableReader):
             while True:
                 server = self._live()
                 try:
-                    cursor = server.execute(statement.replace("?", "%s").encode(), values, binary=True)
+                    cursor = server.execute(
+                        statement.replace("?", "%s").encode(), values, binary=True
+                    )
                     return cursor.fetchall() if cursor.description else []
                 except self._psycopg.Error as error:
                     if not (self._lost(error) and once_more):
@@ -174,7 +197,12 @@ class PostgresReader(TableReader):
         return self._rows(f"SELECT {what}", values, "read")
 
     def _tables(self) -> set[str]:
-        names = {name for (name,) in self._select("tablename::text FROM pg_tables WHERE schemaname = current_schema()")}
+        names = {
+            name
+            for (name,) in self._select(
+                "tablename::text FROM pg_tables WHERE schemaname = current_schema()"
+            )
+        }
         return names & {"penstock_store", *_TABLES}
 
     def _migrations(self) -> Sequence[Callable[[Any], None]]:
@@ -194,14 +222,16 @@ class PostgresReader(TableReader):
 
 
 class PostgresStore(TableStore, PostgresReader):
-    """A store for publishing: everything of a unit commits in one durable transaction, or nothing does.
+    """A store for publishing: everything of a unit commits in one durable transaction, or nothing
+    does.
 
-    `head`: a small file, kept where a restored backup does not reach. `key`: what is secret is sealed with it. `clock`: instead
-    of the database's own. The rest as for reading. What lay there in clear before a key was given is sealed and the table
-    written anew; the server's log of changes and its backups may hold it longer.
+    `head`: a small file, kept where a restored backup does not reach. `key`: what is secret is
+    sealed with it. `clock`: instead of the database's own. The rest as for reading. What lay there
+    in clear before a key was given is sealed and the table written anew; the server's log of
+    changes and its backups may hold it longer.
 
-    A transaction begins with the lease's row, locked until it ends: of two publishers, one waits and then finds itself
-    overtaken. That of another stream goes on.
+    A transaction begins with the lease's row, locked until it ends: of two publishers, one waits
+    and then finds itself overtaken. That of another stream goes on.
     """
 
     _session = f"; SET idle_in_transaction_session_timeout = {_IDLE * 1000}"
@@ -231,10 +261,12 @@ class PostgresStore(TableStore, PostgresReader):
         return float(now)
 
     def _tidy(self) -> None:
-        """Write the table of secrets anew: what was replaced would lie in it until its place is needed."""
+        """Write the table of secrets anew: what was replaced would lie in it until its place is
+        needed.
+        """
         self._rows("VACUUM (FULL) secrets", (), "written")
 
-    # -- the connection ------------------------------------------------------------------------------------------
+    # -- the connection ----------------------------------------------------------------------------
 
     def _connected(self) -> None:
         ((fsync, durable, encoding, pid),) = self._server.execute(
@@ -242,20 +274,30 @@ class PostgresStore(TableStore, PostgresReader):
             "pg_backend_pid()"
         )
         if fsync != "on":
-            raise StateError(f"{self.name} would lose units in a power cut, and draw them again: set fsync = on.")
+            raise StateError(
+                f"{self.name} would lose units in a power cut, and draw them again: set fsync = on."
+            )
         if encoding != "UTF8":
             raise StateError(f"{self.name} is kept in {encoding}: create one WITH ENCODING 'UTF8'.")
-        self._durable = "" if durable == "remote_apply" else "; SET LOCAL synchronous_commit = on"  # that one is stricter
+        self._durable = (
+            "" if durable == "remote_apply" else "; SET LOCAL synchronous_commit = on"
+        )  # that one is stricter
         self._left = self._left or self._backend
-        started = self._server.execute("SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()").fetchall()
-        mine = started and pid == self._server.info.backend_pid  # behind a pooler it may serve somebody else next
+        started = self._server.execute(
+            "SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+        ).fetchall()
+        mine = (
+            started and pid == self._server.info.backend_pid
+        )  # behind a pooler it may serve somebody else next
         self._backend = (pid, started[0][0]) if mine else None
 
     def _look_over(self) -> None:
         self._bring_up_to_date()
 
     def _still_the_same(self) -> None:
-        """End what the lost connection left open, wait for it, and refuse a server that lost what it had confirmed."""
+        """End what the lost connection left open, wait for it, and refuse a server that lost what
+        it had confirmed.
+        """
         super()._still_the_same()
         try:
             if self._left is not None:
@@ -271,7 +313,7 @@ class PostgresStore(TableStore, PostgresReader):
         for stream, head in self._heads.items():
             self._in_the_past(self.stream(stream), head, "what was committed here")
 
-    # -- transactions --------------------------------------------------------------------------------------------
+    # -- transactions ------------------------------------------------------------------------------
 
     def _execute(self, statement: str, *values: object) -> None:
         self._rows(statement, values, "written")
@@ -337,13 +379,18 @@ class PostgresStore(TableStore, PostgresReader):
                 raise
 
     def _finish(self, kind: Kind) -> None:
-        """Commit. An error that the server tells means that nothing was written; a silence means that nobody knows."""
+        """Commit. An error that the server tells means that nothing was written; a silence means
+        that nobody knows.
+        """
         server = self._live()
         if server.info.transaction_status != self._psycopg.pq.TransactionStatus.INTRANS:
             self._undo()
-            raise StateError(f"{self.name}: something in this transaction failed. Nothing of it was written.")
+            raise StateError(
+                f"{self.name}: something in this transaction failed. Nothing of it was written."
+            )
         try:
-            # A commit that waits for a standby must not be given up: it would stand here and perhaps not there.
+            # A commit that waits for a standby must not be given up: it would stand here and
+            # perhaps not there.
             cursor = server.execute("SET LOCAL statement_timeout = 0; COMMIT")
             while cursor.nextset():
                 pass
@@ -365,7 +412,7 @@ class PostgresStore(TableStore, PostgresReader):
             raise StateError(f"{self.name} has not taken the transaction. Nothing was written.")
 
 
-# -- small things --------------------------------------------------------------------------------------------------
+# -- small things ----------------------------------------------------------------------------------
 
 _FIRST = {
     "alone": "; LOCK TABLE leases IN EXCLUSIVE MODE",

@@ -1,4 +1,6 @@
-"""Several streams in one process: one publisher each, in a thread each; streams of one embedded store share it."""
+"""Several streams in one process: one publisher each, in a thread each; streams of one embedded
+store share it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from dataclasses import replace
 from typing import Self
 
 from penstock.core.errors import ConfigurationError, PenstockError
-from penstock.engine import figures, opening
+from penstock.engine import factory, publisher_figures
 from penstock.engine import pipeline as config
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.publisher import Listener, Publisher
@@ -31,25 +33,42 @@ class Process:
         names = [pipeline.stream.name for pipeline in pipelines]
         for place, name in enumerate(names):
             if name in names[:place]:
-                raise ConfigurationError(f"two of these pipelines publish a stream {name!r}: give each a name of its own.")
-        places = [(sink.place, pipeline.folder.resolve()) for pipeline in pipelines for sink in pipeline.sinks if sink.place]
+                raise ConfigurationError(
+                    f"two of these pipelines publish a stream {name!r}: give each a name of its own."
+                )
+        places = [
+            (sink.place, pipeline.folder.resolve())
+            for pipeline in pipelines
+            for sink in pipeline.sinks
+            if sink.place
+        ]
         if len(set(places)) < len(places):
-            raise ConfigurationError("two of these pipelines have a sink that goes to the same place: give each its own.")
+            raise ConfigurationError(
+                "two of these pipelines have a sink that goes to the same place: give each its own."
+            )
         self.failures: dict[str, BaseException] = {}
         self.unfinished: list[str] = []
         self._closing = ExitStack()
-        self._stores: dict[object, tuple[config.Store, Store]] = {}
+        self._stores: dict[object, tuple[config.StoreConfig, Store]] = {}
         self.publishers: tuple[Publisher, ...] = ()
         try:
             for pipeline in pipelines:
-                publisher = Publisher(pipeline, store=self._store(pipeline), listener=listener, noise=noise, takeover=takeover)
+                publisher = Publisher(
+                    pipeline,
+                    store=self._store(pipeline),
+                    listener=listener,
+                    noise=noise,
+                    takeover=takeover,
+                )
                 self._closing.enter_context(publisher)
                 self.publishers += (publisher,)
         except BaseException:
             self._closing.close()
             raise
         self._threads = [
-            threading.Thread(target=self._work, args=(publisher,), name=publisher.pipeline.stream.name)
+            threading.Thread(
+                target=self._work, args=(publisher,), name=publisher.pipeline.stream.name
+            )
             for publisher in self.publishers
         ]
 
@@ -68,7 +87,7 @@ class Process:
         declared = pipeline.store
         place = declared if declared.path is None else pipeline.path(declared.path).resolve()
         if place not in self._stores:
-            self._stores[place] = declared, self._closing.enter_context(opening.store(pipeline))
+            self._stores[place] = declared, self._closing.enter_context(factory.store(pipeline))
         first, store = self._stores[place]
         if replace(first, path=declared.path) != declared:
             raise ConfigurationError(
@@ -116,6 +135,6 @@ class Process:
         path = publisher.pipeline.operator.figures
         try:
             if path is not None:
-                figures.save(publisher, publisher.pipeline.path(path))
+                publisher_figures.save(publisher, publisher.pipeline.path(path))
         except PenstockError as error:
             self.failures.setdefault(publisher.pipeline.stream.name, error)

@@ -1,15 +1,18 @@
-"""The publisher: events in, units released exactly once, sinks told. One thread does all of it; sinks and servers have theirs.
+"""The publisher: events in, units released exactly once, sinks told. One thread does all of it;
+sinks and servers have theirs.
 
 The order of things
 -------------------
 1. What the source has now is read into the open units of every view.
 2. A unit that the clock has closed is drawn, once, in memory.
-3. In **one** transaction of the store: ledger lines, release, state of the mechanism, what is kept of open units, and the
-   place in the source, for all views. Before it nobody has seen anything, and a crash leaves nothing behind; after it the
-   release stands for ever. If the transaction fails, the same bytes are tried again: nothing is ever drawn a second time.
+3. In **one** transaction of the store: ledger lines, release, state of the mechanism, what is kept
+   of open units, and the place in the source, for all views. Before it nobody has seen anything,
+   and a crash leaves nothing behind; after it the release stands for ever. If the transaction
+   fails, the same bytes are tried again: nothing is ever drawn a second time.
 4. Senders that wait are answered, and sinks read the new units from the store.
 
-In a live stream a release leaves on the clock, `pace` after its unit has closed, whatever the work took.
+In a live stream a release leaves on the clock, `pace` after its unit has closed, whatever the work
+took.
 """
 
 from __future__ import annotations
@@ -23,16 +26,16 @@ from typing import Literal, Self, TypeAlias
 
 from penstock.core.calendar import duration, instant
 from penstock.core.errors import ConfigurationError, InputError, PenstockError, StateError
-from penstock.engine import opening
-from penstock.engine.alone import Alone
-from penstock.engine.outlet import Outlet
+from penstock.engine import factory
+from penstock.engine.delivery import Delivery
 from penstock.engine.pipeline import Pipeline
+from penstock.engine.process_lock import ProcessLock
 from penstock.engine.sqlite import SQLiteStore
 from penstock.engine.store import LeaseError, Store
-from penstock.engine.track import Prepared, Track
+from penstock.engine.view_run import PreparedUnit, ViewRun
 from penstock.private.noise import Noise
 from penstock.private.sources.base import Batch, Position, Receiver, Source
-from penstock.private.units import Clock, Replay, SystemClock
+from penstock.private.units import Clock, ReplayClock, SystemClock
 from penstock.released.log import same
 
 PENDING = 3_000_000
@@ -45,7 +48,9 @@ CLOSING = 5.0
 """Seconds that each sink has for what it is in the middle of, when all is closed."""
 
 ANSWER = 10.0
-"""Seconds that sinks have to say what they hold before anything is published; one that is slower says it later."""
+"""Seconds that sinks have to say what they hold before anything is published; one that is slower
+says it later.
+"""
 
 IDLE = 0.2
 """Seconds until a source that cannot call is asked again."""
@@ -63,7 +68,7 @@ State: TypeAlias = Literal["starting", "publishing", "ended", "failed"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class Notice:
     """Something that happened, fit for a log: public, or at least without any data."""
 
     what: str
@@ -73,11 +78,13 @@ class Told:
     level: Level = "info"
 
 
-Listener = Callable[[Told], None]
+Listener = Callable[[Notice], None]
 
 
-class _Asked:
-    """Whether it was asked to stop. A signal handler may say so in the middle of a wait, so there is no lock to wait for."""
+class StopFlag:
+    """Whether it was asked to stop. A signal handler may say so in the middle of a wait, so there
+    is no lock to wait for.
+    """
 
     def __init__(self) -> None:
         self._flag = False
@@ -99,8 +106,9 @@ class _Asked:
 class Publisher:
     """One stream with all its views, from its source to its sinks.
 
-    `clock` and `noise` are the system's unless a test says otherwise; `noise` is asked once for each view. `store` may be
-    shared by several publishers in one process. `listener` hears what happens, from several threads.
+    `clock` and `noise` are the system's unless a test says otherwise; `noise` is asked once for
+    each view. `store` may be shared by several publishers in one process. `listener` hears what
+    happens, from several threads.
     """
 
     def __init__(
@@ -116,16 +124,20 @@ class Publisher:
         patience: float | None = None,
     ) -> None:
         self.pipeline = pipeline
-        self.finite = opening.finite(pipeline) if source is None else pipeline.stream.until is not None
+        self.finite = (
+            factory.finite(pipeline) if source is None else pipeline.stream.until is not None
+        )
         self.reading = True
         self.state: State = "starting"
         self.problem = ""
         self._listener = listener
         self._takeover = takeover
-        self._patience = patience if patience is not None else (30.0 if self.finite else float("inf"))
-        self._clock: Clock = clock or (Replay(self._end()) if self.finite else SystemClock())
+        self._patience = (
+            patience if patience is not None else (30.0 if self.finite else float("inf"))
+        )
+        self._clock: Clock = clock or (ReplayClock(self._end()) if self.finite else SystemClock())
         self._pace = 0 if self.finite else duration(pipeline.stream.pace, name="pace")
-        self._stopping = _Asked()
+        self._stopping = StopFlag()
         self._fatal: PenstockError | None = None
         self._closing = ExitStack()
         self._position: Position | None = None
@@ -143,11 +155,12 @@ class Publisher:
         self._doubt = ""
         self._leap: tuple[float, float] | None = None
         try:
-            self.source = source or opening.source(pipeline)
-            self.store = store or self._closing.enter_context(opening.store(pipeline))
+            self.source = source or factory.source(pipeline)
+            self.store = store or self._closing.enter_context(factory.store(pipeline))
             folder = self.store.path.parent if isinstance(self.store, SQLiteStore) else None
             self.tracks = tuple(
-                Track(pipeline, view, finite=self.finite, noise=noise(), folder=folder) for view in pipeline.views
+                ViewRun(pipeline, view, finite=self.finite, noise=noise(), folder=folder)
+                for view in pipeline.views
             )
             self.outlets = tuple(self._outlets())
             self._begin()
@@ -156,7 +169,9 @@ class Publisher:
             raise
 
     def __repr__(self) -> str:
-        return f"<Publisher of {self.pipeline.stream.name!r}, {'finite' if self.finite else 'live'}>"
+        return (
+            f"<Publisher of {self.pipeline.stream.name!r}, {'finite' if self.finite else 'live'}>"
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -164,24 +179,30 @@ class Publisher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- beginning -----------------------------------------------------------------------------------------------
+    # -- beginning ---------------------------------------------------------------------------------
 
     def _end(self) -> int:
         """The declared end of a finite input; without one, now."""
         until = self.pipeline.stream.until
         return time.time_ns() // 1_000 if until is None else instant(until, name="until")
 
-    def _outlets(self) -> Iterable[Outlet]:
+    def _outlets(self) -> Iterable[Delivery]:
         for declared in self.pipeline.sinks:
-            chosen = [track.stream for track in self.tracks if not declared.views or track.view.name in declared.views]
-            yield Outlet(
+            chosen = [
+                track.stream
+                for track in self.tracks
+                if not declared.views or track.view.name in declared.views
+            ]
+            yield Delivery(
                 declared.name,
-                lambda declared=declared: opening.sink(declared, self.pipeline),  # type: ignore[misc]
+                lambda declared=declared: factory.sink(declared, self.pipeline),  # type: ignore[misc]
                 self.store,
                 chosen,
                 tells=declared.kind != "webhook",
                 fatal=self._fail,
-                told=lambda text, well: self._tell("sink", text=text, level="info" if well else "warning"),
+                told=lambda text, well: self._tell(
+                    "sink", text=text, level="info" if well else "warning"
+                ),
             )
 
     def _begin(self) -> None:
@@ -190,7 +211,7 @@ class Publisher:
         head = self.pipeline.store.head
         unwitnessed = head is not None and not self.pipeline.path(head).exists()
         if isinstance(self.store, SQLiteStore):
-            self._closing.enter_context(Alone(self.store.path, self.pipeline.stream.name))
+            self._closing.enter_context(ProcessLock(self.store.path, self.pipeline.stream.name))
             takeover = True
         for track in self.tracks:
             self._lease(track, takeover=takeover)
@@ -201,13 +222,17 @@ class Publisher:
         kept = [self.store.last(track.name) for track in self.tracks]
         places = [each.positions for each in kept if each is not None]
         if any(place != places[0] for place in places) or len(places) not in (0, len(self.tracks)):
-            raise StateError(f"the views of {self.pipeline.stream.name!r} do not stand at one place: restore the newest store.")
+            raise StateError(
+                f"the views of {self.pipeline.stream.name!r} do not stand at one place: restore the newest store."
+            )
         parts: dict[str, bytes] = {}
         for track, each in zip(self.tracks, kept, strict=True):
             if each is not None:
                 track.restore(each)
                 parts |= {
-                    name.removeprefix(_SOURCE): content for name, content in each.private.items() if name.startswith(_SOURCE)
+                    name.removeprefix(_SOURCE): content
+                    for name, content in each.private.items()
+                    if name.startswith(_SOURCE)
                 }
         if places and places[0].get("source") is not None and self.source.resumable:
             self._position = places[0]["source"]
@@ -222,7 +247,7 @@ class Publisher:
             self.source.open(parts)
             self._closing.callback(self.source.close)
 
-    def _lease(self, track: Track, *, takeover: bool) -> None:
+    def _lease(self, track: ViewRun, *, takeover: bool) -> None:
         """Take a lease. One that nobody renews is waited for: its holder has crashed."""
         try:
             self.store.begin(track.stream, seconds=LEASE, takeover=takeover)
@@ -238,12 +263,16 @@ class Publisher:
         with suppress(StateError):
             self.store.end(name)
 
-    # -- the whole of it -----------------------------------------------------------------------------------------
+    # -- the whole of it ---------------------------------------------------------------------------
 
     def run(self) -> bool:
-        """Publish until the input ends or `stop` is called; whether all that was due is released and all sinks have it."""
+        """Publish until the input ends or `stop` is called; whether all that was due is released
+        and all sinks have it.
+        """
         if self.state != "starting":
-            raise StateError("a publisher runs once: make a new one, which goes on from what is on disk.")
+            raise StateError(
+                "a publisher runs once: make a new one, which goes on from what is on disk."
+            )
         self.state = "publishing"
         try:
             self._tell("begin", text=f"{'finite' if self.finite else 'live'} input")
@@ -264,7 +293,9 @@ class Publisher:
             raise
         whole = min([outlet.finish(self._grace) for outlet in self.outlets], default=True)
         self.state = "ended"
-        self._tell("end", text="" if whole else "some sinks lack releases: they get them at the next start")
+        self._tell(
+            "end", text="" if whole else "some sinks lack releases: they get them at the next start"
+        )
         return whole and not self._stopping.is_set()
 
     @property
@@ -272,14 +303,17 @@ class Publisher:
         return min(self._patience, 30.0)
 
     def stop(self) -> None:
-        """End soon: a unit that is being committed is committed, everything else is left whole for the next start.
+        """End soon: a unit that is being committed is committed, everything else is left whole for
+        the next start.
 
         Other threads and signal handlers may call it.
         """
         self._stopping.set()
 
     def close(self) -> None:
-        """Give everything back. A sink that is in the middle of something is waited for a little: it reads the store."""
+        """Give everything back. A sink that is in the middle of something is waited for a little:
+        it reads the store.
+        """
         for seconds in (0.0, CLOSING):
             for outlet in self.outlets:
                 outlet.end(seconds)
@@ -293,17 +327,33 @@ class Publisher:
         if self._fatal is not None:
             raise self._fatal
 
-    def _tell(self, what: str, *, stream: str = "", unit: int = 0, text: str = "", level: Level = "info") -> None:
-        self._listener(Told(what=what, stream=stream or self.pipeline.stream.name, unit=unit, text=text, level=level))
+    def _tell(
+        self, what: str, *, stream: str = "", unit: int = 0, text: str = "", level: Level = "info"
+    ) -> None:
+        self._listener(
+            Notice(
+                what=what,
+                stream=stream or self.pipeline.stream.name,
+                unit=unit,
+                text=text,
+                level=level,
+            )
+        )
 
-    # -- a finite input ------------------------------------------------------------------------------------------
+    # -- a finite input ----------------------------------------------------------------------------
 
     def _replay(self) -> None:
-        """Read all of it, close what the input itself shows to be complete on the way, and the rest at the end."""
+        """Read all of it, close what the input itself shows to be complete on the way, and the rest
+        at the end.
+        """
         clock = self._clock
-        if not isinstance(clock, Replay):
-            raise ConfigurationError("a finite input has the clock of a finished file: testing.Replay.")
-        batches = self.source.batches(self._position) if self.source.resumable else self.source.batches()
+        if not isinstance(clock, ReplayClock):
+            raise ConfigurationError(
+                "a finite input has the clock of a finished file: testing.Replay."
+            )
+        batches = (
+            self.source.batches(self._position) if self.source.resumable else self.source.batches()
+        )
         for batch in batches:
             self._trail.append((batch.position, self._take(batch, clock.end)))
             if batch.certain is not None:
@@ -317,35 +367,46 @@ class Publisher:
         self._release_all()
 
     def _take(self, batch: Batch, now: int) -> tuple[int, ...]:
-        """Count a batch in every view. Counted in some and not in others, it cannot be gone on from."""
+        """Count a batch in every view. Counted in some and not in others, it cannot be gone on
+        from.
+        """
         try:
             return tuple(track.counting.take(batch, now) for track in self.tracks)
         except InputError as error:
-            raise StateError(f"{error} What was read cannot be counted: nothing of it was kept.") from None
+            raise StateError(
+                f"{error} What was read cannot be counted: nothing of it was kept."
+            ) from None
 
     def _release_all(self) -> None:
         began = time.monotonic()
         while not self._witnessed() and not self._stopping.wait(IDLE):
             if time.monotonic() - began > self._patience:
-                raise StateError(f"{self._doubt} Nothing was released: start again when they are there.")
+                raise StateError(
+                    f"{self._doubt} Nothing was released: start again when they are there."
+                )
             self._stay()
         while not self._stopping.is_set() and self._prepare(self._clock.now()):
             self._commit()
 
     def _place(self) -> Position | None:
-        """Where to read on from after a restart. A finite input is read again from where all before is in closed units."""
+        """Where to read on from after a restart. A finite input is read again from where all before
+        is in closed units.
+        """
         closed = [track.prepared.unit if track.prepared else track.closed for track in self.tracks]
-        while self._trail and all(last <= unit for last, unit in zip(self._trail[0][1], closed, strict=True)):
+        while self._trail and all(
+            last <= unit for last, unit in zip(self._trail[0][1], closed, strict=True)
+        ):
             self._position = self._trail.popleft()[0]
         return self._position
 
-    # -- a live stream -------------------------------------------------------------------------------------------
+    # -- a live stream -----------------------------------------------------------------------------
 
     def _live(self) -> None:
-        """Read what is there, keep it if somebody waits for that, release what is due; again and again.
+        """Read what is there, keep it if somebody waits for that, release what is due; again and
+        again.
 
-        A unit that has ended while nobody was reading gets what has come for it meanwhile: what is there is read before the
-        clock is asked.
+        A unit that has ended while nobody was reading gets what has come for it meanwhile: what is
+        there is read before the clock is asked.
         """
         while not self._stopping.is_set():
             now = self._now()
@@ -362,7 +423,9 @@ class Publisher:
             self._rest()
 
     def _leave(self) -> bool:
-        """Commit what is drawn when its time has come, to the moment; whether that is done, or it is too early yet."""
+        """Commit what is drawn when its time has come, to the moment; whether that is done, or it
+        is too early yet.
+        """
         late = self._clock.now() - self._leaves
         if late > 0 and self._paced:
             self._leaves += -(-late // self._pace) * self._pace
@@ -375,11 +438,17 @@ class Publisher:
         return True
 
     def _now(self) -> int:
-        """The clock's time, if it has not leapt ahead: that would close every unit up to there, for good."""
+        """The clock's time, if it has not leapt ahead: that would close every unit up to there, for
+        good.
+        """
         now = self._clock.now()
         if not isinstance(self._clock, SystemClock):
             return now
-        passed = time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+        passed = (
+            time.clock_gettime(time.CLOCK_BOOTTIME)
+            if hasattr(time, "CLOCK_BOOTTIME")
+            else time.monotonic()
+        )
         if self._leap is not None:
             leap = (now / 1e6 - self._leap[0]) - (passed - self._leap[1])
             if leap > LEAP:
@@ -391,13 +460,18 @@ class Publisher:
         return now
 
     def _read(self) -> None:
-        """All that the source has now. A source that fails is asked again later, and before a unit closes.
+        """All that the source has now. A source that fails is asked again later, and before a unit
+        closes.
 
-        One that cannot go on from where it stands (a `StateError`) ends the publisher: units without events would say that
-        nothing happened.
+        One that cannot go on from where it stands (a `StateError`) ends the publisher: units
+        without events would say that nothing happened.
         """
         now = self._clock.now()
-        closing = any(track.closes(track.closed + 1) <= now for track in self.tracks if track.closed < track.view.calendar.last)
+        closing = any(
+            track.closes(track.closed + 1) <= now
+            for track in self.tracks
+            if track.closed < track.view.calendar.last
+        )
         if not self.reading or (time.monotonic() < self._again and not closing):
             return
         try:
@@ -424,7 +498,11 @@ class Publisher:
             self._again = time.monotonic() + self._pause
             if self.problem != str(error):
                 self.problem = str(error)
-                self._tell("source", text=f"{error} It is asked again; units go on by the clock.", level="warning")
+                self._tell(
+                    "source",
+                    text=f"{error} It is asked again; units go on by the clock.",
+                    level="warning",
+                )
 
     def _heard(self) -> None:
         """Pass on what the source has to say, such as a file that it had to leave out."""
@@ -437,7 +515,9 @@ class Publisher:
         told = getattr(self.source, "problem", None) or ""
         if told != self.problem:
             self.problem = told
-            self._tell("source", text=told or "the source is back.", level="warning" if told else "info")
+            self._tell(
+                "source", text=told or "the source is back.", level="warning" if told else "info"
+            )
 
     @property
     def share(self) -> float:
@@ -468,7 +548,9 @@ class Publisher:
 
     @property
     def _waited_for(self) -> bool:
-        return self._unkept is not None and isinstance(self.source, Receiver) and self.source.answers
+        return (
+            self._unkept is not None and isinstance(self.source, Receiver) and self.source.answers
+        )
 
     def _rest(self) -> None:
         """Until something has come, the next unit is due, or the lease wants renewal."""
@@ -486,13 +568,14 @@ class Publisher:
         else:
             self._stopping.wait(min(seconds, IDLE))
 
-    # -- what is written -----------------------------------------------------------------------------------------
+    # -- what is written ---------------------------------------------------------------------------
 
     def _prepare(self, now: int) -> bool:
-        """Draw the next unit of every view that has one due; whether any is drawn and not committed.
+        """Draw the next unit of every view that has one due; whether any is drawn and not
+        committed.
 
-        It leaves a multiple of `pace` after its close, so that nobody learns how long the work took. Who has to catch up
-        with several units does not wait for each.
+        It leaves a multiple of `pace` after its close, so that nobody learns how long the work
+        took. Who has to catch up with several units does not wait for each.
         """
         if not self._witnessed():
             return False
@@ -502,26 +585,35 @@ class Publisher:
                 unit = due[0]
                 track.prepare(unit)
                 self._paced = bool(self._pace) and len(due) == 1
-                self._leaves = max(self._leaves, track.closes(unit) + (self._pace if self._paced else 0))
+                self._leaves = max(
+                    self._leaves, track.closes(unit) + (self._pace if self._paced else 0)
+                )
         return any(track.prepared for track in self.tracks)
 
     def _witnessed(self) -> bool:
-        """Whether somebody has shown that the store is no old backup, for every view of which somebody could.
+        """Whether somebody has shown that the store is no old backup, for every view of which
+        somebody could.
 
-        The head file has, at the beginning. Of sinks that can tell, one is enough; while all of them are down nothing is
-        released, as it might be a second time.
+        The head file has, at the beginning. Of sinks that can tell, one is enough; while all of
+        them are down nothing is released, as it might be a second time.
         """
         if self._shown or self.pipeline.store.head is not None:
             return True
         silent = []
         for track in self.tracks:
-            witnesses = [outlet for outlet in self.outlets if outlet.tells and track.stream in outlet.streams]
+            witnesses = [
+                outlet for outlet in self.outlets if outlet.tells and track.stream in outlet.streams
+            ]
             if witnesses and not any(outlet.known for outlet in witnesses):
                 silent += [outlet.name for outlet in witnesses]
         self._shown = not silent
         text = f"nothing is released until one of these sinks has answered: {', '.join(dict.fromkeys(silent))}."
         if silent and text != self._doubt:
-            self._tell("waiting", text=f"{text} Without a head file only they can show an old backup.", level="warning")
+            self._tell(
+                "waiting",
+                text=f"{text} Without a head file only they can show an old backup.",
+                level="warning",
+            )
         self._doubt = text if silent else ""
         return self._shown
 
@@ -537,7 +629,11 @@ class Publisher:
 
     def _write(self, *, commit: bool) -> None:
         """One transaction, tried again with the same content until it succeeds."""
-        ready = {track.name: track.prepared for track in self.tracks if commit and track.prepared is not None}
+        ready = {
+            track.name: track.prepared
+            for track in self.tracks
+            if commit and track.prepared is not None
+        }
         began = time.monotonic()
         self._until_done(lambda: self._transaction(commit=commit), ready)
         self._renewed = self._held = time.monotonic()
@@ -557,7 +653,7 @@ class Publisher:
             for place, track in enumerate(self.tracks):
                 track.write(self.store, positions, {} if place else self._parts, commit=commit)
 
-    def _until_done(self, write: Callable[[], None], ready: Mapping[str, Prepared]) -> None:
+    def _until_done(self, write: Callable[[], None], ready: Mapping[str, PreparedUnit]) -> None:
         began, pause, trouble = time.monotonic(), 0.5, ""
         while True:
             try:
@@ -572,7 +668,11 @@ class Publisher:
                     raise
                 if str(error) != trouble:
                     self.problem = trouble = str(error)
-                    self._tell("store", text=f"{error} It is tried again, with the same content.", level="warning")
+                    self._tell(
+                        "store",
+                        text=f"{error} It is tried again, with the same content.",
+                        level="warning",
+                    )
                 self._stopping.wait(pause)
                 pause = min(2 * pause, 15.0)
             else:
@@ -587,8 +687,10 @@ class Publisher:
             self.store.renew(track.name)
             self.store.begin(track.stream, seconds=LEASE)
 
-    def _was_done(self, ready: Mapping[str, Prepared]) -> bool:
-        """Whether the units that are drawn are in the store, as who has lost a connection cannot tell."""
+    def _was_done(self, ready: Mapping[str, PreparedUnit]) -> bool:
+        """Whether the units that are drawn are in the store, as who has lost a connection cannot
+        tell.
+        """
         try:
             return bool(ready) and all(self._has(name, each) for name, each in ready.items())
         except LeaseError:
@@ -596,13 +698,17 @@ class Publisher:
         except StateError:
             return False
 
-    def _has(self, name: str, drawn: Prepared) -> bool:
-        """Whether the store has this unit, as it was drawn here. As another drew it: that one is the publisher."""
+    def _has(self, name: str, drawn: PreparedUnit) -> bool:
+        """Whether the store has this unit, as it was drawn here. As another drew it: that one is
+        the publisher.
+        """
         if self.store.head(name).unit != drawn.unit:
             return False
         (there,) = self.store.releases(name, drawn.unit, drawn.unit)
         if not same(there, drawn.release):
-            raise LeaseError(f"unit {drawn.unit} of {name!r} is released already, by another publisher. Nothing was written.")
+            raise LeaseError(
+                f"unit {drawn.unit} of {name!r} is released already, by another publisher. Nothing was written."
+            )
         return True
 
     def _stay(self) -> None:

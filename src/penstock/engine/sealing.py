@@ -45,15 +45,21 @@ class Key:
         try:
             content = Path(path).read_bytes()
         except OSError as error:
-            raise StateError(f"the key file {str(path)!r} cannot be read: {error.strerror}.") from None
-        return cls(content if len(content) == SIZE else _digits(content, f"the key file {str(path)!r}"))
+            raise StateError(
+                f"the key file {str(path)!r} cannot be read: {error.strerror}."
+            ) from None
+        return cls(
+            content if len(content) == SIZE else _digits(content, f"the key file {str(path)!r}")
+        )
 
     @classmethod
     def from_environment(cls, name: str) -> Key:
         """The key in an environment variable: 64 hexadecimal digits."""
         value = os.environ.get(name)
         if value is None:
-            raise ConfigurationError(f"the environment variable {name} is not set: it must hold the key.")
+            raise ConfigurationError(
+                f"the environment variable {name} is not set: it must hold the key."
+            )
         return cls(_digits(value.encode(errors="replace"), f"the environment variable {name}"))
 
     def __repr__(self) -> str:
@@ -81,5 +87,7 @@ def _digits(text: bytes, where: str) -> bytes:
     except ValueError:
         secret = b""
     if len(secret) != SIZE:
-        raise ConfigurationError(f"{where} holds no key: it must be {SIZE} bytes, as {2 * SIZE} hexadecimal digits.")
+        raise ConfigurationError(
+            f"{where} holds no key: it must be {SIZE} bytes, as {2 * SIZE} hexadecimal digits."
+        )
     return secret

@@ -1,8 +1,9 @@
 """The embedded store: one SQLite file that its owner writes and others may read while it grows.
 
-The public tables (streams, releases, lines) are only ever appended to. What is secret (mechanism state, source positions,
-data of open units) stands in one table of its own, sealed if there is a key. What is sealed still shows how long it is, and
-so roughly how much was counted: whoever may read the file without the key is trusted that far. Others get an export.
+The public tables (streams, releases, lines) are only ever appended to. What is secret (mechanism
+state, source positions, data of open units) stands in one table of its own, sealed if there is a
+key. What is sealed still shows how long it is, and so roughly how much was counted: whoever may
+read the file without the key is trusted that far. Others get an export.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from urllib.parse import quote
 
 from penstock.core.errors import ConfigurationError, StateError
 from penstock.engine.sealing import Key
-from penstock.engine.tables import Kind, TableReader, TableStore, first_tables
+from penstock.engine.sql_store import Kind, TableReader, TableStore, first_tables
 
 
 def _first_tables(file: sqlite3.Connection) -> None:
@@ -51,7 +52,9 @@ class SQLiteReader(TableReader):
             self._file.close()
 
     def _connect(self) -> None:
-        """Read-only, whatever happens; where the folder cannot be written and nobody is writing, as the file stands."""
+        """Read-only, whatever happens; where the folder cannot be written and nobody is writing, as
+        the file stands.
+        """
         if not self.path.is_file():
             raise ConfigurationError(f"there is no store {self.name!r}.")
         live = self.path.with_name(self.name + "-wal").exists()
@@ -59,7 +62,10 @@ class SQLiteReader(TableReader):
             file = None
             try:
                 file = sqlite3.connect(
-                    f"file:{quote(str(self.path))}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False
+                    f"file:{quote(str(self.path))}?mode={mode}",
+                    uri=True,
+                    isolation_level=None,
+                    check_same_thread=False,
                 )
                 file.execute("PRAGMA query_only = ON")
                 file.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -99,10 +105,11 @@ class SQLiteReader(TableReader):
 
 
 class SQLiteStore(TableStore, SQLiteReader):
-    """A store for publishing: everything of a unit commits in one durable transaction, or nothing does.
+    """A store for publishing: everything of a unit commits in one durable transaction, or nothing
+    does.
 
-    `head`: a small file, kept where a restored backup does not reach. `key`: what is secret is sealed with it. `wait`: seconds
-    until a lock that somebody else holds is an error.
+    `head`: a small file, kept where a restored backup does not reach. `key`: what is secret is
+    sealed with it. `wait`: seconds until a lock that somebody else holds is an error.
 
     >>> import tempfile
     >>> from penstock import Laplace
@@ -134,7 +141,9 @@ class SQLiteStore(TableStore, SQLiteReader):
         TableStore.__init__(self, head=head, key=key)
 
     def _tidy(self) -> None:
-        """Bring what was sealed into the file and empty the one beside it; readers that are in the way only delay it."""
+        """Bring what was sealed into the file and empty the one beside it; readers that are in the
+        way only delay it.
+        """
         with self._lock, self._told("written"):
             self._file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
@@ -143,17 +152,23 @@ class SQLiteStore(TableStore, SQLiteReader):
 
     def _ready(self) -> None:
         if self._key is None and self.path.stat().st_mode & 0o077:
-            raise StateError(f"{self.name} can be read by others and its state is not sealed: chmod 600, or give a key.")
+            raise StateError(
+                f"{self.name} can be read by others and its state is not sealed: chmod 600, or give a key."
+            )
 
-    # -- the file ------------------------------------------------------------------------------------------------
+    # -- the file ----------------------------------------------------------------------------------
 
     def _connect(self) -> None:
-        """The one connection that writes. SQLite gives the files beside it the same mode as this one."""
+        """The one connection that writes. SQLite gives the files beside it the same mode as this
+        one.
+        """
         try:
             with suppress(FileExistsError):
                 made = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
                 os.close(made)
-            file = sqlite3.connect(self.path, timeout=self._wait, isolation_level=None, check_same_thread=False)
+            file = sqlite3.connect(
+                self.path, timeout=self._wait, isolation_level=None, check_same_thread=False
+            )
         except OSError as error:
             raise StateError(f"{self.name} cannot be made: {error.strerror}.") from None
         except sqlite3.Error as error:
@@ -169,9 +184,13 @@ class SQLiteStore(TableStore, SQLiteReader):
         with self._told("opened"):
             ((mode,),) = self._file.execute("PRAGMA journal_mode = WAL")
             self._file.execute("PRAGMA synchronous = FULL")
-            self._file.execute("PRAGMA secure_delete = ON")  # what is replaced by something sealed must not stay readable
+            self._file.execute(
+                "PRAGMA secure_delete = ON"
+            )  # what is replaced by something sealed must not stay readable
         if mode != "wal":
-            raise StateError(f"{self.name} lies where SQLite cannot keep a log beside it: put it on a local disk.")
+            raise StateError(
+                f"{self.name} lies where SQLite cannot keep a log beside it: put it on a local disk."
+            )
         self._bring_up_to_date()
 
     def _migrate(self, migrate: Callable[[Any], None]) -> None:
@@ -199,7 +218,7 @@ class SQLiteStore(TableStore, SQLiteReader):
                 raise
 
 
-# -- small things --------------------------------------------------------------------------------------------------
+# -- small things ----------------------------------------------------------------------------------
 
 _ADVICE = {
     "SQLITE_BUSY": " Another program holds it: stop that one, or try again. Nothing was written.",

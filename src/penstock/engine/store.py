@@ -1,4 +1,6 @@
-"""What a store is: everything of a unit in one transaction, by one publisher at a time, for anybody to read."""
+"""What a store is: everything of a unit in one transaction, by one publisher at a time, for anybody
+to read.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,11 @@ from penstock.released import encoding, log
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stream:
+class Series:
     """What a stream is of: public, and never changed once the store has it.
 
     >>> from penstock import Laplace
-    >>> Stream.of(Laplace(epsilon="1").run(["north", "south"]), name="visits")
+    >>> Series.of(Laplace(epsilon="1").run(["north", "south"]), name="visits")
     <Stream 'visits': laplace over 2 keys, Guarantee(epsilon=1, window=1)>
     """
 
@@ -44,8 +46,13 @@ class Stream:
 
     @classmethod
     def of(
-        cls, run: log.Publishing, *, name: str, calendar: Calendar | None = None, facts: Mapping[str, str] | None = None
-    ) -> Stream:
+        cls,
+        run: log.PublishingRun,
+        *,
+        name: str,
+        calendar: Calendar | None = None,
+        facts: Mapping[str, str] | None = None,
+    ) -> Series:
         """The stream that this run publishes."""
         configuration = {key: str(value) for key, value in run.mechanism.configuration().items()}
         return cls(
@@ -65,11 +72,17 @@ class Stream:
     @property
     def views(self) -> tuple[str, ...]:
         """The views of the stream that this is one of; one or none where it stands alone."""
-        return tuple(fact[5:-6] for fact in self.facts if fact.startswith("view.") and fact.endswith(".times"))
+        return tuple(
+            fact[5:-6]
+            for fact in self.facts
+            if fact.startswith("view.") and fact.endswith(".times")
+        )
 
     @property
     def whole(self) -> Guarantee:
-        """What is promised for all views of the stream together, in the stream's units; its own promise where it is alone."""
+        """What is promised for all views of the stream together, in the stream's units; its own
+        promise where it is alone.
+        """
         if len(self.views) < 2:
             return self.guarantee
         horizon = self.facts.get("privacy.horizon")
@@ -100,13 +113,14 @@ class Stream:
             "guarantee": encoding.plain_guarantee(self.guarantee),
             "mechanism": self.mechanism,
             "configuration": dict(self.configuration),
-            "calendar": self.calendar and [self.calendar.every, self.calendar.zone, str(self.calendar.origin)],
+            "calendar": self.calendar
+            and [self.calendar.every, self.calendar.zone, str(self.calendar.origin)],
             "facts": dict(self.facts),
         }
         return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
-    def read(cls, about: str) -> Stream:
+    def read(cls, about: str) -> Series:
         """The stream again, from its text; a `ValueError` or its like if it cannot be one."""
         content = json.loads(about)
         content["domain"] = encoding.rich_domain(content["domain"])
@@ -116,13 +130,17 @@ class Stream:
             content["calendar"] = Calendar(every=every, zone=zone, origin=origin)
         return cls(**content)
 
-    def differences(self, other: Stream) -> tuple[str, ...]:
+    def differences(self, other: Series) -> tuple[str, ...]:
         """What of it is not the same in the other, by name."""
         names = [
-            name for name in ("domain", "guarantee", "mechanism", "calendar") if getattr(self, name) != getattr(other, name)
+            name
+            for name in ("domain", "guarantee", "mechanism", "calendar")
+            if getattr(self, name) != getattr(other, name)
         ]
         for here, there in ((self.configuration, other.configuration), (self.facts, other.facts)):
-            names += sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
+            names += sorted(
+                name for name in here.keys() | there.keys() if here.get(name) != there.get(name)
+            )
         return tuple(dict.fromkeys(names))
 
 
@@ -154,7 +172,7 @@ class Committed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verified:
+class VerifiedLedger:
     """A chain that was followed to its head, and what every window of it cost."""
 
     head: Head
@@ -168,7 +186,7 @@ class Reader(Protocol):
     def streams(self) -> tuple[str, ...]:
         """The names of all streams."""
 
-    def stream(self, name: str) -> Stream:
+    def stream(self, name: str) -> Series:
         """What a stream is of."""
 
     def head(self, stream: str) -> Head:
@@ -184,13 +202,17 @@ class Reader(Protocol):
         """The ledger lines of these units, in order."""
 
     def lease(self, stream: str) -> Lease | None:
-        """Who may publish it; None if nobody ever did, or the store does not say (an export, or a reader without the right)."""
+        """Who may publish it; None if nobody ever did, or the store does not say (an export, or a
+        reader without the right).
+        """
 
     def marks(self, stream: str) -> dict[str, int]:
         """Up to which unit each sink that was marked has the stream's releases."""
 
-    def verify(self, stream: str, *, head: Head | None = None) -> Verified:
-        """Recompute every link and the cost of every window; the first line that is wrong is a `LedgerError`."""
+    def verify(self, stream: str, *, head: Head | None = None) -> VerifiedLedger:
+        """Recompute every link and the cost of every window; the first line that is wrong is a
+        `LedgerError`.
+        """
 
     def close(self) -> None:
         """Let go of the store."""
@@ -231,12 +253,23 @@ class StreamLog(log.Log):
 
 
 class Store(Reader, Protocol):
-    """Where a publisher keeps everything: the only thing that its readers, its sinks and a restart go by."""
+    """Where a publisher keeps everything: the only thing that its readers, its sinks and a restart
+    go by.
+    """
 
-    def begin(self, stream: Stream, *, seconds: float = 30, heads: Iterable[Head] = (), takeover: bool = False) -> Lease:
-        """Take the stream's lease. `heads` are what sinks have seen: one that is not in the store's past is refused.
+    def begin(
+        self,
+        stream: Series,
+        *,
+        seconds: float = 30,
+        heads: Iterable[Head] = (),
+        takeover: bool = False,
+    ) -> Lease:
+        """Take the stream's lease. `heads` are what sinks have seen: one that is not in the store's
+        past is refused.
 
-        A lease that another publisher holds is refused until it expires; with `takeover` it is taken at once.
+        A lease that another publisher holds is refused until it expires; with `takeover` it is
+        taken at once.
         """
 
     def renew(self, stream: str) -> Lease:
@@ -267,9 +300,13 @@ class Store(Reader, Protocol):
     ) -> Head:
         """Keep everything of the next unit, all of it or nothing, before anyone can see it.
 
-        `positions` replace the earlier ones. `private` holds what is kept of units that are still open, in named parts: those
-        given are replaced, None takes one away, and the others stay.
+        `positions` replace the earlier ones. `private` holds what is kept of units that are still
+        open, in named parts: those given are replaced, None takes one away, and the others stay.
         """
 
-    def save(self, stream: str, *, positions: Mapping[str, Any], private: Mapping[str, bytes | None]) -> None:
-        """Keep what was read of open units, and how far that was: all of it or nothing, and no unit is released."""
+    def save(
+        self, stream: str, *, positions: Mapping[str, Any], private: Mapping[str, bytes | None]
+    ) -> None:
+        """Keep what was read of open units, and how far that was: all of it or nothing, and no unit
+        is released.
+        """

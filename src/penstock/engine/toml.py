@@ -1,4 +1,6 @@
-"""Reading TOML with the line of every key, and checked access to it: what is wrong is noted, and reading goes on."""
+"""Reading TOML with the line of every key, and checked access to it: what is wrong is noted, and
+reading goes on.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,15 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _PLAIN_VALUE = re.compile(r"[^,\]}#\n]+")
 _WHERE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
-_ISSUED = re.compile(r"gh[pousr]_|github_pat_|glpat-|sk-[\w-]{16}|xox[abeprs]-|AKIA[A-Z0-9]{12}|eyJ[\w-]+\.|-----BEGIN ")
+_ISSUED = re.compile(
+    r"gh[pousr]_|github_pat_|glpat-|sk-[\w-]{16}|xox[abeprs]-|AKIA[A-Z0-9]{12}|eyJ[\w-]+\.|-----BEGIN "
+)
 _LOGIN = re.compile(r"[^\s:/@]+:[^\s/@]+@")
 _RUN = re.compile(r"[A-Za-z0-9+=]{24,}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SECRET_NAME = re.compile(r"token|password|passphrase|passwd|secret|credential|api_?key", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"token|password|passphrase|passwd|secret|credential|api_?key", re.IGNORECASE
+)
 
 ELSEWHERE = "put it into an environment variable or a file of its own, and name that here"
 
@@ -47,7 +53,9 @@ class InvalidConfigurationError(ConfigurationError):
         self.name = name
         self.problems = tuple(sorted(problems, key=lambda problem: problem.line or 0))
         shown = [_told(name, problem) for problem in self.problems]
-        many = f"{name or 'this configuration'} has {len(shown)} mistakes:\n" if len(shown) > 1 else ""
+        many = (
+            f"{name or 'this configuration'} has {len(shown)} mistakes:\n" if len(shown) > 1 else ""
+        )
         super().__init__(many + "\n".join(shown))
 
 
@@ -67,7 +75,11 @@ def dotted(path: KeyPath) -> str:
         if isinstance(part, int):
             text += f"[{part + 1}]"
         else:
-            shown = part if _BARE.fullmatch(part) else '"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"'
+            shown = (
+                part
+                if _BARE.fullmatch(part)
+                else '"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"'
+            )
             text += f".{shown}" if text else shown
     return text
 
@@ -81,7 +93,9 @@ class Document:
     name: str = ""
 
     def line(self, path: KeyPath) -> int | None:
-        """The line of a key, or of the innermost table around it that the file names; 1 for what is nowhere in it."""
+        """The line of a key, or of the innermost table around it that the file names; 1 for what is
+        nowhere in it.
+        """
         if not self.name:
             return None
         while path and path not in self.lines:
@@ -105,7 +119,8 @@ def read(path: str | os.PathLike[str]) -> Document:
 
 
 def parse(text: str, *, name: str) -> Document:
-    """A text's content. Numbers with a decimal point come as `Decimal`, so that they can be shown as they were written.
+    """A text's content. Numbers with a decimal point come as `Decimal`, so that they can be shown
+    as they were written.
 
     >>> found = parse('[stream]\\nevery = "1h"\\n\\n[[sink]]\\nkind = "jsonl"', name="pipeline.toml")
     >>> found.line(("stream", "every")), found.line(("sink", 0, "kind")), found.line(("sink", 0, "path"))
@@ -118,9 +133,13 @@ def parse(text: str, *, name: str) -> Document:
         found = _WHERE.search(str(error))
         line = int(found[1]) if found and found[1] else text.count("\n") + 1
         message = _WHERE.sub("", str(error))
-        raise InvalidConfigurationError(name, [Problem((), f"this is not TOML: {message}.", line)]) from None
+        raise InvalidConfigurationError(
+            name, [Problem((), f"this is not TOML: {message}.", line)]
+        ) from None
     except RecursionError:
-        raise InvalidConfigurationError(name, [Problem((), "this is nested too deeply.", 1)]) from None
+        raise InvalidConfigurationError(
+            name, [Problem((), "this is nested too deeply.", 1)]
+        ) from None
 
 
 class _Scan:
@@ -253,7 +272,7 @@ class _Scan:
             self.at += 1
 
 
-# -- checked access ------------------------------------------------------------------------------------------------
+# -- checked access --------------------------------------------------------------------------------
 
 
 def nearest(word: str, accepted: Iterable[str]) -> str:
@@ -267,7 +286,8 @@ def nearest(word: str, accepted: Iterable[str]) -> str:
 
 
 def secret(text: str) -> bool:
-    """Whether this looks like a token, a key or a password: as issuers begin theirs, user:password@, or letters among digits.
+    """Whether this looks like a token, a key or a password: as issuers begin theirs,
+    user:password@, or letters among digits.
 
     >>> secret("ghp_abc"), secret("mqtt-gateway-of-the-2nd-floor-in-building-7"), secret("9f86d081884c7d659a2feaa0c55ad015")
     (True, False, True)
@@ -293,7 +313,9 @@ def shown(value: object) -> str:
 
 @dataclass(repr=False)
 class Section:
-    """One table of a document. Each reader takes one key; what it cannot take is noted, and something harmless comes back."""
+    """One table of a document. Each reader takes one key; what it cannot take is noted, and
+    something harmless comes back.
+    """
 
     document: Document
     path: KeyPath
@@ -302,7 +324,9 @@ class Section:
     taken: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.content = {name: value for name, value in self.content.items() if value is not None}  # Python's None: not there
+        self.content = {
+            name: value for name, value in self.content.items() if value is not None
+        }  # Python's None: not there
 
     @classmethod
     def of(cls, document: Document) -> Section:
@@ -330,7 +354,9 @@ class Section:
     def missing(self, name: str, accepted: str) -> None:
         self.wrong(None, f"{name} is missing: {accepted}.")
 
-    def text(self, name: str, default: str | None = None, *, example: str = "", among: Sequence[str] = ()) -> str:
+    def text(
+        self, name: str, default: str | None = None, *, example: str = "", among: Sequence[str] = ()
+    ) -> str:
         """A text that is not empty; without a default it must be there."""
         hint = f"use {', '.join(among)}" if among else f'write a text such as {name} = "{example}"'
         value = self.take(name)
@@ -354,8 +380,13 @@ class Section:
         """One text or several; empty if the key is not there."""
         value = self.take(name, ())
         values = (value,) if isinstance(value, str) else value
-        if not isinstance(values, (list, tuple)) or not all(isinstance(each, str) and each for each in values):
-            self.wrong(name, f'must be a text or an array of texts, such as {name} = "{example}", not {shown(value)}.')
+        if not isinstance(values, (list, tuple)) or not all(
+            isinstance(each, str) and each for each in values
+        ):
+            self.wrong(
+                name,
+                f'must be a text or an array of texts, such as {name} = "{example}", not {shown(value)}.',
+            )
             return ()
         if name in self.content and not values:
             self.wrong(name, f'must not be empty: write {name} = "{example}".')
@@ -363,9 +394,16 @@ class Section:
 
     def whole(self, name: str, default: int, *, least: int, most: int | None = None) -> int:
         value = self.take(name, default)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least or (most is not None and value > most):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int)
+            or value < least
+            or (most is not None and value > most)
+        ):
             upto = "" if most is None else f" and at most {most}"
-            self.wrong(name, f"must be a whole number of at least {least}{upto}, not {shown(value)}.")
+            self.wrong(
+                name, f"must be a whole number of at least {least}{upto}, not {shown(value)}."
+            )
             return default
         return value
 
@@ -377,23 +415,35 @@ class Section:
         return value
 
     def exactly(self, name: str) -> bool:
-        """Whether a value is an exact number; one with a decimal point is refused with what to write instead."""
+        """Whether a value is an exact number; one with a decimal point is refused with what to
+        write instead.
+        """
         value = self.take(name)
         if isinstance(value, (float, Decimal)):
             text = str(value)
-            hint = f' Write {name} = "{text}".' if text.strip("-+").lower()[:3] not in ("inf", "nan") else ""
-            self.wrong(name, f"{text} is a floating-point number, and such a number is not exactly what it shows.{hint}")
+            hint = (
+                f' Write {name} = "{text}".'
+                if text.strip("-+").lower()[:3] not in ("inf", "nan")
+                else ""
+            )
+            self.wrong(
+                name,
+                f"{text} is a floating-point number, and such a number is not exactly what it shows.{hint}",
+            )
             return False
         return True
 
     def variable(self, name: str) -> str | None:
-        """The name of an environment variable. What stands there is never shown: it may be the secret itself."""
+        """The name of an environment variable. What stands there is never shown: it may be the
+        secret itself.
+        """
         value = self.take(name)
         if value is None:
             return None
         if not isinstance(value, str) or not _VARIABLE.fullmatch(value) or secret(value):
             self.wrong(
-                name, f'must be the name of an environment variable, such as {name} = "PENSTOCK_SECRET", never its value.'
+                name,
+                f'must be the name of an environment variable, such as {name} = "PENSTOCK_SECRET", never its value.',
             )
             return None
         return value
@@ -409,10 +459,15 @@ class Section:
     def tables(self, name: str) -> list[Section]:
         """The tables of an array of them."""
         value = self.take(name, [])
-        if not isinstance(value, (list, tuple)) or not all(isinstance(each, Mapping) for each in value):
+        if not isinstance(value, (list, tuple)) or not all(
+            isinstance(each, Mapping) for each in value
+        ):
             self.wrong(name, f"must be tables, each headed [[{name}]], not {shown(value)}.")
             return []
-        return [Section(self.document, (*self.path, name, place), each, self.problems) for place, each in enumerate(value)]
+        return [
+            Section(self.document, (*self.path, name, place), each, self.problems)
+            for place, each in enumerate(value)
+        ]
 
     def close(self, *more: str) -> None:
         """Note every key that nobody took. `more` are accepted, too, and were not asked for."""
@@ -425,9 +480,13 @@ class Section:
             elif _SECRET_NAME.search(name):
                 instead = [each for each in accepted if each.endswith(("_env", "_file"))]
                 use = f" ({', '.join(instead)})" if instead else ""
-                self.wrong(name, f"is not known, and no secret belongs into this file: {ELSEWHERE}{use}.")
+                self.wrong(
+                    name, f"is not known, and no secret belongs into this file: {ELSEWHERE}{use}."
+                )
             else:
-                self.wrong(name, f"is not known here: use {', '.join(accepted)}.{nearest(name, accepted)}")
+                self.wrong(
+                    name, f"is not known here: use {', '.join(accepted)}.{nearest(name, accepted)}"
+                )
 
 
 def secrets_in(value: object, path: KeyPath = ()) -> Iterable[KeyPath]:

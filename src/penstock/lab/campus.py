@@ -1,4 +1,6 @@
-"""A made-up campus whose devices are seen by the WiFi of its rooms, five minutes at a time: data with a truth to show."""
+"""A made-up campus whose devices are seen by the WiFi of its rooms, five minutes at a time: data
+with a truth to show.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,11 @@ UNITS_A_DAY: Final = 288
 """Units of five minutes."""
 
 _WEEK: Final = 7
-_MEAN_STAY, _SPREAD_OF_STAY, _LONGEST_STAY = 9.0, 1.0, 144  # units; the logarithm of a stay is normal
+_MEAN_STAY, _SPREAD_OF_STAY, _LONGEST_STAY = (
+    9.0,
+    1.0,
+    144,
+)  # units; the logarithm of a stay is normal
 _WEEKEND, _BREAK = 0.35, 0.1
 _BREAKS: Final = ((60, 74), (120, 127))  # days without classes
 _KINDS: Final = ("lecture hall", "library", "dormitory")
@@ -25,16 +31,26 @@ _PROFILES: Final = (
     ((12.0, 3.5, 0.8), (19.0, 2.8, 1.0)),
     ((8.0, 1.5, 0.6), (21.5, 2.5, 1.3)),
 )
-_BUILDINGS: Final = ("Ashby", "Birkett", "Coulson", "Denholm", "Everard", "Fairfax", "Garland", "Hartley")
+_BUILDINGS: Final = (
+    "Ashby",
+    "Birkett",
+    "Coulson",
+    "Denholm",
+    "Everard",
+    "Fairfax",
+    "Garland",
+    "Hartley",
+)
 
 
 @dataclass(frozen=True)
 class Campus:
     """Rooms on floors of buildings, and devices that stay in one room for a while.
 
-    Devices arrive by the time of day that suits the building, less at weekends and in two breaks, more or less from day to
-    day; a stay is log-normal with a mean of 45 minutes. A device is seen by **one** room in a unit, so a count is how many
-    devices are there. The rooms' shares of the arrivals are log-normal: a few are full, many are nearly empty.
+    Devices arrive by the time of day that suits the building, less at weekends and in two breaks,
+    more or less from day to day; a stay is log-normal with a mean of 45 minutes. A device is seen
+    by **one** room in a unit, so a count is how many devices are there. The rooms' shares of the
+    arrivals are log-normal: a few are full, many are nearly empty.
 
     >>> campus = Campus(rooms=16, seed=3)
     >>> campus.paths[campus.keys[0]]
@@ -66,10 +82,15 @@ class Campus:
 
     @cached_property
     def _places(self) -> list[tuple[int, int, int]]:
-        """Building, floor and number of every room: buildings of up to four floors, filled one after the other."""
+        """Building, floor and number of every room: buildings of up to four floors, filled one
+        after the other.
+        """
         each = -(-self.rooms // len(_BUILDINGS))
         per_floor = -(-each // 4)
-        return [(room // each, room % each // per_floor, room % each % per_floor) for room in range(self.rooms)]
+        return [
+            (room // each, room % each // per_floor, room % each % per_floor)
+            for room in range(self.rooms)
+        ]
 
     def counts(self, units: int, *, total: int) -> IntArray:
         """How many devices each room sees in each unit; over all units and rooms exactly `total`."""
@@ -83,12 +104,18 @@ class Campus:
         sessions = int(total / _MEAN_STAY * 1.5) + 100
         cell = rng.choice(rates.size, sessions, p=(rates / rates.sum()).ravel())
         room, start = np.divmod(cell, units)
-        stay = np.exp(rng.normal(np.log(_MEAN_STAY) - _SPREAD_OF_STAY**2 / 2, _SPREAD_OF_STAY, sessions))
+        stay = np.exp(
+            rng.normal(np.log(_MEAN_STAY) - _SPREAD_OF_STAY**2 / 2, _SPREAD_OF_STAY, sessions)
+        )
         end = np.minimum(start + np.clip(np.ceil(stay), 1, _LONGEST_STAY).astype(np.int64), units)
         seen = np.cumsum(end - start)
         if seen[-1] < total:
-            raise ConfigurationError(f"total={total}: too many devices for {units} units; ask for fewer.")
-        last = int(np.searchsorted(seen, total))  # the session in which the total is reached is cut short
+            raise ConfigurationError(
+                f"total={total}: too many devices for {units} units; ask for fewer."
+            )
+        last = int(
+            np.searchsorted(seen, total)
+        )  # the session in which the total is reached is cut short
         end[last] -= seen[last] - total
         steps = np.zeros((units + 1, self.rooms), np.int64)
         np.add.at(steps, (start[: last + 1], room[: last + 1]), 1)

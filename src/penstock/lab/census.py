@@ -1,4 +1,6 @@
-"""A made-up population of which some people are replaced in every unit: many attributes, and a truth that may be shown."""
+"""A made-up population of which some people are replaced in every unit: many attributes, and a
+truth that may be shown.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,14 @@ from penstock.core.errors import ConfigurationError
 from penstock.core.exact import whole
 from penstock.core.product import Product
 
-ATTRIBUTES: Final = {"age": 96, "gender": 2, "education": 12, "insurance": 2, "married": 2, "income": 3}
+ATTRIBUTES: Final = {
+    "age": 96,
+    "gender": 2,
+    "education": 12,
+    "insurance": 2,
+    "married": 2,
+    "income": 3,
+}
 """How many values each attribute has."""
 
 _PERIODS: Final = (0.2, 2.0, 0.1, 0.6, 3.0, 0.4, 0.1, 1.2, 2.2, 0.2)
@@ -28,12 +37,14 @@ _GROWN_UP: Final = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Census:
-    """People with up to six attributes, some of whom leave in every unit while as many others come from a pool.
+    """People with up to six attributes, some of whom leave in every unit while as many others come
+    from a pool.
 
-    `people` of `pool` people are there in the first unit. Then the share `rate` of them is replaced by others in a unit, on
-    average over the stream, which has ten periods, some quiet and some busy; who leaves goes back to the pool. A person is
-    counted in **one** cell of a unit, in as many units as they stay. Only the first `attributes` are counted: the same people,
-    seen more or less closely.
+    `people` of `pool` people are there in the first unit. Then the share `rate` of them is replaced
+    by others in a unit, on average over the stream, which has ten periods, some quiet and some
+    busy; who leaves goes back to the pool. A person is counted in **one** cell of a unit, in as
+    many units as they stay. Only the first `attributes` are counted: the same people, seen more or
+    less closely.
 
     >>> census = Census(people=1_000, pool=5_000, attributes=3)
     >>> census.domain.names, census.domain.shape
@@ -54,7 +65,9 @@ class Census:
         whole(self.pool, name="pool", least=self.people + 1)
         whole(self.seed, name="seed", least=0)
         if whole(self.attributes, name="attributes", least=1) > len(ATTRIBUTES):
-            raise ConfigurationError(f"attributes must be 1 to {len(ATTRIBUTES)}, not {self.attributes}.")
+            raise ConfigurationError(
+                f"attributes must be 1 to {len(ATTRIBUTES)}, not {self.attributes}."
+            )
         if not 0 <= self.rate <= 1:
             raise ConfigurationError(f"rate must lie between 0 and 1, not {self.rate}.")
 
@@ -81,7 +94,11 @@ class Census:
             number = min(max(round(rng.normal(mean, _SPREAD * mean)), 0), self.people, len(away))
             leave = rng.choice(len(here), number, replace=False, shuffle=False)
             enter = rng.choice(len(away), number, replace=False, shuffle=False)
-            now = now + np.bincount(away[enter], minlength=size) - np.bincount(here[leave], minlength=size)
+            now = (
+                now
+                + np.bincount(away[enter], minlength=size)
+                - np.bincount(here[leave], minlength=size)
+            )
             here[leave], away[enter] = away[enter], here[leave]
             yield now
 
@@ -106,10 +123,22 @@ def _people(number: int, rng: np.random.Generator) -> list[IntArray]:
     gender = chance(0.49 + 0.2 * _rise(age, 78, 8))
     schooling = np.interp(age, (3, 18, 26, 60, 95), (0.0, 6.0, 8.0, 7.2, 5.0))  # levels of twelve
     spread = np.interp(age, (3, 18, 26), (0.2, 0.9, 2.3))
-    education = np.clip(np.rint(rng.normal(schooling, spread)), 0, ATTRIBUTES["education"] - 1).astype(np.int64)
-    insurance = chance(np.where(age >= 65, 0.985, 0.74 + 0.02 * education - 0.12 * _rise(age, 19, 1) + 0.1 * _rise(age, 38, 5)))
+    education = np.clip(
+        np.rint(rng.normal(schooling, spread)), 0, ATTRIBUTES["education"] - 1
+    ).astype(np.int64)
+    insurance = chance(
+        np.where(
+            age >= 65,
+            0.985,
+            0.74 + 0.02 * education - 0.12 * _rise(age, 19, 1) + 0.1 * _rise(age, 38, 5),
+        )
+    )
     married = chance(0.66 * _rise(age, 27, 3) - 0.35 * _rise(age, 76, 5) * (0.4 + gender))
-    earns = 1 + chance(_rise(0.45 * education + 0.03 * np.minimum(age, 50) - 0.4 * gender + 0.3 * married, 4.6, 0.9))
+    earns = 1 + chance(
+        _rise(
+            0.45 * education + 0.03 * np.minimum(age, 50) - 0.4 * gender + 0.3 * married, 4.6, 0.9
+        )
+    )
     income = np.where(age < _GROWN_UP, 0, earns)
     return [age, gender, education, insurance, married, income]
 

@@ -17,7 +17,9 @@ _MARK = '<li><span class="key dot" style="border-color:var(--note);background:va
 
 @dataclass(frozen=True)
 class Chart:
-    """Numbers, one row a unit and one column a name; `raised` marks some of them, `thresholds` are lines across."""
+    """Numbers, one row a unit and one column a name; `raised` marks some of them, `thresholds` are
+    lines across.
+    """
 
     title: str
     promise: str
@@ -32,7 +34,9 @@ class Chart:
 
 
 def render(chart: Chart) -> str:
-    """The page as one HTML document. It loads nothing: its content security policy forbids every request."""
+    """The page as one HTML document. It loads nothing: its content security policy forbids every
+    request.
+    """
     library = f"/*\n{asset('uplot', 'LICENSE')}\n*/\n{asset('uplot', 'uPlot.iife.min.js')}"
     own = asset("chart.js")
     data: dict[str, Any] = {

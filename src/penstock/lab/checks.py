@@ -1,4 +1,5 @@
-"""What every mechanism must pass: `check_*` functions that take its class and say what is wrong with it.
+"""What every mechanism must pass: `check_*` functions that take its class and say what is wrong
+with it.
 
 They see a mechanism as `run` and the gate see it, so they work for anybody's:
 
@@ -7,8 +8,9 @@ They see a mechanism as `run` and the gate see it, so they work for anybody's:
 >>> [name for name in map(title, CHECKS)][:2]
 ['No window costs more than was promised.', 'The noise is what the ledger says was paid for.']
 
-A check builds the mechanism as `cls(epsilon=..., window=...)` (some also give `contribution`), repeats itself exactly (all
-seeds are fixed) and raises `CheckError`. Random ones need Hypothesis: `pip install 'penstock[lab]'`.
+A check builds the mechanism as `cls(epsilon=..., window=...)` (some also give `contribution`),
+repeats itself exactly (all seeds are fixed) and raises `CheckError`. Random ones need Hypothesis:
+`pip install 'penstock[lab]'`.
 """
 
 from __future__ import annotations
@@ -92,15 +94,24 @@ def title(check: Check) -> str:
 
 
 def run_checks(
-    cls: AnyMechanism, *, quick: bool = False, progress: Callable[[str, Result | None], object] | None = None
+    cls: AnyMechanism,
+    *,
+    quick: bool = False,
+    progress: Callable[[str, Result | None], object] | None = None,
 ) -> list[Result]:
-    """Run every check. `progress` is told each check's name when it begins (with None) and again with its result."""
+    """Run every check. `progress` is told each check's name when it begins (with None) and again
+    with its result.
+    """
     _hypothesis()  # better now than in the middle
     return run_all(CHECKS, cls, quick=quick, progress=progress)
 
 
 def run_all(
-    checks: Iterable[Callable[..., None]], what: object, *, quick: bool, progress: Callable[[str, Result | None], object] | None
+    checks: Iterable[Callable[..., None]],
+    what: object,
+    *,
+    quick: bool,
+    progress: Callable[[str, Result | None], object] | None,
 ) -> list[Result]:
     """Run these checks on a mechanism, or on whatever they are for."""
     results = []
@@ -112,7 +123,11 @@ def run_all(
         try:
             check(what, quick=quick)
         except Exception as error:
-            said = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
+            said = (
+                str(error)
+                if isinstance(error, AssertionError)
+                else f"{type(error).__name__}: {error}"
+            )
             message = "\n".join([said, *getattr(error, "__notes__", ())])
         result = Result(check.__name__, not message, time.perf_counter() - start, message)
         results.append(result)
@@ -121,14 +136,15 @@ def run_all(
     return results
 
 
-# -- what was paid ---------------------------------------------------------------------------------------------------
+# -- what was paid ---------------------------------------------------------------------------------
 
 
 def check_no_window_costs_more_than_promised(cls: AnyMechanism, *, quick: bool = False) -> None:
     """No window costs more than was promised.
 
-    Streams that force a publication or a repetition key by key and unit by unit, and streams of small counts under noise.
-    After every unit the accountant recomputes every window from the lines alone; the ledger's own figure must agree.
+    Streams that force a publication or a repetition key by key and unit by unit, and streams of
+    small counts under noise. After every unit the accountant recomputes every window from the lines
+    alone; the ledger's own figure must agree.
     """
 
     def act_out(script: Script) -> None:
@@ -165,13 +181,16 @@ def _promise(guarantee: Guarantee, epsilon: Fraction) -> Fraction:
 def check_noise_is_what_was_paid_for(cls: AnyMechanism, *, quick: bool = False) -> None:
     """The noise is what the ledger says was paid for.
 
-    A witness at the source of noise compares every draw with the lines of its unit: noise of scale s on counts of which a
-    person changes at most L costs at least L/s. Gaussian noise of variance v on all sums that a person's w units enter, and
-    change by a vector of length D at most, costs D²/2v, to which each unit adds the same.
+    A witness at the source of noise compares every draw with the lines of its unit: noise of scale
+    s on counts of which a person changes at most L costs at least L/s. Gaussian noise of variance v
+    on all sums that a person's w units enter, and change by a vector of length D at most, costs
+    D²/2v, to which each unit adds the same.
     """
     for contribution in (1, 3):
         witness = RecordingNoise(TestNoise(11))
-        run = cls(epsilon="1", window=3, contribution=contribution).run(6, noise=witness, record=True)
+        run = cls(epsilon="1", window=3, contribution=contribution).run(
+            6, noise=witness, record=True
+        )
         read, lengths = _watch_reads(run), _watch_convolutions(run)
         for unit, counts in enumerate(_restless(6, 12 if quick else 40, seed=5), start=1):
             witness.draws.clear()
@@ -183,21 +202,32 @@ def check_noise_is_what_was_paid_for(cls: AnyMechanism, *, quick: bool = False) 
             _compare_gaussian(cls, run, unit, run.ledger[lines:], witness, lengths)
 
 
-# What one draw costs, seen from the source of noise alone. One person changes the numbers under one draw by at most
-# `contribution` in all (more if a statistic has a stability above 1, but then its scale is larger in the same ratio), so a
-# draw whose smallest scale is s costs at least contribution/s. The numbers of one draw read different keys: keys, groups
-# and buckets cost the largest, not the sum. The draws of a label in a unit add up, and so do those of a sparse-vector
+# What one draw costs, seen from the source of noise alone. One person changes the numbers under one
+# draw by at most
+# `contribution` in all (more if a statistic has a stability above 1, but then its scale is larger
+# in the same ratio), so a
+# draw whose smallest scale is s costs at least contribution/s. The numbers of one draw read
+# different keys: keys, groups
+# and buckets cost the largest, not the sum. The draws of a label in a unit add up, and so do those
+# of a sparse-vector
 # run's threshold and question, with these exceptions:
-# - the layers of a counter (state, output, again) are laid over the same numbers: the first alone pays for all, the
+# - the layers of a counter (state, output, again) are laid over the same numbers: the first alone
+# pays for all, the
 #   others only lie on top, so they cost as much as the largest of them;
-# - a pot was paid for when it was filled, perhaps in earlier units, and is poured for different keys: each of its draws
+# - a pot was paid for when it was filled, perhaps in earlier units, and is poured for different
+# keys: each of its draws
 #   alone must be worth no more than what a unit paid to be held;
 # - a priced run pays its threshold and each question by the prices in its opening line.
 _LAYERS = ("state", "output", "again")
 
 
 def _compare(
-    cls: AnyMechanism, run: Run, unit: int, lines: Iterable[Line], witness: RecordingNoise, read: Mapping[str, Fraction]
+    cls: AnyMechanism,
+    run: Run,
+    unit: int,
+    lines: Iterable[Line],
+    witness: RecordingNoise,
+    read: Mapping[str, Fraction],
 ) -> None:
     quantum = run.mechanism.grid.quantum
     paid, exposed = defaultdict[str, Fraction](Fraction), defaultdict[str, Fraction](Fraction)
@@ -208,7 +238,9 @@ def _compare(
             exposed[line.label] += line.amount * quantum * (1 if line.kind == "expose" else -1)
     priced = {line.label: line for line in run.ledger if line.kind == "open"}
     pots = {
-        line.label: line.amount * quantum for line in run.ledger if line.kind == "spend" and line.label in run._gate.save().pots
+        line.label: line.amount * quantum
+        for line in run.ledger
+        if line.kind == "spend" and line.label in run._gate.save().pots
     }
     drawn: dict[str, dict[str, Fraction]] = defaultdict(dict)
     for draw in witness.draws:
@@ -239,12 +271,22 @@ def _compare(
 
 
 def _compare_gaussian(
-    cls: AnyMechanism, run: Run, unit: int, lines: Iterable[Line], witness: RecordingNoise, lengths: Mapping[str, int]
+    cls: AnyMechanism,
+    run: Run,
+    unit: int,
+    lines: Iterable[Line],
+    witness: RecordingNoise,
+    lengths: Mapping[str, int],
 ) -> None:
-    """Each draw against its lines, by the squared length that the coefficients give it; a draw of anything else is refused."""
+    """Each draw against its lines, by the squared length that the coefficients give it; a draw of
+    anything else is refused.
+    """
     promise, quantum = run.guarantee, run.mechanism.grid.quantum
     if (witness.draws and promise.delta) or (witness.gaussians and not promise.delta):
-        raise _failure(cls, f"unit {unit} of {run.mechanism}: this noise is not paid for in the currency of {promise}.")
+        raise _failure(
+            cls,
+            f"unit {unit} of {run.mechanism}: this noise is not paid for in the currency of {promise}.",
+        )
     paid = defaultdict[str, Fraction](Fraction)
     for line in lines:
         paid[line.label] += line.amount * quantum
@@ -252,25 +294,34 @@ def _compare_gaussian(
     for draw in witness.gaussians:
         label = draw.label.partition("#")[0]
         if label not in lengths:
-            raise _failure(cls, f"unit {unit} of {run.mechanism}: Gaussian noise for {label!r}, and nobody knows on what.")
-        drawn[label] += promise.contribution**2 * lengths[label] / (2 * promise.window * draw.variance)
+            raise _failure(
+                cls,
+                f"unit {unit} of {run.mechanism}: Gaussian noise for {label!r}, and nobody knows on what.",
+            )
+        drawn[label] += (
+            promise.contribution**2 * lengths[label] / (2 * promise.window * draw.variance)
+        )
     for label, cost in drawn.items():
         _expect_at_most(cls, run, unit, label, cost, paid[label])
 
 
 def _watch_convolutions(run: Run) -> dict[str, int]:
-    """For each convolution, how long the vector can be by which a person in a window changes its sums, squared.
+    """For each convolution, how long the vector can be by which a person in a window changes its
+    sums, squared.
 
-    One event in each of w units adds w copies of the coefficients, each a unit later than the one before and of either sign;
-    of the events of one unit only their number counts, which `contribution` bounds. Here the signs are tried for a short
-    window, and bounded by absolute values for a long one.
+    One event in each of w units adds w copies of the coefficients, each a unit later than the one
+    before and of either sign; of the events of one unit only their number counts, which
+    `contribution` bounds. Here the signs are tried for a short window, and bounded by absolute
+    values for a long one.
     """
     gate, seen, window = run._gate, dict[str, int](), run.guarantee.window
     convolve = gate.convolve
 
     def watched(label: str, x: Private, *, coefficients: IntArray, **how: Any) -> Released:
         if label not in seen:
-            choices = list(itertools.product((1, -1), repeat=window)) if window <= 8 else [(1,) * window]
+            choices = (
+                list(itertools.product((1, -1), repeat=window)) if window <= 8 else [(1,) * window]
+            )
             rows = [coefficients if window <= 8 else np.abs(coefficients)] * len(choices)
             sums = (np.convolve(signs, row) for signs, row in zip(choices, rows, strict=True))
             seen[label] = max(int(np.square(each).sum()) for each in sums)
@@ -280,7 +331,9 @@ def _watch_convolutions(run: Run) -> dict[str, int]:
     return seen
 
 
-def _expect_at_most(cls: AnyMechanism, run: Run, unit: int, label: str, cost: Fraction, paid: Fraction) -> None:
+def _expect_at_most(
+    cls: AnyMechanism, run: Run, unit: int, label: str, cost: Fraction, paid: Fraction
+) -> None:
     if cost > paid:
         raise _failure(
             cls,
@@ -305,11 +358,14 @@ def _watch_reads(run: Run) -> dict[str, Fraction]:
     return seen
 
 
-def check_the_stated_guarantee_is_the_enforced_one(cls: AnyMechanism, *, quick: bool = False) -> None:
+def check_the_stated_guarantee_is_the_enforced_one(
+    cls: AnyMechanism, *, quick: bool = False
+) -> None:
     """The stated guarantee is the one that is enforced.
 
-    Mechanism, run and every release state the guarantee that was asked for. After every unit, and at the start of the next,
-    a charge of one quantum more than the window has left is refused and changes nothing; exactly what is left is accepted.
+    Mechanism, run and every release state the guarantee that was asked for. After every unit, and
+    at the start of the next, a charge of one quantum more than the window has left is refused and
+    changes nothing; exactly what is left is accepted.
     """
     for epsilon, window, contribution in (("1", 4, 1), ("0.3", 1, 2), ("2/3", 3, 3)):
         mechanism = cls(epsilon=epsilon, window=window, contribution=contribution)
@@ -325,7 +381,10 @@ def check_the_stated_guarantee_is_the_enforced_one(cls: AnyMechanism, *, quick: 
         for counts in _restless(4, 6 if quick else 15, seed=9):
             released = run.step(counts)
             if released.guarantee != stated:
-                raise _failure(cls, f"{where} states {stated}, its release of unit {released.unit} {released.guarantee}.")
+                raise _failure(
+                    cls,
+                    f"{where} states {stated}, its release of unit {released.unit} {released.guarantee}.",
+                )
             _refuses_more(cls, run, noise)
             ahead = mechanism.restore(run.snapshot(), 4, noise=noise, record=True)
             ahead._gate.begin(run.unit + 1)
@@ -352,9 +411,14 @@ def _refuses_more(cls: AnyMechanism, run: Run, noise: RecordingNoise) -> None:
     except BudgetError:
         pass
     else:
-        raise _failure(cls, f"{where}: a charge of one quantum more than the window has left ({left.amount}) was accepted.")
+        raise _failure(
+            cls,
+            f"{where}: a charge of one quantum more than the window has left ({left.amount}) was accepted.",
+        )
     if before != (run.ledger, run.cost, len(noise.draws), len(noise.gaussians), run._ledger.number):
-        raise _failure(cls, f"{where}: a refused charge left a trace in the ledger, or noise was drawn for it.")
+        raise _failure(
+            cls, f"{where}: a refused charge left a trace in the ledger, or noise was drawn for it."
+        )
 
 
 def _accepts_the_rest(cls: AnyMechanism, run: Run) -> None:
@@ -362,19 +426,23 @@ def _accepts_the_rest(cls: AnyMechanism, run: Run) -> None:
     try:
         run._ledger.spend(left, "probe")
     except BudgetError as error:
-        raise _failure(cls, f"{where}: exactly what the window has left ({left.amount}) was refused: {error}") from error
+        raise _failure(
+            cls, f"{where}: exactly what the window has left ({left.amount}) was refused: {error}"
+        ) from error
     if _left(run):
-        raise _failure(cls, f"{where}: after all of it was spent, the window still has {_left(run).amount}.")
+        raise _failure(
+            cls, f"{where}: after all of it was spent, the window still has {_left(run).amount}."
+        )
 
 
-# -- what is remembered ----------------------------------------------------------------------------------------------
+# -- what is remembered ----------------------------------------------------------------------------
 
 
 def check_memory_does_not_grow(cls: AnyMechanism, *, quick: bool = False) -> None:
     """Memory does not grow with the length of the stream.
 
-    A stream of 20,000 units (7,000 if quick) over 3 keys: the snapshot may not be larger at its end than after the first
-    2,000 (1,000), nor may the memory in use grow in each quarter between.
+    A stream of 20,000 units (7,000 if quick) over 3 keys: the snapshot may not be larger at its end
+    than after the first 2,000 (1,000), nor may the memory in use grow in each quarter between.
     """
     warm, end = (1_000, 7_000) if quick else (2_000, 20_000)
     run = cls(epsilon="1", window=8).run(3, noise=NoNoise())
@@ -403,8 +471,12 @@ def check_memory_does_not_grow(cls: AnyMechanism, *, quick: bool = False) -> Non
         if not tracing:
             tracemalloc.stop()
     if sizes[end] > sizes[warm] + 64:  # a few counters may need another byte
-        raise _failure(cls, f"the snapshot grew from {sizes[warm]} bytes at unit {warm} to {sizes[end]} at unit {end}.")
-    # A cache that fills or a table that is resized grows once; what grows with the stream grows in every quarter.
+        raise _failure(
+            cls,
+            f"the snapshot grew from {sizes[warm]} bytes at unit {warm} to {sizes[end]} at unit {end}.",
+        )
+    # A cache that fills or a table that is resized grows once; what grows with the stream grows in
+    # every quarter.
     grown = 4 * min(after - before for before, after in itertools.pairwise(used))
     if grown > 4 * (end - warm):  # half a pointer a unit; it is nothing, or at least a whole one
         raise _failure(cls, f"memory in use grew by {grown} bytes from unit {warm} to unit {end}.")
@@ -413,8 +485,9 @@ def check_memory_does_not_grow(cls: AnyMechanism, *, quick: bool = False) -> Non
 def check_a_restart_changes_nothing(cls: AnyMechanism, *, quick: bool = False) -> None:
     """A restart changes nothing.
 
-    With repeatable noise, a run that is saved and restored after any unit, by a mechanism made anew, releases the same
-    values and flags, writes the same lines, costs the same and ends with the same snapshot, byte for byte.
+    With repeatable noise, a run that is saved and restored after any unit, by a mechanism made
+    anew, releases the same values and flags, writes the same lines, costs the same and ends with
+    the same snapshot, byte for byte.
     """
     seed, units = 23, 8 if quick else 24
     stream = _restless(5, units, seed=4)
@@ -425,7 +498,10 @@ def check_a_restart_changes_nothing(cls: AnyMechanism, *, quick: bool = False) -
             _in_parts(run, counts)
             released = run.step(counts)
             if released.value.flags.writeable:
-                raise _failure(cls, f"{run.mechanism}, restored: the array of unit {run.unit} can be written to.")
+                raise _failure(
+                    cls,
+                    f"{run.mechanism}, restored: the array of unit {run.unit} can be written to.",
+                )
             out.append((_facts(released), run.cost))
         return out
 
@@ -437,12 +513,18 @@ def check_a_restart_changes_nothing(cls: AnyMechanism, *, quick: bool = False) -
         facts.append((_facts(first.step(counts)), first.cost))
         snapshots.append(first.snapshot())
     for unit in range(units + 1):
-        run = cls(epsilon="1", window=3).restore(snapshots[unit], 5, noise=TestNoise(seed), record=True)
+        run = cls(epsilon="1", window=3).restore(
+            snapshots[unit], 5, noise=TestNoise(seed), record=True
+        )
         where = f"{mechanism} with TestNoise({seed}), restored after unit {unit}"
         again = go(run)
-        for offset, (here, there) in enumerate(zip(again, facts[unit:], strict=True), start=unit + 1):
+        for offset, (here, there) in enumerate(
+            zip(again, facts[unit:], strict=True), start=unit + 1
+        ):
             if here != there:
-                raise _failure(cls, f"{where}: unit {offset} is another release, or costs something else.")
+                raise _failure(
+                    cls, f"{where}: unit {offset} is another release, or costs something else."
+                )
         if run.ledger != first.ledger:
             raise _failure(cls, f"{where}: the ledger has other lines.")
         if run.snapshot() != snapshots[-1]:
@@ -452,8 +534,8 @@ def check_a_restart_changes_nothing(cls: AnyMechanism, *, quick: bool = False) -
 def check_input_is_not_aliased(cls: AnyMechanism, *, quick: bool = False) -> None:
     """Input is neither changed nor kept, and releases are the caller's own.
 
-    The caller's array is the same after the step; writing over it changes no release, past or future; released arrays
-    are read-only and share no memory with it.
+    The caller's array is the same after the step; writing over it changes no release, past or
+    future; released arrays are read-only and share no memory with it.
     """
     mechanism = cls(epsilon="1", window=3)
     careful, careless = (mechanism.run(5, noise=TestNoise(31)) for _ in range(2))
@@ -478,13 +560,19 @@ def check_input_is_not_aliased(cls: AnyMechanism, *, quick: bool = False) -> Non
         released.append((out, [array.copy() for array in arrays]))
         buffer[:] = -(10**9)
         if _facts(out) != _facts(expected):
-            raise _failure(cls, f"{where}: writing over the input of earlier units changed this release.")
+            raise _failure(
+                cls, f"{where}: writing over the input of earlier units changed this release."
+            )
     for out, arrays in released:
-        if not all(np.array_equal(now, then) for now, then in zip(_arrays(out), arrays, strict=True)):
-            raise _failure(cls, f"{mechanism}: the release of unit {out.unit} changed after it was handed out.")
+        if not all(
+            np.array_equal(now, then) for now, then in zip(_arrays(out), arrays, strict=True)
+        ):
+            raise _failure(
+                cls, f"{mechanism}: the release of unit {out.unit} changed after it was handed out."
+            )
 
 
-# -- what is said ----------------------------------------------------------------------------------------------------
+# -- what is said ----------------------------------------------------------------------------------
 
 
 def check_relabelling_keys_relabels_the_output(cls: AnyMechanism, *, quick: bool = False) -> None:
@@ -501,7 +589,10 @@ def check_relabelling_keys_relabels_the_output(cls: AnyMechanism, *, quick: bool
         other = script.start(cls, [keys[index] for index in order])
         place = {name: number for number, name in enumerate(run.released.keys)}
         if place.keys() != set(other.released.keys):
-            raise _failure(cls, f"{script}: with the keys in the order {order}, it releases numbers for other names.")
+            raise _failure(
+                cls,
+                f"{script}: with the keys in the order {order}, it releases numbers for other names.",
+            )
         moved, size = [place[name] for name in other.released.keys], run.released.size
         for counts in script.stream(run):
             here, there = run.step(counts), other.step(counts[order])
@@ -515,7 +606,10 @@ def check_relabelling_keys_relabels_the_output(cls: AnyMechanism, *, quick: bool
                 )
             )
             if not same or run.cost != other.cost:
-                raise _failure(cls, f"{script}: with the keys in the order {order}, unit {run.unit} is another release.")
+                raise _failure(
+                    cls,
+                    f"{script}: with the keys in the order {order}, unit {run.unit} is another release.",
+                )
 
     shuffles = _hypothesis().strategies.randoms(use_true_random=False)
     _explore(act_out, _scripts(noisy=False), shuffles, examples=30 if quick else 120)
@@ -524,11 +618,12 @@ def check_relabelling_keys_relabels_the_output(cls: AnyMechanism, *, quick: bool
 def check_noise_has_the_scale_it_claims(cls: AnyMechanism, *, quick: bool = False) -> None:
     """The noise has the scale that the release claims.
 
-    Of all freshly published keys (where the divisor is m: of the sum of the last m units; where counts before smoothing are
-    shown: of those; where a release has weights: of the weighted sum), the mean of |noise| fits discrete Laplace noise of the
-    claimed scale and layers, or Gaussian noise where that is claimed, and does not fit 0.7 and 1.3 times that scale; the
-    noise has mean 0, and neighbouring keys are not correlated. All by z-tests at 6 standard deviations, each over 5,000 draws
-    or more: with another seed, a false alarm has a chance below 1e-6.
+    Of all freshly published keys (where the divisor is m: of the sum of the last m units; where
+    counts before smoothing are shown: of those; where a release has weights: of the weighted sum),
+    the mean of |noise| fits discrete Laplace noise of the claimed scale and layers, or Gaussian
+    noise where that is claimed, and does not fit 0.7 and 1.3 times that scale; the noise has mean
+    0, and neighbouring keys are not correlated. All by z-tests at 6 standard deviations, each over
+    5,000 draws or more: with another seed, a false alarm has a chance below 1e-6.
     """
     keys, seed = (5_000, 41) if quick else (20_000, 41)
     rng = np.random.default_rng(8)
@@ -543,7 +638,9 @@ def check_noise_has_the_scale_it_claims(cls: AnyMechanism, *, quick: bool = Fals
     last = np.zeros(keys, np.int64)
     for unit in range(1, units + 1):
         counts = rng.integers(0, 10**7, keys)
-        if unit % 4 == 1:  # nothing moves: what is saved up here forces repetitions later, while all moves
+        if (
+            unit % 4 == 1
+        ):  # nothing moves: what is saved up here forces repetitions later, while all moves
             counts = last
         truths.append(run.released.totals(counts))
         out = run.step(counts)
@@ -559,13 +656,20 @@ def check_noise_has_the_scale_it_claims(cls: AnyMechanism, *, quick: bool = Fals
         scales.append(scale[fresh])
         layers.append(of[fresh])
         gaussian = out.kind == "gaussian"
-        one = np.square(scale[fresh]) if gaussian else of[fresh] * 0.5 / np.sinh(0.5 / scale[fresh]) ** 2
+        one = (
+            np.square(scale[fresh])
+            if gaussian
+            else of[fresh] * 0.5 / np.sinh(0.5 / scale[fresh]) ** 2
+        )
         unit_free = residual[fresh] / np.sqrt(one)
         products += float(unit_free[1:] @ unit_free[:-1])
         norm += len(unit_free) - 1
     where = f"{mechanism} over {keys} keys with TestNoise({seed})"
     if sum(map(len, noise)) < 5_000:
-        raise _failure(cls, f"{where}: in 8 units, 6 of them of great change, it published too little to measure the noise.")
+        raise _failure(
+            cls,
+            f"{where}: in 8 units, 6 of them of great change, it published too little to measure the noise.",
+        )
     x, scale, of = np.concatenate(noise), np.concatenate(scales), np.concatenate(layers)
     variance = np.square(scale) if gaussian else of * 0.5 / np.sinh(0.5 / scale) ** 2
     z = float(x.sum() / math.sqrt(float(variance.sum())))
@@ -575,10 +679,14 @@ def check_noise_has_the_scale_it_claims(cls: AnyMechanism, *, quick: bool = Fals
         z = _z_of_gaussian(x, scale * factor) if gaussian else _z_of_size(x, scale * factor, of)
         if factor == 1 and not abs(z) < _ALARM:
             raise _failure(
-                cls, f"{where}: the noise is too {'large' if z > 0 else 'small'} for the claimed scale (z = {z:.1f})."
+                cls,
+                f"{where}: the noise is too {'large' if z > 0 else 'small'} for the claimed scale (z = {z:.1f}).",
             )
         if factor != 1 and not abs(z) > _ALARM:
-            raise _failure(cls, f"{where}: {factor} times the claimed scale fits as well (z = {z:.1f}): too little to tell.")
+            raise _failure(
+                cls,
+                f"{where}: {factor} times the claimed scale fits as well (z = {z:.1f}): too little to tell.",
+            )
     z = products / math.sqrt(norm)
     if not abs(z) < _ALARM:
         raise _failure(cls, f"{where}: the noise of neighbouring keys is correlated (z = {z:.1f}).")
@@ -588,9 +696,11 @@ _ALARM = 6.0
 
 
 def _noise_in(out: Released, truths: list[IntArray]) -> tuple[FloatArray, FloatArray, IntArray]:
-    """The noise in each number, the scale that it claims (0 where it claims nothing) and how many draws it is the sum of.
+    """The noise in each number, the scale that it claims (0 where it claims nothing) and how many
+    draws it is the sum of.
 
-    Where a release shows its counts before smoothing, those; else its numbers, as sums of the units that they speak of.
+    Where a release shows its counts before smoothing, those; else its numbers, as sums of the units
+    that they speak of.
     """
     size = len(out.value)
     parts = np.broadcast_to(out.scale.parts, size)
@@ -610,13 +720,17 @@ def _noise_in(out: Released, truths: list[IntArray]) -> tuple[FloatArray, FloatA
 
 
 def _z_of_gaussian(x: FloatArray, scale: FloatArray) -> float:
-    """How many standard deviations the sum of |x| is off, if x_i is Gaussian with standard deviation scale_i."""
+    """How many standard deviations the sum of |x| is off, if x_i is Gaussian with standard
+    deviation scale_i.
+    """
     excess = float(np.abs(x).sum()) - math.sqrt(2 / math.pi) * float(scale.sum())
     return excess / math.sqrt((1 - 2 / math.pi) * float(np.square(scale).sum()))
 
 
 def _z_of_size(x: FloatArray, scale: FloatArray, layers: IntArray) -> float:
-    """How many standard deviations the sum of |x| is off, if x_i is the sum of `layers` discrete Laplace draws."""
+    """How many standard deviations the sum of |x| is off, if x_i is the sum of `layers` discrete
+    Laplace draws.
+    """
     excess = spread = 0.0
     kinds, which = np.unique(np.stack([scale, layers]), axis=1, return_inverse=True)
     for kind, (each, of) in enumerate(kinds.T):
@@ -642,8 +756,9 @@ def _moments(scale: float, layers: int) -> tuple[float, float]:
 def check_bad_input_changes_nothing(cls: AnyMechanism, *, quick: bool = False) -> None:
     """Bad input is refused and changes nothing.
 
-    Counts that are negative, fractional, missing, too many, too few or too large, and units out of order, are an
-    `InputError`; the snapshot is the same, byte for byte, and the next unit is released as if nothing had happened.
+    Counts that are negative, fractional, missing, too many, too few or too large, and units out of
+    order, are an `InputError`; the snapshot is the same, byte for byte, and the next unit is
+    released as if nothing had happened.
     """
     size = 4
     good = _restless(size, 4 if quick else 8, seed=12)
@@ -680,27 +795,34 @@ def check_bad_input_changes_nothing(cls: AnyMechanism, *, quick: bool = False) -
             except InputError:
                 pass
             except Exception as error:
-                raise _failure(cls, f"{where} raises {type(error).__name__}, not InputError.") from error
+                raise _failure(
+                    cls, f"{where} raises {type(error).__name__}, not InputError."
+                ) from error
             else:
                 raise _failure(cls, f"{where} was accepted.")
             try:
                 after = run.snapshot()
             except PenstockError as error:
-                raise _failure(cls, f"{where} was refused, and the run cannot go on: {error}") from error
+                raise _failure(
+                    cls, f"{where} was refused, and the run cannot go on: {error}"
+                ) from error
             if after != before:
                 raise _failure(cls, f"{where} was refused, and yet the snapshot changed.")
         if _facts(run.step(counts, unit=run.unit + 1)) != _facts(undisturbed.step(counts)):
-            raise _failure(cls, f"{mechanism}: after refused input, unit {run.unit} is another release.")
+            raise _failure(
+                cls, f"{mechanism}: after refused input, unit {run.unit} is another release."
+            )
 
 
-# -- what is hidden --------------------------------------------------------------------------------------------------
+# -- what is hidden --------------------------------------------------------------------------------
 
 
 def check_nothing_private_can_be_read(cls: AnyMechanism, *, quick: bool = False) -> None:
     """The mechanism can read nothing private, does not try, and keeps nothing raw.
 
-    Every `Private` that reaches it refuses to be looked at; its source names no way around that; after each step neither
-    its state nor its configuration holds a `Private`, the raw counts, their running sum, or their distance to a release.
+    Every `Private` that reaches it refuses to be looked at; its source names no way around that;
+    after each step neither its state nor its configuration holds a `Private`, the raw counts, their
+    running sum, or their distance to a release.
     """
     _look_at_source(cls)
     reached: list[Private] = []
@@ -710,7 +832,8 @@ def check_nothing_private_can_be_read(cls: AnyMechanism, *, quick: bool = False)
             reached.append(unit)
             return super().step(state, unit, gate)
 
-    # Counts far apart under noise of scale 4,000 and more: half of 16 keys agree by chance less often than 1e-20.
+    # Counts far apart under noise of scale 4,000 and more: half of 16 keys agree by chance less
+    # often than 1e-20.
     mechanism = Watched(epsilon="0.001", window=4)
     run = mechanism.run(16, noise=TestNoise(19))
     rng = np.random.default_rng(19)
@@ -733,7 +856,11 @@ def check_nothing_private_can_be_read(cls: AnyMechanism, *, quick: bool = False)
             except (SealedError, TypeError):
                 continue
             raise _failure(cls, f"a Private that reached step() does not refuse {name}.")
-        if f"{private}" != repr(private) or f"{private!s}" != repr(private) or "sensitivity" not in repr(private):
+        if (
+            f"{private}" != repr(private)
+            or f"{private!s}" != repr(private)
+            or "sensitivity" not in repr(private)
+        ):
             raise _failure(cls, "a Private that reached step() shows more than its sensitivity.")
 
 
@@ -785,7 +912,19 @@ _LOOKS: dict[str, Callable[[Any], object]] = {
     "vars": vars,
 }
 
-_FORBIDDEN = frozenset({"unseal", "_Private__value", "_gate", "_ledger", "_noise", "_secrets", "_counters", "_noisy", "_draw"})
+_FORBIDDEN = frozenset(
+    {
+        "unseal",
+        "_Private__value",
+        "_gate",
+        "_ledger",
+        "_noise",
+        "_secrets",
+        "_counters",
+        "_noisy",
+        "_draw",
+    }
+)
 """Names that open a `Private` or go behind the gate."""
 
 _NOT_FOR_MECHANISMS = frozenset({"memory", "save", "load", "wipe", "begin", "end", "disturb"})
@@ -793,11 +932,15 @@ _NOT_FOR_MECHANISMS = frozenset({"memory", "save", "load", "wipe", "begin", "end
 
 
 def _look_at_source(cls: AnyMechanism) -> None:
-    look_at_source(cls, [each for each in cls.__mro__ if issubclass(each, Mechanism)], Mechanism.__module__)
+    look_at_source(
+        cls, [each for each in cls.__mro__ if issubclass(each, Mechanism)], Mechanism.__module__
+    )
 
 
 def look_at_source(cls: type, parts: Iterable[type], base: str) -> None:
-    """Refuse a class if these parts of it, but for those in the module `base`, or what they name, go behind the gate."""
+    """Refuse a class if these parts of it, but for those in the module `base`, or what they name,
+    go behind the gate.
+    """
     for source, name in _sources(cls, parts, base):
         tree = ast.parse(textwrap.dedent(source))
         doors = {"gate", "unit", "part"} | {
@@ -813,7 +956,9 @@ def look_at_source(cls: type, parts: Iterable[type], base: str) -> None:
             if isinstance(node, ast.Attribute):
                 said = node.attr
                 on_door = isinstance(node.value, ast.Name) and node.value.id in doors
-                hidden = said.startswith("_") or (said in _NOT_FOR_MECHANISMS and _is(node.value, "gate"))
+                hidden = said.startswith("_") or (
+                    said in _NOT_FOR_MECHANISMS and _is(node.value, "gate")
+                )
                 if on_door and hidden:
                     raise _failure(cls, f"{name} reaches behind the gate: {ast.unparse(node)}.")
             elif isinstance(node, ast.Name):
@@ -831,8 +976,16 @@ def _is(node: ast.expr, name: str) -> bool:
 
 
 def _sources(cls: type, parts: Iterable[type], base: str) -> Iterator[tuple[str, str]]:
-    """The source of these parts and of what they name in their modules, but not of Penstock's other layers."""
-    ours = ("penstock.core.", "penstock.budget.", "penstock.private.gate", "penstock.private.run", "penstock.private.noise")
+    """The source of these parts and of what they name in their modules, but not of Penstock's other
+    layers.
+    """
+    ours = (
+        "penstock.core.",
+        "penstock.budget.",
+        "penstock.private.gate",
+        "penstock.private.run",
+        "penstock.private.noise",
+    )
     waiting: list[Any] = [each for each in parts if each.__module__ != base]
     roots = {each.__module__.partition(".")[0] for each in waiting}
     seen: set[int] = set()
@@ -845,7 +998,8 @@ def _sources(cls: type, parts: Iterable[type], base: str) -> Iterator[tuple[str,
             source = inspect.getsource(thing)
         except (OSError, TypeError):
             raise _failure(
-                cls, f"the source of {thing.__qualname__} cannot be found, so nobody can say what it reads."
+                cls,
+                f"the source of {thing.__qualname__} cannot be found, so nobody can say what it reads.",
             ) from None
         yield source, thing.__qualname__
         around = vars(sys.modules[thing.__module__]) if thing.__module__ in sys.modules else {}
@@ -857,15 +1011,26 @@ def _sources(cls: type, parts: Iterable[type], base: str) -> Iterator[tuple[str,
                     waiting.append(found)
 
 
-def _look_at_memory(cls: AnyMechanism, where: str, holder: object, secrets: list[IntArray], numbers: set[int]) -> None:
+def _look_at_memory(
+    cls: AnyMechanism, where: str, holder: object, secrets: list[IntArray], numbers: set[int]
+) -> None:
     for value in _walk(holder):
         if isinstance(value, Private):
             raise _failure(cls, f"{where} keeps a Private.")
         if isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
             for secret in secrets:
-                if value.size == secret.size and 2 * np.count_nonzero(np.abs(value.ravel()) == np.abs(secret)) >= secret.size:
-                    raise _failure(cls, f"{where} keeps raw counts, or their distance to a release.")
-        elif isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and int(value) in numbers:
+                if (
+                    value.size == secret.size
+                    and 2 * np.count_nonzero(np.abs(value.ravel()) == np.abs(secret)) >= secret.size
+                ):
+                    raise _failure(
+                        cls, f"{where} keeps raw counts, or their distance to a release."
+                    )
+        elif (
+            isinstance(value, (int, float, np.number))
+            and not isinstance(value, bool)
+            and int(value) in numbers
+        ):
             raise _failure(cls, f"{where} keeps a raw total.")
 
 
@@ -896,12 +1061,13 @@ def _arrays(holder: object) -> Iterator[Any]:
     return (value for value in _walk(holder) if isinstance(value, np.ndarray))
 
 
-# -- streams ---------------------------------------------------------------------------------------------------------
+# -- streams ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Script:
-    """A stream to be acted out: per unit, which keys leap far from the last release; the others stay where it is.
+    """A stream to be acted out: per unit, which keys leap far from the last release; the others
+    stay where it is.
 
     With a `seed` there is noise, and a leap is a small one.
     """
@@ -917,7 +1083,9 @@ class Script:
         """A run of the mechanism in this configuration; one that it refuses is no example."""
         noise = NoNoise() if self.seed is None else TestNoise(self.seed)
         try:
-            mechanism = cls(epsilon=self.epsilon, window=self.window, contribution=self.contribution)
+            mechanism = cls(
+                epsilon=self.epsilon, window=self.window, contribution=self.contribution
+            )
             return mechanism.run(self.size if keys is None else keys, noise=noise, record=True)
         except ConfigurationError:
             _hypothesis().reject()
@@ -929,10 +1097,14 @@ class Script:
         far = LEAP if self.seed is None else 40
         counts = np.zeros(self.size, np.int64)
         for leap in self.leaps:
-            if run.last is not None and run.released is run.domain:  # else its numbers are not those of the keys
+            if (
+                run.last is not None and run.released is run.domain
+            ):  # else its numbers are not those of the keys
                 counts = np.maximum(run.last.value, 0)
             jumps: BoolArray = (leap & bits) > 0
-            counts = np.where(jumps, np.where(counts > far // 2, 0, far), np.minimum(counts, limit(self.size)))
+            counts = np.where(
+                jumps, np.where(counts > far // 2, 0, far), np.minimum(counts, limit(self.size))
+            )
             yield counts
 
 
@@ -944,7 +1116,9 @@ def _scripts(*, noisy: bool = True) -> Any:
         leap = st.one_of(st.sampled_from([0, everything]), st.integers(0, everything))
         return st.builds(
             Script,
-            epsilon=st.sampled_from([Fraction(1), Fraction(1, 10), Fraction(3), Fraction(1, 3), Fraction(1, 1000)]),
+            epsilon=st.sampled_from(
+                [Fraction(1), Fraction(1, 10), Fraction(3), Fraction(1, 3), Fraction(1, 1000)]
+            ),
             window=st.integers(1, 6),
             contribution=st.integers(1, 3),
             size=st.just(size),
@@ -994,7 +1168,7 @@ def _facts(released: Released) -> tuple[object, ...]:
     )
 
 
-# -- plumbing --------------------------------------------------------------------------------------------------------
+# -- plumbing --------------------------------------------------------------------------------------
 
 
 def _failure(cls: type, what: str) -> CheckError:
@@ -1006,7 +1180,9 @@ def _hypothesis() -> Any:
         import hypothesis
         import hypothesis.strategies
     except ImportError:
-        raise MissingExtraError("hypothesis", "lab", "checking a mechanism on random streams") from None
+        raise MissingExtraError(
+            "hypothesis", "lab", "checking a mechanism on random streams"
+        ) from None
     return hypothesis
 
 

@@ -1,4 +1,6 @@
-"""A made-up city whose people tap in at stations, hour by hour: data with a truth that may be shown."""
+"""A made-up city whose people tap in at stations, hour by hour: data with a truth that may be
+shown.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ _CLOSED_LINE: Final = 2
 _ROLES: Final = ("commuter", "student", "shift", "tourist", "at home")
 _SHARES: Final = (0.54, 0.16, 0.11, 0.05, 0.14)
 _COMMUTER, _STUDENT, _SHIFT, _TOURIST, _AT_HOME = range(5)
-_SHIFTS: Final = np.array([[5, 14], [13, 22], [21, 6]])  # leave home, leave work: early, late, night
+_SHIFTS: Final = np.array(
+    [[5, 14], [13, 22], [21, 6]]
+)  # leave home, leave work: early, late, night
 
 _FIRST_WORDS: Final = """
 Alder Amber Anchor Apple Badger Barley Beacon Birch Bramble Brook Candle Cedar Chapel Cherry Clover Copper Coral Crane
@@ -54,9 +58,10 @@ _LINE_NAMES: Final = ("Crown", "Meridian", "Harbour", "Garden", "Northern Loop",
 class City:
     """People with homes, work and habits, who tap in at **at most one** station in an hour.
 
-    Hour 0 is a Monday at 00:00. There are commuters, students, shift workers, tourists and people who are mostly at home;
-    weekends differ from weekdays. One line closes on the first Wednesday, there is a concert on the first Friday, and a new
-    quarter slowly fills from the first Thursday on. Each day has its own seed, so a longer run begins with the shorter one.
+    Hour 0 is a Monday at 00:00. There are commuters, students, shift workers, tourists and people
+    who are mostly at home; weekends differ from weekdays. One line closes on the first Wednesday,
+    there is a concert on the first Friday, and a new quarter slowly fills from the first Thursday
+    on. Each day has its own seed, so a longer run begins with the shorter one.
 
     >>> city = City(stations=12, people=500, seed=7)
     >>> city.counts(48).shape
@@ -88,7 +93,11 @@ class City:
         for i in range(self.stations):
             lap, which = divmod(i, len(_FIRST))
             names.append(f"{_FIRST[first[which]]} {_LAST[(turn[which] + lap) % len(_LAST)]}")
-        names[_CENTRE], names[_ARENA], names[_NEW_QUARTER] = "Grand Central", "Lantern Arena", "Orchard New Town"
+        names[_CENTRE], names[_ARENA], names[_NEW_QUARTER] = (
+            "Grand Central",
+            "Lantern Arena",
+            "Orchard New Town",
+        )
         return tuple(names)
 
     @cached_property
@@ -170,8 +179,13 @@ class City:
         return nearest
 
     def _pull(self, rng: np.random.Generator, *, spread: float, inward: float) -> FloatArray:
-        """Chances of the stations: uneven by `spread`, drawn to the middle by `inward`; the new quarter starts empty."""
-        weight: FloatArray = rng.lognormal(0, spread, self.stations) / (1 + np.linalg.norm(self._places, axis=1)) ** inward
+        """Chances of the stations: uneven by `spread`, drawn to the middle by `inward`; the new
+        quarter starts empty.
+        """
+        weight: FloatArray = (
+            rng.lognormal(0, spread, self.stations)
+            / (1 + np.linalg.norm(self._places, axis=1)) ** inward
+        )
         weight[_CENTRE] = weight.max() * 1.3 if inward > 1 else weight.mean()
         weight[_NEW_QUARTER] = 0
         weight[_ARENA] = np.median(weight) * 0.6
@@ -190,10 +204,14 @@ class City:
         home = rng.choice(self.stations, size=n, p=homes)
         home = np.where(role == _TOURIST, rng.choice(self.stations, size=n, p=fun), home)
         work = np.where(
-            role == _STUDENT, rng.choice(self.stations, size=n, p=schools), rng.choice(self.stations, size=n, p=jobs)
+            role == _STUDENT,
+            rng.choice(self.stations, size=n, p=schools),
+            rng.choice(self.stations, size=n, p=jobs),
         )
         movers = (rng.random(n) < 0.05) & (role != _TOURIST)
-        moving_day = np.where(movers, rng.integers(_GROWTH_DAYS.start, _GROWTH_DAYS.stop, n), np.iinfo(np.int64).max)
+        moving_day = np.where(
+            movers, rng.integers(_GROWTH_DAYS.start, _GROWTH_DAYS.stop, n), np.iinfo(np.int64).max
+        )
         leave = np.where(role == _STUDENT, rng.normal(7.7, 0.4, n), rng.normal(7.9, 0.85, n))
         back = np.where(role == _STUDENT, rng.normal(14.6, 1.1, n), rng.normal(17.5, 0.95, n))
         return _People(
@@ -220,7 +238,9 @@ class City:
                 yield day * _DAY + hour, where[hour]
 
     def _day(self, day: int) -> IntArray:
-        """One day of everybody: a station or -1, by hour of the day and person. One cell, one tap: the bound of 1."""
+        """One day of everybody: a station or -1, by hour of the day and person. One cell, one tap:
+        the bound of 1.
+        """
         rng = np.random.default_rng((self.seed, 3, day))
         them, n, weekend = self._people, self.people, day % 7 >= 5
         plan = _Plan(n)
@@ -229,7 +249,11 @@ class City:
         luck, jitter = rng.random((6, n)), rng.normal(0, 0.35, (2, n))
 
         # Those who were out late come home first thing in the new day.
-        plan.tap(rng.integers(0, 3, n), place[2], (luck[0] < (0.08 if day % 7 in (5, 6) else 0.012)) & (them.role <= _STUDENT))
+        plan.tap(
+            rng.integers(0, 3, n),
+            place[2],
+            (luck[0] < (0.08 if day % 7 in (5, 6) else 0.012)) & (them.role <= _STUDENT),
+        )
 
         office = (them.role == _COMMUTER) & (luck[1] < (0.06 if weekend else 0.9))
         school = (them.role == _STUDENT) & (luck[1] < (0.0 if weekend else 0.93))

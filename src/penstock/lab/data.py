@@ -13,7 +13,9 @@ from penstock.core.errors import ConfigurationError, MissingExtraError
 
 
 def folder() -> Path | None:
-    """The folder of data: `PENSTOCK_DATA`, or ../shared/data beside the working folder; None if there is none."""
+    """The folder of data: `PENSTOCK_DATA`, or ../shared/data beside the working folder; None if
+    there is none.
+    """
     named = os.environ.get("PENSTOCK_DATA")
     candidates = [Path(named)] if named else [Path("../shared/data")]
     return next((path for path in candidates if path.is_dir()), None)
@@ -33,25 +35,36 @@ def count_stream(name: str) -> IntArray:
 
 
 def flights_by_hour() -> tuple[tuple[str, ...], IntArray]:
-    """Departures in flights2001_events.parquet: the airports from west to east, and a row of counts an hour."""
+    """Departures in flights2001_events.parquet: the airports from west to east, and a row of counts
+    an hour.
+    """
     airports, events = _read("flights2001_airports.parquet"), _read("flights2001_events.parquet")
     order = np.argsort(airports["longitude"].to_numpy(), kind="stable")
     place = np.empty(int(airports["airport_id"].to_numpy().max()) + 1, np.int64)
     place[airports["airport_id"].to_numpy()[order]] = np.arange(len(order))
     names = airports["iata"].to_pylist()
-    counts = _counts(events["minute"].to_numpy() // 60, place[events["origin"].to_numpy()], keys=len(order))
+    counts = _counts(
+        events["minute"].to_numpy() // 60, place[events["origin"].to_numpy()], keys=len(order)
+    )
     return tuple(names[index] for index in order), counts
 
 
 def births_by_day() -> tuple[tuple[str, ...], IntArray]:
     """Births in us_births_daily.parquet: the states by name, and a row of counts a day."""
     table = _read("us_births_daily.parquet")
-    names, state = np.unique(table["state"].cast("string").to_numpy(zero_copy_only=False).astype(str), return_inverse=True)
-    counts = _counts(table["day"].to_numpy(), state, keys=len(names), weights=table["births"].to_numpy())
+    names, state = np.unique(
+        table["state"].cast("string").to_numpy(zero_copy_only=False).astype(str),
+        return_inverse=True,
+    )
+    counts = _counts(
+        table["day"].to_numpy(), state, keys=len(names), weights=table["births"].to_numpy()
+    )
     return tuple(names.tolist()), counts
 
 
-def _counts(unit: IntArray, key: IntArray, *, keys: int, weights: IntArray | None = None) -> IntArray:
+def _counts(
+    unit: IntArray, key: IntArray, *, keys: int, weights: IntArray | None = None
+) -> IntArray:
     """A row of counts a unit, from events or from counts of them."""
     units = int(unit.max()) + 1
     flat = np.bincount(unit.astype(np.int64) * keys + key, weights=weights, minlength=units * keys)
@@ -62,7 +75,9 @@ def _read(name: str) -> Any:
     """One file of the folder, as a table."""
     where = folder()
     if where is None or not (where / name).exists():
-        raise ConfigurationError(f"there is no folder of data with {name}: set PENSTOCK_DATA to one.")
+        raise ConfigurationError(
+            f"there is no folder of data with {name}: set PENSTOCK_DATA to one."
+        )
     try:
         from pyarrow import parquet
     except ImportError:

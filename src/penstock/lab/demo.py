@@ -14,13 +14,15 @@ from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, positive
 from penstock.lab.city import City
-from penstock.lab.page import Demo, Track
+from penstock.lab.page import Demo, MechanismTrack
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.registry import MECHANISMS
 from penstock.private.noise import Noise
 
 FLOOR = 10
-"""Relative errors divide by the true count, or by this where the count is smaller: an empty station has no relative error."""
+"""Relative errors divide by the true count, or by this where the count is smaller: an empty station
+has no relative error.
+"""
 
 
 def build(
@@ -35,11 +37,14 @@ def build(
 ) -> Demo:
     """Publish the city's counts with every mechanism and gather what the page shows.
 
-    Mechanisms that differ only in what somebody in their memory sees are left out. `noise` makes the source of each run, the
-    system's unless a test says otherwise; `progress` is told the mechanism, the hours done and the hours in all.
+    Mechanisms that differ only in what somebody in their memory sees are left out. `noise` makes
+    the source of each run, the system's unless a test says otherwise; `progress` is told the
+    mechanism, the hours done and the hours in all.
     """
     share = positive(epsilon, name="epsilon")
-    mechanisms = [cls(epsilon=share, window=window) for cls in MECHANISMS.values() if cls.family == "w-event"]
+    mechanisms = [
+        cls(epsilon=share, window=window) for cls in MECHANISMS.values() if cls.family == "w-event"
+    ]
     if hours < 1:
         raise ConfigurationError(f"hours={hours}: a demo has at least 1 hour")
     truth = city.counts(hours)
@@ -75,8 +80,10 @@ def publish(
     *,
     noise: Noise | None = None,
     progress: Callable[[str, int, int], object] | None = None,
-) -> Track:
-    """One mechanism on one stream: releases, intervals, and costs by the accountant from the recorded lines."""
+) -> MechanismTrack:
+    """One mechanism on one stream: releases, intervals, and costs by the accountant from the
+    recorded lines.
+    """
     run = mechanism.run(keys, noise=noise, record=True)
     released, low, high = (np.empty(truth.shape) for _ in range(3))
     fresh: BoolArray = np.empty(truth.shape, np.bool_)
@@ -90,7 +97,7 @@ def publish(
     low[~np.isfinite(low)] = high[~np.isfinite(high)] = np.nan  # before a key's first release
     books = run.account()
     mae, mre = errors(released, truth)
-    return Track(
+    return MechanismTrack(
         mechanism=mechanism.name,
         title=_title(type(mechanism)),
         released=released,
@@ -105,7 +112,8 @@ def publish(
 
 
 def errors(estimate: FloatArray, truth: IntArray) -> tuple[float, float]:
-    """Mean absolute and mean relative error over all units and keys; relative to no less than `FLOOR`.
+    """Mean absolute and mean relative error over all units and keys; relative to no less than
+    `FLOOR`.
 
     >>> errors(np.array([[14.0, 2.0]]), np.array([[20, 0]]))
     (4.0, 0.25)

@@ -8,14 +8,25 @@ from typing import Any, Final
 
 from penstock.core.errors import MissingExtraError
 
-COLOURS: Final = ("#1f5a99", "#d1662b", "#2f8f5b", "#8a4fa3", "#b8902a", "#5b6770", "#c23b6b", "#2a9aa8")
+COLOURS: Final = (
+    "#1f5a99",
+    "#d1662b",
+    "#2f8f5b",
+    "#8a4fa3",
+    "#b8902a",
+    "#5b6770",
+    "#c23b6b",
+    "#2a9aa8",
+)
 """One colour a mechanism, told apart by colour-blind readers too if lines are labelled."""
 
 TRUTH: Final = "#22262b"
 FAINT: Final = "#d9dde2"
 
 
-def new(rows: int = 1, columns: int = 1, *, width: float = 9.0, height: float = 4.0, **how: Any) -> tuple[Any, Any]:
+def new(
+    rows: int = 1, columns: int = 1, *, width: float = 9.0, height: float = 4.0, **how: Any
+) -> tuple[Any, Any]:
     """A figure and its axes, in the house look."""
     try:
         from matplotlib.figure import Figure
@@ -35,7 +46,9 @@ def new(rows: int = 1, columns: int = 1, *, width: float = 9.0, height: float = 
 
 
 def save(figure: Any, path: Path) -> Path:
-    """Write the figure as a PNG of 256 colours, which are plenty; the folder is made if it is not there."""
+    """Write the figure as a PNG of 256 colours, which are plenty; the folder is made if it is not
+    there.
+    """
     from PIL import Image  # matplotlib brings it
 
     path.parent.mkdir(parents=True, exist_ok=True)

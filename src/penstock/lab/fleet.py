@@ -1,4 +1,6 @@
-"""Vehicles that move: a fleet of taxis by the hour, and a road network that objects enter and leave."""
+"""Vehicles that move: a fleet of taxis by the hour, and a road network that objects enter and
+leave.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from penstock.core.product import Product
 
 _DAY, _WEEK = 24, 7
 
-# Hot spots: where, how wide, and how much of the trips they draw at night, in the day and in the evening; then at weekends.
+# Hot spots: where, how wide, and how much of the trips they draw at night, in the day and in the
+# evening; then at weekends.
 _SPOTS: Final = np.array(
     [
         # x, y, spread, night, day, evening, times that at weekends
@@ -56,9 +59,9 @@ class _OnMap:
 class Fleet(_OnMap):
     """Taxis on a map, each in **one** cell in every hour, so that all of them are in all units.
 
-    Hour 0 is a Saturday at 00:00. How many move in an hour, and where to, follows the time of day: offices by day, bars in the
-    evening, homes at night, shops at the weekend. The rest wait where they are. The same fleet may be laid on any grid of
-    `rows` and `columns`.
+    Hour 0 is a Saturday at 00:00. How many move in an hour, and where to, follows the time of day:
+    offices by day, bars in the evening, homes at night, shops at the weekend. The rest wait where
+    they are. The same fleet may be laid on any grid of `rows` and `columns`.
 
     >>> fleet = Fleet(vehicles=500, rows=4, columns=4)
     >>> fleet.domain.shape
@@ -78,7 +81,10 @@ class Fleet(_OnMap):
 
     def counts(self, hours: int) -> IntArray:
         """How many vehicles are in each cell in each hour."""
-        return np.array([np.bincount(where, minlength=self.domain.size) for where in self.hours(hours)], np.int64)
+        return np.array(
+            [np.bincount(where, minlength=self.domain.size) for where in self.hours(hours)],
+            np.int64,
+        )
 
     def hours(self, hours: int) -> Iterator[IntArray]:
         """Every vehicle's cell, hour by hour."""
@@ -90,7 +96,9 @@ class Fleet(_OnMap):
                 going = np.flatnonzero(rng.random(self.vehicles) < _activity(hour))
                 far = rng.random(len(going)) >= _SHORT
                 place[going[~far]] += rng.normal(0, _HOP, (int((~far).sum()), 2))
-                place[going[far]] = _near_spots(rng.choice(len(_SPOTS), int(far.sum()), p=_pull(hour)), rng)
+                place[going[far]] = _near_spots(
+                    rng.choice(len(_SPOTS), int(far.sum()), p=_pull(hour)), rng
+                )
                 place = _inside(place)
             yield _cells(place, self.rows, self.columns)
 
@@ -98,7 +106,9 @@ class Fleet(_OnMap):
 def _pull(hour: int) -> FloatArray:
     """The share of the long trips that end at each hot spot."""
     clock = hour % _DAY
-    night, day, evening = (np.exp(-0.5 * (_apart(clock, middle) / 3.5) ** 2) for middle in (3, 12, 20))
+    night, day, evening = (
+        np.exp(-0.5 * (_apart(clock, middle) / 3.5) ** 2) for middle in (3, 12, 20)
+    )
     pull = night * _SPOTS[:, 3] + day * _SPOTS[:, 4] + evening * _SPOTS[:, 5]
     if _weekend(hour):
         pull = pull * _SPOTS[:, 6]
@@ -108,8 +118,16 @@ def _pull(hour: int) -> FloatArray:
 def _activity(hour: int) -> float:
     """The share of the fleet that makes a trip in an hour."""
     clock, late = hour % _DAY, 0.15 if _weekend(hour) else 0.0
-    rush = 0.35 * (np.exp(-0.5 * (_apart(clock, 8.5) / 1.5) ** 2) + np.exp(-0.5 * (_apart(clock, 18.5) / 2.2) ** 2))
-    return float(0.08 + rush * (1 - 2 * late) + 0.3 * np.exp(-0.5 * (_apart(clock, 14) / 5) ** 2) + late * (clock < 4))
+    rush = 0.35 * (
+        np.exp(-0.5 * (_apart(clock, 8.5) / 1.5) ** 2)
+        + np.exp(-0.5 * (_apart(clock, 18.5) / 2.2) ** 2)
+    )
+    return float(
+        0.08
+        + rush * (1 - 2 * late)
+        + 0.3 * np.exp(-0.5 * (_apart(clock, 14) / 5) ** 2)
+        + late * (clock < 4)
+    )
 
 
 def _apart(clock: float, middle: float) -> float:
@@ -124,7 +142,9 @@ def _weekend(hour: int) -> bool:
 
 def _near_spots(spot: IntArray, rng: np.random.Generator) -> FloatArray:
     """A place near each of these hot spots."""
-    return np.asarray(_SPOTS[spot, :2] + rng.normal(0, 1, (len(spot), 2)) * _SPOTS[spot, 2, None], np.float64)
+    return np.asarray(
+        _SPOTS[spot, :2] + rng.normal(0, 1, (len(spot), 2)) * _SPOTS[spot, 2, None], np.float64
+    )
 
 
 def _inside(place: FloatArray) -> FloatArray:
@@ -144,16 +164,21 @@ _STREETS: Final = 80
 _ARTERIAL: Final = 8  # one street in so many is fast
 _SPEED: Final = 1 / 75  # of the map's width in a unit, twice that on an arterial
 _MEAN_TRIP: Final = 36.0  # units
-_RUSHES: Final = ((0.3, 0.05), (0.7, 0.06))  # when in the stream, and how long: the first into the middle, the second out
+_RUSHES: Final = (
+    (0.3, 0.05),
+    (0.7, 0.06),
+)  # when in the stream, and how long: the first into the middle, the second out
 
 
 @dataclass(frozen=True, kw_only=True)
 class Roads(_OnMap):
-    """Objects that enter a chequerboard of streets, drive along it to where they want to be, and leave.
+    """Objects that enter a chequerboard of streets, drive along it to where they want to be, and
+    leave.
 
-    An object drives along one street and then along another, faster where it is an arterial; it is in **one** cell in each
-    unit while it drives. About `objects` are there at quiet times, more in two rushes: one into the middle, one out of it. The
-    cells are those of a grid of `rows` and `columns`.
+    An object drives along one street and then along another, faster where it is an arterial; it is
+    in **one** cell in each unit while it drives. About `objects` are there at quiet times, more in
+    two rushes: one into the middle, one out of it. The cells are those of a grid of `rows` and
+    `columns`.
 
     >>> roads = Roads(objects=2_000, rows=8, columns=8)
     >>> counts = roads.counts(50)
@@ -173,7 +198,11 @@ class Roads(_OnMap):
         """How many objects are in each cell in each unit."""
         size = self.domain.size
         return np.array(
-            [np.bincount(_cells(place, self.rows, self.columns), minlength=size) for place in self.units(units)], np.int64
+            [
+                np.bincount(_cells(place, self.rows, self.columns), minlength=size)
+                for place in self.units(units)
+            ],
+            np.int64,
         )
 
     def units(self, units: int) -> Iterator[FloatArray]:
@@ -185,14 +214,21 @@ class Roads(_OnMap):
         for unit in range(units):
             phase = unit / units
             if unit:
-                fresh = _trips(rng.poisson(self.objects / _MEAN_TRIP * (1 + _rush(phase, 0) + _rush(phase, 1))), phase, rng)
+                fresh = _trips(
+                    rng.poisson(
+                        self.objects / _MEAN_TRIP * (1 + _rush(phase, 0) + _rush(phase, 1))
+                    ),
+                    phase,
+                    rng,
+                )
                 fresh[:, _ENTERED] = unit
                 driving = unit < trips[:, _ENTERED] + trips[:, _FIRST] + trips[:, _SECOND]
                 trips = np.concatenate([trips[driving], fresh])
             yield _places(trips, unit)
 
 
-# The columns of a table of trips: when an object entered, how long it takes along each street, from where to where along each
+# The columns of a table of trips: when an object entered, how long it takes along each street, from
+# where to where along each
 # of the two axes, and whether the first street runs along the vertical one.
 _ENTERED, _FIRST, _SECOND, _FROM, _TO, _FROM_2, _TO_2, _VERTICAL = range(8)
 
@@ -204,16 +240,23 @@ def _rush(phase: float, which: int) -> float:
 
 
 def _trips(number: int, phase: float, rng: np.random.Generator) -> FloatArray:
-    """So many trips, between a place anywhere and a place near the middle, as the time of the stream suggests."""
+    """So many trips, between a place anywhere and a place near the middle, as the time of the
+    stream suggests.
+    """
     outer = rng.random((number, 2))
     inner = np.clip(rng.normal(0.5, 0.13, (number, 2)), 0, 1)
     inward = rng.random((number, 1)) < 0.5 + 0.4 * (_rush(phase, 0) - _rush(phase, 1))
-    start, end = (np.rint(np.where(inward, *both) * _STREETS) for both in ((outer, inner), (inner, outer)))
+    start, end = (
+        np.rint(np.where(inward, *both) * _STREETS) for both in ((outer, inner), (inner, outer))
+    )
     trips = np.zeros((number, 8))
     for leg, street in ((0, start[:, 1]), (1, end[:, 0])):
         speed = np.where(street % _ARTERIAL == 0, 2, 1) * _SPEED
         trips[:, _FIRST + leg] = np.abs(end[:, leg] - start[:, leg]) / _STREETS / speed
-        trips[:, _FROM + 2 * leg], trips[:, _TO + 2 * leg] = start[:, leg] / _STREETS, end[:, leg] / _STREETS
+        trips[:, _FROM + 2 * leg], trips[:, _TO + 2 * leg] = (
+            start[:, leg] / _STREETS,
+            end[:, leg] / _STREETS,
+        )
     trips[:, _VERTICAL] = rng.integers(0, 2, number)
     return trips
 

@@ -1,4 +1,5 @@
-"""What every histogram method must pass: `check_*` functions that take one and say what is wrong with it.
+"""What every histogram method must pass: `check_*` functions that take one and say what is wrong
+with it.
 
 They see it as the mechanisms that take it do, so they work for anybody's:
 
@@ -7,9 +8,9 @@ They see it as the mechanisms that take it do, so they work for anybody's:
 >>> [title(check) for check in HISTOGRAM_CHECKS][:2]
 ['It spends at most what it was given.', 'Every key has a number.']
 
-Most of what can go wrong is looked for by the checks of mechanisms: `as_mechanism` makes one that releases by this method. A
-method that takes keys by their places says so by a class attribute `by_place = True`; then the order of keys may matter. It is
-given any number of keys.
+Most of what can go wrong is looked for by the checks of mechanisms: `as_mechanism` makes one that
+releases by this method. A method that takes keys by their places says so by a class attribute
+`by_place = True`; then the order of keys may matter. It is given any number of keys.
 """
 
 from __future__ import annotations
@@ -56,34 +57,45 @@ def as_mechanism(histogram: Histogram) -> type[Sample]:
     method = histogram
 
     @dataclass(frozen=True, kw_only=True)
-    class Publishing(Sample):
+    class MethodUnderTest(Sample):
         """One unit in w, by the method that is looked at."""
 
         histogram: Histogram = field(default=method)
 
-    Publishing.__name__ = type(histogram).__name__
-    return Publishing
+    MethodUnderTest.__name__ = type(histogram).__name__
+    return MethodUnderTest
 
 
 def run_histogram_checks(
-    histogram: Histogram, *, quick: bool = False, progress: Callable[[str, Result | None], object] | None = None
+    histogram: Histogram,
+    *,
+    quick: bool = False,
+    progress: Callable[[str, Result | None], object] | None = None,
 ) -> list[Result]:
-    """Run every check. `progress` is told each check's name when it begins (with None) and again with its result."""
+    """Run every check. `progress` is told each check's name when it begins (with None) and again
+    with its result.
+    """
     return checks.run_all(HISTOGRAM_CHECKS, histogram, quick=quick, progress=progress)
 
 
-# -- what the method itself must do ------------------------------------------------------------------------------------
+# -- what the method itself must do ----------------------------------------------------------------
 
 
 def check_it_spends_at_most_what_it_was_given(histogram: Histogram, *, quick: bool = False) -> None:
     """It spends at most what it was given.
 
-    Given a half of ε at a time, for several ε, bounds on contributions and numbers of keys, no unit spends more than that half,
-    and every line begins with the label of publications.
+    Given a half of ε at a time, for several ε, bounds on contributions and numbers of keys, no unit
+    spends more than that half, and every line begins with the label of publications.
     """
     for epsilon in ("1", "1/3") if quick else ("1", "0.1", "1/3", "7"):
-        for contribution, keys in ((1, 1), (3, 2), (1, 7), (2, 64)) if quick else ((1, 1), (3, 2), (1, 7), (2, 64), (1, 1_500)):
-            mechanism = FixedSampling(epsilon=epsilon, window=2, every=1, contribution=contribution, histogram=histogram)
+        for contribution, keys in (
+            ((1, 1), (3, 2), (1, 7), (2, 64))
+            if quick
+            else ((1, 1), (3, 2), (1, 7), (2, 64), (1, 1_500))
+        ):
+            mechanism = FixedSampling(
+                epsilon=epsilon, window=2, every=1, contribution=contribution, histogram=histogram
+            )
             run = mechanism.run(keys, noise=TestNoise(13), record=True)
             where = f"{mechanism} over {keys} keys"
             for counts in checks._restless(keys, 6, seed=keys):
@@ -93,14 +105,16 @@ def check_it_spends_at_most_what_it_was_given(histogram: Histogram, *, quick: bo
                     raise _failure(histogram, f"{where}: {error}") from error
             labels = {line.label for line in run.ledger}
             if not all(label.startswith(PUBLISH) for label in labels):
-                raise _failure(histogram, f"{where}: its labels {sorted(labels)} must begin with {PUBLISH!r}.")
+                raise _failure(
+                    histogram, f"{where}: its labels {sorted(labels)} must begin with {PUBLISH!r}."
+                )
 
 
 def check_every_key_has_a_number(histogram: Histogram, *, quick: bool = False) -> None:
     """Every key has a number.
 
-    For 1 to 9 keys and some larger numbers of them: one whole number per key, freshly read, with a divisor and a variance above
-    0; an infinite variance says that nothing is claimed.
+    For 1 to 9 keys and some larger numbers of them: one whole number per key, freshly read, with a
+    divisor and a variance above 0; an infinite variance says that nothing is claimed.
     """
     for keys in (*range(1, 10), 16, 101) if quick else (*range(1, 10), 16, 101, 1_024, 3_000):
         run = Sample(epsilon="1", window=1, histogram=histogram).run(keys, noise=TestNoise(keys))
@@ -108,32 +122,48 @@ def check_every_key_has_a_number(histogram: Histogram, *, quick: bool = False) -
             where = f"{histogram} over {keys} keys, unit {run.unit + 1}"
             released: Any = run.step(counts)
             if released.value.shape != (keys,) or released.value.dtype != np.int64:
-                raise _failure(histogram, f"{where}: value is {released.value.dtype.name} of shape {released.value.shape}.")
+                raise _failure(
+                    histogram,
+                    f"{where}: value is {released.value.dtype.name} of shape {released.value.shape}.",
+                )
             if not (np.asarray(released.divisor) > 0).all():
                 raise _failure(histogram, f"{where}: a divisor is not above 0.")
             if not (released.variance > 0).all():
                 raise _failure(histogram, f"{where}: a key claims noise of no variance.")
             if np.any(released.repeated):
-                raise _failure(histogram, f"{where}: a key is called repeated, though its unit was read.")
+                raise _failure(
+                    histogram, f"{where}: a key is called repeated, though its unit was read."
+                )
 
 
 def check_its_parameters_are_part_of_a_run(histogram: Histogram, *, quick: bool = False) -> None:
     """Its parameters show, and a run goes on with the same method only.
 
-    A frozen dataclass whose text names every parameter and its value: that text is what a snapshot is compared by.
+    A frozen dataclass whose text names every parameter and its value: that text is what a snapshot
+    is compared by.
     """
     given: Any = histogram
     if not getattr(getattr(given, "__dataclass_params__", None), "frozen", False):
-        raise _failure(histogram, "it must be a frozen dataclass, so that its parameters show and never change.")
+        raise _failure(
+            histogram,
+            "it must be a frozen dataclass, so that its parameters show and never change.",
+        )
     for each in dataclasses.fields(given):
         if f"{each.name}={getattr(given, each.name)!r}" not in repr(histogram):
-            raise _failure(histogram, f"the parameter {each.name!r} does not show in {histogram!r}.")
+            raise _failure(
+                histogram, f"the parameter {each.name!r} does not show in {histogram!r}."
+            )
     if " at 0x" in repr(histogram):
-        raise _failure(histogram, f"{histogram!r} is another text in every process: a restart would be refused.")
+        raise _failure(
+            histogram,
+            f"{histogram!r} is another text in every process: a restart would be refused.",
+        )
     here = Sample(epsilon="1", window=2, histogram=histogram)
     run = here.run(4, noise=TestNoise(5))
     run.step([5, 6, 7, 8])
-    dataclasses.replace(here, histogram=dataclasses.replace(given)).restore(run.snapshot(), 4, noise=TestNoise(5))
+    dataclasses.replace(here, histogram=dataclasses.replace(given)).restore(
+        run.snapshot(), 4, noise=TestNoise(5)
+    )
     try:
         dataclasses.replace(here, histogram=_Other()).restore(run.snapshot(), 4, noise=TestNoise(5))
     except StateError:
@@ -149,9 +179,10 @@ class _Other(Plain):
 def check_the_noise_is_no_larger_than_claimed(histogram: Histogram, *, quick: bool = False) -> None:
     """The noise is no larger than the release claims, for keys and for their sum.
 
-    Keys that all have the same count, so that putting them together is no mistake. Over many units, the mean of the squared
-    error of keys, and of the sum of all keys, is at most the variance that is claimed; queries add up variances, so keys that
-    share their noise must each claim enough for all. By a z-test at 6 standard deviations of these means over units.
+    Keys that all have the same count, so that putting them together is no mistake. Over many units,
+    the mean of the squared error of keys, and of the sum of all keys, is at most the variance that
+    is claimed; queries add up variances, so keys that share their noise must each claim enough for
+    all. By a z-test at 6 standard deviations of these means over units.
     """
     units = 60 if quick else 200
     for keys, level in ((64, 1_000), (1_024, 50)):
@@ -177,16 +208,21 @@ _ALARM, _SLACK = 6.0, 1.05
 """Rounding to whole numbers may add a little."""
 
 
-def check_no_transcript_loses_more_than_was_given(histogram: Histogram, *, quick: bool = False) -> None:
+def check_no_transcript_loses_more_than_was_given(
+    histogram: Histogram, *, quick: bool = False
+) -> None:
     """Whatever is seen, its loss is at most what was given.
 
-    What was drawn for one histogram is forced upon a neighbouring one, with one person's events more: the same must then be
-    asked and released, and the draws' losses, difference over scale, add up to ε at most. Exact, for what `gate.laplace` draws.
+    What was drawn for one histogram is forced upon a neighbouring one, with one person's events
+    more: the same must then be asked and released, and the draws' losses, difference over scale,
+    add up to ε at most. Exact, for what `gate.laplace` draws.
     """
     rng = np.random.default_rng(17)
     for keys in (1, 2, 5, 12) if quick else (1, 2, 5, 12, 36, 64):
         for epsilon, contribution, largest in (("1", 1, 9), ("1/3", 3, 400), ("7", 2, 60)):
-            mechanism = Sample(epsilon=epsilon, window=1, contribution=contribution, histogram=histogram)
+            mechanism = Sample(
+                epsilon=epsilon, window=1, contribution=contribution, histogram=histogram
+            )
             counts = rng.integers(0, largest, keys)
             first = mechanism.run(keys, noise=TestNoise(31))
             tape = _tape(first)
@@ -198,10 +234,18 @@ def check_no_transcript_loses_more_than_was_given(histogram: Histogram, *, quick
                 where = f"{mechanism} over {keys} keys"
                 other = again.step(counts + person)
                 if len(reads) != len(tape) or not _same(released, other):
-                    raise _failure(histogram, f"{where}: something that is not drawn from the counts depends on them.")
-                loss = sum((one.loss(two) for one, two in zip(tape, reads, strict=True)), Fraction(0))
+                    raise _failure(
+                        histogram,
+                        f"{where}: something that is not drawn from the counts depends on them.",
+                    )
+                loss = sum(
+                    (one.loss(two) for one, two in zip(tape, reads, strict=True)), Fraction(0)
+                )
                 if loss > mechanism.guarantee.epsilon:
-                    raise _failure(histogram, f"{where}: one transcript loses {float(loss):.4g}, by its draws' scales.")
+                    raise _failure(
+                        histogram,
+                        f"{where}: one transcript loses {float(loss):.4g}, by its draws' scales.",
+                    )
 
 
 @dataclass(frozen=True)
@@ -214,8 +258,12 @@ class _Read:
     released: Released
 
     def loss(self, other: _Read) -> Fraction:
-        """By how much the logarithm of what was given moves at most, if the other numbers were read."""
-        apart = np.where(self.where, np.abs(self.raw - other.raw), 0) * np.broadcast_to(self.scale.parts, len(self.raw))
+        """By how much the logarithm of what was given moves at most, if the other numbers were
+        read.
+        """
+        apart = np.where(self.where, np.abs(self.raw - other.raw), 0) * np.broadcast_to(
+            self.scale.parts, len(self.raw)
+        )
         return int(apart.sum()) / self.scale.base
 
 
@@ -240,7 +288,12 @@ def _same(one: Released, two: Released) -> bool:
     """Whether two releases show the same."""
     if one.public.keys() != two.public.keys():
         return False
-    parts = [(one.value, two.value), (one.divisor, two.divisor), (one.layers, two.layers), (one.scale.parts, two.scale.parts)]
+    parts = [
+        (one.value, two.value),
+        (one.divisor, two.divisor),
+        (one.layers, two.layers),
+        (one.scale.parts, two.scale.parts),
+    ]
     parts += [(one.public[name], two.public[name]) for name in one.public]
     return all(np.array_equal(here, there) for here, there in parts)
 
@@ -248,13 +301,14 @@ def _same(one: Released, two: Released) -> bool:
 def check_nothing_private_is_opened(histogram: Histogram, *, quick: bool = False) -> None:
     """Its source opens nothing private.
 
-    Neither the class, nor what it names in its own package, mentions what opens a `Private` or goes behind the gate.
+    Neither the class, nor what it names in its own package, mentions what opens a `Private` or goes
+    behind the gate.
     """
     parts = [each for each in type(histogram).__mro__ if callable(getattr(each, "release", None))]
     checks.look_at_source(type(histogram), parts, Histogram.__module__)
 
 
-# -- what it must not do to a mechanism that takes it ------------------------------------------------------------------
+# -- what it must not do to a mechanism that takes it ----------------------------------------------
 
 
 def _as_part(check: checks.Check) -> HistogramCheck:
@@ -267,8 +321,12 @@ def _as_part(check: checks.Check) -> HistogramCheck:
     return checked
 
 
-def check_relabelling_keys_relabels_the_output(histogram: Histogram, *, quick: bool = False) -> None:
-    """Listing the keys in another order lists the output in that order, unless it takes keys by their places."""
+def check_relabelling_keys_relabels_the_output(
+    histogram: Histogram, *, quick: bool = False
+) -> None:
+    """Listing the keys in another order lists the output in that order, unless it takes keys by
+    their places.
+    """
     if not getattr(histogram, "by_place", False):
         checks.check_relabelling_keys_relabels_the_output(as_mechanism(histogram), quick=quick)
 

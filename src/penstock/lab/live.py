@@ -1,8 +1,10 @@
-"""A made-up city, live: its gates send taps by HTTP to a real publisher, which is killed in the middle and goes on.
+"""A made-up city, live: its gates send taps by HTTP to a real publisher, which is killed in the
+middle and goes on.
 
-Everything between the gates and the releases is what `penstock run` uses: the HTTP source with its token, the embedded store,
-two views, a sink of Parquet files. What is not real are the people and the clock: an hour takes a fraction of a second,
-and the clock waits until every gate was answered, so that a slow machine loses nothing.
+Everything between the gates and the releases is what `penstock run` uses: the HTTP source with its
+token, the embedded store, two views, a sink of Parquet files. What is not real are the people and
+the clock: an hour takes a fraction of a second, and the clock waits until every gate was answered,
+so that a slow machine loses nothing.
 """
 
 from __future__ import annotations
@@ -107,8 +109,10 @@ path = "{releases}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What is to be shown. The publisher is killed in the first half of hour `crash`, while gates send."""
+class CityPlan:
+    """What is to be shown. The publisher is killed in the first half of hour `crash`, while gates
+    send.
+    """
 
     folder: Path
     city: City
@@ -123,20 +127,44 @@ class Plan:
         whole(self.hours, name="hours", least=2)
         whole(self.window, name="window", least=1)
         if not self.folder.name:
-            raise ConfigurationError("out must be a folder with a name of its own, such as out/city.")
+            raise ConfigurationError(
+                "out must be a folder with a name of its own, such as out/city."
+            )
         if not 0 <= self.seconds <= 3600:
-            raise ConfigurationError(f"seconds={self.seconds}: an hour of the city takes 0 to 3600 seconds")
+            raise ConfigurationError(
+                f"seconds={self.seconds}: an hour of the city takes 0 to 3600 seconds"
+            )
         if not 0 <= self.crash < self.hours:
-            raise ConfigurationError(f"crash={self.crash}: the publisher is killed in one of the hours 0..{self.hours - 1}")
+            raise ConfigurationError(
+                f"crash={self.crash}: the publisher is killed in one of the hours 0..{self.hours - 1}"
+            )
 
     @classmethod
-    def of(cls, folder: Path, *, people: int, hours: int, epsilon: Exact, window: int, seed: int, seconds: float) -> Plan:
+    def of(
+        cls,
+        folder: Path,
+        *,
+        people: int,
+        hours: int,
+        epsilon: Exact,
+        window: int,
+        seed: int,
+        seconds: float,
+    ) -> CityPlan:
         """With the crash in the rush hour after the middle; in the middle itself if there is none."""
         whole(hours, name="hours", least=2)
         crash = next((hour for hour in range(hours // 2, hours) if hour % DAY == 8), hours // 2)
         city = City(people=people, seed=seed)
         share = positive(epsilon, name="epsilon")
-        return cls(folder=folder, city=city, hours=hours, epsilon=share, window=window, crash=crash, seconds=seconds)
+        return cls(
+            folder=folder,
+            city=city,
+            hours=hours,
+            epsilon=share,
+            window=window,
+            crash=crash,
+            seconds=seconds,
+        )
 
     @property
     def page(self) -> Path:
@@ -147,9 +175,13 @@ class Plan:
         """A fresh folder with the configuration. One that was not made here is refused."""
         configuration = self.folder / CONFIGURATION
         if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
-            ours = configuration.is_file() and configuration.read_text(encoding="utf-8", errors="replace").startswith(MARK)
+            ours = configuration.is_file() and configuration.read_text(
+                encoding="utf-8", errors="replace"
+            ).startswith(MARK)
             if not ours:
-                raise ConfigurationError(f"{self.folder} is in use, and was not made by this command: choose another --out.")
+                raise ConfigurationError(
+                    f"{self.folder} is in use, and was not made by this command: choose another --out."
+                )
             shutil.rmtree(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         keys = "[\n" + "".join(f"    {json.dumps(key)},\n" for key in self.city.keys) + "]"
@@ -173,7 +205,7 @@ def needed() -> None:
             raise MissingExtraError(module, extra, purpose) from None
 
 
-# -- what the gates send -------------------------------------------------------------------------------------------
+# -- what the gates send ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +241,7 @@ class Hour:
     sent: Sent
 
 
-class Gates:
+class TapGates:
     """All taps of the city, by half hours, as careless gates send them."""
 
     def __init__(self, city: City, hours: int) -> None:
@@ -251,7 +283,9 @@ class Gates:
         made = tuple(self._parcels(hour, half, columns, rng) for half, columns in enumerate(halves))
         return Hour(halves=made, sent=self.sent)
 
-    def _parcels(self, hour: int, half: int, columns: list[IntArray], rng: np.random.Generator) -> list[Parcel]:
+    def _parcels(
+        self, hour: int, half: int, columns: list[IntArray], rng: np.random.Generator
+    ) -> list[Parcel]:
         order = rng.permutation(len(columns[0]))
         at, station, card = (each[order] for each in columns)
         made = []
@@ -259,14 +293,25 @@ class Gates:
             mine = station % GATES == gate
             old = gate == _OLD_GATE
             broken = int(rng.integers(1, 4)) if old else 0
-            body = (_in_lines if old else _in_arrow)(self.city.keys, at[mine], station[mine], card[mine])
+            body = (_in_lines if old else _in_arrow)(
+                self.city.keys, at[mine], station[mine], card[mine]
+            )
             if old:
                 body += b"\n".join(_BROKEN[i % len(_BROKEN)] for i in range(broken)) + b"\n"
             twice = bool(rng.random() < _TWICE)
             key = f"gate {gate}, hour {hour}, half {half}"
             taps = int(mine.sum())
             if taps:
-                made.append(Parcel(gate=gate, key=key, media=_LINES if old else _ARROW, body=body, taps=taps, twice=twice))
+                made.append(
+                    Parcel(
+                        gate=gate,
+                        key=key,
+                        media=_LINES if old else _ARROW,
+                        body=body,
+                        taps=taps,
+                        twice=twice,
+                    )
+                )
                 self.sent = replace(
                     self.sent,
                     batches=self.sent.batches + 1,
@@ -279,7 +324,9 @@ class Gates:
 def _in_lines(keys: tuple[str, ...], at: IntArray, station: IntArray, card: IntArray) -> bytes:
     names = [json.dumps(key) for key in keys]
     rows = zip(at.tolist(), station.tolist(), card.tolist(), strict=True)
-    return "".join(f'{{"at": {t}, "station": {names[s]}, "card": {c}}}\n' for t, s, c in rows).encode()
+    return "".join(
+        f'{{"at": {t}, "station": {names[s]}, "card": {c}}}\n' for t, s, c in rows
+    ).encode()
 
 
 def _in_arrow(keys: tuple[str, ...], at: IntArray, station: IntArray, card: IntArray) -> bytes:
@@ -292,7 +339,7 @@ def _in_arrow(keys: tuple[str, ...], at: IntArray, station: IntArray, card: IntA
     return out.getvalue()
 
 
-# -- the publisher, from outside -----------------------------------------------------------------------------------
+# -- the publisher, from outside -------------------------------------------------------------------
 
 
 class Outside:
@@ -316,7 +363,9 @@ class Outside:
             start_new_session=True,  # Ctrl-C is for us: we end it in order
         )
         self._first: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-        self._reading = threading.Thread(target=self._listen, args=(self._process, self._first), daemon=True)
+        self._reading = threading.Thread(
+            target=self._listen, args=(self._process, self._first), daemon=True
+        )
         self._reading.start()
 
     def ready(self) -> dict[str, Any]:
@@ -327,12 +376,16 @@ class Outside:
             said = {"what": "failed", "text": "it did not begin to listen in time."}
         if said["what"] != "listening":
             self.close()
-            raise StateError(f"the publisher of the city did not start: {said.get('text') or 'it has ended.'}")
+            raise StateError(
+                f"the publisher of the city did not start: {said.get('text') or 'it has ended.'}"
+            )
         self._address = str(said["host"]), int(said["port"])
         self._there.set()
         return said
 
-    def _listen(self, process: subprocess.Popen[bytes], first: queue.SimpleQueue[dict[str, Any]]) -> None:
+    def _listen(
+        self, process: subprocess.Popen[bytes], first: queue.SimpleQueue[dict[str, Any]]
+    ) -> None:
         assert process.stdout is not None
         for line in process.stdout:
             said = json.loads(line)
@@ -354,8 +407,12 @@ class Outside:
         """That it is there."""
         process = self._process
         gone = self._there.is_set() and process.poll() is not None
-        if gone and self._there.is_set() and process is self._process:  # and not killed by us meanwhile
-            raise StateError(f"the publisher of the city has ended by itself: {self.problem or 'it did not say why.'}")
+        if (
+            gone and self._there.is_set() and process is self._process
+        ):  # and not killed by us meanwhile
+            raise StateError(
+                f"the publisher of the city has ended by itself: {self.problem or 'it did not say why.'}"
+            )
 
     def kill(self) -> None:
         """SIGKILL: it has no chance to do anything more."""
@@ -385,7 +442,7 @@ class Outside:
 
 
 @dataclass(eq=False)
-class Gate:
+class TapGate:
     """One sender: it sends a parcel with its key until it is answered, whatever happens in between."""
 
     outside: Outside
@@ -411,7 +468,9 @@ class Gate:
         }
         try:
             if self._connection is None:
-                self._connection = http.client.HTTPConnection(*self.outside.where(), timeout=PATIENCE)
+                self._connection = http.client.HTTPConnection(
+                    *self.outside.where(), timeout=PATIENCE
+                )
             self._connection.request("POST", "/events", parcel.body, headers)
             answer = self._connection.getresponse()
             answer.read()
@@ -430,7 +489,7 @@ class Gate:
             self._connection = None
 
 
-# -- the show ------------------------------------------------------------------------------------------------------
+# -- the show --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -449,8 +508,10 @@ class Crash:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
-    """One thing that happened, for whoever watches: a half hour has passed, or something worth a line."""
+class CityEvent:
+    """One thing that happened, for whoever watches: a half hour has passed, or something worth a
+    line.
+    """
 
     hour: int
     half: int
@@ -462,7 +523,7 @@ class Shown:
 class Outcome:
     """All that the demo knows in the end. The truth is in it, as nobody in this city exists."""
 
-    plan: Plan
+    plan: CityPlan
     truth: IntArray
     sent: Sent
     crash: Crash
@@ -472,15 +533,19 @@ class Outcome:
     seconds: float
 
 
-def run(plan: Plan, watch: Callable[[Shown, SQLiteReader], None] = lambda shown, reader: None) -> Outcome:
-    """Two weeks of the city: every half hour its gates send, every hour is released, once the publisher is killed."""
+def run(
+    plan: CityPlan, watch: Callable[[CityEvent, SQLiteReader], None] = lambda shown, reader: None
+) -> Outcome:
+    """Two weeks of the city: every half hour its gates send, every hour is released, once the
+    publisher is killed.
+    """
     needed()
     plan.write()
     return _Show(plan, watch).run()
 
 
 class _Show:
-    def __init__(self, plan: Plan, watch: Callable[[Shown, SQLiteReader], None]) -> None:
+    def __init__(self, plan: CityPlan, watch: Callable[[CityEvent, SQLiteReader], None]) -> None:
         self.plan = plan
         self._watch = watch
         self._token = secrets.token_urlsafe(24)
@@ -495,11 +560,14 @@ class _Show:
         began = time.monotonic()
         self._outside.begin()
         try:
-            self._gates = Gates(self.plan.city, self.plan.hours)
+            self._gates = TapGates(self.plan.city, self.plan.hours)
             self._outside.ready()
-            with SQLiteReader(self.plan.folder / STORE) as reader, ThreadPoolExecutor(GATES, "gate") as pool:
+            with (
+                SQLiteReader(self.plan.folder / STORE) as reader,
+                ThreadPoolExecutor(GATES, "gate") as pool,
+            ):
                 self._reader, self._pool = reader, pool
-                self._senders = [Gate(self._outside, self._token) for _ in range(GATES)]
+                self._senders = [TapGate(self._outside, self._token) for _ in range(GATES)]
                 try:
                     self._days()
                     self._last()
@@ -509,7 +577,9 @@ class _Show:
         finally:
             code = self._outside.close()
         if code or self._crash is None:
-            raise StateError(f"the publisher of the city has failed: {self._outside.problem or 'it did not say why.'}")
+            raise StateError(
+                f"the publisher of the city has failed: {self._outside.problem or 'it did not say why.'}"
+            )
         return Outcome(
             plan=self.plan,
             truth=self._gates.truth,
@@ -539,7 +609,10 @@ class _Show:
         for half, parcels in enumerate(packed.halves):
             began = time.monotonic()
             self._clock.beat(BEGIN + hour * HOUR + (half + 1) * (HOUR // 2))
-            under_way = {self._pool.submit(self._senders[parcel.gate].send, parcel): parcel for parcel in parcels}
+            under_way = {
+                self._pool.submit(self._senders[parcel.gate].send, parcel): parcel
+                for parcel in parcels
+            }
             if hour == self.plan.crash and half == 0:
                 self._kill(hour, under_way)
             for each in under_way:
@@ -547,8 +620,10 @@ class _Show:
             self._note()
             while not self._outside.troubles.empty():
                 line = self._outside.troubles.get()
-                self._watch(Shown(hour=hour, half=half, sent=self._sent, line=line), self._reader)
-            self._watch(Shown(hour=hour, half=half, sent=self._sent), self._reader)
+                self._watch(
+                    CityEvent(hour=hour, half=half, sent=self._sent, line=line), self._reader
+                )
+            self._watch(CityEvent(hour=hour, half=half, sent=self._sent), self._reader)
             time.sleep(max(self.plan.seconds / 2 - (time.monotonic() - began), 0))
 
     def _kill(self, hour: int, under_way: dict[Future[None], Parcel]) -> None:
@@ -561,7 +636,12 @@ class _Show:
         released = {name: self._reader.head(name).unit for name in (HOURLY, DAILY)}
         name = self.plan.city.unit_names(self.plan.hours)[hour]
         sent = self._sent
-        self._watch(Shown(hour=hour, half=0, sent=sent, line=f"{name}: the publisher is killed (SIGKILL)"), self._reader)
+        self._watch(
+            CityEvent(
+                hour=hour, half=0, sent=sent, line=f"{name}: the publisher is killed (SIGKILL)"
+            ),
+            self._reader,
+        )
         self._outside.begin()
         resumed = self._outside.ready()["units"]
         down = time.monotonic() - began
@@ -574,7 +654,7 @@ class _Show:
             resumed=resumed,
         )
         line = f"{name}: started again after {down:.1f} s; it goes on with hour {resumed[HOURLY] + 1}, gates send again"
-        self._watch(Shown(hour=hour, half=0, sent=sent, line=line), self._reader)
+        self._watch(CityEvent(hour=hour, half=0, sent=sent, line=line), self._reader)
 
     def _last(self) -> None:
         """The last hour closes too."""

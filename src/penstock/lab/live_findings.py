@@ -1,4 +1,6 @@
-"""What came of the live city: releases beside the truth, alerts, the ledger, and whether the crash left a trace."""
+"""What came of the live city: releases beside the truth, alerts, the ledger, and whether the crash
+left a trace.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import numpy as np
 from penstock.budget.joint import Joint
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.guarantee import Guarantee
-from penstock.engine.ledger import streams_of, together
+from penstock.engine.ledger_report import streams_of, together
 from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import Reader, StreamLog
 from penstock.lab.live import DAILY, DAY, HOURLY, RELEASES, STORE, STREAM, Outcome
@@ -25,7 +27,7 @@ _BY_DAY = range(10, 20)  # the hours in which an empty station is worth a word
 
 
 @dataclass(frozen=True, kw_only=True)
-class Series:
+class CitySeries:
     """One view: what was released with its 95 % interval, and the truth."""
 
     view: str
@@ -50,7 +52,9 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Alert:
-    """Stations that raised an alert in the same hours, and which truly should have. Hours count from 0, both ends in."""
+    """Stations that raised an alert in the same hours, and which truly should have. Hours count
+    from 0, both ends in.
+    """
 
     query: str
     first: int
@@ -60,8 +64,10 @@ class Alert:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tally:
-    """One kind of alert over all units and stations: how often it was raised, how often it was true, and both."""
+class AlertTally:
+    """One kind of alert over all units and stations: how often it was raised, how often it was
+    true, and both.
+    """
 
     query: str
     raised: int
@@ -71,7 +77,9 @@ class Tally:
 
 @dataclass(frozen=True, kw_only=True)
 class CrashHour:
-    """All stations together in the hour of the crash: had a batch been lost, or counted twice, it would show here."""
+    """All stations together in the hour of the crash: had a batch been lost, or counted twice, it
+    would show here.
+    """
 
     released: float
     low: float
@@ -80,33 +88,42 @@ class CrashHour:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Findings:
+class CityFindings:
     """All that the page and the last lines of the command say."""
 
     outcome: Outcome
-    hourly: Series
-    daily: Series | None
+    hourly: CitySeries
+    daily: CitySeries | None
     joint: Joint
     heads: dict[str, str]
     changed: int
-    """Releases that are not now what they were when they were first seen, in the store or in the sink."""
+    """Releases that are not now what they were when they were first seen, in the store or in the
+    sink.
+    """
 
     sunk: int
     """Releases in the sink."""
 
     alerts: tuple[Alert, ...]
-    tallies: tuple[Tally, ...]
+    tallies: tuple[AlertTally, ...]
     crash: CrashHour
 
     @property
     def well(self) -> bool:
         """Whether everything that was promised was kept."""
         whole = self.sunk == len(self.outcome.seen)
-        return self.joint.kept and not self.changed and whole and self.outcome.crash.resumed == self.outcome.crash.released
+        return (
+            self.joint.kept
+            and not self.changed
+            and whole
+            and self.outcome.crash.resumed == self.outcome.crash.released
+        )
 
 
-def find(outcome: Outcome) -> Findings:
-    """Read the store as anybody may, and hold it against the truth, which only this city's maker knows."""
+def find(outcome: Outcome) -> CityFindings:
+    """Read the store as anybody may, and hold it against the truth, which only this city's maker
+    knows.
+    """
     plan = outcome.plan
     with SQLiteReader(plan.folder / STORE) as reader:
         log = StreamLog(reader, HOURLY)
@@ -116,16 +133,32 @@ def find(outcome: Outcome) -> Findings:
         hourly = _series(reader, HOURLY, outcome.truth, counts)
         whole = plan.hours // DAY
         days = outcome.truth[: whole * DAY].reshape(whole, DAY, -1).sum(axis=1)
-        daily = _series(reader, DAILY, days, UnitCounts().series(StreamLog(reader, DAILY))) if whole else None
-        jump, low = Jump(JUMP, plan.city.people // 40), LowSignal(LOW, max(plan.city.people * 3 // 5000, 1))
-        found = [_judged(query.series(log), outcome, by_day=query is low) for query in (jump, low) if plan.hours >= LOW]
-        kept = {(name, each.unit): each.value for name in reader.streams for each in reader.releases(name)}
+        daily = (
+            _series(reader, DAILY, days, UnitCounts().series(StreamLog(reader, DAILY)))
+            if whole
+            else None
+        )
+        jump, low = (
+            Jump(JUMP, plan.city.people // 40),
+            LowSignal(LOW, max(plan.city.people * 3 // 5000, 1)),
+        )
+        found = [
+            _judged(query.series(log), outcome, by_day=query is low)
+            for query in (jump, low)
+            if plan.hours >= LOW
+        ]
+        kept = {
+            (name, each.unit): each.value
+            for name in reader.streams
+            for each in reader.releases(name)
+        }
     sink = _in_sink(plan.folder / RELEASES)
     changed = sum(
-        not np.array_equal(value, kept.get(place, ())) or not np.array_equal(value, sink.get(place, ()))
+        not np.array_equal(value, kept.get(place, ()))
+        or not np.array_equal(value, sink.get(place, ()))
         for place, value in outcome.seen.items()
     )
-    return Findings(
+    return CityFindings(
         outcome=outcome,
         hourly=hourly,
         daily=daily,
@@ -139,10 +172,10 @@ def find(outcome: Outcome) -> Findings:
     )
 
 
-def _series(reader: Reader, name: str, truth: IntArray, counts: Answer) -> Series:
+def _series(reader: Reader, name: str, truth: IntArray, counts: Answer) -> CitySeries:
     stream = reader.stream(name)
     low, high = counts.interval()
-    return Series(
+    return CitySeries(
         view=name.rpartition("/")[2],
         mechanism=stream.mechanism,
         every=stream.calendar.every if stream.calendar else "",
@@ -166,7 +199,7 @@ def _crash_hour(counts: Answer, outcome: Outcome) -> CrashHour:
     )
 
 
-def _judged(alerts: Alerts, outcome: Outcome, *, by_day: bool) -> tuple[list[Alert], Tally]:
+def _judged(alerts: Alerts, outcome: Outcome, *, by_day: bool) -> tuple[list[Alert], AlertTally]:
     """The alerts of a query beside what the same query says of the truth."""
     hours = alerts.units - 1
     if by_day:
@@ -189,11 +222,20 @@ def _judged(alerts: Alerts, outcome: Outcome, *, by_day: bool) -> tuple[list[Ale
             first=first - width + 1,
             last=last,
             stations=tuple(alerts.names[place] for place in places),
-            true=tuple(alerts.names[place] for place in places if (raised & true)[_within(hours, first, last), place].any()),
+            true=tuple(
+                alerts.names[place]
+                for place in places
+                if (raised & true)[_within(hours, first, last), place].any()
+            ),
         )
         for (first, last), places in sorted(spans.items())
     ]
-    tally = Tally(query=alerts.query, raised=int(raised.sum()), true=int(true.sum()), both=int((raised & true).sum()))
+    tally = AlertTally(
+        query=alerts.query,
+        raised=int(raised.sum()),
+        true=int(true.sum()),
+        both=int((raised & true).sum()),
+    )
     return found, tally
 
 
@@ -210,5 +252,7 @@ def _in_sink(folder: Path) -> dict[tuple[str, int], Any]:
         table = parquet.ParquetFile(path).read()
         series = table.schema.metadata[b"penstock.series"].decode()
         units, values = table.column("unit").to_numpy(), table.column("value").to_numpy()
-        found |= {(series, unit): values[units == unit] for unit in np.unique(units).tolist()}  # a file may have several
+        found |= {
+            (series, unit): values[units == unit] for unit in np.unique(units).tolist()
+        }  # a file may have several
     return found

@@ -1,4 +1,6 @@
-"""The page of the live city: one self-contained HTML document, in the look of `lab.page`. For a made-up city only."""
+"""The page of the live city: one self-contained HTML document, in the look of `lab.page`. For a
+made-up city only.
+"""
 
 from __future__ import annotations
 
@@ -12,28 +14,34 @@ import numpy as np
 
 from penstock.core.guarantee import Guarantee
 from penstock.lab.city import City
-from penstock.lab.live import DAILY, DAY, GATES, HOURLY, STORE, Outcome, Plan
-from penstock.lab.live_findings import Findings, Series
+from penstock.lab.live import DAILY, DAY, GATES, HOURLY, STORE, CityPlan, Outcome
+from penstock.lab.live_findings import CityFindings, CitySeries
 from penstock.lab.live_publisher import CONFIGURATION
 from penstock.lab.page import asset, safe_json, script_hash
 
 _CENTRE, _ARENA, _NEW_TOWN = "Grand Central", "Lantern Arena", "Orchard New Town"
 
 
-def render(found: Findings, *, command: str, program: str = "penstock") -> str:
-    """The page as one HTML document. It loads nothing: its content security policy forbids every request.
+def render(found: CityFindings, *, command: str, program: str = "penstock") -> str:
+    """The page as one HTML document. It loads nothing: its content security policy forbids every
+    request.
 
     `program` is how the commands to try begin, `command` how the page is made.
     """
     outcome, plan = found.outcome, found.outcome.plan
-    scripts = [f"/*\n{asset('uplot', 'LICENSE')}\n*/\n{asset('uplot', 'uPlot.iife.min.js')}", asset("city.js")]
+    scripts = [
+        f"/*\n{asset('uplot', 'LICENSE')}\n*/\n{asset('uplot', 'uPlot.iife.min.js')}",
+        asset("city.js"),
+    ]
     return Template(asset("city.html")).substitute(
         script_hashes=" ".join(script_hash(script) for script in scripts),
         style="\n".join([asset("uplot", "uPlot.min.css"), asset("page.css"), asset("city.css")]),
         chart_script=scripts[0],
         page_script=scripts[1],
         data=safe_json(_data(found)),
-        title=escape(f"{_span(plan.hours)} in a city of {plan.city.people:,} people, published live"),
+        title=escape(
+            f"{_span(plan.hours)} in a city of {plan.city.people:,} people, published live"
+        ),
         promise=escape(_promise(found)),
         taps=f"{outcome.sent.taps:,}",
         releases=f"{len(outcome.seen):,}",
@@ -56,25 +64,40 @@ def render(found: Findings, *, command: str, program: str = "penstock") -> str:
     )
 
 
-def commands(plan: Plan, program: str = "penstock") -> list[tuple[str, str]]:
+def commands(plan: CityPlan, program: str = "penstock") -> list[tuple[str, str]]:
     """What to try on the store that is left, each with a word on what it shows."""
     store, configuration = (shlex.quote(str(plan.folder / name)) for name in (STORE, CONFIGURATION))
     tried = [
         ("Where the stream stands, and what it has cost", f"status {store}"),
         ("Every link of the ledger and every window, computed again", f"ledger verify {store}"),
-        ("What was charged, hour by hour", f"ledger show {store} --from {plan.crash + 1} --to {plan.crash + DAY}"),
+        (
+            "What was charged, hour by hour",
+            f"ledger show {store} --from {plan.crash + 1} --to {plan.crash + DAY}",
+        ),
         ("What the configuration publishes and promises, in words", f"check {configuration}"),
     ]
     if plan.hours >= DAY:
-        tried.append(("The busiest stations of the last day", f"query {store} top --stream {DAILY} --k 5"))
+        tried.append(
+            ("The busiest stations of the last day", f"query {store} top --stream {DAILY} --k 5")
+        )
     if plan.hours > 119:
         what = f"query {store} jump --stream {HOURLY} --window 2 --delta {plan.city.people // 40}"
-        tried.append(("The night of the concert", f"{what} --key {shlex.quote(_ARENA)} --from 116 --to 120"))
+        tried.append(
+            ("The night of the concert", f"{what} --key {shlex.quote(_ARENA)} --from 116 --to 120")
+        )
     else:
-        tried.append(("The last hours of a station", f"query {store} counts --stream {HOURLY} --key {shlex.quote(_CENTRE)}"))
+        tried.append(
+            (
+                "The last hours of a station",
+                f"query {store} counts --stream {HOURLY} --key {shlex.quote(_CENTRE)}",
+            )
+        )
     page = plan.folder.with_name(f"{plan.folder.name}-sums.html")
     tried.append(
-        ("Sums of a day, as a page", f"query {store} sum --stream {HOURLY} --window 2 --all --plot {shlex.quote(str(page))}")
+        (
+            "Sums of a day, as a page",
+            f"query {store} sum --stream {HOURLY} --window 2 --all --plot {shlex.quote(str(page))}",
+        )
         if plan.hours < DAY
         else (
             "Sums of the last day at every hour, as a page",
@@ -84,10 +107,10 @@ def commands(plan: Plan, program: str = "penstock") -> list[tuple[str, str]]:
     return [(what, f"{program} {line}") for what, line in tried]
 
 
-# -- the data block ------------------------------------------------------------------------------------------------
+# -- the data block --------------------------------------------------------------------------------
 
 
-def _data(found: Findings) -> dict[str, Any]:
+def _data(found: CityFindings) -> dict[str, Any]:
     outcome, plan = found.outcome, found.outcome.plan
     city, keys = plan.city, plan.city.keys
     joint = found.joint
@@ -96,13 +119,19 @@ def _data(found: Findings) -> dict[str, Any]:
         "units": city.unit_names(plan.hours),
         "places": np.round(city._places, 3).tolist(),
         "lines": _lines(city),
-        "closed": {"stations": np.flatnonzero(city.closed).tolist(), "hours": _closed_hours(outcome)},
+        "closed": {
+            "stations": np.flatnonzero(city.closed).tolist(),
+            "hours": _closed_hours(outcome),
+        },
         "named": [keys.index(name) for name in (_ARENA, _NEW_TOWN)],
         "start": _start(outcome),
         "series": [_shown(series) for series in _views(found)],
         "notes": _notes(found),
         "crash": outcome.crash.hour,
-        "alerts": [[alert.first, alert.last, [keys.index(name) for name in alert.stations]] for alert in found.alerts],
+        "alerts": [
+            [alert.first, alert.last, [keys.index(name) for name in alert.stations]]
+            for alert in found.alerts
+        ],
         "ledger": {
             "epsilon": float(plan.epsilon),
             "promised": str(plan.epsilon),
@@ -112,11 +141,11 @@ def _data(found: Findings) -> dict[str, Any]:
     }
 
 
-def _views(found: Findings) -> list[Series]:
+def _views(found: CityFindings) -> list[CitySeries]:
     return [found.hourly] if found.daily is None else [found.hourly, found.daily]
 
 
-def _shown(series: Series) -> dict[str, Any]:
+def _shown(series: CitySeries) -> dict[str, Any]:
     return {
         "view": series.view,
         "hours": DAY if series.view == "daily" else 1,
@@ -126,7 +155,7 @@ def _shown(series: Series) -> dict[str, Any]:
     }
 
 
-def _half(series: Series) -> int:
+def _half(series: CitySeries) -> int:
     """Half of the interval, which is the same for every unit and station of `uniform`."""
     return int(np.ceil((series.high - series.low).max() / 2))
 
@@ -148,29 +177,36 @@ def _closed_hours(outcome: Outcome) -> list[int]:
 
 
 def _start(outcome: Outcome) -> dict[str, int]:
-    """A station of the line that closes, neither the busiest nor the quietest of it: the noise can be seen there."""
+    """A station of the line that closes, neither the busiest nor the quietest of it: the noise can
+    be seen there.
+    """
     shut = np.flatnonzero(outcome.plan.city.closed)
     by_size = shut[np.argsort(outcome.truth[:, shut].sum(axis=0))[::-1]]
     return {"key": int(by_size[min(2, len(by_size) - 1)]), "hour": outcome.crash.hour}
 
 
-def _notes(found: Findings) -> list[tuple[int, str, int | None]]:
+def _notes(found: CityFindings) -> list[tuple[int, str, int | None]]:
     """What happened that the chart points at, and the station that shows it best."""
     outcome, plan = found.outcome, found.outcome.plan
     keys = plan.city.keys
-    busiest = max(np.flatnonzero(plan.city.closed).tolist(), key=lambda place: int(outcome.truth[:, place].sum()))
+    busiest = max(
+        np.flatnonzero(plan.city.closed).tolist(),
+        key=lambda place: int(outcome.truth[:, place].sum()),
+    )
     notes: list[tuple[int, str, int | None]] = []
     for hour, text in plan.city.notes(plan.hours):
         named = next((keys.index(name) for name in (_ARENA, _NEW_TOWN) if name in text), busiest)
         notes.append((hour, f"{text}.", named))
-    notes.append((outcome.crash.hour, "The publisher is killed, and started again on the same store.", None))
+    notes.append(
+        (outcome.crash.hour, "The publisher is killed, and started again on the same store.", None)
+    )
     return sorted(notes, key=lambda note: note[0])
 
 
-# -- the words -----------------------------------------------------------------------------------------------------
+# -- the words -------------------------------------------------------------------------------------
 
 
-def _promise(found: Findings) -> str:
+def _promise(found: CityFindings) -> str:
     plan = found.outcome.plan
     words = Guarantee(plan.epsilon, plan.window).in_words().partition(" A person counts")[0]
     return f"{words} A unit is an hour. That is for all views together, hourly and daily."
@@ -195,18 +231,22 @@ def _span(hours: int) -> str:
     return _days(hours // DAY) if hours % DAY == 0 else _hours(hours)
 
 
-def _crash(found: Findings) -> str:
+def _crash(found: CityFindings) -> str:
     outcome = found.outcome
     crash = outcome.crash
     name = outcome.plan.city.unit_names(outcome.plan.hours)[crash.hour]
-    air = f"{crash.unanswered} of the gates' batches were on their way" if crash.unanswered else "nothing was on its way"
+    air = (
+        f"{crash.unanswered} of the gates' batches were on their way"
+        if crash.unanswered
+        else "nothing was on its way"
+    )
     return (
         f"{name}: the publisher's process was killed (SIGKILL) while {air}. {crash.down:.1f} seconds later a new one was "
         "started on the same store. The gates sent again, with their idempotency keys, what nobody had answered."
     )
 
 
-def _crash_rows(found: Findings) -> str:
+def _crash_rows(found: CityFindings) -> str:
     outcome, at = found.outcome, found.crash
     crash = outcome.crash
     same = crash.released == crash.resumed
@@ -224,7 +264,11 @@ def _crash_rows(found: Findings) -> str:
         (
             "All stations in that hour",
             f"published {at.released:,.0f}, true {at.truth:,}; the noise leaves {at.low:,.0f} to {at.high:,.0f} (99 %) "
-            + _mark(inside, "nothing seems lost or counted twice", "further off than the noise leaves in 99 of 100 runs"),
+            + _mark(
+                inside,
+                "nothing seems lost or counted twice",
+                "further off than the noise leaves in 99 of 100 runs",
+            ),
         ),
         (
             "Every release, as first seen and at the end",
@@ -232,14 +276,18 @@ def _crash_rows(found: Findings) -> str:
             + _mark(not found.changed, "none has changed", f"{found.changed} have changed"),
         ),
     ]
-    return "\n".join(f'<tr><th scope="row">{escape(name)}</th><td>{text}</td></tr>' for name, text in rows)
+    return "\n".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{text}</td></tr>' for name, text in rows
+    )
 
 
-def _crash_hint(found: Findings) -> str:
+def _crash_hint(found: CityFindings) -> str:
     crash = found.outcome.crash
     each = crash.taps // crash.unanswered if crash.unanswered else 0
     lost = f" A lost batch would be about {each:,} taps fewer." if each else ""
-    tested = "That not one tap is lost or counted twice is tested with the noise off (tests/recovery)."
+    tested = (
+        "That not one tap is lost or counted twice is tested with the noise off (tests/recovery)."
+    )
     return f"The noise hides people, not batches.{lost} {tested}"
 
 
@@ -247,7 +295,7 @@ def _mark(well: bool, good: str, bad: str) -> str:
     return f'<span class="{"good" if well else "bad"}">{"✓" if well else "✗"} {escape(good if well else bad)}</span>'
 
 
-def _alerts(found: Findings) -> str:
+def _alerts(found: CityFindings) -> str:
     told = []
     for tally in found.tallies:
         right = f"{_times(tally.both)} rightly; it should have been {_times(tally.true)}"
@@ -259,26 +307,36 @@ def _times(count: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
-def _alert_rows(found: Findings) -> str:
+def _alert_rows(found: CityFindings) -> str:
     """The alerts that were right, and one row for all others."""
     names = found.outcome.plan.city.unit_names(found.outcome.plan.hours)
     rows = []
     for alert in found.alerts:
         end = f"{(alert.last + 1) % DAY:02d}:00"
-        where = ", ".join(escape(name) if name in alert.true else f"<s>{escape(name)}</s>" for name in alert.stations)
+        where = ", ".join(
+            escape(name) if name in alert.true else f"<s>{escape(name)}</s>"
+            for name in alert.stations
+        )
         if alert.true:
             cells = f'<td class="when">{escape(names[alert.first])} to {end}</td><td>{escape(alert.query)}</td><td>{where}</td>'
             rows.append(f"<tr>{cells}</tr>")
     noise = [alert for alert in found.alerts if not alert.true]
     if noise:
-        where = ", ".join(f"<s>{escape(name)}</s>" for name in sorted({name for alert in noise for name in alert.stations}))
-        rows.append(f"<tr><td>{len(noise)} more, by noise alone</td><td>{escape(noise[0].query)}</td><td>{where}</td></tr>")
+        where = ", ".join(
+            f"<s>{escape(name)}</s>"
+            for name in sorted({name for alert in noise for name in alert.stations})
+        )
+        rows.append(
+            f"<tr><td>{len(noise)} more, by noise alone</td><td>{escape(noise[0].query)}</td><td>{where}</td></tr>"
+        )
     return "\n".join(rows) or '<tr><td colspan="3">None was raised.</td></tr>'
 
 
-def _ledger(found: Findings) -> str:
+def _ledger(found: CityFindings) -> str:
     joint, plan = found.joint, found.outcome.plan
-    heads = ", ".join(f"<code>{escape(name)} {escape(head[:16])}…</code>" for name, head in found.heads.items())
+    heads = ", ".join(
+        f"<code>{escape(name)} {escape(head[:16])}…</code>" for name, head in found.heads.items()
+    )
     return (
         f"No {plan.window:,} hours in a row may cost more than epsilon = {escape(str(plan.epsilon))}. The dearest cost "
         f"{escape(str(joint.worst))}: {_mark(joint.kept, 'the promise was kept.', 'the promise was broken.')} "
@@ -286,7 +344,7 @@ def _ledger(found: Findings) -> str:
     )
 
 
-def _view_row(found: Findings, series: Series) -> str:
+def _view_row(found: CityFindings, series: CitySeries) -> str:
     share = found.joint.window(len(found.joint.windows), series.view)
     cells = [
         ("mechanism", f"{series.mechanism}, every {series.every}"),
@@ -302,9 +360,15 @@ def _view_row(found: Findings, series: Series) -> str:
 def _gate_rows(outcome: Outcome) -> str:
     sent = outcome.sent
     rows = [
-        ("Batches", f"{sent.batches:,}, from {GATES} gates, out of order; Arrow from five of them, JSON lines from an old one"),
+        (
+            "Batches",
+            f"{sent.batches:,}, from {GATES} gates, out of order; Arrow from five of them, JSON lines from an old one",
+        ),
         ("Sent twice", f"{sent.twice:,} batches: each counts once, by its idempotency key"),
-        ("Delayed", f"{sent.delayed:,} taps came half an hour after the others of their time, and count all the same"),
+        (
+            "Delayed",
+            f"{sent.delayed:,} taps came half an hour after the others of their time, and count all the same",
+        ),
         (
             "Too late",
             f"{sent.late:,} taps came after their hour had closed: only the daily view has them, if the day was open",
@@ -314,7 +378,10 @@ def _gate_rows(outcome: Outcome) -> str:
             f"{sent.broken:,} lines were no JSON, no UTF-8 or no tap: dropped, and the rest of their batch counts",
         ),
     ]
-    told = "\n".join(f'<tr><th scope="row">{escape(name)}</th><td>{escape(text)}</td></tr>' for name, text in rows)
+    told = "\n".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(text)}</td></tr>'
+        for name, text in rows
+    )
     return f"{told}\n"
 
 

@@ -1,7 +1,8 @@
 """The publisher of the made-up city, in a process of its own, so that it can be killed.
 
-It is the real one, with the store, the source and the sinks that `city.toml` names. Only its clock is the city's: a public
-heartbeat in a file, which somebody outside moves. What it tells on standard output has no data in it.
+It is the real one, with the store, the source and the sinks that `city.toml` names. Only its clock
+is the city's: a public heartbeat in a file, which somebody outside moves. What it tells on standard
+output has no data in it.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from pathlib import Path
 
 from penstock.core.errors import PenstockError
 from penstock.engine.pipeline import Pipeline
-from penstock.engine.publisher import Publisher, Told
-from penstock.private.sources.http import Http
+from penstock.engine.publisher import Notice, Publisher
+from penstock.private.sources.http import HttpSource
 
 CONFIGURATION = "city.toml"
 CLOCK = "clock"
 
 
 class CityClock:
-    """A heartbeat in a file: microseconds since 1970. It is replaced as a whole, and outlives whoever reads it.
+    """A heartbeat in a file: microseconds since 1970. It is replaced as a whole, and outlives
+    whoever reads it.
 
     >>> import tempfile
     >>> clock = CityClock(Path(tempfile.mkdtemp()) / "clock")
@@ -55,7 +57,7 @@ def tell(what: str, **more: object) -> None:
 def main(folder: Path) -> int:
     """Publish until standard input ends or a signal comes."""
 
-    def listener(told: Told) -> None:
+    def listener(told: Notice) -> None:
         tell(told.what, stream=told.stream, unit=told.unit, text=told.text, level=told.level)
 
     try:
@@ -63,10 +65,17 @@ def main(folder: Path) -> int:
         with Publisher(pipeline, clock=CityClock(folder / CLOCK), listener=listener) as publisher:
             for each in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(each, lambda *_: publisher.stop())
-            threading.Thread(target=_stop_at_the_end_of_input, args=(publisher,), daemon=True).start()
-            assert isinstance(publisher.source, Http)
+            threading.Thread(
+                target=_stop_at_the_end_of_input, args=(publisher,), daemon=True
+            ).start()
+            assert isinstance(publisher.source, HttpSource)
             host, port = publisher.source.address
-            tell("listening", host=host, port=port, units={track.name: track.closed for track in publisher.tracks})
+            tell(
+                "listening",
+                host=host,
+                port=port,
+                units={track.name: track.closed for track in publisher.tracks},
+            )
             publisher.run()
         tell("over")
     except PenstockError as error:

@@ -1,4 +1,6 @@
-"""One self-contained page that shows what was published beside what was true. For synthetic data only."""
+"""One self-contained page that shows what was published beside what was true. For synthetic data
+only.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ _SLACK = 1e-9  # floats of exact budgets: a window may seem to pass its promise 
 
 
 @dataclass(frozen=True)
-class Track:
+class MechanismTrack:
     """What one mechanism published, and what it paid. `mae` and `mre` are over all units and keys."""
 
     mechanism: str
@@ -41,7 +43,9 @@ class Track:
 
 @dataclass(frozen=True)
 class Demo:
-    """Everything on the page. The truth is shown, so this must never be made from data about people."""
+    """Everything on the page. The truth is shown, so this must never be made from data about
+    people.
+    """
 
     title: str
     promise: str  # the guarantee in plain words
@@ -50,9 +54,11 @@ class Demo:
     keys: tuple[str, ...]
     unit_names: tuple[str, ...]
     truth: IntArray  # [T, d]
-    tracks: tuple[Track, ...]
+    tracks: tuple[MechanismTrack, ...]
     notes: tuple[tuple[int, str], ...]
-    baselines: tuple[tuple[str, float, float], ...]  # name, mae, mre of trivial lines outside the promise
+    baselines: tuple[
+        tuple[str, float, float], ...
+    ]  # name, mae, mre of trivial lines outside the promise
     command: str
     floor: int = 10  # relative errors divide by no less than this
 
@@ -62,7 +68,9 @@ class Demo:
         except (ValueError, ZeroDivisionError):
             positive = False
         if not positive:
-            raise ConfigurationError(f"epsilon={self.epsilon!r}: expected a positive number as text, such as '1' or '1/2'")
+            raise ConfigurationError(
+                f"epsilon={self.epsilon!r}: expected a positive number as text, such as '1' or '1/2'"
+            )
         if self.window < 1:
             raise ConfigurationError(f"window={self.window}: expected at least 1 unit")
         units, keys = len(self.unit_names), len(self.keys)
@@ -79,15 +87,22 @@ class Demo:
             for name in ("spent", "window_spent"):
                 _expect(f"track {track.mechanism!r}: {name}", getattr(track, name), (units,))
             if track.fresh.dtype != np.bool_:
-                raise ConfigurationError(f"track {track.mechanism!r}: fresh holds {track.fresh.dtype}, expected bool")
+                raise ConfigurationError(
+                    f"track {track.mechanism!r}: fresh holds {track.fresh.dtype}, expected bool"
+                )
         for unit, text in self.notes:
             if not 0 <= unit < units:
                 raise ConfigurationError(f"note {text!r}: unit {unit} is not one of 0..{units - 1}")
 
 
 def render(demo: Demo) -> str:
-    """The page as one HTML document. It loads nothing: its content security policy forbids every request."""
-    scripts = [f"/*\n{asset('uplot', 'LICENSE')}\n*/\n{asset('uplot', 'uPlot.iife.min.js')}", asset("page.js")]
+    """The page as one HTML document. It loads nothing: its content security policy forbids every
+    request.
+    """
+    scripts = [
+        f"/*\n{asset('uplot', 'LICENSE')}\n*/\n{asset('uplot', 'uPlot.iife.min.js')}",
+        asset("page.js"),
+    ]
     units, keys = demo.truth.shape
     return Template(asset("page.html")).substitute(
         script_hashes=" ".join(script_hash(script) for script in scripts),
@@ -113,7 +128,9 @@ def render(demo: Demo) -> str:
 def _expect(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> None:
     if array.shape != shape:
         meaning = "(units, keys)" if len(shape) == 2 else "(units,)"
-        raise ConfigurationError(f"{name} has shape {array.shape}, expected {shape}, that is {meaning}")
+        raise ConfigurationError(
+            f"{name} has shape {array.shape}, expected {shape}, that is {meaning}"
+        )
 
 
 def asset(*path: str) -> str:
@@ -133,7 +150,9 @@ def script_hash(script: str) -> str:
 
 
 def _data(demo: Demo) -> dict[str, Any]:
-    """What page.js reads. Matrices are lists of rows, see `_rows`; the interval is stored as distances from the release."""
+    """What page.js reads. Matrices are lists of rows, see `_rows`; the interval is stored as
+    distances from the release.
+    """
     promised = float(Fraction(demo.epsilon))
     tracks = []
     for track in demo.tracks:
@@ -184,7 +203,9 @@ def _digits(width: FloatArray) -> int:
 
 
 def _rows(matrix: FloatArray, digits: int) -> list[Any]:
-    """Row by row: "=" for the row before it once more, one number if all are equal, else a list; null is unknown."""
+    """Row by row: "=" for the row before it once more, one number if all are equal, else a list;
+    null is unknown.
+    """
     finite = np.where(np.isfinite(matrix), np.round(matrix, digits), np.nan)
     out: list[Any] = []
     for i, row in enumerate(finite):
@@ -232,11 +253,21 @@ def _lines(demo: Demo) -> list[_Line]:
 
 def _errors(demo: Demo) -> str:
     lines = _lines(demo)
-    most = [max([value for value in values if math.isfinite(value)], default=0.0) for values in _columns(lines)]
-    best = [_least(line for line in lines if line.private), _least((line for line in lines if line.private), relative=True)]
+    most = [
+        max([value for value in values if math.isfinite(value)], default=0.0)
+        for values in _columns(lines)
+    ]
+    best = [
+        _least(line for line in lines if line.private),
+        _least((line for line in lines if line.private), relative=True),
+    ]
     rows = []
     for line in lines:
-        kind = '<span class="tag">private</span>' if line.private else '<span class="tag open">baseline</span>'
+        kind = (
+            '<span class="tag">private</span>'
+            if line.private
+            else '<span class="tag open">baseline</span>'
+        )
         code = f" <code>{escape(line.code)}</code>" if line.private else ""
         cells = [
             f'<td data-value="{value if math.isfinite(value) else ""}">{_bar(value, top, best=line is winner)}</td>'
@@ -279,7 +310,9 @@ def _verdict(demo: Demo) -> str:
     first, relative = _least(private), _least(private, relative=True)
     if first is None:
         return "No error is known."
-    said = [f"Of the private ones, {first.name} has the lowest absolute error ({_short(first.mae)})"]
+    said = [
+        f"Of the private ones, {first.name} has the lowest absolute error ({_short(first.mae)})"
+    ]
     if relative is first:
         said.append(f" and the lowest relative error ({_short(first.mre)}).")
     elif relative is not None:
@@ -288,11 +321,22 @@ def _verdict(demo: Demo) -> str:
         said.append(".")
     for line in lines:
         if not line.private:
-            absolute, by_ratio = sum(it.mae > line.mae for it in private), sum(it.mre > line.mre for it in private)
-            said.append(f" The baseline “{line.name}” beats {_of(absolute, len(private))} by absolute error")
+            absolute, by_ratio = (
+                sum(it.mae > line.mae for it in private),
+                sum(it.mre > line.mre for it in private),
+            )
+            said.append(
+                f" The baseline “{line.name}” beats {_of(absolute, len(private))} by absolute error"
+            )
             said.append(f" and {_of(by_ratio, len(private))} by relative error.")
     return "".join(said)
 
 
 def _of(some: int, everything: int) -> str:
-    return "none" if some == 0 else f"all {everything}" if some == everything else f"{some} of {everything}"
+    return (
+        "none"
+        if some == 0
+        else f"all {everything}"
+        if some == everything
+        else f"{some} of {everything}"
+    )

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from penstock.core.arrays import FloatArray, IntArray
-from penstock.core.boxes import Boxes
+from penstock.core.box_sums import Boxes
 from penstock.core.errors import ConfigurationError, InputError
 from penstock.core.exact import whole
 
@@ -24,7 +24,8 @@ BUCKETS: Final = 10
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """Range counts to be asked of every unit: how many events lie in a box, an interval of each attribute.
+    """Range counts to be asked of every unit: how many events lie in a box, an interval of each
+    attribute.
 
     >>> workload = Workload.random((2, 73, 9), number=100, seed=1)
     >>> workload
@@ -36,11 +37,13 @@ class Workload:
     boxes: Boxes
 
     @classmethod
-    def random(cls, shape: tuple[int, ...], *, number: int = 5000, seed: int = 0, size: int | None = None) -> Workload:
+    def random(
+        cls, shape: tuple[int, ...], *, number: int = 5000, seed: int = 0, size: int | None = None
+    ) -> Workload:
         """Each attribute's interval at random, every interval of its values as likely as any other.
 
-        With a `size`, boxes of that many cells, or of the nearest number that intervals can make: of all ways to choose the
-        intervals' lengths one at random, and then a place.
+        With a `size`, boxes of that many cells, or of the nearest number that intervals can make:
+        of all ways to choose the intervals' lengths one at random, and then a place.
         """
         sides = np.array([whole(side, name="shape", least=1) for side in shape], np.int64)
         number = whole(number, name="number", least=1)
@@ -82,8 +85,8 @@ class Workload:
     def errors(self, truth: Stream, shown: Stream, *, sanity: float = 1.0) -> Errors:
         """How far each range count of `shown` is from that of `truth`, on average over the units.
 
-        Relative to the true answer, or to `sanity` where that is larger: empty boxes would have no relative error at all.
-        Both streams are read unit by unit, once.
+        Relative to the true answer, or to `sanity` where that is larger: empty boxes would have no
+        relative error at all. Both streams are read unit by unit, once.
         """
         if not 0 < sanity < math.inf:
             raise ConfigurationError(f"sanity must be a finite number above 0, not {sanity!r}.")
@@ -113,7 +116,9 @@ class Workload:
                 raise InputError("truth and shown must have as many units as each other.")
             true, said = _row(one), _row(other)
             if true.shape != said.shape:
-                raise InputError(f"truth and shown must have as many numbers a unit, not {true.shape} and {said.shape}.")
+                raise InputError(
+                    f"truth and shown must have as many numbers a unit, not {true.shape} and {said.shape}."
+                )
             yield true, np.abs(self.boxes.sums(true - said))
             none = False
         if none:
@@ -137,10 +142,11 @@ class Errors:
         return float(self.relative.mean())
 
     def by_size(self, borders: Iterable[int] | None = None) -> tuple[Bucket, ...]:
-        """The mean errors of smaller and larger range counts: a bucket from each border to below the next.
+        """The mean errors of smaller and larger range counts: a bucket from each border to below
+        the next.
 
-        Unless told otherwise, the borders are 1, 10, 100 and so on. Sizes outside them and buckets without a range count
-        are left out.
+        Unless told otherwise, the borders are 1, 10, 100 and so on. Sizes outside them and buckets
+        without a range count are left out.
         """
         if borders is None:
             steps = math.floor(math.log10(int(self.sizes.max()))) + 2
@@ -152,8 +158,19 @@ class Errors:
         for first, end in pairwise(ends):
             inside = (self.sizes >= first) & (self.sizes < end)
             if inside.any():
-                absolute, relative = float(self.absolute[inside].mean()), float(self.relative[inside].mean())
-                found.append(Bucket(first=first, last=end - 1, number=int(inside.sum()), absolute=absolute, relative=relative))
+                absolute, relative = (
+                    float(self.absolute[inside].mean()),
+                    float(self.relative[inside].mean()),
+                )
+                found.append(
+                    Bucket(
+                        first=first,
+                        last=end - 1,
+                        number=int(inside.sum()),
+                        absolute=absolute,
+                        relative=relative,
+                    )
+                )
         return tuple(found)
 
 
@@ -175,7 +192,9 @@ def _row(values: Any) -> Any:
 
 
 def _lengths(sides: list[int], size: int) -> IntArray:
-    """All lengths of intervals whose product is the number nearest to `size` that there is; the smaller of two."""
+    """All lengths of intervals whose product is the number nearest to `size` that there is; the
+    smaller of two.
+    """
     products = np.ones(1, np.int64)
     for side in sides:
         products = np.unique(products[:, None] * np.arange(1, side + 1))
@@ -183,7 +202,10 @@ def _lengths(sides: list[int], size: int) -> IntArray:
     ways, left = np.zeros((1, 0), np.int64), np.array([size])
     for axis, side in enumerate(sides):
         length = np.arange(1, side + 1)
-        way, place = np.nonzero((left[:, None] % length == 0) & (left[:, None] // length <= math.prod(sides[axis + 1 :])))
+        way, place = np.nonzero(
+            (left[:, None] % length == 0)
+            & (left[:, None] // length <= math.prod(sides[axis + 1 :]))
+        )
         ways = np.column_stack([ways[way], length[place]])
         left = left[way] // length[place]
     return ways

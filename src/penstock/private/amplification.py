@@ -1,4 +1,6 @@
-"""Amplification by sampling: what a budget is worth to noise that is added to a sample. Public arithmetic, no data."""
+"""Amplification by sampling: what a budget is worth to noise that is added to a sample. Public
+arithmetic, no data.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,12 @@ from penstock.private.noise.fixed import exp_bounds
 
 
 def amplified(epsilon: Budget, *, keep: Fraction, events: int) -> Budget:
-    r"""The budget e′ for noise of scale events/e′ on a sample, if reading the sample is to cost no more than `epsilon`.
+    r"""The budget e′ for noise of scale events/e′ on a sample, if reading the sample is to cost no
+    more than `epsilon`.
 
-    Every event is kept with chance π. With :math:`g = \varepsilon/L` and :math:`f = e'/L`, L the events of a person, this is
-    the largest f on the grid with :math:`\pi(e^f - 1) \le e^g - 1`, decided by integer bounds on the exponentials, so
-    rounded down. Proof: docs/proofs/rg.md.
+    Every event is kept with chance π. With :math:`g = \varepsilon/L` and :math:`f = e'/L`, L the
+    events of a person, this is the largest f on the grid with :math:`\pi(e^f - 1) \le e^g - 1`,
+    decided by integer bounds on the exponentials, so rounded down. Proof: docs/proofs/rg.md.
 
     >>> from penstock.budget.grid import Grid
     >>> from penstock.core.guarantee import Guarantee
@@ -40,11 +43,15 @@ def _amplified(quanta: int, step: Fraction, keep: Fraction) -> int:
     _, before = exp_bounds(quanta * step, bits)
 
     def allowed(worth: int) -> bool:
-        # With E = e^−g and F = e^−f: keep·(1 − F)·E ≤ (1 − E)·F, here with E from above and F from below.
+        # With E = e^−g and F = e^−f: keep·(1 − F)·E ≤ (1 − E)·F, here with E from above and F from
+        # below.
         after, _ = exp_bounds(worth * step, bits)
         return keep.numerator * (one - after) * before <= keep.denominator * (one - before) * after
 
-    low, high = quanta, math.ceil(quanta / keep) + 1  # ln(1 + (e^g − 1)/keep) lies between g and g/keep
+    low, high = (
+        quanta,
+        math.ceil(quanta / keep) + 1,
+    )  # ln(1 + (e^g − 1)/keep) lies between g and g/keep
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if allowed(middle) else (low, middle)
@@ -52,7 +59,8 @@ def _amplified(quanta: int, step: Fraction, keep: Fraction) -> int:
 
 
 def sampling_error(count: int, keep: Exact, epsilon: Exact) -> float:
-    r"""The mean squared error of a count from a noisy sample: :math:`N(1-\pi)/\pi + 2/(\pi e')^2`, for one event a person.
+    r"""The mean squared error of a count from a noisy sample: :math:`N(1-\pi)/\pi + 2/(\pi e')^2`,
+    for one event a person.
 
     >>> round(sampling_error(100, 1, "0.5"), 6)
     8.0
@@ -63,9 +71,11 @@ def sampling_error(count: int, keep: Exact, epsilon: Exact) -> float:
 
 
 def best_keep(count: int, epsilon: Exact, *, steps: int = 100) -> Fraction:
-    r"""The share of events, among multiples of 1/`steps`, whose noisy sample gives the best estimate of a count.
+    r"""The share of events, among multiples of 1/`steps`, whose noisy sample gives the best
+    estimate of a count.
 
-    It is always 1: :math:`\pi\ln(1 + a/\pi)` grows with π (its derivative is :math:`\ln(1+x) - x/(1+x) > 0` with
+    It is always 1: :math:`\pi\ln(1 + a/\pi)` grows with π (its derivative is :math:`\ln(1+x) -
+    x/(1+x) > 0` with
     :math:`x = a/\pi`), so less sampling means less noise, and less sampling error too.
 
     >>> best_keep(3, "0.01"), best_keep(10**6, 2)

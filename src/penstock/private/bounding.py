@@ -1,6 +1,7 @@
 """At most L events of a person in a unit, chosen by that person's own events alone.
 
-Everything here is raw data: counts leave for the gate, the open unit for `state.py`, and nothing is shown, logged or raised.
+Everything here is raw data: counts leave for the gate, the open unit for `state.py`, and nothing is
+shown, logged or raised.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from numpy.typing import NDArray
 
 from penstock.core.arrays import BoolArray, IntArray
 from penstock.core.errors import ConfigurationError, InputError, MissingExtraError, StateError
-from penstock.private.columns import Column
-from penstock.private.dense import Kind, Loops, Numbers, Slots, Texts, ids_of, texts_of
-from penstock.private.kept import NEVER, Kept, Packed, Wide
+from penstock.private.counts_input import Column
+from penstock.private.earliest_events import NEVER, EarliestEvents, Packed, Wide
+from penstock.private.person_ids import IntegerIds, Kind, Loops, Slots, TextIds, ids_of, texts_of
 
 _SPREAD = 8
-"""Whole-number ids that lie close together are not looked up: up to so many places a person may stay empty."""
+"""Whole-number ids that lie close together are not looked up: up to so many places a person may
+stay empty.
+"""
 
 _LOOK = 1 << 16
 """Persons from which on it is looked at again, each time they have doubled."""
@@ -42,17 +45,20 @@ class OpenUnit:
 
 
 class Bounding:
-    """The counts of one open unit over `keys` keys, from at most `contribution` events of each person.
+    """The counts of one open unit over `keys` keys, from at most `contribution` events of each
+    person.
 
-    A person's earliest events are kept; of those at the same time, those with the smallest keys. Which they are depends on the
-    set of that person's events in the unit and on nothing else: not on the order of arrival, not on batches, not on
-    other persons. So to add or remove all of a person's events changes the counts by at most `contribution` in sum.
+    A person's earliest events are kept; of those at the same time, those with the smallest keys.
+    Which they are depends on the set of that person's events in the unit and on nothing else: not
+    on the order of arrival, not on batches, not on other persons. So to add or remove all of a
+    person's events changes the counts by at most `contribution` in sum.
 
-    Two events of the same person, time and key are two events. A batch that is added twice counts twice: that a batch comes
-    once is the source's business.
+    Two events of the same person, time and key are two events. A batch that is added twice counts
+    twice: that a batch comes once is the source's business.
 
-    Kept: `contribution` events a person and the persons' ids, whatever the number of events. `fast` chooses the compiled
-    loops of the extra of that name (the default: if they are installed); the counts are the same.
+    Kept: `contribution` events a person and the persons' ids, whatever the number of events. `fast`
+    chooses the compiled loops of the extra of that name (the default: if they are installed); the
+    counts are the same.
 
     >>> unit = Bounding(keys=3, contribution=1, fast=False)
     >>> unit.add(np.array([7, 8, 7]), key=np.array([2, 0, 1]), time=np.array([30, 10, 20]))
@@ -69,10 +75,10 @@ class Bounding:
         self.keys = keys
         self.contribution = contribution
         self._loops = _loops(fast)
-        self._numbers = Numbers(self._loops)
-        self._texts = Texts(self._numbers, self._loops)
+        self._numbers = IntegerIds(self._loops)
+        self._texts = TextIds(self._numbers, self._loops)
         self._packed = Packed(keys=keys, contribution=contribution, loops=self._loops)
-        self._kept: Kept = self._packed
+        self._kept: EarliestEvents = self._packed
         self._low = self._span = 0
         self._close: bool | None = None
         self._look = _LOOK
@@ -85,15 +91,18 @@ class Bounding:
         return self._loops is not None
 
     def add(self, person: Column | None, key: IntArray, time: IntArray) -> None:
-        """Events of this unit, one a row. An event with key -1 is dropped; without `person` each event is its own person.
+        """Events of this unit, one a row. An event with key -1 is dropped; without `person` each
+        event is its own person.
 
-        Ids are a NumPy, Arrow or Polars column of whole numbers, text or bytes, of one kind in a unit. A batch that is refused
-        has changed nothing.
+        Ids are a NumPy, Arrow or Polars column of whole numbers, text or bytes, of one kind in a
+        unit. A batch that is refused has changed nothing.
         """
         key, time = _whole("key", key), _whole("time", time)
         rows = len(key)
         if len(time) != rows or (person is not None and _rows(person) != rows):
-            raise InputError("person, key and time must be columns of the same length. Nothing was added.")
+            raise InputError(
+                "person, key and time must be columns of the same length. Nothing was added."
+            )
         smallest = key.min(initial=0)
         if smallest < -1 or key.max(initial=0) >= self.keys:
             raise InputError(f"key must be from -1 to {self.keys - 1}. Nothing was added.")
@@ -109,7 +118,9 @@ class Bounding:
         kind: Kind | Literal["each"]
         kind, ids = ("each", None) if person is None else ids_of(person, keep)
         if self._kind not in ("", kind):
-            raise InputError(f"person ids must be of one kind in a unit: {self._kind} before, {kind} now. Nothing was added.")
+            raise InputError(
+                f"person ids must be of one kind in a unit: {self._kind} before, {kind} now. Nothing was added."
+            )
         self._kind = kind
         if ids is None:
             self._each += np.bincount(key, minlength=self.keys)
@@ -156,7 +167,9 @@ class Bounding:
     def load(self, unit: OpenUnit) -> None:
         """Go on with a saved unit instead of this one."""
         if (unit.keys, unit.contribution) != (self.keys, self.contribution):
-            theirs, ours = (f"{each.keys} keys with contribution {each.contribution}" for each in (unit, self))
+            theirs, ours = (
+                f"{each.keys} keys with contribution {each.contribution}" for each in (unit, self)
+            )
             raise StateError(f"a unit over {theirs} cannot go on over {ours}.")
         if not _fits(unit):
             raise StateError("this open unit is damaged: its columns do not fit together.")
@@ -172,13 +185,17 @@ class Bounding:
             there = times[times < NEVER]
             if len(there):
                 self._ready(int(there.min()), int(there.max()))
-        number, low = self._number(texts_of(unit.ids, unit.text) if unit.kind == "text" else unit.ids)
+        number, low = self._number(
+            texts_of(unit.ids, unit.text) if unit.kind == "text" else unit.ids
+        )
         for level, events in enumerate(zip(unit.times, unit.chosen, strict=True)):
             self._kept.put(level, number - low, events, persons=self._persons)
 
     @property
     def _persons(self) -> int:
-        """How many numbers there are for persons; where ids are close together, not each has to be taken."""
+        """How many numbers there are for persons; where ids are close together, not each has to be
+        taken.
+        """
         return self._span if self._close else len(self._numbers)
 
     def _ready(self, earliest: int, latest: int) -> None:
@@ -199,7 +216,9 @@ class Bounding:
         return self._numbers.of(ids), 0
 
     def _near(self, ids: IntArray) -> bool:
-        """Whether all ids of this unit so far, and these, lie so close together that their distance is their number."""
+        """Whether all ids of this unit so far, and these, lie so close together that their distance
+        is their number.
+        """
         if self._close is False and not self._gather():
             return False
         low, high = int(ids.min()), int(ids.max())
@@ -214,7 +233,9 @@ class Bounding:
         return bool(self._close)
 
     def _stretch(self, low: int, high: int, rows: int) -> None:
-        """Room for ids out of the range, and some more; where that would be too much, all are looked up from here on."""
+        """Room for ids out of the range, and some more; where that would be too much, all are
+        looked up from here on.
+        """
         there = np.flatnonzero(self._kept.present(self._span))
         lowest, highest = min(low, self._low + int(there[0])), max(high, self._low + int(there[-1]))
         if highest - lowest >= self._spread * (len(there) + rows):
@@ -226,13 +247,19 @@ class Bounding:
             return
         more = (highest - lowest) // 4
         first = max(low - more, -(2**63)) if low < self._low else self._low
-        last = min(high + more, 2**63 - 1) if high >= self._low + self._span else self._low + self._span - 1
+        last = (
+            min(high + more, 2**63 - 1)
+            if high >= self._low + self._span
+            else self._low + self._span - 1
+        )
         if first < self._low:
             self._kept.move(self._low - first, self._span)
         self._low, self._span = first, last - first + 1
 
     def _gather(self) -> bool:
-        """Whether ids that were looked up so far have turned out to lie close together; looked at now and then."""
+        """Whether ids that were looked up so far have turned out to lie close together; looked at
+        now and then.
+        """
         if len(self._numbers) < self._look:
             return False
         self._look = 2 * len(self._numbers)
@@ -257,8 +284,13 @@ def _fits(unit: OpenUnit) -> bool:
         and len(unit.times) == len(unit.chosen) <= unit.contribution
         and all(len(column) == len(unit.ids) for column in columns)
         and (not len(unit.ids) or (len(unit.times) > 0 and bool((unit.times[0] < NEVER).all())))
-        and all(column.min() >= 0 and column.max() <= unit.keys for column in unit.chosen if len(column))
-        and (unit.kind != "text" or (len(unit.text) == unit.ids.sum() and bool((unit.ids >= 0).all())))
+        and all(
+            column.min() >= 0 and column.max() <= unit.keys for column in unit.chosen if len(column)
+        )
+        and (
+            unit.kind != "text"
+            or (len(unit.text) == unit.ids.sum() and bool((unit.ids >= 0).all()))
+        )
     )
 
 
@@ -282,8 +314,16 @@ def _rows(person: Column) -> int | None:
 
 
 def _whole(name: str, column: object) -> IntArray:
-    if not isinstance(column, np.ndarray) or isinstance(column, np.ma.MaskedArray) or column.ndim != 1:
-        raise InputError(f"{name} must be an array of one dimension, not {type(column).__name__}. Nothing was added.")
+    if (
+        not isinstance(column, np.ndarray)
+        or isinstance(column, np.ma.MaskedArray)
+        or column.ndim != 1
+    ):
+        raise InputError(
+            f"{name} must be an array of one dimension, not {type(column).__name__}. Nothing was added."
+        )
     if column.dtype.kind not in "iu" or not np.can_cast(column.dtype, np.int64):
-        raise InputError(f"{name} must be an array of int64, not {column.dtype.type.__name__}. Nothing was added.")
+        raise InputError(
+            f"{name} must be an array of int64, not {column.dtype.type.__name__}. Nothing was added."
+        )
     return np.ascontiguousarray(column, np.int64)

@@ -1,4 +1,5 @@
-"""The loops of `dense` and `kept`, compiled: one pass over the events instead of many. Needs the extra `fast`.
+"""The loops of `dense` and `kept`, compiled: one pass over the events instead of many. Needs the
+extra `fast`.
 
 Compiled when it is imported, in memory, in a second or two; no file is written.
 """
@@ -11,7 +12,7 @@ import numpy as np
 from numba import njit, types
 
 from penstock.core.arrays import IntArray
-from penstock.private.dense import Slots, Words
+from penstock.private.person_ids import Slots, Words
 
 _read = types.Array(types.int64, 1, "C", readonly=True)
 _words = types.Array(types.uint64, 1, "A", readonly=True, aligned=False)
@@ -47,11 +48,20 @@ def _hashes(words: Words, start: IntArray, length: IntArray, salt: np.uint64) ->
 
 
 def _number(
-    ids: IntArray, start: int, out: IntArray, slots: Slots, known: IntArray, size: int, limit: int, salt: np.uint64
+    ids: IntArray,
+    start: int,
+    out: IntArray,
+    slots: Slots,
+    known: IntArray,
+    size: int,
+    limit: int,
+    salt: np.uint64,
 ) -> tuple[int, int]:
-    """Number the ids from `start` on until `limit` persons are known: how far it came, and how many there are.
+    """Number the ids from `start` on until `limit` persons are known: how far it came, and how many
+    there are.
 
-    All of a block are looked up at their first place before any is looked at, so that memory answers many at once.
+    All of a block are looked up at their first place before any is looked at, so that memory
+    answers many at once.
     """
     mask = len(slots) - 1
     guess, theirs = np.empty(_BLOCK, np.int32), np.empty(_BLOCK, np.int64)
@@ -96,9 +106,18 @@ def _place(known: IntArray, slots: Slots, salt: np.uint64) -> None:
 
 
 def _offer(
-    person: IntArray, low: int, time: IntArray, base: int, key: IntArray, bits: int, first: IntArray, rest: bool
+    person: IntArray,
+    low: int,
+    time: IntArray,
+    base: int,
+    key: IntArray,
+    bits: int,
+    first: IntArray,
+    rest: bool,
 ) -> tuple[IntArray, IntArray]:
-    """Pack each event into one value and leave the smallest of each person in `first`; give back others as `_smallest`."""
+    """Pack each event into one value and leave the smallest of each person in `first`; give back
+    others as `_smallest`.
+    """
     if not rest:
         for row in range(len(person)):
             who, value = person[row] - low, ((time[row] - base) << bits) | key[row]
@@ -118,8 +137,12 @@ def _offer(
     return persons[:size], values[:size]
 
 
-def _smallest(person: IntArray, value: IntArray, first: IntArray, rest: bool) -> tuple[IntArray, IntArray]:
-    """Leave the smallest value of each person in `first`; give back all others if the `rest` is wanted."""
+def _smallest(
+    person: IntArray, value: IntArray, first: IntArray, rest: bool
+) -> tuple[IntArray, IntArray]:
+    """Leave the smallest value of each person in `first`; give back all others if the `rest` is
+    wanted.
+    """
     room = len(person) if rest else 0
     persons, values = np.empty(room, np.int64), np.empty(room, np.int64)
     size = 0
@@ -135,7 +158,17 @@ def _smallest(person: IntArray, value: IntArray, first: IntArray, rest: bool) ->
 
 
 hashes = njit(_longs(_words, _read, _read, _salt), nogil=True, cache=True)(_hashes)
-number = njit(_tuple(_long, 2)(_read, _long, _longs, _shorts, _longs, _long, _long, _salt), nogil=True, cache=True)(_number)
+number = njit(
+    _tuple(_long, 2)(_read, _long, _longs, _shorts, _longs, _long, _long, _salt),
+    nogil=True,
+    cache=True,
+)(_number)
 place = njit(types.void(_read, _shorts, _salt), nogil=True, cache=True)(_place)
-offer = njit(_tuple(_longs, 2)(_read, _long, _read, _long, _read, _long, _longs, types.boolean), nogil=True, cache=True)(_offer)
-smallest = njit(_tuple(_longs, 2)(_read, _read, _longs, types.boolean), nogil=True, cache=True)(_smallest)
+offer = njit(
+    _tuple(_longs, 2)(_read, _long, _read, _long, _read, _long, _longs, types.boolean),
+    nogil=True,
+    cache=True,
+)(_offer)
+smallest = njit(_tuple(_longs, 2)(_read, _read, _longs, types.boolean), nogil=True, cache=True)(
+    _smallest
+)

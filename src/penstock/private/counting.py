@@ -1,7 +1,9 @@
-"""The open units of one view: events in, the counts of closed units out, and what a restart needs in between.
+"""The open units of one view: events in, the counts of closed units out, and what a restart needs
+in between.
 
-Everything here is raw data. What is kept for a restart goes into the store's private part. What does not fit into memory waits
-in files without a name, under a key that nobody keeps: they are gone when the process is.
+Everything here is raw data. What is kept for a restart goes into the store's private part. What
+does not fit into memory waits in files without a name, under a key that nobody keeps: they are gone
+when the process is.
 """
 
 from __future__ import annotations
@@ -58,17 +60,28 @@ class Events:
         """Some of them, in the same order."""
         person = self.person
         if person is not None:
-            person = person[mask] if isinstance(person, np.ndarray) else person.filter(arrow().array(mask))
+            person = (
+                person[mask]
+                if isinstance(person, np.ndarray)
+                else person.filter(arrow().array(mask))
+            )
         return Events(unit=self.unit[mask], time=self.time[mask], key=self.key[mask], person=person)
 
     def part(self, start: int, stop: int) -> Events:
         """Those from one place to another."""
         person = None if self.person is None else self.person[start:stop]
-        return Events(unit=self.unit[start:stop], time=self.time[start:stop], key=self.key[start:stop], person=person)
+        return Events(
+            unit=self.unit[start:stop],
+            time=self.time[start:stop],
+            key=self.key[start:stop],
+            person=person,
+        )
 
     @classmethod
     def joined(cls, parts: Sequence[Events]) -> Events:
-        """All of them, one after the other. Ids are of one kind in a stream, though not always written alike."""
+        """All of them, one after the other. Ids are of one kind in a stream, though not always
+        written alike.
+        """
         parts = [part for part in parts if len(part)]
         if len(parts) == 1:
             return parts[0]
@@ -79,13 +92,21 @@ class Events:
             person = np.concatenate(people)
         elif people:
             pa = arrow()
-            plain = (each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in people)
+            plain = (
+                each.dictionary_decode() if pa.types.is_dictionary(each.type) else each
+                for each in people
+            )
             person = pa.concat_arrays([each.cast(pa.large_string()) for each in plain])
-        columns = {name: np.concatenate([none, *(getattr(part, name) for part in parts)]) for name in ("unit", "time", "key")}
+        columns = {
+            name: np.concatenate([none, *(getattr(part, name) for part in parts)])
+            for name in ("unit", "time", "key")
+        }
         return cls(**columns, person=person)
 
     def by_unit(self) -> Iterator[tuple[int, Events]]:
-        """The events of one unit after the other; where units alternate little, some units come more than once."""
+        """The events of one unit after the other; where units alternate little, some units come
+        more than once.
+        """
         if not len(self):
             return
         if self.unit.strides == (0,):  # one number for all of them
@@ -96,8 +117,14 @@ class Events:
             order = np.argsort(self.unit, kind="stable")
             person = self.person
             if person is not None:
-                person = person[order] if isinstance(person, np.ndarray) else person.take(arrow().array(order))
-            events = Events(unit=self.unit[order], time=self.time[order], key=self.key[order], person=person)
+                person = (
+                    person[order]
+                    if isinstance(person, np.ndarray)
+                    else person.take(arrow().array(order))
+                )
+            events = Events(
+                unit=self.unit[order], time=self.time[order], key=self.key[order], person=person
+            )
             cuts = np.flatnonzero(np.diff(events.unit)) + 1
         for start, stop in pairwise([0, *cuts.tolist(), len(self)]):
             yield int(events.unit[start]), events.part(start, stop)
@@ -105,9 +132,15 @@ class Events:
     def encode(self) -> bytes:
         """As bytes, to be kept secret."""
         pa = arrow()
-        columns = {"unit": pa.array(self.unit), "time": pa.array(self.time), "key": pa.array(self.key.astype(np.int32))}
+        columns = {
+            "unit": pa.array(self.unit),
+            "time": pa.array(self.time),
+            "key": pa.array(self.key.astype(np.int32)),
+        }
         if self.person is not None:
-            columns["person"] = pa.array(self.person) if isinstance(self.person, np.ndarray) else self.person
+            columns["person"] = (
+                pa.array(self.person) if isinstance(self.person, np.ndarray) else self.person
+            )
         table = pa.table(columns)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -121,7 +154,9 @@ class Events:
         try:
             table = pa.ipc.open_stream(content).read_all()
             columns = {name: _one(table.column(name)) for name in table.column_names}
-            numbers = {name: np.asarray(columns[name]).astype(np.int64) for name in ("unit", "time", "key")}
+            numbers = {
+                name: np.asarray(columns[name]).astype(np.int64) for name in ("unit", "time", "key")
+            }
         except (pa.ArrowException, KeyError, TypeError, ValueError):
             raise StateError("what was kept of open units is damaged.") from None
         person = columns.get("person")
@@ -180,15 +215,23 @@ class _Part:
 class Counting:
     """The open units of one view.
 
-    `finite`: the input has an end and can be read again from anywhere, so that nothing of it is kept: an event of a unit
-    that is closed has been counted before a restart. Otherwise nothing can be had twice, and `changes` gives all that a
-    restart needs: `restore` goes on from there.
+    `finite`: the input has an end and can be read again from anywhere, so that nothing of it is
+    kept: an event of a unit that is closed has been counted before a restart. Otherwise nothing can
+    be had twice, and `changes` gives all that a restart needs: `restore` goes on from there.
 
-    At most `rows` events of open units are in memory; others wait in files in `folder` until their unit closes.
+    At most `rows` events of open units are in memory; others wait in files in `folder` until their
+    unit closes.
     """
 
     def __init__(
-        self, units: Units, *, keys: int, contribution: int, finite: bool, rows: int = ROWS, folder: Path | None = None
+        self,
+        units: Units,
+        *,
+        keys: int,
+        contribution: int,
+        finite: bool,
+        rows: int = ROWS,
+        folder: Path | None = None,
     ) -> None:
         self.units = units
         self.finite = finite
@@ -197,7 +240,9 @@ class Counting:
         self._rows = rows
         self._folder = folder
         self._open: dict[int, _Unit] = {}
-        self._spare: Bounding | None = Bounding(keys=keys, contribution=contribution)  # compiled before the first event comes
+        self._spare: Bounding | None = Bounding(
+            keys=keys, contribution=contribution
+        )  # compiled before the first event comes
         self._fresh: list[Events] = []  # taken since the last `changes` that was kept
         self._kept: dict[str, _Part] = {}
         self._asked: dict[str, _Part] | None = None
@@ -217,13 +262,13 @@ class Counting:
         """The events of each open unit so far, before bounding: private."""
         return {number: unit.rows for number, unit in list(self._open.items())}
 
-    # -- events in -----------------------------------------------------------------------------------------------
+    # -- events in ---------------------------------------------------------------------------------
 
     def take(self, batch: Batch, now: int) -> int:
         """Count a batch; of a finite input `now` is its declared end.
 
-        Returns the last unit that it has an event of, or 0. What lies beyond the end is of a unit that never closes: another
-        start with a later end has to find it.
+        Returns the last unit that it has an event of, or 0. What lies beyond the end is of a unit
+        that never closes: another start with a later end has to find it.
         """
         places = self.units.sort(batch.time, now)
         if self._again:
@@ -274,7 +319,7 @@ class Counting:
                 unit.file.write(events.encode())
             unit.waiting = []
 
-    # -- counts out ----------------------------------------------------------------------------------------------
+    # -- counts out --------------------------------------------------------------------------------
 
     def due(self, now: int) -> range:
         """The units to release, in order, empty ones too; they take no events any more."""
@@ -305,21 +350,28 @@ class Counting:
             held.bounding.clear()
             self._spare = held.bounding
 
-    # -- for a restart -------------------------------------------------------------------------------------------
+    # -- for a restart -----------------------------------------------------------------------------
 
     def changes(self, *, closing: int | None = None) -> dict[str, bytes | None]:
-        """What has to be kept since the last time, by part; None is for a part that is not needed any more.
+        """What has to be kept since the last time, by part; None is for a part that is not needed
+        any more.
 
-        `closing` is the unit that closes with it. Once it is all on disk, say `settled`; if that fails, ask again.
-        Events are kept as they came, and whole units instead as soon as that is less to read again.
+        `closing` is the unit that closes with it. Once it is all on disk, say `settled`; if that
+        fails, ask again. Events are kept as they came, and whole units instead as soon as that is
+        less to read again.
         """
         closed = self.units.closed if closing is None else closing
-        units = self.units.save() | {"closed": closed, "again": closed if self.finite else self._again}
+        units = self.units.save() | {
+            "closed": closed,
+            "again": closed if self.finite else self._again,
+        }
         parts: dict[str, bytes | None] = {_UNITS: msgspec.msgpack.encode(units)}
         kept = {name: part for name, part in self._kept.items() if part.last > closed}
         if not self.finite:
             fresh = Events.joined([events.where(events.unit > closed) for events in self._fresh])
-            apart = [part.rows for name, part in kept.items() if name.startswith(_EVENTS)] + [len(fresh)]
+            apart = [part.rows for name, part in kept.items() if name.startswith(_EVENTS)] + [
+                len(fresh)
+            ]
             whole = sum(part.rows for name, part in kept.items() if name.startswith(_OPEN))
             many = sum(apart) > APART + whole or len(apart) > PARTS + whole // 1_000
             if many and all(unit.bounding is not None for unit in self._open.values()):
@@ -334,13 +386,21 @@ class Counting:
 
     def _apart(self, fresh: Events) -> Iterator[tuple[str, bytes, _Part]]:
         if len(fresh):
-            yield f"{_EVENTS}{self._next:012d}", fresh.encode(), _Part(int(fresh.unit.max()), len(fresh))
+            yield (
+                f"{_EVENTS}{self._next:012d}",
+                fresh.encode(),
+                _Part(int(fresh.unit.max()), len(fresh)),
+            )
 
     def _whole(self, closed: int) -> Iterator[tuple[str, bytes, _Part]]:
         for number, unit in self._open.items():
             if number > closed and unit.bounding is not None:
                 saving = unit.bounding.save()
-                yield f"{_OPEN}{number:012d}", _encoded(saving), _Part(number, max(len(saving.ids), 1))
+                yield (
+                    f"{_OPEN}{number:012d}",
+                    _encoded(saving),
+                    _Part(number, max(len(saving.ids), 1)),
+                )
 
     def settled(self) -> None:
         """What `changes` gave last is on disk."""
@@ -357,7 +417,9 @@ class Counting:
             raise StateError("what was kept of open units is damaged.") from None
         self.units.load(content)
         self._again = 0 if self.finite else content.get("again", 0)
-        if self.finite:  # the rest is read again: what was due by its end is not complete before that
+        if (
+            self.finite
+        ):  # the rest is read again: what was due by its end is not complete before that
             closed = self.units.closed
             self.units.load(content | {"now": self.units.calendar.ends(closed) if closed else 0})
         for name in sorted(parts, reverse=True):  # whole units first

@@ -20,15 +20,28 @@ from penstock.core.guarantee import Guarantee
 from penstock.core.private import Private
 from penstock.core.released import Released
 from penstock.private import state as saved
-from penstock.private.columns import Column, counts_of
+from penstock.private.counts_input import Column, counts_of
 from penstock.private.gate import Gate, Secrets, limit
 from penstock.private.mechanisms.base import Incremental, Mechanism
 from penstock.private.noise import Noise, SystemNoise
 
 _KEPT = 2**24
-"""Up to this size. It takes the largest block that was ever freed as the size from which on it asks the system anew."""
+"""Up to this size. It takes the largest block that was ever freed as the size from which on it asks
+the system anew.
+"""
 
-_CONTENT = {"mechanism", "configuration", "complete", "domain", "private", "ledger", "lines", "secrets", "state", "last"}
+_CONTENT = {
+    "mechanism",
+    "configuration",
+    "complete",
+    "domain",
+    "private",
+    "ledger",
+    "lines",
+    "secrets",
+    "state",
+    "last",
+}
 
 
 class Run:
@@ -41,7 +54,8 @@ class Run:
     (1, Guarantee(epsilon=1, window=3), Fraction(1, 3))
     >>> run.step([7, 0], unit=1)
     Traceback (most recent call last):
-    penstock.core.errors.InputError: unit 1 was released before: run.last has it, and it is never drawn again.
+    penstock.core.errors.InputError: unit 1 was released before: run.last has it, and it is never
+    drawn again.
     """
 
     def __init__(
@@ -60,9 +74,13 @@ class Run:
         self._lines: deque[Line] = deque()
         self._record = record
         self._ledger = Ledger(mechanism.guarantee, keys=domain.size, sink=self._lines.append)
-        self._gate = Gate(ledger=self._ledger, noise=SystemNoise() if noise is None else noise, keys=domain.size)
+        self._gate = Gate(
+            ledger=self._ledger, noise=SystemNoise() if noise is None else noise, keys=domain.size
+        )
         self._most = limit(domain.size)
-        np.empty(_KEPT, np.uint8)  # never touched: from now on the C library keeps what a step frees for the next one
+        np.empty(
+            _KEPT, np.uint8
+        )  # never touched: from now on the C library keeps what a step frees for the next one
         self._state = mechanism.start(domain)
         self._complete = record
         self._begun = False
@@ -81,7 +99,7 @@ class Run:
     def __repr__(self) -> str:
         return f"<Run of {self.mechanism.name} over {self.domain.size} keys, {self.guarantee}, at unit {self.unit}>"
 
-    # -- what anyone may know ------------------------------------------------------------------------------------
+    # -- what anyone may know ----------------------------------------------------------------------
 
     @property
     def unit(self) -> int:
@@ -90,7 +108,9 @@ class Run:
 
     @property
     def over(self) -> bool:
-        """Whether the promise's horizon has passed: every further unit repeats the last release, and none is read."""
+        """Whether the promise's horizon has passed: every further unit repeats the last release,
+        and none is read.
+        """
         return self.guarantee.horizon is not None and self.unit >= self.guarantee.horizon
 
     @property
@@ -110,16 +130,18 @@ class Run:
     def account(self) -> Account:
         """Every window's cost, recomputed from the recorded lines alone; needs `record=True`."""
         if not self._record or not self._complete:
-            raise ConfigurationError("the accountant needs all lines: start the run with record=True.")
+            raise ConfigurationError(
+                "the accountant needs all lines: start the run with record=True."
+            )
         return account(self._lines, self.guarantee, units=self.unit)
 
-    # -- one unit ------------------------------------------------------------------------------------------------
+    # -- one unit ----------------------------------------------------------------------------------
 
     def step(self, counts: Column, *, unit: int | None = None) -> Released:
         """Take the next unit's counts and release it. Bad counts are refused and change nothing.
 
-        `unit`, if given, must be the next one: a second release of a unit would let anyone average the noise away.
-        After `feed`, `counts` is the unit's last part.
+        `unit`, if given, must be the next one: a second release of a unit would let anyone average
+        the noise away. After `feed`, `counts` is the unit's last part.
         """
         part = self._take(counts, unit)
         try:
@@ -166,9 +188,13 @@ class Run:
             raise
 
     def intruded(self) -> None:
-        """Somebody has looked into the memory: fresh noise at once, and what stands there is published with this unit."""
+        """Somebody has looked into the memory: fresh noise at once, and what stands there is
+        published with this unit.
+        """
         if not (isinstance(self.mechanism, Incremental) and self.mechanism.announced):
-            raise ConfigurationError(f"{self.mechanism.name} as configured makes no promise for announced intrusions.")
+            raise ConfigurationError(
+                f"{self.mechanism.name} as configured makes no promise for announced intrusions."
+            )
         self._gate.disturb()
 
     def _take(self, counts: Column, unit: int | None) -> Private:
@@ -177,8 +203,12 @@ class Run:
         due = self.unit + 1
         if unit is not None and unit != due:
             if unit < due:
-                raise InputError(f"unit {unit} was released before: run.last has it, and it is never drawn again.")
-            raise InputError(f"unit {unit} is out of order: unit {due} is due. A unit without events is a unit of zeros.")
+                raise InputError(
+                    f"unit {unit} was released before: run.last has it, and it is never drawn again."
+                )
+            raise InputError(
+                f"unit {unit} is out of order: unit {due} is due. A unit without events is a unit of zeros."
+            )
         array: IntArray = counts_of(counts, size=self.domain.size, most=self._most, unit=due)
         sealed = array.view()
         sealed.flags.writeable = False  # the caller's own array, and nobody writes into it
@@ -196,10 +226,12 @@ class Run:
         while self._lines and self._lines[0].unit <= oldest:
             self._lines.popleft()
 
-    # -- saving --------------------------------------------------------------------------------------------------
+    # -- saving ------------------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
-        """Everything needed to go on, as bytes to keep secret. What is released later and lost is drawn again from here."""
+        """Everything needed to go on, as bytes to keep secret. What is released later and lost is
+        drawn again from here.
+        """
         if self._broken or self._begun:
             raise StateError("a snapshot is taken between units: finish the unit first.")
         return self._snapshot(self.last)
@@ -227,18 +259,26 @@ class Run:
         return LedgerState, Line, Secrets, Released, self.mechanism.State
 
     def load(self, snapshot: bytes) -> None:
-        """Go on from a snapshot of the same mechanism, configuration and domain; anything else is refused."""
+        """Go on from a snapshot of the same mechanism, configuration and domain; anything else is
+        refused.
+        """
         if self.last is not None or self._begun:
             raise StateError("a snapshot is loaded into a new run only.")
         content = saved.decode(snapshot, self._classes)
         if content.keys() != _CONTENT:
             raise StateError("this snapshot cannot be read here: its content is of another kind.")
         if content["mechanism"] != self.mechanism.name:
-            raise StateError(f"this snapshot is of mechanism {content['mechanism']!r}, not {self.mechanism.name!r}.")
+            raise StateError(
+                f"this snapshot is of mechanism {content['mechanism']!r}, not {self.mechanism.name!r}."
+            )
         here, there = self.mechanism.configuration(), content["configuration"]
         if here != there:
-            names = sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
-            differences = ", ".join(f"{name}={there.get(name)} there, {here.get(name)} here" for name in names)
+            names = sorted(
+                name for name in here.keys() | there.keys() if here.get(name) != there.get(name)
+            )
+            differences = ", ".join(
+                f"{name}={there.get(name)} there, {here.get(name)} here" for name in names
+            )
             raise StateError(f"this snapshot is of another configuration: {differences}.")
         if content["domain"] != _fingerprint(self.domain.facts):
             raise StateError("this snapshot is of another domain: the keys or their order differ.")

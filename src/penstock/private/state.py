@@ -1,7 +1,8 @@
 """The saved state of a run: secret, checked before it is believed, written whole or not at all.
 
-A snapshot is plain data (numbers, strings, arrays, fractions and a few known dataclasses) in MessagePack behind a
-header with the format's version and a digest. Nothing in it is executed when it is read.
+A snapshot is plain data (numbers, strings, arrays, fractions and a few known dataclasses) in
+MessagePack behind a header with the format's version and a digest. Nothing in it is executed when
+it is read.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from penstock.core.errors import StateError
 
 MAGIC = b"PENSTOCK"
 VERSION = 2
-"""The version of the format. A reader takes its own version only; see docs/architecture.md for what a change needs."""
+"""The version of the format. A reader takes its own version only; see docs/architecture.md for what
+a change needs.
+"""
 
 _DIGEST = hashlib.sha256().digest_size
 _ARRAY = 1
@@ -31,7 +34,9 @@ _INT64 = range(-(2**63), 2**64)
 
 
 def encode(content: Mapping[str, Any], classes: Iterable[type]) -> bytes:
-    """A snapshot: header, digest, content. What `decode` could not read back with the same classes is refused."""
+    """A snapshot: header, digest, content. What `decode` could not read back with the same classes
+    is refused.
+    """
     body = msgspec.msgpack.encode(_plain(dict(content), _known(classes)))
     return MAGIC + VERSION.to_bytes(2, "big") + hashlib.sha256(body).digest() + body
 
@@ -43,13 +48,22 @@ def decode(snapshot: bytes, classes: Iterable[type]) -> dict[str, Any]:
     head = len(MAGIC) + 2
     version = int.from_bytes(snapshot[len(MAGIC) : head], "big")
     if version != VERSION:
-        raise StateError(f"this snapshot has format version {version}; this Penstock reads version {VERSION}.")
+        raise StateError(
+            f"this snapshot has format version {version}; this Penstock reads version {VERSION}."
+        )
     body = snapshot[head + _DIGEST :]
     if hashlib.sha256(body).digest() != snapshot[head : head + _DIGEST]:
         raise StateError("this snapshot is damaged: its digest does not match its content.")
     try:
         content = _rich(msgspec.msgpack.decode(body, ext_hook=_array_of), _known(classes))
-    except (msgspec.DecodeError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+    except (
+        msgspec.DecodeError,
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+    ) as error:
         raise StateError(f"this snapshot cannot be read here: {type(error).__name__}.") from None
     if not isinstance(content, dict):
         raise StateError("this snapshot cannot be read here: it has no content.")
@@ -90,9 +104,13 @@ def _plain(value: Any, known: Mapping[str, type]) -> Any:
         return {"ratio": str(value)}
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject or value.dtype.names:
-            raise StateError(f"state must be plain data; an array of {value.dtype.type.__name__} cannot be saved.")
+            raise StateError(
+                f"state must be plain data; an array of {value.dtype.type.__name__} cannot be saved."
+            )
         head = msgspec.msgpack.encode((value.dtype.str, value.shape))
-        return msgspec.msgpack.Ext(_ARRAY, len(head).to_bytes(2, "big") + head + np.ascontiguousarray(value).tobytes())
+        return msgspec.msgpack.Ext(
+            _ARRAY, len(head).to_bytes(2, "big") + head + np.ascontiguousarray(value).tobytes()
+        )
     if isinstance(value, tuple):
         return {"tuple": [_plain(each, known) for each in value]}
     if isinstance(value, list):
@@ -100,7 +118,10 @@ def _plain(value: Any, known: Mapping[str, type]) -> Any:
     if isinstance(value, Mapping):
         return {"map": [[_plain(key, known), _plain(each, known)] for key, each in value.items()]}
     if _name(type(value)) in known:
-        fields = {field.name: _plain(getattr(value, field.name), known) for field in dataclasses.fields(value)}
+        fields = {
+            field.name: _plain(getattr(value, field.name), known)
+            for field in dataclasses.fields(value)
+        }
         return {"class": _name(type(value)), "fields": fields}
     raise StateError(f"state must be plain data; {type(value).__name__} cannot be saved.")
 
@@ -111,7 +132,9 @@ def _rich(value: Any, known: Mapping[str, type]) -> Any:
     if not isinstance(value, dict):
         return value
     if "class" in value:
-        return known[value["class"]](**{name: _rich(each, known) for name, each in value["fields"].items()})
+        return known[value["class"]](
+            **{name: _rich(each, known) for name, each in value["fields"].items()}
+        )
     ((kind, content),) = value.items()
     if kind == "map":
         return {_rich(key, known): _rich(each, known) for key, each in content}
@@ -131,16 +154,24 @@ def _array_of(code: int, data: memoryview) -> Any:
 
 
 class StateFile:
-    """A file that holds the newest snapshot, replaced whole, readable by its owner only, and used by one run at a time."""
+    """A file that holds the newest snapshot, replaced whole, readable by its owner only, and used
+    by one run at a time.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).resolve()
-        lock = os.open(self.path.with_name(self.path.name + ".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        lock = os.open(
+            self.path.with_name(self.path.name + ".lock"),
+            os.O_CREAT | os.O_RDWR | os.O_CLOEXEC,
+            0o600,
+        )
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(lock)
-            raise StateError(f"{self.path.name} is in use by another run: two runs would draw the same unit twice.") from None
+            raise StateError(
+                f"{self.path.name} is in use by another run: two runs would draw the same unit twice."
+            ) from None
         self._lock: int | None = lock
 
     def read(self) -> bytes | None:

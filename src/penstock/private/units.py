@@ -1,8 +1,10 @@
-"""Events into units: which units are open, what comes too late, and when a unit closes, by the clock alone.
+"""Events into units: which units are open, what comes too late, and when a unit closes, by the
+clock alone.
 
-Nothing here is moved by an event. Time comes from a `Clock`, which is public: the system's, a heartbeat from outside, or
-the declared end of a finished file. A clock computed from event times would let one person's far timestamp close units and
-drop everybody else's events, which no noise covers.
+Nothing here is moved by an event. Time comes from a `Clock`, which is public: the system's, a
+heartbeat from outside, or the declared end of a finished file. A clock computed from event times
+would let one person's far timestamp close units and drop everybody else's events, which no noise
+covers.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The system's clock, which never goes back: set back, it stands still until the time is reached again.
+    """The system's clock, which never goes back: set back, it stands still until the time is
+    reached again.
 
     `wall` gives nanoseconds, for tests.
     """
@@ -52,10 +55,10 @@ class SystemClock:
         return self._now
 
 
-class Heartbeat:
+class HeartbeatClock:
     """A clock that stands still until a public heartbeat moves it; it never goes back.
 
-    >>> clock = Heartbeat()
+    >>> clock = HeartbeatClock()
     >>> clock.beat(2_000_000)
     >>> clock.beat(1_000_000)
     >>> clock.now()
@@ -73,13 +76,15 @@ class Heartbeat:
         self._now = max(self._now, now)
 
 
-class Replay(Heartbeat):
-    """The clock of a finished file: it stands still while the file is read, and then jumps to the end.
+class ReplayClock(HeartbeatClock):
+    """The clock of a finished file: it stands still while the file is read, and then jumps to the
+    end.
 
-    `end` is declared, not found in the file: it is the `now` that the file's events are sorted with. Nothing closes
-    before `finish`, so nothing in a finished file is late; `beat` says how far a file in order has been read for certain.
+    `end` is declared, not found in the file: it is the `now` that the file's events are sorted
+    with. Nothing closes before `finish`, so nothing in a finished file is late; `beat` says how far
+    a file in order has been read for certain.
 
-    >>> clock = Replay(7_200_000_000)
+    >>> clock = ReplayClock(7_200_000_000)
     >>> clock.now()
     0
     >>> clock.finish()
@@ -96,8 +101,10 @@ class Replay(Heartbeat):
         self.beat(self.end)
 
 
-class Tally:
-    """How many events were late, from the future and from the past: private, for the operator alone."""
+class LateTally:
+    """How many events were late, from the future and from the past: private, for the operator
+    alone.
+    """
 
     def __init__(self, late: int = 0, future: int = 0, past: int = 0) -> None:
         self.late = late
@@ -111,14 +118,15 @@ class Tally:
 class Units:
     """The open units of a stream.
 
-    A unit closes when the clock reaches its end plus `lateness`; until then several may be open. An event that comes after
-    that is dropped (`late="drop"`) or counts in the unit of the clock's time (`late="current"`), as an event of that
-    unit for bounding and guarantee. An event later than the clock by more than `tolerance` is refused, and so is one from
-    before unit 1: neither moves anything. Silence closes units like any other time.
+    A unit closes when the clock reaches its end plus `lateness`; until then several may be open. An
+    event that comes after that is dropped (`late="drop"`) or counts in the unit of the clock's time
+    (`late="current"`), as an event of that unit for bounding and guarantee. An event later than the
+    clock by more than `tolerance` is refused, and so is one from before unit 1: neither moves
+    anything. Silence closes units like any other time.
 
-    Ask `due` whenever the clock may have moved: what it names takes no events any more. Release those units in order, and
-    `close` each in the transaction of its release. `due` and `sort` take the clock's time and not the clock: a whole batch
-    is sorted with the time at which it came.
+    Ask `due` whenever the clock may have moved: what it names takes no events any more. Release
+    those units in order, and `close` each in the transaction of its release. `due` and `sort` take
+    the clock's time and not the clock: a whole batch is sorted with the time at which it came.
 
     >>> import numpy as np
     >>> from penstock.core.calendar import instant
@@ -134,12 +142,19 @@ class Units:
     (<Units, 1 closed>, <Tally, private>)
     """
 
-    def __init__(self, calendar: Calendar, *, lateness: str = "0s", late: Late = "drop", tolerance: str = "1min") -> None:
+    def __init__(
+        self,
+        calendar: Calendar,
+        *,
+        lateness: str = "0s",
+        late: Late = "drop",
+        tolerance: str = "1min",
+    ) -> None:
         if late not in get_args(Late):
             raise ConfigurationError(f"late must be 'drop' or 'current', not {late!r}.")
         self.calendar = calendar
         self.late = late
-        self.tally = Tally()
+        self.tally = LateTally()
         self._lateness = duration(lateness, name="lateness")
         self._tolerance = duration(tolerance, name="tolerance")
         self._now = 0
@@ -155,7 +170,8 @@ class Units:
         return self._closed
 
     def due(self, now: int) -> range:
-        """The units to release and close, in order, empty ones too. They take no events from here on.
+        """The units to release and close, in order, empty ones too. They take no events from here
+        on.
 
         A clock that was set back changes nothing until it has caught up.
         """
@@ -172,14 +188,18 @@ class Units:
         self._closed = unit
 
     def open(self, now: int) -> range:
-        """The units that an event can count in, as of the last `due`; the next one too when it is within the tolerance."""
+        """The units that an event can count in, as of the last `due`; the next one too when it is
+        within the tolerance.
+        """
         return range(self._shut + 1, self.calendar.unit_at(self._latest(now)) + 1)
 
     def sort(self, times: IntArray, now: int) -> IntArray:
-        """Each event's place: the open unit that it counts in, or `LATE`, `FUTURE` or `PAST` for one that does not count.
+        """Each event's place: the open unit that it counts in, or `LATE`, `FUTURE` or `PAST` for
+        one that does not count.
 
-        `now` is the clock's time, or the end of a finished file. The tally counts what is late (also where it counts in
-        the current unit), from the future and from the past. Where all places are the same they may be one number in memory.
+        `now` is the clock's time, or the end of a finished file. The tally counts what is late
+        (also where it counts in the current unit), from the future and from the past. Where all
+        places are the same they may be one number in memory.
         """
         one = self._one(times, now)
         if one:
@@ -197,40 +217,62 @@ class Units:
         return places
 
     def _one(self, times: IntArray, now: int) -> int:
-        """The open unit that all events are of, by the first and the last of them; 0 if there is no such unit."""
+        """The open unit that all events are of, by the first and the last of them; 0 if there is no
+        such unit.
+        """
         if not len(times):
             return 0
         first, last = int(times.min()), int(times.max())
         unit = self.calendar.unit_at(first)
-        return unit if unit == self.calendar.unit_at(last) and unit > self._shut and last <= self._latest(now) else 0
+        return (
+            unit
+            if unit == self.calendar.unit_at(last)
+            and unit > self._shut
+            and last <= self._latest(now)
+            else 0
+        )
 
     def save(self) -> dict[str, Any]:
         """All of it as plain data. The tally in it is private."""
-        calendar = {"every": self.calendar.every, "zone": self.calendar.zone, "origin": self.calendar.origin}
+        calendar = {
+            "every": self.calendar.every,
+            "zone": self.calendar.zone,
+            "origin": self.calendar.origin,
+        }
         tally = {"late": self.tally.late, "future": self.tally.future, "past": self.tally.past}
         return {"calendar": calendar, "now": self._now, "closed": self._closed, "tally": tally}
 
     def load(self, saved: Mapping[str, Any]) -> None:
         """Go on from there. What is no save of this calendar is refused, and nothing has changed.
 
-        Units that were due but not closed take events again until `due` is asked: nothing of them has been released, and
-        what a source has to read again goes where it went before. What is closed stays closed, whatever the clock says.
+        Units that were due but not closed take events again until `due` is asked: nothing of them
+        has been released, and what a source has to read again goes where it went before. What is
+        closed stays closed, whatever the clock says.
         """
         try:
             calendar = Calendar(**saved["calendar"])
             now, closed = (_natural(saved[name]) for name in ("now", "closed"))
-            late, future, past = (_natural(saved["tally"][name]) for name in ("late", "future", "past"))
+            late, future, past = (
+                _natural(saved["tally"][name]) for name in ("late", "future", "past")
+            )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StateError(f"this is no save of units: {type(error).__name__}.") from None
         if calendar != self.calendar:
             raise StateError(f"this is a save of {calendar}, not of {self.calendar}.")
         if closed >= max(self.calendar.unit_at(now), 1):
             raise StateError(f"this is no save of units: unit {closed} was not over yet.")
-        self._now, self._shut, self._closed, self.tally = now, closed, closed, Tally(late, future, past)
+        self._now, self._shut, self._closed, self.tally = (
+            now,
+            closed,
+            closed,
+            LateTally(late, future, past),
+        )
 
     def _latest(self, now: int) -> int:
         """The last instant that an event may have."""
-        return min(max(self._now, now) + self._tolerance, self.calendar.ends(self.calendar.last) - 1)
+        return min(
+            max(self._now, now) + self._tolerance, self.calendar.ends(self.calendar.last) - 1
+        )
 
 
 def _natural(number: object) -> int:

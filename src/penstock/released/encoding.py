@@ -1,4 +1,6 @@
-"""Releases, promises and domains as bytes and plain data: the same for the same, whoever writes them."""
+"""Releases, promises and domains as bytes and plain data: the same for the same, whoever writes
+them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _DEFAULTS = {field.name for field in fields(Released)} - _APART
 
 def body(release: Released) -> bytes:
     """All of a release but its unit and its flags; the same bytes for the same numbers."""
-    return msgspec.msgpack.encode({name: _plain(getattr(release, name)) for name in sorted(_DEFAULTS)})
+    return msgspec.msgpack.encode(
+        {name: _plain(getattr(release, name)) for name in sorted(_DEFAULTS)}
+    )
 
 
 def flags(release: Released) -> bytes:
@@ -34,7 +38,11 @@ def flags(release: Released) -> bytes:
 
 def release_of(unit: int, body: bytes, guarantee: Guarantee | None) -> Released:
     """A release again, from its body; its flags are set apart."""
-    content = {name: rich(value) for name, value in msgspec.msgpack.decode(body).items() if name in _DEFAULTS}
+    content = {
+        name: rich(value)
+        for name, value in msgspec.msgpack.decode(body).items()
+        if name in _DEFAULTS
+    }
     return Released(unit=unit, guarantee=guarantee, private=False, **content)  # type: ignore[arg-type]
 
 
@@ -61,7 +69,9 @@ def _array(value: Any) -> list[Any]:
     if not value.size:
         return ["<i8", 0, b""]
     low, high = int(value.min()), int(value.max())
-    small = next(kind for kind in _SMALL if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
+    small = next(
+        kind for kind in _SMALL if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max
+    )
     kind = np.dtype(small).newbyteorder("<")
     return [kind.str, len(value), value.astype(kind).tobytes()]
 
@@ -96,7 +106,9 @@ def rich_guarantee(plain: dict[str, Any]) -> Guarantee:
 
 
 def plain_domain(domain: Domain) -> dict[str, Any]:
-    """The keys, and their attributes; or the parents of nodes or the paths of keys where they are in a hierarchy."""
+    """The keys, and their attributes; or the parents of nodes or the paths of keys where they are
+    in a hierarchy.
+    """
     tree = domain.tree if isinstance(domain, Nodes) else domain
     plain: dict[str, Any] = {"keys": tree.keys, "nodes": isinstance(domain, Nodes)}
     if isinstance(tree, Hierarchy):
@@ -115,5 +127,8 @@ def rich_domain(plain: dict[str, Any]) -> Domain:
         return product
     if "paths" not in plain:
         return Domain(tuple(plain["keys"]))
-    tree = Hierarchy(tuple(plain["keys"]), tuple(tuple(path.split(SEPARATOR)) if path else () for path in plain["paths"]))
+    tree = Hierarchy(
+        tuple(plain["keys"]),
+        tuple(tuple(path.split(SEPARATOR)) if path else () for path in plain["paths"]),
+    )
     return tree.nodes if plain["nodes"] else tree

@@ -34,7 +34,7 @@ CACHED = 4_000_000
 """About how many numbers of a file's releases are kept in memory."""
 
 
-class Publishing(Protocol):
+class PublishingRun(Protocol):
     """What a log needs to know of a run: nothing private."""
 
     @property
@@ -50,8 +50,8 @@ class Publishing(Protocol):
 class Log:
     """The releases of one stream, in memory: appended one after the other, never changed.
 
-    `log[unit]` is what was released of a unit; `len`, iteration and `log.units` are as one would think. `configuration` holds
-    the mechanism's public parameters as text.
+    `log[unit]` is what was released of a unit; `len`, iteration and `log.units` are as one would
+    think. `configuration` holds the mechanism's public parameters as text.
 
     >>> from penstock import Laplace
     >>> run = Laplace(epsilon="1").run(["north", "south"])
@@ -81,13 +81,16 @@ class Log:
         self.name = name
         self._releases: list[Released] = []
 
-    # -- making one ----------------------------------------------------------------------------------------------
+    # -- making one --------------------------------------------------------------------------------
 
     @classmethod
-    def of(cls, run: Publishing, path: str | os.PathLike[str] | None = None, *, name: str = "") -> Log:
+    def of(
+        cls, run: PublishingRun, path: str | os.PathLike[str] | None = None, *, name: str = ""
+    ) -> Log:
         """A log for what this run releases, in memory or in a file. A file goes on where it stands.
 
-        If the run was kept and its last release did not reach the log before a crash, it is appended now.
+        If the run was kept and its last release did not reach the log before a crash, it is
+        appended now.
         """
         about: dict[str, Any] = {
             "guarantee": run.guarantee,
@@ -115,7 +118,7 @@ class Log:
         """A log file, for reading only; also while somebody else appends to it."""
         return LogFile(path)
 
-    # -- what it holds -------------------------------------------------------------------------------------------
+    # -- what it holds -----------------------------------------------------------------------------
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -194,16 +197,22 @@ class Log:
         return out
 
     def append(self, release: Released) -> None:
-        """Add the next unit. A unit that is there already is left alone if it is the same, and refused if not."""
+        """Add the next unit. A unit that is there already is left alone if it is the same, and
+        refused if not.
+        """
         first, last = self._bounds()
         self._look_over(release)
         if last >= first:
             if first <= release.unit <= last:
                 if not same(self[release.unit], release):
-                    raise InputError(f"unit {release.unit} is in the log with other numbers: a release is never replaced.")
+                    raise InputError(
+                        f"unit {release.unit} is in the log with other numbers: a release is never replaced."
+                    )
                 return
             if release.unit != last + 1:
-                raise InputError(f"unit {release.unit} is out of order: the log has {self._extent()}.")
+                raise InputError(
+                    f"unit {release.unit} is out of order: the log has {self._extent()}."
+                )
         self._add(release)
 
     def close(self) -> None:
@@ -215,7 +224,7 @@ class Log:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- inside --------------------------------------------------------------------------------------------------
+    # -- inside ------------------------------------------------------------------------------------
 
     def _extent(self) -> str:
         first, last = self._bounds()
@@ -225,11 +234,15 @@ class Log:
         if not isinstance(release, Released):
             raise InputError(f"a log takes what was released, not {type(release).__name__}.")
         if release.value.shape != (self.domain.size,):
-            raise InputError(f"unit {release.unit}: {release.value.size} numbers for {self.domain.size} keys.")
+            raise InputError(
+                f"unit {release.unit}: {release.value.size} numbers for {self.domain.size} keys."
+            )
         if self.guarantee is None:
             self.guarantee = release.guarantee
         elif release.guarantee != self.guarantee:
-            raise InputError(f"unit {release.unit}: released under {release.guarantee}, and this log is of {self.guarantee}.")
+            raise InputError(
+                f"unit {release.unit}: released under {release.guarantee}, and this log is of {self.guarantee}."
+            )
 
     def _bounds(self) -> tuple[int, int]:
         if not self._releases:
@@ -246,14 +259,18 @@ class Log:
 
 def same(one: Released, other: Released) -> bool:
     """Whether two releases of a unit are the same, number by number."""
-    return one is other or (encoding.body(one) == encoding.body(other) and encoding.flags(one) == encoding.flags(other))
+    return one is other or (
+        encoding.body(one) == encoding.body(other) and encoding.flags(one) == encoding.flags(other)
+    )
 
 
 class LogFile(Log):
-    """A log in one SQLite file: a unit is there whole or not at all, and others may read while it grows.
+    """A log in one SQLite file: a unit is there whole or not at all, and others may read while it
+    grows.
 
-    With a domain it is made, or gone on with if it is there and of the same stream; without one it is opened for reading.
-    Numbers stand in as few bytes as they need, and a release that stands again is stored once.
+    With a domain it is made, or gone on with if it is there and of the same stream; without one it
+    is opened for reading. Numbers stand in as few bytes as they need, and a release that stands
+    again is stored once.
     """
 
     def __init__(
@@ -277,7 +294,9 @@ class LogFile(Log):
                 self._file.close()
                 raise
             return
-        super().__init__(domain, guarantee=guarantee, mechanism=mechanism, configuration=configuration, name=name)
+        super().__init__(
+            domain, guarantee=guarantee, mechanism=mechanism, configuration=configuration, name=name
+        )
         if self.guarantee is None:
             raise ConfigurationError("a log file needs the guarantee of what it will hold.")
         self._file = _writer(self.path)
@@ -294,7 +313,9 @@ class LogFile(Log):
     def _begin(self) -> None:
         """Write what the log is of, or see that the file is of the same."""
         with _transaction(self._file, self.path):
-            self._file.execute("CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
+            self._file.execute(
+                "CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
+            )
             self._file.execute(
                 "CREATE TABLE IF NOT EXISTS units (unit INTEGER PRIMARY KEY, body_of INTEGER NOT NULL, "
                 "flags BLOB NOT NULL, body BLOB)"
@@ -308,7 +329,9 @@ class LogFile(Log):
                     "guarantee": encoding.plain_guarantee(self.guarantee),
                     "domain": encoding.plain_domain(self.domain),
                 }
-                rows = [(key, json.dumps(value, ensure_ascii=False)) for key, value in about.items()]
+                rows = [
+                    (key, json.dumps(value, ensure_ascii=False)) for key, value in about.items()
+                ]
                 self._file.executemany("INSERT INTO about VALUES (?, ?)", rows)
                 return
         there = self._about()
@@ -327,7 +350,9 @@ class LogFile(Log):
             if kind != FORMAT:
                 raise wrong
             if version != VERSION:
-                raise StateError(f"{self.path} has format version {version}; this Penstock reads version {VERSION}.")
+                raise StateError(
+                    f"{self.path} has format version {version}; this Penstock reads version {VERSION}."
+                )
             return {
                 "domain": encoding.rich_domain(about["domain"]),
                 "guarantee": encoding.rich_guarantee(about["guarantee"]),
@@ -345,17 +370,27 @@ class LogFile(Log):
             raise StateError(f"{self.path} cannot be read: {str(error).rstrip('.')}.") from None
 
     def _bounds(self) -> tuple[int, int]:
-        ((first, last),) = self._select("(SELECT min(unit) FROM units), (SELECT max(unit) FROM units)")
+        ((first, last),) = self._select(
+            "(SELECT min(unit) FROM units), (SELECT max(unit) FROM units)"
+        )
         return (1, 0) if first is None else (first, last)
 
     @property
     def private(self) -> bool:
-        return all(self._flags(unit, flags)[0] for unit, flags in self._select("unit, flags FROM units"))
+        return all(
+            self._flags(unit, flags)[0] for unit, flags in self._select("unit, flags FROM units")
+        )
 
     def _read(self, first: int, last: int) -> Iterator[Released]:
-        for start in range(first, last + 1, 256):  # short reads: a long one would keep the writer from tidying up
+        for start in range(
+            first, last + 1, 256
+        ):  # short reads: a long one would keep the writer from tidying up
             end = min(start + 255, last)
-            rows = self._select("unit, body_of, flags FROM units WHERE unit BETWEEN ? AND ? ORDER BY unit", start, end)
+            rows = self._select(
+                "unit, body_of, flags FROM units WHERE unit BETWEEN ? AND ? ORDER BY unit",
+                start,
+                end,
+            )
             if len(rows) <= end - start:
                 raise StateError(f"{self.path}: some of the units {start}..{end} are missing.")
             for unit, of, flags in rows:
@@ -372,7 +407,9 @@ class LogFile(Log):
         try:
             yield
         except (msgspec.DecodeError, KeyError, TypeError, ValueError, ArithmeticError) as error:
-            raise StateError(f"{self.path}: unit {unit} cannot be read: {type(error).__name__}.") from None
+            raise StateError(
+                f"{self.path}: unit {unit} cannot be read: {type(error).__name__}."
+            ) from None
 
     def _body(self, of: int) -> Released:
         """The release that was stored with this unit, from memory if it was needed lately."""
@@ -396,15 +433,22 @@ class LogFile(Log):
         with _transaction(self._file, self.path):
             first, last = self._bounds()
             if last >= first and release.unit != last + 1:
-                raise InputError(f"unit {release.unit}: somebody else has appended to {self.path} meanwhile.")
+                raise InputError(
+                    f"unit {release.unit}: somebody else has appended to {self.path} meanwhile."
+                )
             of, before = self._file.execute(
-                "SELECT unit, body FROM units WHERE unit = (SELECT body_of FROM units WHERE unit = ?)", (last,)
+                "SELECT unit, body FROM units WHERE unit = (SELECT body_of FROM units WHERE unit = ?)",
+                (last,),
             ).fetchone() or (0, None)
-            row = (release.unit, of, flags, None) if before == body else (release.unit, release.unit, flags, body)
+            row = (
+                (release.unit, of, flags, None)
+                if before == body
+                else (release.unit, release.unit, flags, body)
+            )
             self._file.execute("INSERT INTO units VALUES (?, ?, ?, ?)", row)
 
 
-# -- the file ------------------------------------------------------------------------------------------------------
+# -- the file --------------------------------------------------------------------------------------
 
 _TABLES = {"about", "units"}
 
@@ -412,7 +456,12 @@ _TABLES = {"about", "units"}
 def _writer(path: Path) -> sqlite3.Connection:
     try:
         file = sqlite3.connect(path.absolute(), isolation_level=None, check_same_thread=False)
-        tables = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite%'")}
+        tables = {
+            name
+            for (name,) in file.execute(
+                "SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite%'"
+            )
+        }
         if tables and not tables >= _TABLES:
             file.close()
             raise StateError(f"{path} is not a release log.")
@@ -424,9 +473,11 @@ def _writer(path: Path) -> sqlite3.Connection:
 
 
 def _reader(path: Path) -> sqlite3.Connection:
-    """Read-only, whatever happens; where the folder cannot be written and nobody is writing, as the file stands.
+    """Read-only, whatever happens; where the folder cannot be written and nobody is writing, as the
+    file stands.
 
-    If nobody is writing, SQLite may write its own index beside the file, and takes it away again when the log is closed.
+    If nobody is writing, SQLite may write its own index beside the file, and takes it away again
+    when the log is closed.
     """
     if not path.is_file():
         raise ConfigurationError(f"there is no log {str(path)!r}.")

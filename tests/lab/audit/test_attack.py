@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 
 from penstock.core.weights import Weights
-from penstock.lab.audit.attack import Event, add, cells, choose, score_cells
+from penstock.lab.audit.attack import OutputEvent, add, cells, choose, score_cells
 from penstock.lab.audit.model import Look, Pair, Traces
 from penstock.lab.audit.pairs import standard
 
 
-def traces(values: list[list[list[int]]], fresh: list[list[list[bool]]], seen: list[list[int]] | None = None) -> Traces:
+def traces(
+    values: list[list[list[int]]],
+    fresh: list[list[list[bool]]],
+    seen: list[list[int]] | None = None,
+) -> Traces:
     return Traces(np.array(values), np.array(fresh), None if seen is None else np.array(seen))
 
 
@@ -23,7 +27,13 @@ def test_cells_on_traces_made_by_hand() -> None:
     pair = Pair("by hand", np.array([[5, 7], [9, 7]]), np.array([[4, 7], [9, 7]]))
     runs = traces(
         [[[4, 0], [9, 0]], [[5, 0], [5, 0]], [[3, 0], [8, 0]], [[0, 0], [99, 0]], [[4, 1], [1, 1]]],
-        [[[YES] * 2, [YES] * 2], [[YES] * 2, [NO] * 2], [[YES] * 2, [YES] * 2], [[NO] * 2, [YES] * 2], [[YES] * 2, [YES] * 2]],
+        [
+            [[YES] * 2, [YES] * 2],
+            [[YES] * 2, [NO] * 2],
+            [[YES] * 2, [YES] * 2],
+            [[NO] * 2, [YES] * 2],
+            [[YES] * 2, [YES] * 2],
+        ],
     )
     assert cells(runs, pair) == {"<|=|": 3, ">|-|": 1, "-|=|": 1}
 
@@ -42,11 +52,14 @@ def test_every_key_is_spelt_where_nothing_differs() -> None:
 
 
 def test_a_look_spells_what_it_saw() -> None:
-    # one event comes after the look, on the left only: release − seen is 1 on the left and 0 on the right
+    # one event comes after the look, on the left only: release − seen is 1 on the left and 0 on the
+    # right
     look = Look(1, np.array([10]), np.array([10]))
     pair = Pair("looked into", np.array([[11]]), np.array([[10]]), look)
     runs = traces(
-        [[[13]], [[12]], [[30]], [[0]], [[7]]], [[[YES]], [[YES]], [[YES]], [[NO]], [[YES]]], [[12], [12], [12], [3], [6]]
+        [[[13]], [[12]], [[30]], [[0]], [[7]]],
+        [[[YES]], [[YES]], [[YES]], [[NO]], [[YES]]],
+        [[12], [12], [12], [3], [6]],
     )
     assert cells(runs, pair) == {">|≥L": 1, ">|≥R": 1, ">|≥?": 1, "-|≤-": 1, "<|≤L": 1}
 
@@ -63,7 +76,10 @@ def test_a_float_shows_its_grain() -> None:
 
 def test_the_counts_before_smoothing_are_compared_where_they_are_shown() -> None:
     pair = Pair("smoothed", np.array([[1], [0]]), np.array([[0], [0]]))
-    public = {"noisy": np.array([[[0], [9]], [[1], [9]]]), "start": np.array([[[1], [1]], [[1], [2]]])}
+    public = {
+        "noisy": np.array([[[0], [9]], [[1], [9]]]),
+        "start": np.array([[[1], [1]], [[1], [2]]]),
+    }
     seen = Traces(np.full((2, 2, 1), 5), np.ones((2, 2, 1), np.bool_), None, public, "median")
     assert cells(seen, pair) == {"<+|=|": 1, ">+|=+|": 1}
     assert cells(seen, pair, everywhere=False) == {"<||": 1, ">||": 1}
@@ -71,13 +87,17 @@ def test_the_counts_before_smoothing_are_compared_where_they_are_shown() -> None
 
 def test_every_other_thing_that_is_shown_has_its_own_mark() -> None:
     pair = Pair("marks", np.array([[1]]), np.array([[0]]))
-    public = {"one": np.array([[[0]], [[1]], [[0]], [[1]]]), "two": np.array([[[0]], [[0]], [[1]], [[1]]])}
+    public = {
+        "one": np.array([[[0]], [[1]], [[0]], [[1]]]),
+        "two": np.array([[[0]], [[0]], [[1]], [[1]]]),
+    }
     seen = Traces(np.zeros((4, 1, 1), np.int64), np.ones((4, 1, 1), np.bool_), None, public)
     assert cells(seen, pair) == {"<|": 1, "<+|": 1, "<++|": 1, "<+++|": 1}
 
 
 def test_a_group_is_compared_with_its_sum() -> None:
-    # the streams differ in unit 2; run 1 publishes units 2 and 3 together, run 2 each unit by itself
+    # the streams differ in unit 2; run 1 publishes units 2 and 3 together, run 2 each unit by
+    # itself
     pair = Pair("groups", np.array([[3], [4], [3]]), np.array([[3], [3], [3]]))
     fresh = np.array([[[YES], [NO], [YES]], [[YES], [YES], [YES]]])
     public = {"divisor": np.array([[[1], [1], [2]], [[1], [1], [1]]])}
@@ -95,7 +115,9 @@ def test_a_window_is_compared_with_its_sum() -> None:
 def test_a_divisor_of_a_median_is_only_a_finer_grid() -> None:
     pair = Pair("medians", np.array([[3], [4]]), np.array([[3], [3]]))
     public = {"divisor": np.full((2, 2, 1), 2)}
-    seen = Traces(np.array([[[6], [6]], [[6], [7]]]), np.ones((2, 2, 1), np.bool_), None, public, "median")
+    seen = Traces(
+        np.array([[[6], [6]], [[6], [7]]]), np.ones((2, 2, 1), np.bool_), None, public, "median"
+    )
     assert cells(seen, pair) == {"=|<|": 1, "=|>|": 1}
 
 
@@ -118,7 +140,8 @@ def test_counts_are_added() -> None:
 @pytest.mark.parametrize("swapped", [False, True])
 def test_an_obvious_event_is_found_in_either_direction(swapped: bool) -> None:
     likely, rare = {"<|": 100, ">|": 900}, {"<|": 700, ">|": 100, "-|": 200}
-    # the higher of the two ratios: ln(900/100) for ">|" against ln(900/100) for "<|" or "-|" the other way round
+    # the higher of the two ratios: ln(900/100) for ">|" against ln(900/100) for "<|" or "-|" the
+    # other way round
     one, other = (rare, likely) if swapped else (likely, rare)
     bound, event = choose(one, other, confidence=0.99)
     assert (bound, event) == choose(one, other, confidence=0.99)
@@ -131,7 +154,9 @@ def test_an_obvious_event_is_found_in_either_direction(swapped: bool) -> None:
 @pytest.mark.parametrize("swapped", [False, True])
 def test_the_direction_is_the_one_with_the_higher_ratio(swapped: bool) -> None:
     one, other = {"a": 500, "b": 9_500}, {"a": 5, "b": 9_995}
-    assert choose(*((other, one) if swapped else (one, other)), confidence=0.99)[1] == Event(frozenset("a"), swapped)
+    assert choose(*((other, one) if swapped else (one, other)), confidence=0.99)[1] == OutputEvent(
+        frozenset("a"), swapped
+    )
 
 
 def test_nothing_is_found_where_nothing_differs() -> None:
@@ -148,28 +173,39 @@ def test_a_classifier_tells_two_streams_apart() -> None:
     rng = np.random.default_rng(4)
 
     def draw(mean: float, runs: int) -> Traces:
-        return Traces(np.rint(rng.laplace(mean, 1, (runs, 2, 1))).astype(np.int64), np.ones((runs, 2, 1), np.bool_))
+        return Traces(
+            np.rint(rng.laplace(mean, 1, (runs, 2, 1))).astype(np.int64),
+            np.ones((runs, 2, 1), np.bool_),
+        )
 
     train = draw(2, 2_000), draw(0, 2_000)
     left, right = score_cells(train, draw(2, 2_000)), score_cells(train, draw(0, 2_000))
     assert sum(left.values()) == sum(right.values()) == 2_000
     _, event = choose(left, right, confidence=0.99)
-    hits, misses = (event.hits(each) for each in ((right, left) if event.swapped else (left, right)))
+    hits, misses = (
+        event.hits(each) for each in ((right, left) if event.swapped else (left, right))
+    )
     assert hits > 4 * misses
 
 
 def test_the_score_of_a_trace_does_not_depend_on_the_traces_beside_it() -> None:
-    """Else a cell would say which stream the whole chunk came from, and honest mechanisms would be convicted."""
+    """Else a cell would say which stream the whole chunk came from, and honest mechanisms would be
+    convicted.
+    """
     rng = np.random.default_rng(5)
 
     def draw(mean: float, runs: int) -> Traces:
-        return Traces(rng.laplace(mean, 2, (runs, 2, 1)), np.ones((runs, 2, 1), np.bool_))  # floats: no score lies on an edge
+        return Traces(
+            rng.laplace(mean, 2, (runs, 2, 1)), np.ones((runs, 2, 1), np.bool_)
+        )  # floats: no score lies on an edge
 
     train, trial = (draw(1, 500), draw(0, 500)), draw(1, 300)
     together = score_cells(train, trial)
     alone: dict[str, int] = {}
     for at in range(len(trial)):
-        alone = add(alone, score_cells(train, Traces(trial.values[at : at + 1], trial.fresh[at : at + 1])))
+        alone = add(
+            alone, score_cells(train, Traces(trial.values[at : at + 1], trial.fresh[at : at + 1]))
+        )
     assert alone == together
 
 
@@ -195,6 +231,12 @@ def spelt(values: np.ndarray, fresh: np.ndarray, pair: Pair) -> str:
 def test_cells_are_what_a_naive_twin_spells(window: int) -> None:
     rng = np.random.default_rng(window)
     for pair in standard(window=window, keys=2, epsilon=1.0):
-        runs = Traces(rng.integers(-2, 3, (40, pair.units, 2)) + pair.right, rng.random((40, pair.units, 2)) < 0.5)
-        twin = Counter(spelt(values, fresh, pair) for values, fresh in zip(runs.values, runs.fresh, strict=True))
+        runs = Traces(
+            rng.integers(-2, 3, (40, pair.units, 2)) + pair.right,
+            rng.random((40, pair.units, 2)) < 0.5,
+        )
+        twin = Counter(
+            spelt(values, fresh, pair)
+            for values, fresh in zip(runs.values, runs.fresh, strict=True)
+        )
         assert cells(runs, pair) == twin, pair.name

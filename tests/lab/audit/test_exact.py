@@ -1,4 +1,6 @@
-"""The exact audit: against naive twins, against runs, against the promise, and against a flaw of 7/6."""
+"""The exact audit: against naive twins, against runs, against the promise, and against a flaw of
+7/6.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from penstock.core.private import Private, unseal
 from penstock.lab.audit.exact import (
     ROUNDING,
     ScriptedNoise,
-    Shown,
+    SeenUnit,
     exact_loss,
     likelihood,
     log_likelihood,
@@ -42,7 +44,7 @@ def pair(left, right, look=None):
     return Pair("test", np.array(left), np.array(right), look)
 
 
-# -- against naive twins -----------------------------------------------------------------------------------------------
+# -- against naive twins ---------------------------------------------------------------------------
 
 
 def chance(rate, value):
@@ -50,11 +52,15 @@ def chance(rate, value):
 
 
 def naive(mechanism, stream, reach, look=None):
-    """Every output with its probability, by running the stream once for every combination of noise; no cleverness at all."""
+    """Every output with its probability, by running the stream once for every combination of noise;
+    no cleverness at all.
+    """
     found = defaultdict(float)
 
     def go_on(values):
-        """Replay the stream with noise given draw by draw; where a draw is not given, branch over it."""
+        """Replay the stream with noise given draw by draw; where a draw is not given, branch over
+        it.
+        """
         given = iter(values)
         asked = []
 
@@ -83,7 +89,7 @@ def naive(mechanism, stream, reach, look=None):
                     counts = counts - look[1]
                 released = run.step(counts)
                 fresh = ~np.broadcast_to(released.repeated, counts.shape)
-                shown.append(Shown(tuple(released.value.tolist()), tuple(fresh.tolist()), seen))
+                shown.append(SeenUnit(tuple(released.value.tolist()), tuple(fresh.tolist()), seen))
         except StopIteration:
             for value in range(-reach, reach + 1):
                 if noise.weight * chance(asked[0], value) > 1e-9:
@@ -133,13 +139,17 @@ def test_a_likelihood_is_what_running_every_noise_gives(mechanism, stream, look)
 
 
 def test_a_likelihood_is_the_share_of_runs_that_show_it():
-    """4000 runs; a share further off than 5 standard deviations would come by chance once in a million."""
+    """4000 runs; a share further off than 5 standard deviations would come by chance once in a
+    million.
+    """
     mechanism, stream, runs = BudgetDistribution(epsilon=6, window=2), np.array([[2], [4]]), 4000
     counted = defaultdict(int)
     for seed in range(runs):
         run = mechanism.run(1, noise=TestNoise(seed))
         released = [run.step(counts) for counts in stream]
-        counted[output([each.value for each in released], [not each.repeated for each in released])] += 1
+        counted[
+            output([each.value for each in released], [not each.repeated for each in released])
+        ] += 1
     for shown, times in sorted(counted.items(), key=lambda item: -item[1])[:3]:
         low, high = likelihood(mechanism, stream, shown)
         assert abs(times / runs - low) <= 5 * math.sqrt(low * (1 - low) / runs)
@@ -149,7 +159,11 @@ def test_a_likelihood_is_the_share_of_runs_that_show_it():
 def test_probabilities_of_all_outputs_add_up_to_one():
     mechanism, stream = BudgetAbsorption(epsilon=12, window=2), np.array([[2], [3]])
     total = sum(
-        likelihood(mechanism, stream, output([[one if new[0] else 0], [two if new[1] else one if new[0] else 0]], new))[0]
+        likelihood(
+            mechanism,
+            stream,
+            output([[one if new[0] else 0], [two if new[1] else one if new[0] else 0]], new),
+        )[0]
         for new in product((False, True), repeat=2)
         for one in (range(-8, 12) if new[0] else [0])
         for two in (range(-12, 16) if new[1] else [0])
@@ -157,7 +171,7 @@ def test_probabilities_of_all_outputs_add_up_to_one():
     assert total == pytest.approx(1, abs=1e-6)
 
 
-# -- shipped mechanisms ------------------------------------------------------------------------------------------------
+# -- shipped mechanisms ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("epsilon", [4, 8])
@@ -188,7 +202,12 @@ LATER = ([[3], [4], [2]], [[3], [3], [1]])
 )
 def test_shipped_mechanisms_lose_no_more_than_they_promise(mechanism, streams, at_least):
     found = exact_loss(mechanism, pair(*streams))
-    assert at_least - 1e-6 <= found.low <= found.high <= float(mechanism.guarantee.epsilon) + 2 * ROUNDING
+    assert (
+        at_least - 1e-6
+        <= found.low
+        <= found.high
+        <= float(mechanism.guarantee.epsilon) + 2 * ROUNDING
+    )
     assert found.covered >= 1 - 1e-6
     low, high = loss_at(mechanism, pair(*streams), found.output)
     back, forth = loss_at(mechanism, pair(*streams).swapped(), found.output)
@@ -207,7 +226,7 @@ def test_a_look_into_the_memory_is_part_of_the_output():
         loss_at(mechanism, watched, output([[3], [2]], [True, True]))
 
 
-# -- mutants -----------------------------------------------------------------------------------------------------------
+# -- mutants ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -230,20 +249,27 @@ class AsPublished(PanDistribution):
 
 
 def falling(window):
-    """A look in unit 1, then counts that fall a little below the last release; the person is there throughout."""
+    """A look in unit 1, then counts that fall a little below the last release; the person is there
+    throughout.
+    """
     right = np.array([[60], *([60 - 4 * unit] for unit in range(window - 1))])
     return Pair("falling", right + 1, right, Look(1, right[0] + 1, right[0]))
 
 
 def test_a_third_of_the_remainder_is_convicted():
-    found = worst_output(AsPublished(epsilon=2, window=6, intrusion="between"), falling(6), starts=1)
+    found = worst_output(
+        AsPublished(epsilon=2, window=6, intrusion="between"), falling(6), starts=1
+    )
     assert found.low > 1.005
-    # All distances but one are in their unlikely tails: 1/2 − 1/12, the look 1/6, five publications of a third each.
+    # All distances but one are in their unlikely tails: 1/2 − 1/12, the look 1/6, five publications
+    # of a third each.
     assert found.high < 1 / 2 - 1 / 12 + 1 / 6 + (1 - (2 / 3) ** 5) / 2 + 1 / 12 + 1e-6
 
 
 def test_what_is_shipped_in_its_place_is_not():
-    found = worst_output(PanDistribution(epsilon=1, window=6, intrusion="between"), falling(6), starts=1)
+    found = worst_output(
+        PanDistribution(epsilon=1, window=6, intrusion="between"), falling(6), starts=1
+    )
     assert 0.85 < found.low <= found.high <= 1 + 2 * ROUNDING
 
 
@@ -251,7 +277,9 @@ def test_the_worst_output_has_the_loss_that_is_reported():
     streams = pair(*LATER)
     mechanism = BudgetAbsorption(epsilon=8, window=2)
     found = worst_output(mechanism, streams, starts=2)
-    assert (found.low, found.high) == loss_at(mechanism, streams.swapped() if found.swapped else streams, found.output)
+    assert (found.low, found.high) == loss_at(
+        mechanism, streams.swapped() if found.swapped else streams, found.output
+    )
     assert found.low == pytest.approx(exact_loss(mechanism, streams, tail=1e-6).low, rel=0.01)
 
 
@@ -268,12 +296,14 @@ def test_too_little_noise_is_convicted_with_its_exact_loss():
     assert found.low == pytest.approx(8, abs=1e-6)
 
 
-# -- limits ------------------------------------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------
 
 
 def test_a_stream_that_is_too_large_is_refused_before_it_is_begun():
     stream = np.full((6, 4), 5)
-    with pytest.raises(ConfigurationError, match="outputs would have to be looked at, and the limit is 200000"):
+    with pytest.raises(
+        ConfigurationError, match="outputs would have to be looked at, and the limit is 200000"
+    ):
         exact_loss(BudgetDistribution(epsilon=1, window=3), Pair("large", stream + 1, stream))
 
 
@@ -304,4 +334,6 @@ def test_an_output_of_another_length_is_refused():
 def test_a_look_that_must_be_announced_is_refused():
     look = Look(1, np.array([2]), np.array([1]))
     with pytest.raises(ConfigurationError, match="wants to be told"):
-        exact_loss(PanAbsorption(epsilon=8, window=1, intrusion="announced"), pair([[2]], [[1]], look))
+        exact_loss(
+            PanAbsorption(epsilon=8, window=1, intrusion="announced"), pair([[2]], [[1]], look)
+        )

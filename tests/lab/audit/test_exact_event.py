@@ -20,7 +20,7 @@ from penstock.lab.audit.exact import (
     ROUNDING,
     Output,
     ScriptedNoise,
-    Shown,
+    SeenUnit,
     exact_loss,
     likelihood,
     log_likelihood,
@@ -29,7 +29,7 @@ from penstock.lab.audit.exact import (
     worst_output,
 )
 from penstock.lab.audit.model import Pair
-from penstock.lab.audit.thresholds import Answer, Belief
+from penstock.lab.audit.thresholds import Belief, ThresholdAnswer
 from penstock.private.gate import Gate, Price
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.dsat import AdaptiveThreshold
@@ -47,7 +47,7 @@ def pair(left: Any, right: Any) -> Pair:
     return Pair("test", np.array(left), np.array(right))
 
 
-# -- small mechanisms that keep what the shipped ones keep -------------------------------------------------------------
+# -- small mechanisms that keep what the shipped ones keep -----------------------------------------
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,9 @@ class Begun:
 
 @dataclass(frozen=True, kw_only=True)
 class Grouping(Mechanism[Begun]):
-    """Groups of units whose counts are within 3 of the first one's, and the sum of each group so far: a small `pegasus`."""
+    """Groups of units whose counts are within 3 of the first one's, and the sum of each group so
+    far: a small `pegasus`.
+    """
 
     name = "grouping"
     State = Begun
@@ -85,7 +87,9 @@ class Grouping(Mechanism[Begun]):
         total = noisy + state.total
         released = gate.repeat(Released.nothing(len(total), self.guarantee))
         public = {"noisy": noisy, "start": ended.astype(np.int64)}
-        return Begun(ended, np.where(ended, 0, total)), replace(released, value=total, repeated=False, public=public)
+        return Begun(ended, np.where(ended, 0, total)), replace(
+            released, value=total, repeated=False, public=public
+        )
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,9 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Asking(Mechanism[Place]):
-    """One priced run of questions over all keys in every block of w units, until the first positive answer."""
+    """One priced run of questions over all keys in every block of w units, until the first positive
+    answer.
+    """
 
     name = "asking"
     State = Place
@@ -110,13 +116,16 @@ class Asking(Mechanism[Place]):
             gate.close("watch")
             done = False
         price = Price(self.total // 8, self.total // (4 * self.window))
-        if done or not gate.ask("watch", unit.distance(state.last.value), threshold=2, price=price)[0]:
+        if (
+            done
+            or not gate.ask("watch", unit.distance(state.last.value), threshold=2, price=price)[0]
+        ):
             return Place(state.last, done), gate.repeat(state.last)
         fresh = gate.laplace(unit, epsilon=self.total // 8, label="publish")
         return Place(fresh, True), fresh
 
 
-# -- against a naive twin ----------------------------------------------------------------------------------------------
+# -- against a naive twin --------------------------------------------------------------------------
 
 
 class MoreError(Exception):
@@ -128,7 +137,9 @@ def chance(rate: float, value: int) -> float:
 
 
 def naive(mechanism: Mechanism[Any], stream: IntArray, least: float) -> dict[Output, float]:
-    """Every output with its probability, by running the whole stream once for every combination of noise above `least`."""
+    """Every output with its probability, by running the whole stream once for every combination of
+    noise above `least`.
+    """
     found: dict[Output, float] = defaultdict(float)
 
     def go_on(values: tuple[int, ...]) -> None:
@@ -152,7 +163,7 @@ def naive(mechanism: Mechanism[Any], stream: IntArray, least: float) -> dict[Out
         noise = Branching({})
         run = mechanism.run(stream.shape[1], noise=noise)
         try:
-            shown = tuple(Shown.of(run.step(counts)) for counts in stream)
+            shown = tuple(SeenUnit.of(run.step(counts)) for counts in stream)
         except MoreError:
             far = 0
             while noise.weight * chance(asked[0], far) > least:
@@ -178,12 +189,17 @@ TWINS = [
     (Asking(epsilon=24, window=3), [[2], [4]]),
     (Asking(epsilon=44, window=2), [[1], [4], [4]]),
     (FixedThreshold(epsilon=28, window=3, horizon=3, releases=2, threshold=1), [[1], [3], [3]]),
-    (AdaptiveThreshold(epsilon=38, window=4, horizon=4, releases=3, threshold=2, population=1), [[1], [3], [2], [3]]),
+    (
+        AdaptiveThreshold(epsilon=38, window=4, horizon=4, releases=3, threshold=2, population=1),
+        [[1], [3], [2], [3]],
+    ),
 ]
 
 
 @pytest.mark.parametrize(("mechanism", "stream"), TWINS)
-def test_a_likelihood_is_what_running_every_noise_gives(mechanism: Mechanism[Any], stream: Any) -> None:
+def test_a_likelihood_is_what_running_every_noise_gives(
+    mechanism: Mechanism[Any], stream: Any
+) -> None:
     stream = np.array(stream)
     found = naive(mechanism, stream, 1e-9)
     missing = 1 - math.fsum(found.values())
@@ -198,7 +214,9 @@ def test_a_likelihood_is_what_running_every_noise_gives(mechanism: Mechanism[Any
 
 
 def test_a_likelihood_of_pegasus_is_what_running_every_noise_gives() -> None:
-    """Budgets so large that the noise on deviations, in parts of 1/256, has few values; the rest of the code is as ever."""
+    """Budgets so large that the noise on deviations, in parts of 1/256, has few values; the rest of
+    the code is as ever.
+    """
     mechanism, stream = Pegasus(epsilon=6000, perturb="0.0008", theta=60), np.array([[1], [1], [1]])
     found = naive(mechanism, stream, 1e-9)
     missing = 1 - math.fsum(found.values())
@@ -219,8 +237,12 @@ def test_a_likelihood_of_pegasus_is_what_running_every_noise_gives() -> None:
     ],
     ids=["rg", "pegasus"],
 )
-def test_a_likelihood_is_the_share_of_runs_that_show_it(mechanism: Mechanism[Any], stream: Any) -> None:
-    """100,000 runs, as keys; one of 10 shares is further off than 5.5 standard deviations once in a million times."""
+def test_a_likelihood_is_the_share_of_runs_that_show_it(
+    mechanism: Mechanism[Any], stream: Any
+) -> None:
+    """100,000 runs, as keys; one of 10 shares is further off than 5.5 standard deviations once in a
+    million times.
+    """
     runs, stream = 100_000, np.array(stream)
     run = mechanism.run(runs, noise=TestNoise(5))
     counted: dict[Output, int] = defaultdict(int)
@@ -234,7 +256,10 @@ def test_a_likelihood_is_the_share_of_runs_that_show_it(mechanism: Mechanism[Any
 
 @pytest.mark.parametrize(
     "mechanism",
-    [RetroactiveGrouping(epsilon=2, watch="0.4", caution=1), Pegasus(epsilon=4, theta=2, smoother="mean")],
+    [
+        RetroactiveGrouping(epsilon=2, watch="0.4", caution=1),
+        Pegasus(epsilon=4, theta=2, smoother="mean"),
+    ],
     ids=["rg", "pegasus"],
 )
 def test_two_keys_are_as_likely_as_each_by_itself(mechanism: Mechanism[Any]) -> None:
@@ -243,30 +268,43 @@ def test_two_keys_are_as_likely_as_each_by_itself(mechanism: Mechanism[Any]) -> 
     for seed in range(6):
         run = mechanism.run(2, noise=TestNoise(seed))
         released = [run.step(counts) for counts in stream]
-        together = log_likelihood(mechanism, stream, tuple(map(Shown.of, released)))
+        together = log_likelihood(mechanism, stream, tuple(map(SeenUnit.of, released)))
         apart = zip(*map(_by_key, released), strict=True)
-        alone = [log_likelihood(mechanism, stream[:, [key]], shown)[0] for key, shown in enumerate(apart)]
+        alone = [
+            log_likelihood(mechanism, stream[:, [key]], shown)[0] for key, shown in enumerate(apart)
+        ]
         assert together[0] == pytest.approx(sum(alone), abs=1e-9)
         assert together[1] - together[0] < 1e-9
-        patterns.add(tuple(dict(unit.public)["start"] for unit in map(Shown.of, released)))
+        patterns.add(tuple(dict(unit.public)["start"] for unit in map(SeenUnit.of, released)))
     assert len(patterns) >= 4
 
 
-def _by_key(released: Released) -> list[Shown]:
+def _by_key(released: Released) -> list[SeenUnit]:
     """A release over many keys as that of a run over each."""
-    shown = Shown.of(released)
+    shown = SeenUnit.of(released)
     columns = zip(*(array for _, array in shown.public), strict=True)
     names = [name for name, _ in shown.public]
     return [
-        Shown((value,), (new,), None, tuple((name, (each,)) for name, each in zip(names, column, strict=True)))
+        SeenUnit(
+            (value,),
+            (new,),
+            None,
+            tuple((name, (each,)) for name, each in zip(names, column, strict=True)),
+        )
         for value, new, column in zip(shown.values, shown.fresh, columns, strict=True)
     ]
 
 
 @pytest.mark.parametrize("rates", [(0.7, 0.3), (2.0, 1.5)])
-def test_the_chance_of_answers_is_a_sum_over_the_threshold_noise(rates: tuple[float, float]) -> None:
+def test_the_chance_of_answers_is_a_sum_over_the_threshold_noise(
+    rates: tuple[float, float],
+) -> None:
     rate, asking = rates
-    answers = [Answer(asking, 2, False), Answer(asking, -1, False), Answer(asking, 5, True)]
+    answers = [
+        ThresholdAnswer(asking, 2, False),
+        ThresholdAnswer(asking, -1, False),
+        ThresholdAnswer(asking, 5, True),
+    ]
     belief = Belief("run", 0, rate)
     for answer in answers:
         belief = belief.after(answer)
@@ -275,7 +313,11 @@ def test_the_chance_of_answers_is_a_sum_over_the_threshold_noise(rates: tuple[fl
     expected = math.fsum(
         chance(rate, threshold)
         * math.prod(
-            math.fsum(chance(asking, question) for question in reach if (question - threshold >= each.turn) is each.yes)
+            math.fsum(
+                chance(asking, question)
+                for question in reach
+                if (question - threshold >= each.turn) is each.yes
+            )
             for each in answers
         )
         for threshold in reach
@@ -285,16 +327,18 @@ def test_the_chance_of_answers_is_a_sum_over_the_threshold_noise(rates: tuple[fl
 
 
 def test_answers_far_out_keep_their_digits() -> None:
-    """Ten times no where each is next to impossible: the threshold noise must be far out, and is summed there."""
+    """Ten times no where each is next to impossible: the threshold noise must be far out, and is
+    summed there.
+    """
     belief = Belief("run", 0, 0.1)
     for _ in range(10):
-        belief = belief.after(Answer(0.05, -2000, False))
+        belief = belief.after(ThresholdAnswer(0.05, -2000, False))
     low, high = belief.log_chance()
     assert -1000 < low < -150
     assert high - low < 1e-9
 
 
-# -- shipped mechanisms ------------------------------------------------------------------------------------------------
+# -- shipped mechanisms ----------------------------------------------------------------------------
 
 ONCE = ([[0], [1], [0]], [[0], [0], [0]])
 TWICE = ([[3], [4], [4]], [[3], [3], [3]])
@@ -324,7 +368,12 @@ def test_shipped_mechanisms_lose_no_more_than_they_promise(
     mechanism: Mechanism[Any], streams: tuple[Any, Any], at_least: float
 ) -> None:
     found = exact_loss(mechanism, pair(*streams), tail=1e-8)
-    assert at_least - 1e-6 <= found.low <= found.high <= float(mechanism.guarantee.epsilon) + 2 * ROUNDING
+    assert (
+        at_least - 1e-6
+        <= found.low
+        <= found.high
+        <= float(mechanism.guarantee.epsilon) + 2 * ROUNDING
+    )
     assert found.high - found.low < 1e-8
     assert found.covered >= 1 - 1e-5
     low, high = loss_at(mechanism, pair(*streams), found.output)
@@ -333,25 +382,29 @@ def test_shipped_mechanisms_lose_no_more_than_they_promise(
 
 def test_rg_loses_all_that_it_promises() -> None:
     found = exact_loss(grouped(epsilon=10), pair(*ONCE))
-    assert found.low == pytest.approx(10, abs=1e-6)  # 3 to the watch, 7 to the publication of a group
+    assert found.low == pytest.approx(
+        10, abs=1e-6
+    )  # 3 to the watch, 7 to the publication of a group
     assert [unit.public for unit in found.output][2] == (("divisor", (2,)), ("start", (2,)))
 
 
-# -- mutants -----------------------------------------------------------------------------------------------------------
+# -- mutants ---------------------------------------------------------------------------------------
 
 
 def undecided(mechanism: Mechanism[Any], stream: IntArray) -> Output:
     """What is shown if there is no noise but in the questions, which are all answered no."""
-    shown: list[Shown] = []
+    shown: list[SeenUnit] = []
     run = mechanism.run(stream.shape[1], noise=ScriptedNoise({}))
     for counts in stream:
         run._gate._noise = ScriptedNoise({"group.question": (-(2**50),) * (len(shown) > 0)})
-        shown.append(Shown.of(run.step(counts)))
+        shown.append(SeenUnit.of(run.step(counts)))
     return tuple(shown)
 
 
 def leaving(units: int) -> Pair:
-    """Many people in the first unit, or one fewer, and nobody after it: the deviation is large, and differs by up to 2."""
+    """Many people in the first unit, or one fewer, and nobody after it: the deviation is large, and
+    differs by up to 2.
+    """
     right = np.array([[60], *([[0]] * (units - 1))])
     left = right.copy()
     left[0] += 1
@@ -381,7 +434,9 @@ def test_thresholds_that_are_drawn_again_are_convicted() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class QuietGrouper(Pegasus):
-    """The grouper's noise is a sixth of what it should be. Claims half of its ε, so that the ledger does not stop it."""
+    """The grouper's noise is a sixth of what it should be. Claims half of its ε, so that the ledger
+    does not stop it.
+    """
 
     @property
     def claimed(self) -> float:
@@ -389,13 +444,20 @@ class QuietGrouper(Pegasus):
 
     def step(self, state: Any, unit: Private, gate: Gate) -> tuple[Any, Released]:
         perturb = self.grid.floor(self.guarantee.epsilon / 2 * 4 / 5)
-        return advance(state, unit, gate, perturb=perturb, group=self.total - perturb, threshold=self.threshold)
+        return advance(
+            state, unit, gate, perturb=perturb, group=self.total - perturb, threshold=self.threshold
+        )
 
 
 def test_too_little_noise_in_the_grouper_is_convicted_over_all_outputs() -> None:
     mechanism = QuietGrouper(epsilon=20, theta=1)
-    assert exact_loss(mechanism, pair([[0], [6], [0]], [[0], [5], [0]]), tail=1e-8).low > mechanism.claimed
-    honest = exact_loss(Pegasus(epsilon=10, theta=1), pair([[0], [6], [0]], [[0], [5], [0]]), tail=1e-8)
+    assert (
+        exact_loss(mechanism, pair([[0], [6], [0]], [[0], [5], [0]]), tail=1e-8).low
+        > mechanism.claimed
+    )
+    honest = exact_loss(
+        Pegasus(epsilon=10, theta=1), pair([[0], [6], [0]], [[0], [5], [0]]), tail=1e-8
+    )
     assert honest.high < 9
 
 
@@ -410,13 +472,17 @@ class StaysInThePot(RetroactiveGrouping):
 
 
 def test_a_pot_that_is_not_emptied_is_convicted_with_its_exact_loss() -> None:
-    found = exact_loss(StaysInThePot(epsilon=8, watch="0.25"), pair([[1], [0], [0]], [[0], [0], [0]]), tail=1e-12)
+    found = exact_loss(
+        StaysInThePot(epsilon=8, watch="0.25"), pair([[1], [0], [0]], [[0], [0], [0]]), tail=1e-12
+    )
     assert found.low == pytest.approx(2 * 6, abs=1e-6)
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnpaidWatch(RetroactiveGrouping):
-    """Watches with the whole ε, and publishes with the whole ε too; claims half of what the ledger is told."""
+    """Watches with the whole ε, and publishes with the whole ε too; claims half of what the ledger
+    is told.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -428,7 +494,7 @@ def test_a_watch_that_is_not_paid_for_is_convicted_with_its_exact_loss() -> None
     assert found.low == pytest.approx(16, abs=1e-6)  # claimed were 8
 
 
-# -- limits ------------------------------------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------
 
 
 def test_questions_about_many_keys_are_refused() -> None:
@@ -451,7 +517,10 @@ def test_an_output_whose_smoothed_value_does_not_follow_has_no_chance() -> None:
     mechanism, stream = Pegasus(epsilon=8, smoother="mean"), np.array([[3]])
     (shown,) = undecided(mechanism, stream)
     assert likelihood(mechanism, stream, (shown,))[0] > 0.9
-    assert log_likelihood(mechanism, stream, (replace(shown, values=(4,)),)) == (-math.inf, -math.inf)
+    assert log_likelihood(mechanism, stream, (replace(shown, values=(4,)),)) == (
+        -math.inf,
+        -math.inf,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -460,7 +529,9 @@ class Leaking(Grouping):
 
     def step(self, state: Begun, unit: Private, gate: Gate) -> tuple[Begun, Released]:
         after, released = super().step(state, unit, gate)
-        return after, replace(released, public={**released.public, "more": gate.save().runs["group"].noise % 2})
+        return after, replace(
+            released, public={**released.public, "more": gate.save().runs["group"].noise % 2}
+        )
 
 
 def test_threshold_noise_that_shows_is_refused() -> None:
@@ -468,9 +539,13 @@ def test_threshold_noise_that_shows_is_refused() -> None:
         exact_loss(Leaking(epsilon=20, window=1), pair(*ONCE))
 
 
-@pytest.mark.parametrize("mechanism", [grouped(epsilon=8), Pegasus(epsilon=8, theta=2)], ids=["rg", "pegasus"])
+@pytest.mark.parametrize(
+    "mechanism", [grouped(epsilon=8), Pegasus(epsilon=8, theta=2)], ids=["rg", "pegasus"]
+)
 def test_a_search_finds_what_looking_at_every_output_finds(mechanism: Mechanism[Any]) -> None:
     streams = pair(*ONCE)
     found = worst_output(mechanism, streams, starts=1)
-    assert (found.low, found.high) == loss_at(mechanism, streams.swapped() if found.swapped else streams, found.output)
+    assert (found.low, found.high) == loss_at(
+        mechanism, streams.swapped() if found.swapped else streams, found.output
+    )
     assert found.low == pytest.approx(exact_loss(mechanism, streams, tail=1e-8).low, rel=0.02)

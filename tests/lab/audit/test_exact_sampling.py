@@ -1,4 +1,6 @@
-"""The exact audit of sampling by distance: one threshold noise over several answers, and over positive ones too."""
+"""The exact audit of sampling by distance: one threshold noise over several answers, and over
+positive ones too.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from penstock.core.released import Released
 from penstock.lab.audit.exact import (
     ROUNDING,
     Output,
-    Shown,
+    SeenUnit,
     exact_loss,
     likelihood,
     log_likelihood,
@@ -33,7 +35,7 @@ from penstock.lab.audit.suite import asked_pairs
 from penstock.private.gate import Gate, Price
 from penstock.private.mechanisms.dsat import AdaptiveThreshold
 from penstock.private.mechanisms.dsft import FixedThreshold
-from penstock.private.mechanisms.sampling import MOVED, ByQuestion, Standing
+from penstock.private.mechanisms.sampling import MOVED, ByQuestion, SamplingState
 from penstock.testing import TestNoise
 
 BOTH = pytest.mark.parametrize("kind", [FixedThreshold, AdaptiveThreshold])
@@ -53,7 +55,7 @@ def releasing(units: int, fresh: dict[int, int]) -> Output:
     return output([[value] for value in standing], [unit in fresh for unit in range(1, units + 1)])
 
 
-# -- against a sum that is written out ---------------------------------------------------------------------------------
+# -- against a sum that is written out -------------------------------------------------------------
 
 
 def chance(rate: float, value: int) -> float:
@@ -61,19 +63,28 @@ def chance(rate: float, value: int) -> float:
 
 
 def answered(price: Price, answers: list[tuple[int, int, bool]]) -> float:
-    """The probability that a run gives these answers (distance, threshold, whether it was reached), by adding everything up."""
+    """The probability that a run gives these answers (distance, threshold, whether it was reached),
+    by adding everything up.
+    """
     asking, reach = float(price.question.epsilon), range(-200, 201)
-    upwards = {value: sum(chance(asking, question) for question in reach if question >= value) for value in range(-260, 261)}
+    upwards = {
+        value: sum(chance(asking, question) for question in reach if question >= value)
+        for value in range(-260, 261)
+    }
 
     def given(noise: int) -> float:
         reached = [upwards[bound + noise - distance] for distance, bound, _ in answers]
-        return math.prod(each if yes else 1 - each for each, (_, _, yes) in zip(reached, answers, strict=True))
+        return math.prod(
+            each if yes else 1 - each for each, (_, _, yes) in zip(reached, answers, strict=True)
+        )
 
     return sum(chance(float(price.threshold.epsilon), noise) * given(noise) for noise in reach)
 
 
 def priced(mechanism: ByQuestion) -> tuple[Price, float, int]:
-    """The price of a run over one key, what a release is worth, and how far its noise takes it on average."""
+    """The price of a run over one key, what a release is worth, and how far its noise takes it on
+    average.
+    """
     plan = mechanism.plan(1)
     assert plan.price is not None
     each = float(plan.each.epsilon)
@@ -81,29 +92,41 @@ def priced(mechanism: ByQuestion) -> tuple[Price, float, int]:
 
 
 def test_one_threshold_noise_lasts_for_all_answers_at_user_level() -> None:
-    mechanism = FixedThreshold(epsilon=4, window=5, horizon=5, releases=3, threshold="0.1", population=15)
+    mechanism = FixedThreshold(
+        epsilon=4, window=5, horizon=5, releases=3, threshold="0.1", population=15
+    )
     price, each, floor = priced(mechanism)
     bound = floor + 2
     assert floor == 1
     run = answered(price, [(3, bound, True), (2, bound, False), (5, bound, True)])
     released = chance(each, 1) * chance(each, 0) * chance(each, -2)
-    low, high = likelihood(mechanism, np.array([[4], [8], [6], [13], [9]]), releasing(5, {1: 5, 2: 8, 4: 11}))
+    low, high = likelihood(
+        mechanism, np.array([[4], [8], [6], [13], [9]]), releasing(5, {1: 5, 2: 8, 4: 11})
+    )
     assert low == pytest.approx(run * released, rel=1e-7)
     assert low <= high <= low * (1 + 1e-8)
 
 
 def test_what_is_left_for_the_last_unit_depends_on_the_answers() -> None:
-    mechanism = FixedThreshold(epsilon=4, window=4, horizon=4, releases=3, threshold="0.1", population=15)
+    mechanism = FixedThreshold(
+        epsilon=4, window=4, horizon=4, releases=3, threshold="0.1", population=15
+    )
     price, each, floor = priced(mechanism)
     stream = np.array([[4], [8], [6], [6]])
     for yes in (True, False):
         shown = {1: 4, 4: 7} | ({2: 8} if yes else {})
         standing = shown.get(2, 4)
         run = answered(price, [(4, floor + 2, yes), (abs(6 - standing), floor + 2, False)])
-        asked = min(2 * price.question.epsilon, price.threshold.epsilon + 2 * yes * price.question.epsilon)
-        left = float(mechanism.guarantee.epsilon - asked - (1 + yes) * mechanism.plan(1).each.epsilon)
+        asked = min(
+            2 * price.question.epsilon, price.threshold.epsilon + 2 * yes * price.question.epsilon
+        )
+        left = float(
+            mechanism.guarantee.epsilon - asked - (1 + yes) * mechanism.plan(1).each.epsilon
+        )
         expected = run * chance(each, 0) ** (1 + yes) * chance(left, 1)
-        assert likelihood(mechanism, stream, releasing(4, shown))[0] == pytest.approx(expected, rel=1e-7)
+        assert likelihood(mechanism, stream, releasing(4, shown))[0] == pytest.approx(
+            expected, rel=1e-7
+        )
 
 
 def test_every_block_has_a_threshold_noise_of_its_own() -> None:
@@ -121,29 +144,43 @@ def test_every_block_has_a_threshold_noise_of_its_own() -> None:
 
 def test_a_threshold_follows_what_was_released() -> None:
     mechanism = AdaptiveThreshold(
-        epsilon=4, window=5, horizon=5, releases=3, threshold="0.1", population=60, proportional=1, integral=0
+        epsilon=4,
+        window=5,
+        horizon=5,
+        releases=3,
+        threshold="0.1",
+        population=60,
+        proportional=1,
+        integral=0,
     )
     price, each, floor = priced(mechanism)
     errors = [1 - 3 * 2 / 5, 2 - 3 * 3 / 5, 2 - 3 * 4 / 5]
     bounds = [floor + math.ceil(6 * math.exp(error - errors[0])) for error in errors]
     assert len(set(bounds)) == 3
     answers = list(zip([6, 3, 9], bounds, [True, False, True], strict=True))
-    low, _ = likelihood(mechanism, np.array([[4], [10], [7], [19], [9]]), releasing(5, {1: 4, 2: 10, 4: 19}))
+    low, _ = likelihood(
+        mechanism, np.array([[4], [10], [7], [19], [9]]), releasing(5, {1: 4, 2: 10, 4: 19})
+    )
     assert low == pytest.approx(answered(price, answers) * chance(each, 0) ** 3, rel=1e-7)
 
 
 @pytest.mark.parametrize(
     "mechanism",
-    [FixedThreshold(epsilon=24, window=3, releases=2), AdaptiveThreshold(epsilon=24, window=4, releases=2, horizon=4)],
+    [
+        FixedThreshold(epsilon=24, window=3, releases=2),
+        AdaptiveThreshold(epsilon=24, window=4, releases=2, horizon=4),
+    ],
     ids=["endless", "user level"],
 )
 def test_a_likelihood_is_the_share_of_runs_that_show_it(mechanism: ByQuestion) -> None:
-    """1000 runs; one of 3 shares is further off than 5.5 standard deviations once in five million times."""
+    """1000 runs; one of 3 shares is further off than 5.5 standard deviations once in five million
+    times.
+    """
     runs, stream = 1000, np.array([[2], [3], [4], [4]])
     counted: dict[Output, int] = {}
     for seed in range(runs):
         run = mechanism.run(1, noise=TestNoise(seed))
-        shown = tuple(Shown.of(run.step(counts)) for counts in stream)
+        shown = tuple(SeenUnit.of(run.step(counts)) for counts in stream)
         counted[shown] = counted.get(shown, 0) + 1
     often = sorted(counted.items(), key=lambda item: -item[1])[:3]
     assert len({tuple(unit.fresh for unit in shown) for shown, _ in often}) > 1
@@ -154,8 +191,12 @@ def test_a_likelihood_is_the_share_of_runs_that_show_it(mechanism: ByQuestion) -
 
 
 @pytest.mark.parametrize(("kind", "population"), [(FixedThreshold, 20), (AdaptiveThreshold, None)])
-def test_probabilities_of_all_outputs_add_up_to_one(kind: type[ByQuestion], population: int | None) -> None:
-    mechanism = kind(epsilon=12, window=3, horizon=3, releases=2, threshold="0.1", population=population)
+def test_probabilities_of_all_outputs_add_up_to_one(
+    kind: type[ByQuestion], population: int | None
+) -> None:
+    mechanism = kind(
+        epsilon=12, window=3, horizon=3, releases=2, threshold="0.1", population=population
+    )
     stream = np.array([[2], [3], [5]])
     lows, highs = zip(
         *(
@@ -168,7 +209,7 @@ def test_probabilities_of_all_outputs_add_up_to_one(kind: type[ByQuestion], popu
     assert sum(highs) < 1 + 1e-6
 
 
-# -- the promise is kept -----------------------------------------------------------------------------------------------
+# -- the promise is kept ---------------------------------------------------------------------------
 
 ENDLESS, USER_LEVEL = {"window": 3}, {"window": 3, "horizon": 3}
 
@@ -186,14 +227,21 @@ ENDLESS, USER_LEVEL = {"window": 3}, {"window": 3, "horizon": 3}
     ],
 )
 def test_both_forms_lose_no_more_than_they_promise(
-    kind: type[ByQuestion], population: int | None, form: dict[str, Any], streams: Pair, at_least: float
+    kind: type[ByQuestion],
+    population: int | None,
+    form: dict[str, Any],
+    streams: Pair,
+    at_least: float,
 ) -> None:
     mechanism = kind(epsilon=12, releases=2, population=population, threshold="0.1", **form)
     found = exact_loss(mechanism, streams, tail=1e-6)
     assert 12 * at_least <= found.low <= found.high <= 12 + 2 * ROUNDING
     assert found.high - found.low < 1e-8
     assert found.covered > 0.9999
-    both = loss_at(mechanism, streams, found.output), loss_at(mechanism, streams.swapped(), found.output)
+    both = (
+        loss_at(mechanism, streams, found.output),
+        loss_at(mechanism, streams.swapped(), found.output),
+    )
     assert max(low for low, _ in both) == pytest.approx(found.low)
 
 
@@ -203,7 +251,10 @@ def test_a_threshold_that_moves_with_every_gain_keeps_the_promise() -> None:
     streams = present([0, 0, 0, 3, 3, 1], units=3, since=4)
     found = exact_loss(mechanism, streams, tail=1e-7)
     assert found.high <= 12 + 2 * ROUNDING
-    moved, fixed = (likelihood(each, streams.right, found.output)[0] for each in (mechanism, FixedThreshold(**options)))
+    moved, fixed = (
+        likelihood(each, streams.right, found.output)[0]
+        for each in (mechanism, FixedThreshold(**options))
+    )
     assert moved != pytest.approx(fixed, rel=0.1)
 
 
@@ -211,7 +262,9 @@ def test_a_threshold_that_moves_with_every_gain_keeps_the_promise() -> None:
 def test_a_person_who_changes_keys_is_hidden_at_user_level(kind: type[ByQuestion]) -> None:
     mechanism = kind(epsilon=24, window=3, horizon=3, releases=2)
     right = np.array([[1, 1], [3, 0], [2, 2]])
-    found = exact_loss(mechanism, Pair("moving", right + np.array([[1, 0], [0, 1], [1, 0]]), right), tail=1e-6)
+    found = exact_loss(
+        mechanism, Pair("moving", right + np.array([[1, 0], [0, 1], [1, 0]]), right), tail=1e-6
+    )
     assert 23 < found.low <= found.high <= 24 + 2 * ROUNDING
 
 
@@ -225,20 +278,26 @@ def test_a_person_who_changes_keys_is_hidden_at_user_level(kind: type[ByQuestion
 )
 def test_standard_pairs_show_no_more_than_was_promised(mechanism: ByQuestion) -> None:
     for pair in islice(standard(window=mechanism.window, keys=1, epsilon=6), 0, None, 2):
-        assert worst_output(mechanism, pair, starts=1, sweeps=1, patterns=3, width=2).high <= 6 + 1e-6
+        assert (
+            worst_output(mechanism, pair, starts=1, sweeps=1, patterns=3, width=2).high <= 6 + 1e-6
+        )
 
 
-# -- the promise is reached --------------------------------------------------------------------------------------------
+# -- the promise is reached ------------------------------------------------------------------------
 
 
 def hard(before: int, noes: int) -> list[int]:
-    """At the last release, far from it for so many units, then so near it that a release is as unlikely as staying was."""
+    """At the last release, far from it for so many units, then so near it that a release is as
+    unlikely as staying was.
+    """
     return [40] * before + [60] * noes + [36]
 
 
 @BOTH
 @pytest.mark.parametrize("epsilon", [1, 6])
-def test_all_of_the_budget_is_lost_at_user_level_and_no_more(kind: type[ByQuestion], epsilon: int) -> None:
+def test_all_of_the_budget_is_lost_at_user_level_and_no_more(
+    kind: type[ByQuestion], epsilon: int
+) -> None:
     mechanism = kind(epsilon=epsilon, window=10, horizon=10, releases=2, population=40)
     streams = present([*hard(1, 7), 0], units=10)
     low, high = loss_at(mechanism, streams.swapped(), releasing(10, {1: 40, 9: 20}))
@@ -246,7 +305,9 @@ def test_all_of_the_budget_is_lost_at_user_level_and_no_more(kind: type[ByQuesti
 
 
 def crossing(window: int) -> tuple[Pair, Output]:
-    """A person in the second half of one block and the first half of the next: all noes but the last answer."""
+    """A person in the second half of one block and the first half of the next: all noes but the
+    last answer.
+    """
     units = 2 * window + window // 2
     streams = present(hard(units - window, window - 1), units=window, since=units - window + 1)
     return streams.swapped(), releasing(units, {1: 40, units: 20})
@@ -257,28 +318,34 @@ def test_two_runs_in_one_window_lose_what_the_ledger_charges(kind: type[ByQuesti
     mechanism = kind(epsilon=6, window=8, releases=1, population=40)
     price, each, _ = priced(mechanism)
     low, high = loss_at(mechanism, *crossing(8))
-    # Two threshold noises are seen through; the one positive answer loses its own share, and once more with the noise.
+    # Two threshold noises are seen through; the one positive answer loses its own share, and once
+    # more with the noise.
     charged = 2 * float(price.threshold.epsilon) + 2 * float(price.question.epsilon) + each
     assert charged - 1e-5 < low <= high <= charged + 2 * ROUNDING < 6
 
 
-# -- mutants -----------------------------------------------------------------------------------------------------------
+# -- mutants ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
 class Doubled(FixedThreshold):
     """Asks about twice the distance, at the price of once."""
 
-    def _moved(self, state: Standing, unit: Private, price: Price, gate: Gate) -> bool:
+    def _moved(self, state: SamplingState, unit: Private, price: Price, gate: Gate) -> bool:
         def twice(value: IntArray) -> IntArray:
             return 2 * np.abs(value - state.last.value).sum(keepdims=True)
 
-        return bool(gate.ask(MOVED, unit.map(twice, stability=1, cover=ALL), threshold=4, price=price)[0])
+        return bool(
+            gate.ask(MOVED, unit.map(twice, stability=1, cover=ALL), threshold=4, price=price)[0]
+        )
 
 
 def test_a_question_that_is_not_paid_for_is_convicted() -> None:
     streams = present([0, 3, 3], units=3)
-    assert exact_loss(Doubled(epsilon=8, window=3, horizon=3, releases=2), streams, tail=1e-8).low > 8.5
+    assert (
+        exact_loss(Doubled(epsilon=8, window=3, horizon=3, releases=2), streams, tail=1e-8).low
+        > 8.5
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,7 +362,12 @@ def test_a_second_run_in_a_window_that_is_not_paid_for_is_convicted() -> None:
     price, _, _ = priced(mechanism)
     low, high = loss_at(mechanism, *crossing(8))
     assert low == pytest.approx(6 + float(price.threshold.epsilon), abs=1e-4)
-    assert loss_at(FixedThreshold(epsilon=6, window=8, releases=1, population=40), *crossing(8))[1] < 6 < low <= high
+    assert (
+        loss_at(FixedThreshold(epsilon=6, window=8, releases=1, population=40), *crossing(8))[1]
+        < 6
+        < low
+        <= high
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,14 +389,16 @@ def test_a_search_convicts_what_one_output_does() -> None:
     assert worst_output(mechanism, crossing(6)[0], starts=1).low > 6
 
 
-# -- limits ------------------------------------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fading(FixedThreshold):
     """Threshold noise that is halved after every answer."""
 
-    def step(self, state: Standing, unit: Private, gate: Gate) -> tuple[Standing, Released]:
+    def step(
+        self, state: SamplingState, unit: Private, gate: Gate
+    ) -> tuple[SamplingState, Released]:
         after = super().step(state, unit, gate)
         for run in gate.save().runs.values():
             run.noise //= 2
@@ -335,17 +409,27 @@ class Fading(FixedThreshold):
 class Peeking(FixedThreshold):
     """Shows more of the threshold's noise than its answers, where it does not ask."""
 
-    def step(self, state: Standing, unit: Private, gate: Gate) -> tuple[Standing, Released]:
+    def step(
+        self, state: SamplingState, unit: Private, gate: Gate
+    ) -> tuple[SamplingState, Released]:
         after, released = super().step(state, unit, gate)
         run = gate.save().runs.get(MOVED)
         shown = np.zeros(1, np.int64) if run is None or gate.unit < self.window else run.noise % 2
         return after, replace(released, public={"more": shown})
 
 
-@pytest.mark.parametrize(("kind", "reason"), [(Fading, "changes threshold noise"), (Peeking, "without a question")])
-def test_threshold_noise_that_is_not_kept_or_is_shown_is_refused(kind: type[ByQuestion], reason: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "reason"), [(Fading, "changes threshold noise"), (Peeking, "without a question")]
+)
+def test_threshold_noise_that_is_not_kept_or_is_shown_is_refused(
+    kind: type[ByQuestion], reason: str
+) -> None:
     with pytest.raises(ConfigurationError, match=reason):
-        exact_loss(kind(epsilon=24, window=4, horizon=4, releases=2), present([0, 3, 3, 3], units=4), tail=1e-6)
+        exact_loss(
+            kind(epsilon=24, window=4, horizon=4, releases=2),
+            present([0, 3, 3, 3], units=4),
+            tail=1e-6,
+        )
 
 
 def test_outputs_that_cannot_be_have_no_chance() -> None:

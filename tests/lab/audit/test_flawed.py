@@ -20,22 +20,32 @@ FLAWED = {
     for name, module in list(sys.modules.items())
     if name.startswith(FORBIDDEN)
     for each in vars(module).values()
-    if isinstance(each, type) and issubclass(each, Mechanism) and each.__module__.startswith(FORBIDDEN)
+    if isinstance(each, type)
+    and issubclass(each, Mechanism)
+    and each.__module__.startswith(FORBIDDEN)
 }
 
 
 def imported(path: Path) -> set[str]:
-    """Every module that a file imports or might: `from a import b` counts as a and a.b, text in quotes as well."""
+    """Every module that a file imports or might: `from a import b` counts as a and a.b, text in
+    quotes as well.
+    """
     found: set[str] = set()
     package = ["penstock", *path.relative_to(SOURCES).with_suffix("").parts][:-1]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            base = ".".join([*package[: len(package) + 1 - node.level], *([node.module] if node.module else [])])
+            base = ".".join(
+                [*package[: len(package) + 1 - node.level], *([node.module] if node.module else [])]
+            )
             origin = base if node.level else str(node.module)
             found |= {origin} | {f"{origin}.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("penstock.lab"):
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and node.value.startswith("penstock.lab")
+        ):
             found.add(node.value.partition(":")[0])
     return found
 
@@ -53,7 +63,10 @@ def test_only_the_lab_and_the_audit_verb_import_the_flawed_variants() -> None:
 def test_nothing_below_the_lab_imports_the_lab() -> None:
     for path in SOURCES.rglob("*.py"):
         if path.relative_to(SOURCES).parts[0] not in {"lab", "cli"}:
-            assert not any(name == "penstock.lab" or name.startswith("penstock.lab.") for name in imported(path)), path
+            assert not any(
+                name == "penstock.lab" or name.startswith("penstock.lab.")
+                for name in imported(path)
+            ), path
 
 
 def test_importing_penstock_does_not_load_them() -> None:
@@ -83,7 +96,9 @@ def test_its_streams_are_neighbouring_for_what_it_claims(variant: Variant) -> No
     mechanism = variant.make()
     assert variant.pairs, "a conviction needs two streams"
     for pair in variant.pairs:
-        assert pair.is_neighbouring(window=variant.window, contribution=mechanism.contribution), pair.name
+        assert pair.is_neighbouring(window=variant.window, contribution=mechanism.contribution), (
+            pair.name
+        )
         assert (pair.left >= 0).all()
         assert (pair.right >= 0).all()
         if pair.look is not None:
@@ -100,7 +115,11 @@ def test_it_claims_what_it_was_asked_for(variant: Variant) -> None:
     assert type(mechanism) in FLAWED
     found = resolve(f"flawed:{variant.name} {variant.claimed} {variant.window} {variant.runs}")
     assert found.flawed
-    assert (found.name, found.claimed, found.window) == (variant.name, variant.claimed, variant.window)
+    assert (found.name, found.claimed, found.window) == (
+        variant.name,
+        variant.claimed,
+        variant.window,
+    )
 
 
 def test_the_published_flaws_and_the_mutants_are_all_there() -> None:
@@ -117,7 +136,9 @@ def test_the_published_flaws_and_the_mutants_are_all_there() -> None:
     } <= VARIANTS.keys()
 
 
-@pytest.mark.parametrize("cls", ["PanThird", "FloatLaplace", "ForgetfulLedger", "IndependentAbsorption"])
+@pytest.mark.parametrize(
+    "cls", ["PanThird", "FloatLaplace", "ForgetfulLedger", "IndependentAbsorption"]
+)
 def test_no_import_path_leads_to_one(cls: str) -> None:
     with pytest.raises(ConfigurationError, match="lives in the lab"):
         find(f"penstock.lab.audit.flawed:{cls}")

@@ -27,7 +27,9 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("variant", ESHP_FLAWS, ids=NAMES)
 def test_it_is_convicted(variant: Variant) -> None:
     """A conviction of the innocent has probability at most 1e-3; the seed is fixed."""
-    found = audit_one(resolve(f"flawed:{variant.name} {variant.claimed} 1 {variant.runs}"), seed=1, workers=1)
+    found = audit_one(
+        resolve(f"flawed:{variant.name} {variant.claimed} 1 {variant.runs}"), seed=1, workers=1
+    )
     assert found.convicted, found.row()
     assert found.lower_bound > 2 * float(variant.claimed)
 
@@ -39,8 +41,12 @@ def test_its_streams_are_neighbouring(variant: Variant) -> None:
 
 
 def test_noise_first_is_acquitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a classifier that is learned on the releases, too; a false conviction has probability at most 1e-3."""
-    monkeypatch.setattr(WeightedHistogram, "by_key", True)  # in so few units no groups are formed yet
+    """By a classifier that is learned on the releases, too; a false conviction has probability at
+    most 1e-3.
+    """
+    monkeypatch.setattr(
+        WeightedHistogram, "by_key", True
+    )  # in so few units no groups are formed yet
     subject = resolve("penstock.private.mechanisms.eshp:WeightedHistogram 2 2 40000")
     assert all(pair.units < subject.mechanism.lag for pair in subject.pairs)  # type: ignore[attr-defined]
     found = audit_one(subject, seed=2, workers=1)
@@ -49,12 +55,19 @@ def test_noise_first_is_acquitted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_same_conviction_fails_for_noise_first() -> None:
-    """Where the published noise scale loses more than 4 ε, ours loses ε: the same event on the unit's noisy count."""
+    """Where the published noise scale loses more than 4 ε, ours loses ε: the same event on the
+    unit's noisy count.
+    """
     mechanism = resolve("penstock.private.mechanisms.eshp:WeightedHistogram 1 1 1000").mechanism
     many = 20_000
-    left, right = (mechanism.run(many, noise=TestNoise(seed)).step(np.full(many, seed % 2)).public["noisy"] for seed in (3, 4))
+    left, right = (
+        mechanism.run(many, noise=TestNoise(seed)).step(np.full(many, seed % 2)).public["noisy"]
+        for seed in (3, 4)
+    )
     ratio = math.log(np.mean(right <= 0) / np.mean(left <= 0))
-    assert 0.85 < ratio < 1.1  # each side is 4 % at 6 standard deviations: a false alarm has chance 1e-7
+    assert (
+        0.85 < ratio < 1.1
+    )  # each side is 4 % at 6 standard deviations: a false alarm has chance 1e-7
 
 
 def test_the_published_scale_is_theta_and_not_what_an_event_changes() -> None:

@@ -21,16 +21,22 @@ from penstock.private.mechanisms.rg import RetroactiveGrouping
 (FLAW,) = RG_FLAWS
 
 
-def audited(mechanism: Mechanism, pairs: tuple[Pair, ...], *, runs: int, confidence: float) -> Verdict:
+def audited(
+    mechanism: Mechanism, pairs: tuple[Pair, ...], *, runs: int, confidence: float
+) -> Verdict:
     """As `engine.audit`, for a mechanism that no text names."""
-    epsilon = FLAW.claimed if isinstance(mechanism, NoiseAfterDividing) else mechanism.guarantee.epsilon
+    epsilon = (
+        FLAW.claimed if isinstance(mechanism, NoiseAfterDividing) else mechanism.guarantee.epsilon
+    )
     subject = Subject("", mechanism.name, mechanism, epsilon, mechanism.window, pairs, runs)
     todo = list(tasks(subject, 5))
     done = {}
     for task in todo:
         pair = pairs[task.pair]
         side = pair.right if task.side else pair.left
-        done[task.key] = codings(traces(mechanism, side, task.runs, LabNoise(5, mechanism.name, task.key)), pair)
+        done[task.key] = codings(
+            traces(mechanism, side, task.runs, LabNoise(5, mechanism.name, task.key)), pair
+        )
     return judge(subject, todo, done, confidence=confidence, seed=5)
 
 
@@ -50,7 +56,10 @@ def test_noise_after_dividing_is_convicted() -> None:
 def test_the_same_watch_with_the_noise_before_dividing_is_acquitted() -> None:
     # False alarm: at most 1e-6, whatever the seed.
     verdict = audited(
-        RetroactiveGrouping(epsilon=2, watch="1/2", caution=2, keep="1/10"), FLAW.pairs, runs=100_000, confidence=1 - 1e-6
+        RetroactiveGrouping(epsilon=2, watch="1/2", caution=2, keep="1/10"),
+        FLAW.pairs,
+        runs=100_000,
+        confidence=1 - 1e-6,
     )
     assert not verdict.convicted
 

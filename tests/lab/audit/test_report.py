@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from penstock.lab.audit import report
-from penstock.lab.audit.attack import Event
+from penstock.lab.audit.attack import OutputEvent
 from penstock.lab.audit.engine import Verdict
 from penstock.lab.audit.model import Look, Pair
 
@@ -29,7 +29,7 @@ def verdict(**changes: Any) -> Verdict:
         confidence=0.999,
         runs=2_000,
         pair=Pair("by hand", LEFT, RIGHT),
-        event=Event(frozenset([">|=|", ">|-|"]), False),
+        event=OutputEvent(frozenset([">|=|", ">|-|"]), False),
         left_hits=700,
         right_hits=100,
         half=1_000,
@@ -47,13 +47,16 @@ EXACT = verdict(
     claimed=Fraction(6),
     half=0,
     cells=[],
-    event=Event(frozenset(["1* 7* 7* | 0 7 7"]), False),
+    event=OutputEvent(frozenset(["1* 7* 7* | 0 7 7"]), False),
 )
 
 
 def test_delta_stands_beside_what_was_promised() -> None:
     with_delta = verdict(delta=Fraction(1, 10**6))
-    assert report.sentence(with_delta) == "not convicted: the attack found ε ≥ 1.839, promised were 2 (δ = 1e-06)"
+    assert (
+        report.sentence(with_delta)
+        == "not convicted: the attack found ε ≥ 1.839, promised were 2 (δ = 1e-06)"
+    )
     assert "once δ = 1e-06 is taken from its probability" in report.meaning(with_delta)
     assert "δ = 1e-06" in report.render([with_delta], title="t", command="c")
     assert with_delta.row()["delta"] == 1e-6
@@ -61,11 +64,25 @@ def test_delta_stands_beside_what_was_promised() -> None:
 
 
 def test_the_verdict_in_one_line() -> None:
-    assert report.sentence(verdict()) == "not convicted: the attack found ε ≥ 1.839, promised were 2"
-    assert report.sentence(verdict(lower_bound=2.4142)) == "CONVICTED: ε ≥ 2.414 > 2 with confidence 99.9 %"
-    assert report.sentence(verdict(lower_bound=2.000004)) == "CONVICTED: ε ≥ 2.000004 > 2 with confidence 99.9 %"
-    assert report.sentence(EXACT) == "not convicted: the exact loss lies in [5.249900, 5.250100], promised were 6"
-    assert report.sentence(replace(EXACT, lower_bound=math.inf)) == "CONVICTED: ε ≥ ∞ > 6 by exact computation"
+    assert (
+        report.sentence(verdict()) == "not convicted: the attack found ε ≥ 1.839, promised were 2"
+    )
+    assert (
+        report.sentence(verdict(lower_bound=2.4142))
+        == "CONVICTED: ε ≥ 2.414 > 2 with confidence 99.9 %"
+    )
+    assert (
+        report.sentence(verdict(lower_bound=2.000004))
+        == "CONVICTED: ε ≥ 2.000004 > 2 with confidence 99.9 %"
+    )
+    assert (
+        report.sentence(EXACT)
+        == "not convicted: the exact loss lies in [5.249900, 5.250100], promised were 6"
+    )
+    assert (
+        report.sentence(replace(EXACT, lower_bound=math.inf))
+        == "CONVICTED: ε ≥ ∞ > 6 by exact computation"
+    )
 
 
 def test_a_bound_is_never_rounded_up() -> None:
@@ -76,7 +93,9 @@ def test_a_bound_is_never_rounded_up() -> None:
         assert float(low) <= value <= float(high)
 
 
-@pytest.mark.parametrize(("convicted", "flawed", "well"), [(0, 0, True), (1, 1, True), (1, 0, False), (0, 1, False)])
+@pytest.mark.parametrize(
+    ("convicted", "flawed", "well"), [(0, 0, True), (1, 1, True), (1, 0, False), (0, 1, False)]
+)
 def test_who_should_be_convicted(convicted: int, flawed: int, well: bool) -> None:
     made = verdict(lower_bound=2.5 if convicted else 1.5, flawed=bool(flawed))
     assert report.as_it_should_be(made) is well
@@ -85,9 +104,15 @@ def test_who_should_be_convicted(convicted: int, flawed: int, well: bool) -> Non
 def test_the_closing_sentence_names_who_is_not_as_it_should_be() -> None:
     good = [verdict(), verdict(name="mutant", flawed=True, lower_bound=3.0)]
     said = report.closing(good, false_alarm=1e-3)
-    assert "Every registered mechanism was acquitted (1 audits), and every flawed variant convicted (1)." in said
+    assert (
+        "Every registered mechanism was acquitted (1 audits), and every flawed variant convicted (1)."
+        in said
+    )
     assert said.endswith("at most 1e-3.")
-    said = report.closing([*good, verdict(name="ba", lower_bound=2.1), verdict(name="missed", flawed=True)], false_alarm=1e-3)
+    said = report.closing(
+        [*good, verdict(name="ba", lower_bound=2.1), verdict(name="missed", flawed=True)],
+        false_alarm=1e-3,
+    )
     assert "CONVICTED, though offered for use: ba." in said
     assert "NOT convicted: missed." in said
     assert "acquitted" not in said
@@ -106,23 +131,27 @@ def test_the_event_in_words_says_what_its_cells_share() -> None:
         "The output falls into one of 2 cells. All of them have in common:",
         "unit 1: key 1 is fresh and above 0",
     ]
-    one = report.in_words(verdict(event=Event(frozenset(["<|-|"]), False)))
+    one = report.in_words(verdict(event=OutputEvent(frozenset(["<|-|"]), False)))
     assert one[1:] == ["unit 1: key 1 is fresh and at most 0", "unit 2: key 1 is repeated"]
-    differing = report.in_words(verdict(event=Event(frozenset([">||"]), False)))
+    differing = report.in_words(verdict(event=OutputEvent(frozenset([">||"]), False)))
     assert differing[1:] == ["unit 1: key 1 is fresh and above 0"]
-    assert "No event" in report.in_words(verdict(event=Event(frozenset(), False)))[0]
-    assert "no single unit" in report.in_words(verdict(event=Event(frozenset([">|-|", "<|=|"]), False)))[0]
+    assert "No event" in report.in_words(verdict(event=OutputEvent(frozenset(), False)))[0]
+    assert (
+        "no single unit"
+        in report.in_words(verdict(event=OutputEvent(frozenset([">|-|", "<|=|"]), False)))[0]
+    )
 
 
 def test_a_look_in_words() -> None:
     look = Look(1, np.array([10]), np.array([10]))
     pair = Pair("looked into", np.array([[11]]), np.array([[10]]), look)
-    made = verdict(pair=pair, event=Event(frozenset([">|≥L", "<|≤L"]), False), cells=[])
+    made = verdict(pair=pair, event=OutputEvent(frozenset([">|≥L", "<|≤L"]), False), cells=[])
     assert "in unit 1" in str(report.look_in_words(pair))
     assert report.in_words(made)[1:] == [
         "the look: the release of key 1 is what was seen plus exactly what came later on the left"
     ]
-    # the letters are those of the pair as it was given; the streams are shown with the likelier first
+    # the letters are those of the pair as it was given; the streams are shown with the likelier
+    # first
     swapped = replace(made, pair=pair.swapped(), event=replace(made.event, swapped=True))
     assert report.in_words(swapped)[1].endswith("on the right")
     assert {"≤", "≥", "L", "<", ">", "|"} == {letter for letter, _ in report.alphabet(made)}
@@ -130,17 +159,22 @@ def test_a_look_in_words() -> None:
 
 def test_floats_and_scores_in_words() -> None:
     pair = Pair("floats", np.array([[1]]), np.array([[0]]))
-    made = verdict(pair=pair, event=Event(frozenset(["<fine2|"]), False), cells=[])
-    assert report.in_words(made)[1] == "unit 1: key 1 is fresh and at most 0, as a float of grain 'fine2'"
+    made = verdict(pair=pair, event=OutputEvent(frozenset(["<fine2|"]), False), cells=[])
+    assert (
+        report.in_words(made)[1]
+        == "unit 1: key 1 is fresh and at most 0, as a float of grain 'fine2'"
+    )
     assert [letter for letter, _ in report.alphabet(made)] == ["<", "|", "coarse n", "fine n"]
-    learned = verdict(event=Event(frozenset(["score 01", "score 60"]), False), method="learned classifier")
+    learned = verdict(
+        event=OutputEvent(frozenset(["score 01", "score 60"]), False), method="learned classifier"
+    )
     assert "2 slices" in report.in_words(learned)[0]
     assert [letter for letter, _ in report.alphabet(learned)] == ["score n"]
 
 
 def test_sums_and_other_things_that_are_shown_in_words() -> None:
     pair = Pair("sums", np.array([[1], [0]]), np.array([[0], [0]]))
-    made = verdict(pair=pair, event=Event(frozenset(["-+|↓|"]), False), cells=[])
+    made = verdict(pair=pair, event=OutputEvent(frozenset(["-+|↓|"]), False), cells=[])
     assert report.in_words(made)[1:] == [
         "unit 1: key 1 is repeated",
         "unit 2: key 1 is fresh and at most the lower of the two sums that it may be about",
@@ -151,7 +185,9 @@ def test_sums_and_other_things_that_are_shown_in_words() -> None:
 def test_cells_of_the_event_come_with_their_counts_and_not_all_of_them() -> None:
     listed, more = report.event_cells(verdict())
     assert (listed, more) == ([(">|=|", 600, 90), (">|-|", 100, 10)], 0)
-    listed, more = report.event_cells(verdict(event=Event(frozenset(map(str, range(30))), False)))
+    listed, more = report.event_cells(
+        verdict(event=OutputEvent(frozenset(map(str, range(30))), False))
+    )
     assert (len(listed), more) == (12, 18)
     assert report.hits(EXACT) is None
 
@@ -194,13 +230,23 @@ def test_a_page_is_whole_and_loads_nothing() -> None:
     assert "default-src 'none'" in page
     assert "prefers-color-scheme: dark" in page
     assert sum(attributes.get("id", "") == "audit-3" for _, attributes in found.seen) == 1
-    for text in ("penstock audit --all", "mutant", "flawed on purpose", "700 of 1,000 runs", "[5.249900, 5.250100]", "∞"):
+    for text in (
+        "penstock audit --all",
+        "mutant",
+        "flawed on purpose",
+        "700 of 1,000 runs",
+        "[5.249900, 5.250100]",
+        "∞",
+    ):
         assert text in page
 
 
 def test_a_hostile_name_stays_text() -> None:
     made = verdict(
-        name=HOSTILE, pair=Pair(HOSTILE, LEFT, RIGHT), event=Event(frozenset([HOSTILE]), False), cells=[(HOSTILE, 1, 2)]
+        name=HOSTILE,
+        pair=Pair(HOSTILE, LEFT, RIGHT),
+        event=OutputEvent(frozenset([HOSTILE]), False),
+        cells=[(HOSTILE, 1, 2)],
     )
     page = report.render([made], title=HOSTILE, command=HOSTILE)
     assert "<script" not in page

@@ -1,4 +1,6 @@
-"""Mechanisms that the audit has never seen: what it takes from their class, and what it finds of their mistakes."""
+"""Mechanisms that the audit has never seen: what it takes from their class, and what it finds of
+their mistakes.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,9 @@ class Vague(ps.Uniform):
 
 
 def verdict_on(cls: type, *, runs: int = 200) -> Verdict:
-    return audit(subject(f"{HERE}:{cls.__name__}", epsilon="1", window=1, runs=runs), seed=1, workers=1)
+    return audit(
+        subject(f"{HERE}:{cls.__name__}", epsilon="1", window=1, runs=runs), seed=1, workers=1
+    )
 
 
 def test_without_a_word_it_gets_the_streams_and_the_window_that_ours_get() -> None:
@@ -118,10 +122,13 @@ def test_its_class_says_with_what_to_audit_it_unless_told() -> None:
 
 
 def test_the_promise_is_not_the_authors_to_choose() -> None:
-    with pytest.raises(ConfigurationError, match=r"`audited` of Greedy must be a dict with some of window\."):
+    with pytest.raises(
+        ConfigurationError, match=r"`audited` of Greedy must be a dict with some of window\."
+    ):
         subject(f"{HERE}:Greedy")
     with pytest.raises(
-        ConfigurationError, match=r"Modest was asked for epsilon=2, window=2, and states Guarantee\(epsilon=100"
+        ConfigurationError,
+        match=r"Modest was asked for epsilon=2, window=2, and states Guarantee\(epsilon=100",
     ):
         subject(f"{HERE}:Modest")
 
@@ -132,7 +139,9 @@ def test_hard_streams_become_neighbouring_pairs() -> None:
     assert [pair.name for pair in own] == ["hard stream 1, a person from unit 1"]
     assert all(pair.is_neighbouring(window=2, contribution=1) for pair in own)
     assert own[0].left.tolist() == [[50], [50]]
-    with pytest.raises(ConfigurationError, match="hard_streams of Vague must give arrays of whole numbers"):
+    with pytest.raises(
+        ConfigurationError, match="hard_streams of Vague must give arrays of whole numbers"
+    ):
         subject(f"{HERE}:Vague")
 
 
@@ -152,5 +161,8 @@ def test_half_of_the_noise_is_found_by_a_check_and_by_the_audit() -> None:
 
 
 def test_keys_that_are_not_treated_by_themselves_are_noticed() -> None:
-    with pytest.raises(ConfigurationError, match="Neighbourly says by_key = True, but what it releases for one key depends"):
+    with pytest.raises(
+        ConfigurationError,
+        match="Neighbourly says by_key = True, but what it releases for one key depends",
+    ):
         subject(f"{HERE}:Neighbourly")

@@ -43,13 +43,24 @@ def at_user_level(name: str, **more: Any) -> Mechanism[Any]:
 def pairs(mechanism: Mechanism[Any], contribution: int) -> tuple[Pair, ...]:
     """One person in all units, and in those that nobody reads any more."""
     found = standard(
-        window=UNITS, keys=KEYS, epsilon=4.0, contribution=contribution, near=near(mechanism) or 4, user_level=True
+        window=UNITS,
+        keys=KEYS,
+        epsilon=4.0,
+        contribution=contribution,
+        near=near(mechanism) or 4,
+        user_level=True,
     )
-    return tuple(pair for pair in found if pair.name.startswith(("leaping in every", "hovering above and below")))
+    return tuple(
+        pair
+        for pair in found
+        if pair.name.startswith(("leaping in every", "hovering above and below"))
+    )
 
 
 def audited(mechanism: Mechanism[Any], *, contribution: int = 1) -> Verdict:
-    """As `engine.audit`, claimed at user level. Convicts whoever keeps the promise with chance 1e-6 at most."""
+    """As `engine.audit`, claimed at user level. Convicts whoever keeps the promise with chance 1e-6
+    at most.
+    """
     chosen = pairs(mechanism, contribution)
     runs = 50_000 if mechanism.by_key else 600
     told = Subject("", mechanism.name, mechanism, mechanism.guarantee.epsilon, UNITS, chosen, runs)
@@ -58,7 +69,9 @@ def audited(mechanism: Mechanism[Any], *, contribution: int = 1) -> Verdict:
     for task in todo:
         pair = chosen[task.pair]
         side = pair.right if task.side else pair.left
-        done[task.key] = codings(traces(mechanism, side, task.runs, LabNoise(5, mechanism.name, task.key)), pair)
+        done[task.key] = codings(
+            traces(mechanism, side, task.runs, LabNoise(5, mechanism.name, task.key)), pair
+        )
     return judge(told, todo, done, confidence=1 - 1e-6, seed=5)
 
 
@@ -73,7 +86,9 @@ def test_nobody_is_convicted(name: str) -> None:
     """A false alarm has chance 1e-6 for each of the six, whatever the seed."""
     verdict = audited(at_user_level(name))
     assert not verdict.convicted, verdict.row()
-    assert verdict.lower_bound > (3 if verdict.runs > 10_000 else 0.3)  # many runs see most of what is lost, few a part
+    assert verdict.lower_bound > (
+        3 if verdict.runs > 10_000 else 0.3
+    )  # many runs see most of what is lost, few a part
 
 
 @pytest.mark.parametrize("name", ["dsft", "dsat", "uniform"])
@@ -91,10 +106,19 @@ def test_two_events_a_unit_are_covered_by_a_contribution_of_two(name: str) -> No
         (FixedThreshold(epsilon=1, window=1), 1),
         (Uniform(epsilon=1, window=UNITS, horizon=UNITS), 2),
     ],
-    ids=["laplace, its budget in every unit", "uniform, at event level", "dsft, at event level", "uniform, two events for one"],
+    ids=[
+        "laplace, its budget in every unit",
+        "uniform, at event level",
+        "dsft, at event level",
+        "uniform, two events for one",
+    ],
 )
-def test_the_same_audit_convicts_who_promised_less(mechanism: Mechanism[Any], contribution: int) -> None:
-    """Their loss is at least twice the claim; the seed is fixed, with others less than one in 1000 is acquitted."""
+def test_the_same_audit_convicts_who_promised_less(
+    mechanism: Mechanism[Any], contribution: int
+) -> None:
+    """Their loss is at least twice the claim; the seed is fixed, with others less than one in 1000
+    is acquitted.
+    """
     verdict = audited(mechanism, contribution=contribution)
     assert verdict.convicted, verdict.row()
 
@@ -138,5 +162,9 @@ def test_the_audit_of_a_name_can_be_at_user_level(name: str) -> None:
     here, there = subject(f"{name}@user"), subject(name)
     assert here.mechanism.guarantee.user_level
     assert not there.mechanism.guarantee.user_level
-    assert all((pair.left != pair.right).any(axis=1).all() for pair in here.pairs if not pair.name.startswith("random"))
+    assert all(
+        (pair.left != pair.right).any(axis=1).all()
+        for pair in here.pairs
+        if not pair.name.startswith("random")
+    )
     assert max(pair.units for pair in here.pairs) > here.window

@@ -14,7 +14,9 @@ STREAM = Stretch(dataset=TINY)
 
 
 def cell(mechanism: str = "ba", **parameters: str | int) -> Cell:
-    return Cell.of("tiny", STREAM, mechanism, ("mae",), **{"epsilon": "1", "window": 3, **parameters})
+    return Cell.of(
+        "tiny", STREAM, mechanism, ("mae",), **{"epsilon": "1", "window": 3, **parameters}
+    )
 
 
 def test_a_key_depends_on_all_that_the_numbers_depend_on():
@@ -32,7 +34,9 @@ def test_a_default_that_is_written_out_changes_nothing():
 
 
 def test_how_much_memory_a_stream_needs_is_no_part_of_its_key():
-    heavy = Cell.of("tiny", Stretch(dataset=TINY, megabytes=999), "ba", ("mae",), epsilon="1", window=3)
+    heavy = Cell.of(
+        "tiny", Stretch(dataset=TINY, megabytes=999), "ba", ("mae",), epsilon="1", window=3
+    )
     assert heavy.key(1) == cell().key(1)
 
 
@@ -69,7 +73,9 @@ def test_a_stretch_says_what_was_made_of_the_dataset():
     )
 
 
-def test_a_key_depends_on_the_source_of_what_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_key_depends_on_the_source_of_what_is_not_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """Edited, somebody's mechanism is another one: its old results are not taken for new ones."""
     source = "from penstock import Uniform\n\n\nclass Mine(Uniform):\n    name = 'mine'\n"
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -88,4 +94,8 @@ def test_who_promises_less_is_known():
     response = Cell.of("eshp", STREAM, "lab:randomised_response", ("mae",), epsilon="1")
     survey = Cell.of("eshp", STREAM, "lab:negative_survey", ("mae",), epsilon="1")
     apb = Cell.of("eshp", STREAM, "lab:apb", ("mae",), epsilon="1")
-    assert [each.whole for each in (cell(), apb, toeplitz, response, survey, cell(MEAN))] == [True, True, *[False] * 4]
+    assert [each.whole for each in (cell(), apb, toeplitz, response, survey, cell(MEAN))] == [
+        True,
+        True,
+        *[False] * 4,
+    ]

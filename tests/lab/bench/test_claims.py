@@ -8,7 +8,10 @@ from penstock.lab.bench.claims import Agrees, Better, Inside, Value, share
 def places(**lines: list[float]) -> dict[tuple[str, str], dict[str, Value]]:
     """One panel, with places 1, 2, … on its axis."""
     size = len(next(iter(lines.values())))
-    return {("p", str(x + 1)): {line: Value(values[x], 0.1, 3) for line, values in lines.items()} for x in range(size)}
+    return {
+        ("p", str(x + 1)): {line: Value(values[x], 0.1, 3) for line, values in lines.items()}
+        for x in range(size)
+    }
 
 
 def better(**more: float) -> Better:
@@ -27,7 +30,9 @@ def better(**more: float) -> Better:
         ([1, 1], [0.5, 100], 100, "partly"),
     ],
 )
-def test_better_is_counted_and_how_much_matters(a: list[float], b: list[float], up_to: float | None, verdict: str):
+def test_better_is_counted_and_how_much_matters(
+    a: list[float], b: list[float], up_to: float | None, verdict: str
+):
     finding = better(**({} if up_to is None else {"up_to": up_to})).found(places(a=a, b=b))
     assert finding.verdict == verdict
 
@@ -51,11 +56,16 @@ def test_only_the_places_that_are_meant_count():
 
 def test_what_was_not_run_is_no_verdict():
     assert better().found(places(a=[1])).verdict == "not run"
-    assert Inside(paper="x", measure="m", line="c", low=0, high=1).found(places(a=[1])).verdict == "not run"
+    assert (
+        Inside(paper="x", measure="m", line="c", low=0, high=1).found(places(a=[1])).verdict
+        == "not run"
+    )
     assert Agrees(paper="x", measure="m", line="a").found(places(a=[1])).verdict == "not run"
 
 
-@pytest.mark.parametrize(("values", "verdict"), [([1, 2], "yes"), ([1, 5], "partly"), ([5, 6], "no")])
+@pytest.mark.parametrize(
+    ("values", "verdict"), [([1, 2], "yes"), ([1, 5], "partly"), ([5, 6], "no")]
+)
 def test_inside_a_range(values: list[float], verdict: str):
     claim = Inside(paper="x", measure="m", line="a", low=1, high=2, percent=True)
     assert claim.found(places(a=values)).verdict == verdict
@@ -64,16 +74,26 @@ def test_inside_a_range(values: list[float], verdict: str):
 
 @pytest.mark.parametrize(
     ("mean", "error", "verdict"),
-    [(1.01, None, "yes"), (1.3, None, "no"), (1.3, 0.1, "yes"), (1.3, 0.05, "no"), (0.7, 0.05, "no")],
+    [
+        (1.01, None, "yes"),
+        (1.3, None, "no"),
+        (1.3, 0.1, "yes"),
+        (1.3, 0.05, "no"),
+        (0.7, 0.05, "no"),
+    ],
 )
-def test_a_formula_is_missed_by_30_percent_but_not_by_chance(mean: float, error: float | None, verdict: str):
+def test_a_formula_is_missed_by_30_percent_but_not_by_chance(
+    mean: float, error: float | None, verdict: str
+):
     found = {("p", "1"): {"a": Value(mean, 0.1, 3, 1.0, error)}}
     finding = Agrees(paper="it is what the formula says", measure="m", line="a").found(found)
     assert finding.verdict == verdict
     assert finding.sentence().startswith("Theory: ")
 
 
-@pytest.mark.parametrize(("true", "verdict"), [(8, "yes"), (7, "partly"), (2, "partly"), (1, "no"), (0, "no")])
+@pytest.mark.parametrize(
+    ("true", "verdict"), [(8, "yes"), (7, "partly"), (2, "partly"), (1, "no"), (0, "no")]
+)
 def test_what_is_true_at_few_points_is_not_true(true: int, verdict: str):
     assert share(true, 8) == verdict
     found = better().found(places(a=[1.0] * 8, b=[2.0] * true + [0.5] * (8 - true)))

@@ -18,15 +18,23 @@ def window(mechanism: ps.Mechanism, width: int) -> float:
     ("width", "laplace", "sw_tree", "kary", "toeplitz"),
     [(64, 128, 590, 91, 128), (256, 512, 1297, 185, 187), (1024, 2048, 2420, 351, 257)],
 )
-def test_formulas_give_the_known_table(width: int, laplace: float, sw_tree: float, kary: float, toeplitz: float):
-    """The table at ε = 1 was made with continuous noise and an undamped root: discrete noise has a little less variance."""
+def test_formulas_give_the_known_table(
+    width: int, laplace: float, sw_tree: float, kary: float, toeplitz: float
+):
+    """The table at ε = 1 was made with continuous noise and an undamped root: discrete noise has a
+    little less variance.
+    """
     assert window(ps.Laplace(epsilon=1), width) == pytest.approx(laplace, rel=0.1)
     assert window(ps.WindowTree(epsilon=1, span=width), width) == pytest.approx(sw_tree, rel=0.02)
     assert window(ps.SignedBlocks(epsilon=1, span=width), width) == pytest.approx(kary, rel=0.08)
-    assert window(ps.CorrelatedGaussian(epsilon=1, span=width), width) == pytest.approx(toeplitz, rel=0.15)
+    assert window(ps.CorrelatedGaussian(epsilon=1, span=width), width) == pytest.approx(
+        toeplitz, rel=0.15
+    )
 
 
-@pytest.mark.parametrize("mechanism", [ps.WindowTree(epsilon=1, span=16), ps.SignedBlocks(epsilon=1, span=90)])
+@pytest.mark.parametrize(
+    "mechanism", [ps.WindowTree(epsilon=1, span=16), ps.SignedBlocks(epsilon=1, span=90)]
+)
 def test_a_trees_formula_counts_its_nodes(mechanism: ps.WindowTree):
     """Over one period of positions, far enough from the beginning."""
     period = mechanism.blocks.sizes[-1]
@@ -43,7 +51,12 @@ def test_what_depends_on_the_data_has_no_formula():
     assert formula(ps.RetroactiveGrouping(epsilon=1), Weights.window(8), units) is None
     assert formula(ps.WindowTree(epsilon=1, span=16), Weights.window(8), units) is None
     assert formula(ps.WindowTree(epsilon=1, span=7), Weights.window(7), units) is None
-    assert formula(ps.CorrelatedGaussian(epsilon=1, weights="prefix", epoch=8), Weights.prefix(), units) is None
+    assert (
+        formula(
+            ps.CorrelatedGaussian(epsilon=1, weights="prefix", epoch=8), Weights.prefix(), units
+        )
+        is None
+    )
 
 
 def test_decay_and_longer_windows_of_privacy_count():
@@ -51,6 +64,6 @@ def test_decay_and_longer_windows_of_privacy_count():
     weights = Weights.decay("0.9", 400)
     one = formula(ps.Laplace(epsilon=1), weights, units)
     assert one == pytest.approx(1 / (1 - 0.81) * 0.5 / np.sinh(0.5) ** 2)
-    assert formula(ps.Laplace(epsilon=1, window=2, contribution=3), weights, units) == pytest.approx(
-        1 / (1 - 0.81) * 0.5 / np.sinh(0.5 / 6) ** 2
-    )
+    assert formula(
+        ps.Laplace(epsilon=1, window=2, contribution=3), weights, units
+    ) == pytest.approx(1 / (1 - 0.81) * 0.5 / np.sinh(0.5 / 6) ** 2)

@@ -12,7 +12,7 @@ from penstock.cli import main
 from penstock.lab.bench import leaderboard, pages
 from penstock.lab.bench.cell import Cell, Stretch
 from penstock.lab.bench.claims import Value
-from penstock.lab.bench.findings import Findings, find
+from penstock.lab.bench.findings import SuiteFindings, find
 from penstock.lab.bench.leaderboard import promise
 from penstock.lab.bench.registry import SUITES
 from penstock.lab.bench.results import Results
@@ -25,7 +25,7 @@ SUITE = TinySuite()
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Findings:
+def found(tmp_path_factory: pytest.TempPathFactory) -> SuiteFindings:
     kept = Results(tmp_path_factory.mktemp("bench"))
     setting = Setting()
     todo = plan(SUITE, setting, kept)
@@ -34,7 +34,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Findings:
     return find(SUITE, kept.asked(), kept.rows(), versions=kept.versions())
 
 
-def test_a_row_is_a_stream_under_a_guarantee(found: Findings):
+def test_a_row_is_a_stream_under_a_guarantee(found: SuiteFindings):
     (row,) = leaderboard.rows(found)
     assert (row.place, row.guarantee, set(row.values)) == (
         ("Tiny", "5"),
@@ -48,11 +48,16 @@ def test_a_row_is_a_stream_under_a_guarantee(found: Findings):
 
 
 def test_every_cell_has_the_command_that_gives_it_again(
-    found: Findings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    found: SuiteFindings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ):
     monkeypatch.setitem(SUITES, "tiny", SUITE)
     text = leaderboard.page([found])
-    commands = dict(re.findall(r"^\| Tiny \| `(\w+)` \| .* \| `(penstock bench .*)` \|$", text, re.MULTILINE))
+    commands = dict(
+        re.findall(r"^\| Tiny \| `(\w+)` \| .* \| `(penstock bench .*)` \|$", text, re.MULTILINE)
+    )
     assert commands.keys() == {"uniform", "sample", "ba"}
     words = shlex.split(commands["sample"])[1:]
     with pytest.raises(SystemExit) as ended:
@@ -66,7 +71,7 @@ def test_every_cell_has_the_command_that_gives_it_again(
     assert row.values.keys() == {"sample", "zeros", "mean"}
 
 
-def test_what_a_trivial_line_wins_is_said(found: Findings):
+def test_what_a_trivial_line_wins_is_said(found: SuiteFindings):
     (row,) = leaderboard.rows(found)
     winners = row.answered.winners(row.drawn)
     (winner,) = [each for each in winners if each.place == row.place]
@@ -75,7 +80,9 @@ def test_what_a_trivial_line_wins_is_said(found: Findings):
         assert f"*{leaderboard.number(row.values[line].mean)}*" in text
 
 
-def test_a_suite_has_a_page_with_its_claims_its_figures_and_its_streams(found: Findings, tmp_path: Path):
+def test_a_suite_has_a_page_with_its_claims_its_figures_and_its_streams(
+    found: SuiteFindings, tmp_path: Path
+):
     paths = pages.write([found], tmp_path)
     assert [path.name for path in paths] == ["tiny.md", "leaderboard.md"]
     text = paths[0].read_text(encoding="utf-8")
@@ -90,7 +97,9 @@ def test_a_suite_has_a_page_with_its_claims_its_figures_and_its_streams(found: F
 
 def test_promises_are_told_in_symbols():
     stream = Stretch(dataset="fleet")
-    toeplitz = Cell.of("windows", stream, "toeplitz", ("mae",), epsilon="1", window=1, delta="0.000001")
+    toeplitz = Cell.of(
+        "windows", stream, "toeplitz", ("mae",), epsilon="1", window=1, delta="0.000001"
+    )
     assert promise(toeplitz) == "ε = 1, δ = 1e-06, w = 1"
     assert promise(Cell.of("eshp", stream, "lab:apb", ("mae",), epsilon="0.5")) == "ε = 0.5, w = 1"
     assert promise(Cell.of("w-event", stream, "mean", ("mae",), epsilon="1")) is None
@@ -110,14 +119,19 @@ def value(mean: float, half: float) -> Value:
         ((1, 0), (1, 0), False),
     ],
 )
-def test_only_what_intervals_tell_apart_is_ahead(one: tuple[float, float], other: tuple[float, float], told: bool):
+def test_only_what_intervals_tell_apart_is_ahead(
+    one: tuple[float, float], other: tuple[float, float], told: bool
+):
     assert leaderboard.apart(value(*one), value(*other)) is told
 
 
 def test_places_under_one_guarantee_are_told_apart(tmp_path: Path):
     """Sums of different widths have the same promise: the width must be there."""
     kept = Results(tmp_path)
-    setting, only = Setting(quick=True, runs=1), ("windows", "wifi_high", "laplace", "sw_tree", "toeplitz")
+    setting, only = (
+        Setting(quick=True, runs=1),
+        ("windows", "wifi_high", "laplace", "sw_tree", "toeplitz"),
+    )
     suite = SUITES["windows"]
     todo = plan(suite, setting, kept, only=only)
     kept.note(suite.name, setting, only, todo.skipped)

@@ -24,7 +24,9 @@ TRUTH = np.array(list(FEED.rows()))
 
 
 def measured(name: str, mechanism: str = "laplace", **parameters: str | int) -> dict[str, float]:
-    cell = Cell.of("tiny", FEED.stretch, mechanism, (name,), **{"epsilon": "1", "window": 1, **parameters})
+    cell = Cell.of(
+        "tiny", FEED.stretch, mechanism, (name,), **{"epsilon": "1", "window": 1, **parameters}
+    )
     line = line_of(cell, FEED, 1)
     measure = measure_of(name, Facts(FEED.units, FEED.domain, FEED.domain.size, line.run))
     for row in FEED.rows():
@@ -49,14 +51,20 @@ def test_errors_of_counts():
 
 def test_relative_errors_have_a_sanity_bound():
     assert measured("mre")["mre"] == pytest.approx((np.abs(ERROR) / np.maximum(TRUTH, 1)).mean())
-    assert measured("mre:10")["mre:10"] == pytest.approx((np.abs(ERROR) / np.maximum(TRUTH, 10)).mean())
+    assert measured("mre:10")["mre:10"] == pytest.approx(
+        (np.abs(ERROR) / np.maximum(TRUTH, 10)).mean()
+    )
     bound = np.maximum(0.001 * TRUTH.sum(axis=1, keepdims=True), 1)
-    assert measured("mre:total")["mre:total"] == pytest.approx((np.abs(ERROR) / np.maximum(TRUTH, bound)).mean())
+    assert measured("mre:total")["mre:total"] == pytest.approx(
+        (np.abs(ERROR) / np.maximum(TRUTH, bound)).mean()
+    )
 
 
 @pytest.mark.parametrize("width", [1, 3, 40])
 def test_errors_of_windows(width: int):
-    sums = np.array([ERROR[start : start + width].sum(axis=0) for start in range(len(ERROR) - width + 1)])
+    sums = np.array(
+        [ERROR[start : start + width].sum(axis=0) for start in range(len(ERROR) - width + 1)]
+    )
     assert measured(f"l1:{width}")[f"l1:{width}"] == pytest.approx(np.abs(sums).mean())
     found = measured(f"sse:{width}")
     assert found[f"sse:{width}"] == pytest.approx(np.square(sums).sum())
@@ -75,7 +83,10 @@ def weighted(by_age: np.ndarray, rows: np.ndarray, unit: int) -> np.ndarray:
 
 @pytest.mark.parametrize("mechanism", ["laplace", ZEROS, MEAN])
 def test_squared_errors_of_sums(mechanism: str):
-    shown = {ZEROS: np.zeros_like(TRUTH), MEAN: np.broadcast_to(TRUTH.mean(axis=0), TRUTH.shape)}.get(mechanism)
+    shown = {
+        ZEROS: np.zeros_like(TRUTH),
+        MEAN: np.broadcast_to(TRUTH.mean(axis=0), TRUTH.shape),
+    }.get(mechanism)
     error = ERROR if shown is None else shown - TRUTH
     windows = [np.square(error[start : start + 4].sum(axis=0)) for start in range(37)]
     assert measured("window_mse:4", mechanism)["mse 4"] == pytest.approx(np.mean(windows))

@@ -8,11 +8,13 @@ import pytest
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
 from penstock.core.hierarchy import Hierarchy
-from penstock.lab.bench.lines import Seen
+from penstock.lab.bench.lines import ShownUnit
 from penstock.lab.bench.measures.base import Facts
 from penstock.lab.bench.measures.registry import measure_of
 
-CAMPUS = Hierarchy.of({"room 2": "A/floor 1", "room 1": "A/floor 1", "room 3": "A/floor 2", "kiosk": ""})
+CAMPUS = Hierarchy.of(
+    {"room 2": "A/floor 1", "room 1": "A/floor 1", "room 3": "A/floor 2", "kiosk": ""}
+)
 UNITS = 5
 RNG = np.random.default_rng(1)
 TRUTH = RNG.integers(0, 20, (UNITS, CAMPUS.size))
@@ -22,7 +24,7 @@ SHOWN = TRUTH + RNG.normal(0, 3, TRUTH.shape)
 def measured(domain: Domain, truth: np.ndarray, shown: np.ndarray) -> dict[str, float]:
     measure = measure_of("nodes_l1", Facts(len(truth), domain, shown.shape[1], None))
     for counts, numbers in zip(truth, shown, strict=True):
-        measure.add(Seen(counts, numbers, None))
+        measure.add(ShownUnit(counts, numbers, None))
     return measure.values()
 
 
@@ -30,7 +32,11 @@ def plain(truth: np.ndarray, shown: np.ndarray) -> dict[str, list[float]]:
     """The errors of each level's nodes: a node is the sum of the columns under it."""
     columns = {"1": [[0, 1, 2], [3]], "2": [[0, 1], [2]], "3": [[0], [1], [2]]}
     return {
-        level: [abs(shown[unit][keys].sum() - truth[unit][keys].sum()) for unit in range(UNITS) for keys in nodes]
+        level: [
+            abs(shown[unit][keys].sum() - truth[unit][keys].sum())
+            for unit in range(UNITS)
+            for keys in nodes
+        ]
         for level, nodes in columns.items()
     }
 
@@ -39,7 +45,9 @@ def test_what_is_shown_of_keys_is_added_up() -> None:
     found, levels = measured(CAMPUS, TRUTH, SHOWN), plain(TRUTH, SHOWN)
     every = [error for errors in levels.values() for error in errors]
     assert found["nodes_l1"] == pytest.approx(np.mean(every))
-    assert found["levels_l1"] == pytest.approx(np.mean([np.mean(errors) for errors in levels.values()]))
+    assert found["levels_l1"] == pytest.approx(
+        np.mean([np.mean(errors) for errors in levels.values()])
+    )
     for level, errors in levels.items():
         assert found[f"nodes_l1 {level}"] == pytest.approx(np.mean(errors))
 
@@ -66,7 +74,9 @@ def test_a_single_key_is_its_own_tree() -> None:
 
 
 def test_numbers_of_neither_keys_nor_nodes_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="5 numbers are neither the 4 keys nor the 7 nodes"):
+    with pytest.raises(
+        ConfigurationError, match="5 numbers are neither the 4 keys nor the 7 nodes"
+    ):
         measured(CAMPUS, TRUTH, np.zeros((UNITS, 5)))
 
 

@@ -8,7 +8,7 @@ import pytest
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
 from penstock.core.product import Product
-from penstock.lab.bench.lines import Seen
+from penstock.lab.bench.lines import ShownUnit
 from penstock.lab.bench.measures.base import Facts
 from penstock.lab.bench.measures.ranges import SEED, RangeError, asked
 from penstock.lab.bench.measures.registry import measure_of
@@ -33,11 +33,13 @@ def facts(domain: Domain = DOMAIN) -> Facts:
 def measured(name: str, domain: Domain = DOMAIN, shown: np.ndarray = SHOWN) -> dict[str, float]:
     measure = measure_of(name, facts(domain))
     for truth, row in zip(TRUTH, shown, strict=True):
-        measure.add(Seen(truth, row, None))
+        measure.add(ShownUnit(truth, row, None))
     return measure.values()
 
 
-@pytest.mark.parametrize("domain", [DOMAIN, Domain.of(DOMAIN.size)], ids=["attributes", "one dimension"])
+@pytest.mark.parametrize(
+    "domain", [DOMAIN, Domain.of(DOMAIN.size)], ids=["attributes", "one dimension"]
+)
 @pytest.mark.parametrize("size", [None, 1, 6])
 def test_it_is_the_mean_error_of_a_workload(domain: Domain, size: int | None):
     shape = DOMAIN.shape if domain is DOMAIN else (DOMAIN.size,)
@@ -52,7 +54,7 @@ def test_it_is_the_mean_error_of_a_workload(domain: Domain, size: int | None):
 
 def test_an_empty_range_is_taken_as_one_event():
     measure = measure_of("ranges:9,1", Facts(1, Domain.of(2), 2, None))
-    measure.add(Seen(np.zeros(2, np.int64), np.full(2, 3.0), None))
+    measure.add(ShownUnit(np.zeros(2, np.int64), np.full(2, 3.0), None))
     assert measure.values() == {"ranges:9,1": 3.0, "ranges:9,1 relative": 3.0}
 
 
@@ -61,11 +63,13 @@ def test_whoever_writes_over_what_it_showed_is_asked_again():
     measure, held = measure_of("ranges:70", facts()), np.zeros(DOMAIN.size)
     for truth, row in zip(TRUTH, SHOWN, strict=True):
         held[:] = row
-        measure.add(Seen(truth, held, None))
+        measure.add(ShownUnit(truth, held, None))
     assert measure.values() == measured("ranges:70")
 
 
-def test_true_answers_are_made_once_for_all_and_repeated_ones_not_again(monkeypatch: pytest.MonkeyPatch):
+def test_true_answers_are_made_once_for_all_and_repeated_ones_not_again(
+    monkeypatch: pytest.MonkeyPatch,
+):
     made: list[int] = []
     answers = Workload.answers
 
@@ -77,21 +81,26 @@ def test_true_answers_are_made_once_for_all_and_repeated_ones_not_again(monkeypa
     measures = [RangeError("ranges:70", ("70",), facts()) for _ in range(5)]
     for truth, row in zip(TRUTH, SHOWN, strict=True):
         for measure in measures:
-            measure.add(Seen(truth, row, None))
+            measure.add(ShownUnit(truth, row, None))
     fresh = len(TRUTH) - 3  # three of the rows are shown again
     assert len(made) == len(TRUTH) + len(measures) * fresh
 
 
 def test_streams_of_other_shapes_do_not_disturb_each_other():
-    one, other = measure_of("ranges:70", facts()), measure_of("ranges:70", facts(Domain.of(DOMAIN.size)))
+    one, other = (
+        measure_of("ranges:70", facts()),
+        measure_of("ranges:70", facts(Domain.of(DOMAIN.size))),
+    )
     for truth, row in zip(TRUTH, SHOWN, strict=True):
-        one.add(Seen(truth, row, None))
-        other.add(Seen(truth, row, None))
+        one.add(ShownUnit(truth, row, None))
+        other.add(ShownUnit(truth, row, None))
     assert one.values() == measured("ranges:70")
     assert other.values() == measured("ranges:70", Domain.of(DOMAIN.size))
 
 
-@pytest.mark.parametrize("name", ["ranges", "ranges:0", "ranges:x", "ranges:5,0", "ranges:5,1,2", "ranges:-5"])
+@pytest.mark.parametrize(
+    "name", ["ranges", "ranges:0", "ranges:x", "ranges:5,0", "ranges:5,1,2", "ranges:-5"]
+)
 def test_what_cannot_be_asked_is_refused(name: str):
     with pytest.raises(ConfigurationError, match="needs a number and perhaps a size"):
         measure_of(name, facts())

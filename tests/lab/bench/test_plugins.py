@@ -39,10 +39,14 @@ def test_a_mechanism_of_another_package_is_found_by_name():
     assert mechanism_class("mine").__name__ == "Mine"
     assert mechanism_class("mine") is mechanism_class("bench_plug_in:Mine")
     with pytest.raises(
-        ConfigurationError, match=r"'wrong' of package bench-plug-in \(bench_plug_in:dataclass\) is not a subclass"
+        ConfigurationError,
+        match=r"'wrong' of package bench-plug-in \(bench_plug_in:dataclass\) is not a subclass",
     ):
         mechanism_class("wrong")
-    with pytest.raises(ConfigurationError, match=r"'broken' of package bench-plug-in .* cannot be loaded: .* AttributeError"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"'broken' of package bench-plug-in .* cannot be loaded: .* AttributeError",
+    ):
         mechanism_class("broken")
 
 
@@ -54,15 +58,24 @@ def test_no_plug_in_stands_for_a_line_that_needs_no_mechanism():
 
 
 def test_unknown_names_are_refused():
-    for name in ("mine", "flawed:Mine", "flawed:np", "penstock.lab.audit.flawed.w_event:ShortWindow"):
+    for name in (
+        "mine",
+        "flawed:Mine",
+        "flawed:np",
+        "penstock.lab.audit.flawed.w_event:ShortWindow",
+    ):
         with pytest.raises(ConfigurationError):
             mechanism_class(name)
 
 
 def test_a_published_form_may_lose_what_it_loses():
-    """Groups that leap in turn, each with a budget of its own, spend far more than the ε that was claimed."""
+    """Groups that leap in turn, each with a budget of its own, spend far more than the ε that was
+    claimed.
+    """
     groups, each, window = 64, 1_000, 64
-    mechanism = mechanism_class("flawed:IndependentAbsorption")(epsilon="1", window=window, each=each)  # type: ignore[call-arg]
+    mechanism = mechanism_class("flawed:IndependentAbsorption")(
+        epsilon="1", window=window, each=each
+    )  # type: ignore[call-arg]
     run = mechanism.run(groups * each, noise=TestNoise(1))
     counts = np.zeros(groups * each, np.int64)
     dearest = 0.0

@@ -1,4 +1,6 @@
-"""Every suite in its quick setting, as a user runs it: nothing fails, nothing is missing, every question has its page."""
+"""Every suite in its quick setting, as a user runs it: nothing fails, nothing is missing, every
+question has its page.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from penstock.lab.bench.suite import Setting, Suite, choose
 
 
 @pytest.mark.parametrize("suite", SUITES.values(), ids=list(SUITES))
-def test_the_quick_setting_answers_every_question(suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_quick_setting_answers_every_question(
+    suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     with pytest.raises(SystemExit) as ended:
         main(["bench", suite.name, "--quick", "--out", str(tmp_path), "--jobs", "1"])
     out = capsys.readouterr().out
@@ -28,13 +32,21 @@ def test_the_quick_setting_answers_every_question(suite: Suite, tmp_path: Path, 
     here = [
         question.name
         for question in choose(suite, Setting(quick=True)).questions
-        if any(missing(point.cell.stream) is None for point in question.points if not point.cell.trivial)
+        if any(
+            missing(point.cell.stream) is None
+            for point in question.points
+            if not point.cell.trivial
+        )
     ]
     assert [answered.question.name for answered in found.answered] == here
     for answered in found.answered:
         for drawn in answered.question.measures:
             assert answered.places(drawn), (answered.question.name, drawn.name)
-            rivals = {line for line in answered.lines if answered.by_line[line].private and line not in TRIVIAL}
+            rivals = {
+                line
+                for line in answered.lines
+                if answered.by_line[line].private and line not in TRIVIAL
+            }
             assert answered.said(drawn) or len(rivals) < 2, (answered.question.name, drawn.name)
     text = (tmp_path / suite.name / "report.html").read_text(encoding="utf-8")
     assert all(f'id="{name}"' in text for name in here)

@@ -10,12 +10,12 @@ from penstock.core.errors import ConfigurationError
 from penstock.lab.bench import report
 from penstock.lab.bench.cell import MEAN, ZEROS
 from penstock.lab.bench.claims import Value
-from penstock.lab.bench.findings import Answered, Findings, find
+from penstock.lab.bench.findings import Answered, SuiteFindings, find
 from penstock.lab.bench.labels import label
 from penstock.lab.bench.registry import SUITES
-from penstock.lab.bench.results import Asked, Results
+from penstock.lab.bench.results import BenchRequest, Results
 from penstock.lab.bench.runner import perform, plan
-from penstock.lab.bench.suite import Drawn, Setting
+from penstock.lab.bench.suite import PlottedMeasure, Setting
 
 from tests.lab.bench.tiny import TINY, TinySuite
 
@@ -31,13 +31,15 @@ def results(folder: Path, setting: Setting, *only: str) -> Results:
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Findings]:
-    kept = results(tmp_path_factory.mktemp("bench"), Setting(also=("tests.lab.bench.tiny:Failing",)))
+def page(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, SuiteFindings]:
+    kept = results(
+        tmp_path_factory.mktemp("bench"), Setting(also=("tests.lab.bench.tiny:Failing",))
+    )
     path, found = report.write(SUITE, kept)
     return path.read_text(encoding="utf-8"), found
 
 
-def test_the_page_is_one_file_that_loads_nothing(page: tuple[str, Findings]):
+def test_the_page_is_one_file_that_loads_nothing(page: tuple[str, SuiteFindings]):
     text, _ = page
     sources: list[str] = []
 
@@ -53,16 +55,18 @@ def test_the_page_is_one_file_that_loads_nothing(page: tuple[str, Findings]):
     assert text.count("data:image/png;base64,") == 2
 
 
-def test_it_says_what_is_missing_and_what_failed(page: tuple[str, Findings]):
+def test_it_says_what_is_missing_and_what_failed(page: tuple[str, SuiteFindings]):
     text, found = page
-    assert "Absent was not run: it was never collected." in text.replace("tests.lab.bench.tiny:", "")
+    assert "Absent was not run: it was never collected." in text.replace(
+        "tests.lab.bench.tiny:", ""
+    )
     assert "RuntimeError: it broke" in text
     assert found.cells == 2 * 3 * 3 + 2
     assert found.wanted == found.cells  # what failed is told as such, and does not go on from here
     assert "runs of cells are there" not in text
 
 
-def test_claims_are_judged_by_the_rows(page: tuple[str, Findings]):
+def test_claims_are_judged_by_the_rows(page: tuple[str, SuiteFindings]):
     text, found = page
     verdicts = [finding.verdict for _, finding in found.findings()]
     assert verdicts == ["yes", "no", "yes", "not run"]
@@ -73,14 +77,14 @@ def test_claims_are_judged_by_the_rows(page: tuple[str, Findings]):
     assert sentence in text
 
 
-def test_names_are_escaped(page: tuple[str, Findings]):
+def test_names_are_escaped(page: tuple[str, SuiteFindings]):
     text, _ = page
     assert "A tiny &lt;suite&gt;" in text
     assert "<code>ba</code> is code." in text
     assert "(ε, w) &amp; nothing else" in text
 
 
-def test_what_is_not_private_is_marked_and_never_wins(page: tuple[str, Findings]):
+def test_what_is_not_private_is_marked_and_never_wins(page: tuple[str, SuiteFindings]):
     text, found = page
     assert "long-run mean †" in text
     (answered,) = found.answered
@@ -88,7 +92,7 @@ def test_what_is_not_private_is_marked_and_never_wins(page: tuple[str, Findings]
         assert {winner.line for winner in answered.winners(drawn)} <= {"uniform", "sample", "ba"}
 
 
-def test_every_command_on_the_page_is_one_of_ours(page: tuple[str, Findings]):
+def test_every_command_on_the_page_is_one_of_ours(page: tuple[str, SuiteFindings]):
     text, _ = page
     commands = re.findall(r"<pre><code>(.*?)</code></pre>", text)
     assert commands == [
@@ -104,26 +108,36 @@ def answered(lines: dict[str, tuple[float, float]]) -> Answered:
 
 
 def test_a_winner_is_sure_only_if_intervals_lie_apart():
-    drawn = Drawn("mae", "")
+    drawn = PlottedMeasure("mae", "")
     (sure,) = answered({"uniform": (1, 0.1), "sample": (2, 0.1), "ba": (3, 0.1)}).winners(drawn)
-    assert (sure.line, sure.second, sure.ratio, sure.sure, sure.beaten_by) == ("uniform", "sample", 2, True, ())
+    assert (sure.line, sure.second, sure.ratio, sure.sure, sure.beaten_by) == (
+        "uniform",
+        "sample",
+        2,
+        True,
+        (),
+    )
     (close,) = answered({"uniform": (1, 0.6), "sample": (2, 0.6), "ba": (3, 0.1)}).winners(drawn)
     assert not close.sure
-    (one,) = answered({"uniform": (1, float("nan")), "sample": (2, float("nan")), "ba": (3, 1)}).winners(drawn)
+    (one,) = answered(
+        {"uniform": (1, float("nan")), "sample": (2, float("nan")), "ba": (3, 1)}
+    ).winners(drawn)
     assert not one.sure
 
 
 def test_nobody_boasts_where_a_trivial_line_wins():
-    here = answered({"uniform": (3, 0), "sample": (2, 0), "ba": (4, 0), ZEROS: (1, 0), MEAN: (2.5, 0)})
-    (winner,) = here.winners(Drawn("mae", ""))
+    here = answered(
+        {"uniform": (3, 0), "sample": (2, 0), "ba": (4, 0), ZEROS: (1, 0), MEAN: (2.5, 0)}
+    )
+    (winner,) = here.winners(PlottedMeasure("mae", ""))
     assert (winner.line, winner.beaten_by) == ("sample", (ZEROS,))
-    assert here.said(Drawn("mae", "")) == [
+    assert here.said(PlottedMeasure("mae", "")) == [
         "Tiny: the best mechanism is sample everywhere. All zeros is at least as good as all of them everywhere."
     ]
 
 
 def test_nobody_wins_where_somebody_is_missing():
-    assert answered({"uniform": (3, 0), "sample": (2, 0)}).winners(Drawn("mae", "")) == []
+    assert answered({"uniform": (3, 0), "sample": (2, 0)}).winners(PlottedMeasure("mae", "")) == []
 
 
 def test_a_part_of_a_suite_is_judged_by_that_part(tmp_path: Path):
@@ -134,16 +148,27 @@ def test_a_part_of_a_suite_is_judged_by_that_part(tmp_path: Path):
     assert found.command.endswith(f"--only ba --only {TINY}")
     results(tmp_path, Setting(runs=1), "uniform", TINY)
     found = find(SUITE, kept.asked(), kept.rows())
-    assert {winner.second for winner in found.answered[0].winners(one.question.measures[0])} <= {"uniform", "ba"}
+    assert {winner.second for winner in found.answered[0].winners(one.question.measures[0])} <= {
+        "uniform",
+        "ba",
+    }
     assert len(found.command.splitlines()) == 2
-    assert [line for line in found.answered[0].lines if line not in (ZEROS, MEAN)] == ["uniform", "ba"]
+    assert [line for line in found.answered[0].lines if line not in (ZEROS, MEAN)] == [
+        "uniform",
+        "ba",
+    ]
     assert found.cells == found.wanted
 
 
-def test_results_of_several_versions_are_named(page: tuple[str, Findings]):
+def test_results_of_several_versions_are_named(page: tuple[str, SuiteFindings]):
     _, found = page
     text = report.render(
-        Findings(**{**vars(found), "versions": ({"code": "one", "penstock": "1"}, {"code": "two", "penstock": "1"})})
+        SuiteFindings(
+            **{
+                **vars(found),
+                "versions": ({"code": "one", "penstock": "1"}, {"code": "two", "penstock": "1"}),
+            }
+        )
     )
     assert "different versions of the code" in text
     assert "code one" in text
@@ -151,7 +176,7 @@ def test_results_of_several_versions_are_named(page: tuple[str, Findings]):
 
 
 def test_a_suite_without_rows_still_has_a_page(tmp_path: Path):
-    found = find(SUITE, Asked("tiny", Setting(), ((),), {}), [])
+    found = find(SUITE, BenchRequest("tiny", Setting(), ((),), {}), [])
     assert found.answered == ()
     assert "<html" in report.render(found)
 
@@ -165,7 +190,11 @@ def test_pages_are_rebuilt_from_the_folder_alone(tmp_path: Path, monkeypatch: py
     assert (kept.folder / report.PAGE).read_text(encoding="utf-8") == first
     assert report.rebuild(kept.folder) == [kept.folder / report.PAGE]
     docs = tmp_path / "docs"
-    assert report.rebuild(tmp_path, docs=docs) == [kept.folder / report.PAGE, docs / "tiny.md", docs / "leaderboard.md"]
+    assert report.rebuild(tmp_path, docs=docs) == [
+        kept.folder / report.PAGE,
+        docs / "tiny.md",
+        docs / "leaderboard.md",
+    ]
     with pytest.raises(ConfigurationError, match=r"has no results of a suite\.$"):
         report.rebuild(tmp_path / "nowhere")
 

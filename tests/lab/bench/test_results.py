@@ -15,7 +15,11 @@ from penstock.lab.bench.suite import Setting
 
 def row(**given: object) -> dict[str, object]:
     kinds = {"string": "", "bool": True, "int64": 0, "float64": 1.5}
-    return {name: kinds[kind] for name, kind in COLUMNS.items()} | {"cell": "a", "measure": "mae"} | given
+    return (
+        {name: kinds[kind] for name, kind in COLUMNS.items()}
+        | {"cell": "a", "measure": "mae"}
+        | given
+    )
 
 
 def test_rows_come_back_as_they_were(tmp_path: Path):
@@ -113,7 +117,10 @@ def test_a_part_that_cannot_be_read_is_named(tmp_path: Path, content: bytes):
     results.add([row()])
     bad = tmp_path / "part-000007-bad.parquet"
     bad.write_bytes(content)
-    with pytest.raises(ConfigurationError, match=r"part-000007-bad\.parquet cannot be read .*: delete it, and its cells"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"part-000007-bad\.parquet cannot be read .*: delete it, and its cells",
+    ):
         results.rows()
     bad.unlink()
     assert len(results.rows()) == 1

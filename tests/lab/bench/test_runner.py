@@ -21,7 +21,9 @@ from tests.lab.bench.tiny import ABSENT, TINY, Steps, Tiny, TinySuite
 SUITE, SETTING = TinySuite(), Setting()
 
 
-def run(folder: Path, setting: Setting = SETTING, *, workers: int = 1, only: tuple[str, ...] = ()) -> list[Row]:
+def run(
+    folder: Path, setting: Setting = SETTING, *, workers: int = 1, only: tuple[str, ...] = ()
+) -> list[Row]:
     results = Results(folder)
     perform(plan(SUITE, setting, results, only=only, workers=workers), results, workers=workers)
     return results.rows()
@@ -50,15 +52,28 @@ def test_a_row_has_all_that_is_needed_to_make_it_again(tmp_path: Path):
     rows = run(tmp_path)
     assert all(row.keys() == COLUMNS.keys() for row in rows)
     row = next(row for row in rows if row["mechanism"] == "ba" and row["measure"] == "mae")
-    assert (row["suite"], row["stream"], row["seed"], row["units"], row["keys"]) == ("tiny", TINY, 1, 30, 4)
-    assert row["guarantee"] == f"Guarantee(epsilon=1, window={json.loads(row['parameters'])['window']})"
+    assert (row["suite"], row["stream"], row["seed"], row["units"], row["keys"]) == (
+        "tiny",
+        TINY,
+        1,
+        30,
+        4,
+    )
+    assert (
+        row["guarantee"]
+        == f"Guarantee(epsilon=1, window={json.loads(row['parameters'])['window']})"
+    )
     assert row["private"]
     assert row["seconds"] > 0
     assert row["megabytes"] > 0
     assert row["command"] == f"penstock bench tiny --runs 3 --seed 1 --only {TINY} --only ba"
     assert {row["private"] for row in rows if row["mechanism"] == MEAN} == {False}
     runs = [
-        row for row in rows if row["mechanism"] == "ba" and row["measure"] == "mae" and '"window": "2"' in row["parameters"]
+        row
+        for row in rows
+        if row["mechanism"] == "ba"
+        and row["measure"] == "mae"
+        and '"window": "2"' in row["parameters"]
     ]
     assert sorted(row["run"] for row in runs) == [0, 1, 2]
     assert len({row["value"] for row in runs}) == 3
@@ -66,13 +81,19 @@ def test_a_row_has_all_that_is_needed_to_make_it_again(tmp_path: Path):
 
 def test_the_trivial_lines_are_what_they_say(tmp_path: Path):
     truth = np.array([np.arange(4) * 10 + unit % 7 for unit in range(1, 31)])
-    found = {row["mechanism"]: row["value"] for row in run(tmp_path) if row["measure"] == "mae" and row["run"] == 0}
+    found = {
+        row["mechanism"]: row["value"]
+        for row in run(tmp_path)
+        if row["measure"] == "mae" and row["run"] == 0
+    }
     assert found[ZEROS] == pytest.approx(truth.mean())
     assert found[MEAN] == pytest.approx(np.abs(truth - truth.mean(axis=0)).mean())
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_interrupted_suite_goes_on_from_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int):
+def test_an_interrupted_suite_goes_on_from_what_was_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+):
     whole = table(run(tmp_path / "whole"))
     monkeypatch.setattr(runner, "MOST_CELLS", 3)
     results = Results(tmp_path / "cut")
@@ -114,13 +135,25 @@ def test_a_mechanism_that_fails_is_noted_and_tried_again(tmp_path: Path):
     results = Results(tmp_path)
     notes = perform(plan(SUITE, setting, results), results)
     assert {note["note"] for note in notes} == {"RuntimeError: it broke"}
-    assert {(note["mechanism"], note["measure"]) for note in notes} == {("tests.lab.bench.tiny:Failing", REFUSED)}
-    assert {row["mechanism"] for row in results.rows() if row["measure"] == "mae"} == {"uniform", "sample", "ba", ZEROS, MEAN}
+    assert {(note["mechanism"], note["measure"]) for note in notes} == {
+        ("tests.lab.bench.tiny:Failing", REFUSED)
+    }
+    assert {row["mechanism"] for row in results.rows() if row["measure"] == "mae"} == {
+        "uniform",
+        "sample",
+        "ba",
+        ZEROS,
+        MEAN,
+    }
     again = plan(SUITE, setting, results)
-    assert {cell.mechanism for job in again.jobs for cell in job.cells} == {"tests.lab.bench.tiny:Failing"}
+    assert {cell.mechanism for job in again.jobs for cell in job.cells} == {
+        "tests.lab.bench.tiny:Failing"
+    }
 
 
-def test_a_process_that_dies_is_told_and_what_was_done_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_process_that_dies_is_told_and_what_was_done_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(runner, "MOST_CELLS", 2)
     results = Results(tmp_path)
     todo = plan(SUITE, Setting(runs=1, also=("tests.lab.bench.tiny:Dying",)), results, workers=2)
@@ -168,7 +201,12 @@ def test_jobs_are_small_enough_and_the_largest_come_first(tmp_path: Path):
             points = [
                 replace(
                     point,
-                    cell=replace(point.cell, stream=replace(point.cell.stream, dataset=TINY, units=units, megabytes=units)),
+                    cell=replace(
+                        point.cell,
+                        stream=replace(
+                            point.cell.stream, dataset=TINY, units=units, megabytes=units
+                        ),
+                    ),
                 )
                 for point in question.points
                 for units in (5, 20)
@@ -176,7 +214,9 @@ def test_jobs_are_small_enough_and_the_largest_come_first(tmp_path: Path):
             return (replace(question, points=tuple(points)),)
 
     todo = plan(Two(), Setting(runs=10), Results(tmp_path), workers=2)
-    assert [job.stream.megabytes for job in todo.jobs] == sorted((job.stream.megabytes for job in todo.jobs), reverse=True)
+    assert [job.stream.megabytes for job in todo.jobs] == sorted(
+        (job.stream.megabytes for job in todo.jobs), reverse=True
+    )
     assert max(len(job.cells) for job in todo.jobs) <= runner.MOST_CELLS
     assert todo.cells == 2 * (2 * 3 * 10 + 2)
 
@@ -201,7 +241,9 @@ class Unmade(Tiny):
         raise OSError("a disk")
 
 
-@pytest.mark.parametrize(("name", "words"), [("Breaking", "ValueError: no more of it"), ("Unmade", "OSError: a disk")])
+@pytest.mark.parametrize(
+    ("name", "words"), [("Breaking", "ValueError: no more of it"), ("Unmade", "OSError: a disk")]
+)
 def test_a_dataset_that_fails_is_told_and_ends_nothing_else(name: str, words: str):
     cells = tuple(SUITE.cell(f"{__name__}:{name}", line, 3) for line in ("uniform", "ba"))
     rows = work(Job(cells[0].stream, cells, 1))
@@ -222,8 +264,12 @@ def test_a_dataset_that_fails_is_told_and_ends_nothing_else(name: str, words: st
         ("hs_pegasus", "ranges:10", {}),
     ],
 )
-def test_who_shows_something_else_is_not_measured_by_it(mechanism: str, measure: str, more: dict[str, int]):
-    given: dict[str, str | int] = {"epsilon": "1"} if mechanism.startswith("lab:") else {"epsilon": "1", "window": 1}
+def test_who_shows_something_else_is_not_measured_by_it(
+    mechanism: str, measure: str, more: dict[str, int]
+):
+    given: dict[str, str | int] = (
+        {"epsilon": "1"} if mechanism.startswith("lab:") else {"epsilon": "1", "window": 1}
+    )
     one = Cell.of("tiny", Stretch(dataset=TINY), mechanism, (measure,), **given, **more)
     (row,) = work(Job(one.stream, (one,), 1))
     assert row["measure"] == REFUSED
@@ -235,6 +281,9 @@ def test_processes_do_not_take_each_others_cores(monkeypatch: pytest.MonkeyPatch
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     with runner._pool(1) as pool:
-        seen = pool.submit(os.getenv, "OPENBLAS_NUM_THREADS").result(), pool.submit(os.getenv, "OMP_NUM_THREADS").result()
+        seen = (
+            pool.submit(os.getenv, "OPENBLAS_NUM_THREADS").result(),
+            pool.submit(os.getenv, "OMP_NUM_THREADS").result(),
+        )
     assert seen == ("1", "7")
     assert "OPENBLAS_NUM_THREADS" not in os.environ

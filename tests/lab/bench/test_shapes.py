@@ -11,7 +11,10 @@ from penstock.lab.bench.shapes import Best, LeastAt, Power, Widens
 def places(half: float = 0.0, **lines: list[float]) -> dict[tuple[str, str], dict[str, Value]]:
     """One panel, with places 1, 2, 4, … on its axis."""
     size = len(next(iter(lines.values())))
-    return {("p", str(2**at)): {line: Value(values[at], half, 3) for line, values in lines.items()} for at in range(size)}
+    return {
+        ("p", str(2**at)): {line: Value(values[at], half, 3) for line, values in lines.items()}
+        for at in range(size)
+    }
 
 
 @pytest.mark.parametrize(
@@ -24,7 +27,9 @@ def places(half: float = 0.0, **lines: list[float]) -> dict[tuple[str, str], dic
         ([12, 40], None, "no"),
     ],
 )
-def test_the_best_is_below_every_rival_by_as_much_as_was_said(a: list[float], below: float | None, verdict: str):
+def test_the_best_is_below_every_rival_by_as_much_as_was_said(
+    a: list[float], below: float | None, verdict: str
+):
     claim = Best(paper="a is best", measure="mae", line="a", rivals=("b", "c"), below=below)
     assert claim.look(places(a=a, b=[10, 100], c=[30, 10]))[1] == verdict
 
@@ -48,14 +53,18 @@ def test_the_best_says_by_how_much_and_against_whom():
         ([5, 5, 5], -10, -0.02, "no"),
     ],
 )
-def test_a_power_is_told_from_the_ends(values: list[float], least: float, most: float, verdict: str):
+def test_a_power_is_told_from_the_ends(
+    values: list[float], least: float, most: float, verdict: str
+):
     claim = Power(paper="it grows", measure="time", line="a", least=least, most=most)
     assert claim.look(places(a=values))[1] == verdict
 
 
 def test_some_panels_of_several_are_a_part():
     grows = {("q", x): lines for (_, x), lines in places(a=[1, 2]).items()}
-    words, verdict = Power(paper="it is flat", measure="time", line="a", least=-0.1, most=0.1).look(places(a=[5, 5]) | grows)
+    words, verdict = Power(paper="it is flat", measure="time", line="a", least=-0.1, most=0.1).look(
+        places(a=[5, 5]) | grows
+    )
     assert verdict == "partly"
     assert "0.00 (p), 1.00 (q)" in words
 
@@ -68,14 +77,18 @@ def test_a_lead_widens_or_does_not(b: list[float], verdict: str):
     assert f"{b[0]} × its error at 1 and {b[1]} × at 2" in words
 
 
-@pytest.mark.parametrize(("half", "verdict"), [(0.0, "no"), (0.3, "no"), (0.5, "yes"), (float("nan"), "no")])
+@pytest.mark.parametrize(
+    ("half", "verdict"), [(0.0, "no"), (0.3, "no"), (0.5, "yes"), (float("nan"), "no")]
+)
 def test_the_lowest_place_may_be_higher_by_its_interval(half: float, verdict: str):
     claim = LeastAt(paper="lowest at 4", measure="mae", line="a", x="4")
     words, found = claim.look(places(half / 2, a=[4, 2, 2.4]))
     assert found == verdict
     assert ("at 2 it is 16.7 % lower (p)" in words) == (verdict == "no")
     assert claim.look(places(half, a=[4, 3, 2]))[1] == "yes"
-    assert claim.look(places(10.0, a=[4, 2, 3]))[1] == "no"  # intervals of few runs explain anything
+    assert (
+        claim.look(places(10.0, a=[4, 2, 3]))[1] == "no"
+    )  # intervals of few runs explain anything
 
 
 @pytest.mark.parametrize(

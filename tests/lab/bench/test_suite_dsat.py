@@ -11,7 +11,7 @@ from penstock.lab.bench.cell import MEAN, ZEROS, Cell
 from penstock.lab.bench.claims import Claim, Place, Value
 from penstock.lab.bench.feed import Feed
 from penstock.lab.bench.runner import Job, work
-from penstock.lab.bench.suite import Question, Setting, choose
+from penstock.lab.bench.suite import BenchQuestion, Setting, choose
 from penstock.lab.bench.suites.dsat import BEGINNING, BEGUN, THRESHOLDS, Dsat
 from penstock.lab.bench.suites.dsat_points import QUICK_CENSUS, length
 from penstock.lab.bench.trends import FallsBehind, Least, Near, NearBest, Rises
@@ -20,7 +20,7 @@ FULL, QUICK = Setting(), Setting(quick=True)
 WINDOWED = ("window", "window-epsilon")
 
 
-def questions(setting: Setting = FULL) -> dict[str, Question]:
+def questions(setting: Setting = FULL) -> dict[str, BenchQuestion]:
     return {question.name: question for question in Dsat().questions(setting)}
 
 
@@ -38,7 +38,9 @@ def test_it_has_a_question_for_every_sweep():
         "window",
         "window-epsilon",
     ]
-    datasets = {point.cell.stream.dataset for question in asked.values() for point in question.points}
+    datasets = {
+        point.cell.stream.dataset for question in asked.values() for point in question.points
+    }
     assert datasets == {"census", "fleet", "flights", "births", "movement"}
     assert all(question.claims for name, question in asked.items() if name != "releases")
 
@@ -58,7 +60,9 @@ def test_a_person_is_protected_in_the_whole_stream_or_in_any_window(setting: Set
 
 
 def test_streams_are_as_long_as_their_promises_say():
-    for stream in {cell.stream for cell in choose(Dsat(), QUICK).cells if cell.stream.dataset != "births"}:
+    for stream in {
+        cell.stream for cell in choose(Dsat(), QUICK).cells if cell.stream.dataset != "births"
+    }:
         assert Feed(stream).units == length(stream)
 
 
@@ -74,7 +78,9 @@ def test_those_that_sample_make_as_many_releases_as_each_other():
 
 
 def test_a_cell_serves_many_points():
-    """What does not depend on a sweep is run once for all of it, and what two figures share once for both."""
+    """What does not depend on a sweep is run once for all of it, and what two figures share once
+    for both.
+    """
     asked = questions()
     thresholds = [point for point in asked["threshold"].points if point.panel == "census, ε = 1"]
     cells = defaultdict(set)
@@ -99,12 +105,16 @@ def test_a_cell_serves_many_points():
         assert same == at("releases", "census", "10", line)
     assert at("share", "census", "0.1", "dsat") == at("epsilon", "census", "1", "dsat")
     assert len({point.cell for point in asked["size"].points if point.line == "dsat"}) == 1
-    assert at("window", "movement", "800", "ba") == at("window-epsilon", "movement, w = 800", "1", "ba")
+    assert at("window", "movement", "800", "ba") == at(
+        "window-epsilon", "movement, w = 800", "1", "ba"
+    )
 
 
 def test_histograms_are_what_their_lines_say():
     kinds = {
-        point.line: repr(point.cell.made().histogram) for point in questions()["histogram"].points if not point.cell.trivial
+        point.line: repr(point.cell.made().histogram)
+        for point in questions()["histogram"].points
+        if not point.cell.trivial
     }
     assert {line: kind.partition("(")[0] for line, kind in kinds.items()} == {
         "dsat, plain": "Plain",
@@ -132,7 +142,7 @@ def test_a_cell_gives_both_errors_of_every_size():
     assert 0 < values[ZEROS, "ranges:200,100 relative"] <= 1
 
 
-# -- claims ----------------------------------------------------------------------------------------------------------------
+# -- claims ----------------------------------------------------------------------------------------
 
 
 def places(**panels: dict[str, list[float]]) -> dict[Place, dict[str, Value]]:

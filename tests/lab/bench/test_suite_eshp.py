@@ -10,13 +10,24 @@ from penstock.lab.bench.claims import Value
 from penstock.lab.bench.feed import missing
 from penstock.lab.bench.results import Row
 from penstock.lab.bench.runner import Job, work
-from penstock.lab.bench.suite import Question, Setting, choose
-from penstock.lab.bench.suites.eshp import ALONE, ESHP, EVERYBODY, LAPLACE, PUBLISHED, SURVEY, Alike, Eshp, Moves, Saves
+from penstock.lab.bench.suite import BenchQuestion, Setting, choose
+from penstock.lab.bench.suites.eshp import (
+    ALONE,
+    ESHP,
+    EVERYBODY,
+    LAPLACE,
+    PUBLISHED,
+    SURVEY,
+    Alike,
+    Eshp,
+    Moves,
+    Saves,
+)
 
 FULL, QUICK = Setting(), Setting(quick=True)
 
 
-def question(name: str, setting: Setting = QUICK) -> Question:
+def question(name: str, setting: Setting = QUICK) -> BenchQuestion:
     return next(each for each in Eshp().questions(setting) if each.name == name)
 
 
@@ -62,7 +73,10 @@ def test_what_is_not_private_and_what_promises_something_else_is_marked_in_its_n
 
 
 def test_questions_share_the_cells_that_are_the_same() -> None:
-    usual = {name: {point.cell for point in question(name, FULL).points if point.x == x} for name, x in PLACES}
+    usual = {
+        name: {point.cell for point in question(name, FULL).points if point.x == x}
+        for name, x in PLACES
+    }
     assert usual["gamma"] == usual["epsilon"]
     for name in ("beta", "tolerance"):
         assert usual[name] <= usual["gamma"], name
@@ -72,7 +86,13 @@ def test_questions_share_the_cells_that_are_the_same() -> None:
     assert len(set(keys)) == len(keys)
 
 
-PLACES = (("gamma", "0.91"), ("epsilon", "1"), ("beta", "0.1"), ("tolerance", "0"), ("alpha", "0.5"))
+PLACES = (
+    ("gamma", "0.91"),
+    ("epsilon", "1"),
+    ("beta", "0.1"),
+    ("tolerance", "0"),
+    ("alpha", "0.5"),
+)
 
 
 def test_the_first_stream_needs_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,19 +102,35 @@ def test_the_first_stream_needs_no_data(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_everybody_is_run_and_the_survey_keeps_a_window() -> None:
-    cells = {point.line: point.cell for point in question("window").points if point.panel == "ages" and point.x == "200"}
+    cells = {
+        point.line: point.cell
+        for point in question("window").points
+        if point.panel == "ages" and point.x == "200"
+    }
     assert set(cells) == {*EVERYBODY, ZEROS, MEAN}
     found = values(tuple(cells.values()))
     measure = "decayed:0.91,200"
-    assert found["lab:eshp_published"][measure] < found["lab:recurrence"][measure] < found["lab:noise_per_release"][measure]
+    assert (
+        found["lab:eshp_published"][measure]
+        < found["lab:recurrence"][measure]
+        < found["lab:noise_per_release"][measure]
+    )
     assert found[ZEROS][measure] > found[MEAN][measure] > found["laplace"][measure]
     assert found["lab:negative_survey"]["memory"] > 60 * 5 * 8 / 1e6
     assert found["lab:recurrence"]["memory"] < 0.001
-    assert all(found[cell.mechanism]["time"] > 0 for line, cell in cells.items() if line not in (ZEROS, MEAN))
+    assert all(
+        found[cell.mechanism]["time"] > 0
+        for line, cell in cells.items()
+        if line not in (ZEROS, MEAN)
+    )
 
 
 def test_a_mechanism_that_shows_other_sums_is_refused_with_a_reason() -> None:
-    asked = next(p.cell for p in Eshp().questions(Setting(quick=True, also=("sw_tree",)))[0].points if p.line == "sw_tree")
+    asked = next(
+        p.cell
+        for p in Eshp().questions(Setting(quick=True, also=("sw_tree",)))[0].points
+        if p.line == "sw_tree"
+    )
     stream = replace(asked.stream, units=5)
     (row,) = work(Job(stream, (replace(asked, stream=stream),), 1))
     assert "this line shows the sum of the last 168 units, and no other sums" in row["note"]
@@ -110,10 +146,16 @@ def at(*lines: Mapping[str, tuple[float, float]]) -> dict[tuple[str, str], dict[
 def test_savings_are_means_over_places() -> None:
     places = at({ESHP: (1, 0), SURVEY: (4, 0)}, {ESHP: (1, 0), SURVEY: (2, 0)})
     claim = Saves(paper="it saves", measure="time", line=ESHP, rival=SURVEY, share=0.62)
-    assert claim.look(places) == ("eshp needs 62 % less on average, from 50 % less (ages, 2) to 75 % less (ages, 1)", "yes")
+    assert claim.look(places) == (
+        "eshp needs 62 % less on average, from 50 % less (ages, 2) to 75 % less (ages, 1)",
+        "yes",
+    )
     assert replace(claim, share=0.8).look(places)[1] == "partly"
     slower = at({ESHP: (3, 0), SURVEY: (2, 0)})
-    assert claim.look(slower) == ("eshp needs 50 % more on average, from 50 % more (ages, 1) to 50 % more (ages, 1)", "no")
+    assert claim.look(slower) == (
+        "eshp needs 50 % more on average, from 50 % more (ages, 1) to 50 % more (ages, 1)",
+        "no",
+    )
     assert claim.look({})[1] == "not run"
 
 
@@ -121,7 +163,9 @@ def test_savings_are_means_over_places() -> None:
 def test_a_line_goes_up_or_down_or_neither(last: float, way: str) -> None:
     places = at({PUBLISHED: (1, 0)}, {PUBLISHED: (99, 0)}, {PUBLISHED: (last, 0)})
     for asked in ("up", "flat", "down"):
-        words, verdict = Moves(paper="it moves", measure="mse", line=PUBLISHED, way=asked).look(places)
+        words, verdict = Moves(paper="it moves", measure="mse", line=PUBLISHED, way=asked).look(
+            places
+        )
         assert verdict == ("yes" if asked == way else "no")
         assert words == f"{way} from 1 at 1 to {last:g} at 3 (ages)"
     assert Moves(paper="it moves", measure="mse", line=ESHP, way="up").look(places)[1] == "not run"

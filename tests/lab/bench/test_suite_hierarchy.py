@@ -12,18 +12,27 @@ from penstock.core.hierarchy import Hierarchy
 from penstock.lab.bench.claims import Value
 from penstock.lab.bench.datasets.registry import find
 from penstock.lab.bench.feed import dataset_of, missing
-from penstock.lab.bench.published import FreshPruning
+from penstock.lab.bench.published import PublishedFreshPruning
 from penstock.lab.bench.runner import Job, work
-from penstock.lab.bench.suite import Point, Question, Setting
+from penstock.lab.bench.suite import BenchQuestion, Point, Setting
 from penstock.lab.bench.suites import hierarchy as suite
-from penstock.lab.bench.suites.hierarchy import FRESH, HS, NODE_LAPLACE, PHS, BestOf, OverHierarchies, Times, wifi
+from penstock.lab.bench.suites.hierarchy import (
+    FRESH,
+    HS,
+    NODE_LAPLACE,
+    PHS,
+    BestOf,
+    OverHierarchies,
+    Times,
+    wifi,
+)
 from penstock.private.mechanisms.hierarchical import PrunedPegasus
 from penstock.testing import NoNoise, RecordingNoise, TestNoise
 
 FULL, QUICK = Setting(), Setting(quick=True)
 
 
-def questions(setting: Setting) -> dict[str, Question]:
+def questions(setting: Setting) -> dict[str, BenchQuestion]:
     return {question.name: question for question in OverHierarchies().questions(setting)}
 
 
@@ -31,7 +40,7 @@ def lines(points: Iterable[Point], panel: str) -> set[str]:
     return {point.line for point in points if point.panel == panel}
 
 
-# -- the questions -------------------------------------------------------------------------------------------------------
+# -- the questions ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("setting", [FULL, QUICK], ids=["full", "quick"])
@@ -42,7 +51,9 @@ def test_every_question_begins_with_a_generated_stream(setting: Setting):
 
 def test_levels_cost_no_cells_of_their_own():
     asked = questions(FULL)
-    assert {point.cell for point in asked["levels"].points} <= {point.cell for point in asked["epsilon"].points}
+    assert {point.cell for point in asked["levels"].points} <= {
+        point.cell for point in asked["epsilon"].points
+    }
 
 
 @pytest.mark.parametrize("setting", [FULL, QUICK], ids=["full", "quick"])
@@ -51,8 +62,10 @@ def test_no_cell_is_run_twice_under_another_name(setting: Setting):
     assert len({cell.key(1) for cell in cells}) == len(cells)
 
 
-@pytest.mark.parametrize("tree", [*suite.TREES, suite.QUICK_WIFI, suite.SHORT], ids=lambda tree: tree.stream.name)
-def test_a_stream_has_as_many_levels_as_are_drawn(tree: suite.Tree):
+@pytest.mark.parametrize(
+    "tree", [*suite.TREES, suite.QUICK_WIFI, suite.SHORT], ids=lambda tree: tree.stream.name
+)
+def test_a_stream_has_as_many_levels_as_are_drawn(tree: suite.HierarchyStream):
     if missing(tree.stream) is not None:
         pytest.skip("needs data that are not here")
     domain = dataset_of(tree.stream).load().domain
@@ -84,7 +97,7 @@ def test_mechanisms_and_streams_of_ones_own_are_beside_the_papers():
     assert "bs" in lines(asked.points, "flights")
 
 
-# -- tiny cells ----------------------------------------------------------------------------------------------------------
+# -- tiny cells ------------------------------------------------------------------------------------
 
 
 def test_every_line_of_a_place_gives_a_value_for_every_node_and_level():
@@ -105,23 +118,29 @@ def test_every_line_of_a_place_gives_a_value_for_every_node_and_level():
     assert zeros["nodes_l1"] == pytest.approx(4 * counts.sum(axis=1).mean() / 15)
 
 
-# -- the published pruning -----------------------------------------------------------------------------------------------
+# -- the published pruning -------------------------------------------------------------------------
 
 BINARY = Hierarchy.binary(128)
 
 
 def test_published_pruning_has_its_noise_and_spends_what_it_claims_elsewhere():
-    """Full rooms, so that every node is tested: scale 2/ε_pr on counts and on thresholds; the rest as in `phs_pegasus`."""
+    """Full rooms, so that every node is tested: scale 2/ε_pr on counts and on thresholds; the rest
+    as in `phs_pegasus`.
+    """
     full, scales = np.full(128, 10**6), []
-    for mechanism in (FreshPruning(epsilon="0.5"), PrunedPegasus(epsilon="0.5")):
+    for mechanism in (PublishedFreshPruning(epsilon="0.5"), PrunedPegasus(epsilon="0.5")):
         noise = RecordingNoise(TestNoise(1))
         mechanism.run(BINARY, noise=noise).step(full)
         scales.append({draw.label: draw.scale for draw in noise.draws})
     fresh, own = scales
-    tested = {label: scale for label, scale in fresh.items() if label.startswith(("prune", "threshold"))}
+    tested = {
+        label: scale for label, scale in fresh.items() if label.startswith(("prune", "threshold"))
+    }
     assert len(tested) == 2 * 7
     claimed = Fraction(1, 2) * Fraction(1, 5)
-    assert all(float(scale * claimed / 2) == pytest.approx(1, rel=1e-4) for scale in tested.values())
+    assert all(
+        float(scale * claimed / 2) == pytest.approx(1, rel=1e-4) for scale in tested.values()
+    )
     rest = {label: scale for label, scale in fresh.items() if label not in tested}
     assert rest
     assert {label: float(scale) for label, scale in rest.items()} == pytest.approx(
@@ -131,7 +150,10 @@ def test_published_pruning_has_its_noise_and_spends_what_it_claims_elsewhere():
 
 def test_published_pruning_costs_more_than_it_claims_and_ours_does_not():
     full = np.full(128, 10**6)
-    fresh, own = FreshPruning(epsilon="0.5").run(BINARY, noise=TestNoise(1)), PrunedPegasus(epsilon="0.5").run(BINARY)
+    fresh, own = (
+        PublishedFreshPruning(epsilon="0.5").run(BINARY, noise=TestNoise(1)),
+        PrunedPegasus(epsilon="0.5").run(BINARY),
+    )
     fresh.step(full)
     own.step(full)
     assert fresh.cost.epsilon > Fraction(1, 2) >= own.cost.epsilon
@@ -140,21 +162,38 @@ def test_published_pruning_costs_more_than_it_claims_and_ours_does_not():
 def test_published_pruning_without_noise_looks_below_what_reaches_beta():
     counts = np.zeros(128, np.int64)
     counts[0] = 10  # β = 5/ε = 10
-    released = FreshPruning(epsilon="0.5").run(BINARY, noise=NoNoise()).step(counts)
+    released = PublishedFreshPruning(epsilon="0.5").run(BINARY, noise=NoNoise()).step(counts)
     totals = BINARY.nodes.totals(counts)
     read = ~np.asarray(released.repeated)
     parents = BINARY.parents
     assert (read == ((parents < 0) | (totals[parents] >= 10))).all()
 
 
-# -- claims --------------------------------------------------------------------------------------------------------------
+# -- claims ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("ratio", "verdict"), [(20.0, "yes"), (8.0, "yes"), (7.0, "partly"), (101.0, "partly"), (0.9, "no")])
+@pytest.mark.parametrize(
+    ("ratio", "verdict"),
+    [(20.0, "yes"), (8.0, "yes"), (7.0, "partly"), (101.0, "partly"), (0.9, "no")],
+)
 def test_a_factor_is_judged_by_its_range(ratio: float, verdict: str):
-    claim = Times(paper="ten to a hundred times", measure="nodes_l1", line=PHS, rival=HS, low=10, high=100, at=("0.1",))
+    claim = Times(
+        paper="ten to a hundred times",
+        measure="nodes_l1",
+        line=PHS,
+        rival=HS,
+        low=10,
+        high=100,
+        at=("0.1",),
+    )
     one, other = Value(2.0, 0.1, 3), Value(2.0 * ratio, 0.1, 3)
-    found = claim.found({("a", "0.1"): {PHS: one, HS: other}, ("a", "1"): {PHS: one, HS: one}, ("b", "0.1"): {PHS: one}})
+    found = claim.found(
+        {
+            ("a", "0.1"): {PHS: one, HS: other},
+            ("a", "1"): {PHS: one, HS: one},
+            ("b", "0.1"): {PHS: one},
+        }
+    )
     assert found.verdict == verdict
     assert found.ours == f"the error of hs_pegasus ÷ that of phs_pegasus is {ratio:g} (a, 0.1)"
 
@@ -163,7 +202,10 @@ def test_a_factor_is_judged_by_its_range(ratio: float, verdict: str):
 def test_a_line_is_judged_against_a_rival_at_its_best(own: float, verdict: str):
     claim = BestOf(paper="no worse", measure="nodes_l1", line=PHS, at="5", rival=FRESH)
     value = {number: Value(number, 0.1, 3) for number in (0.1, 1.0, 2.0, own)}
-    places = {("a", "5"): {PHS: value[own], FRESH: value[2.0]}, ("a", "20"): {PHS: value[0.1], FRESH: value[1.0]}}
+    places = {
+        ("a", "5"): {PHS: value[own], FRESH: value[2.0]},
+        ("a", "20"): {PHS: value[0.1], FRESH: value[1.0]},
+    }
     found = claim.found(places)
     assert found.verdict == verdict
     assert f"{own:g} (a, 5) against 1 (a, 20)" in found.ours

@@ -20,9 +20,9 @@ from penstock.lab.bench.measures.alerts import ROC_AT
 from penstock.lab.bench.measures.base import Facts
 from penstock.lab.bench.measures.registry import measure_of
 from penstock.lab.bench.registry import find_suite
-from penstock.lab.bench.results import Asked
+from penstock.lab.bench.results import BenchRequest
 from penstock.lab.bench.runner import Job, work
-from penstock.lab.bench.suite import Drawn, Point, Question, Setting, Suite
+from penstock.lab.bench.suite import BenchQuestion, PlottedMeasure, Point, Setting, Suite
 from penstock.lab.bench.suites.pegasus import OURS, PAPERS, PAPERS_THEN, THEN, WITHIN
 from penstock.testing import TestNoise
 
@@ -37,10 +37,14 @@ TRUTH = np.array(list(FEED.rows()))
 
 
 def cell(mechanism: str, measure: str, **parameters: str | int) -> Cell:
-    return Cell.of("tiny", FEED.stretch, mechanism, (measure,), **{"epsilon": "1", "window": 1, **parameters})
+    return Cell.of(
+        "tiny", FEED.stretch, mechanism, (measure,), **{"epsilon": "1", "window": 1, **parameters}
+    )
 
 
-def measured(measure: str, mechanism: str = "laplace", *, feed: Feed = FEED, **parameters: str | int) -> dict[str, float]:
+def measured(
+    measure: str, mechanism: str = "laplace", *, feed: Feed = FEED, **parameters: str | int
+) -> dict[str, float]:
     line = line_of(cell(mechanism, measure, **parameters), feed, 1)
     taken = measure_of(measure, Facts(feed.units, feed.domain, feed.domain.size, line.run))
     for row in feed.rows():
@@ -54,15 +58,24 @@ def released(mechanism: str = "laplace") -> np.ndarray:
     return np.array([run.step(row).estimate for row in TRUTH])
 
 
-# -- the suite ---------------------------------------------------------------------------------------------------------
+# -- the suite -------------------------------------------------------------------------------------
 
 
 def test_the_figures_of_the_paper_are_there():
     assert list(FULL) == list(QUICK) == ["counts", "theta", "windows", "alarms", "curves"]
     streams = {point.cell.stream.dataset for question in FULL.values() for point in question.points}
-    assert streams == {"wifi_low", "wifi_med", "wifi_high", "bike_low", "bike_med", "us_departures_high"}
+    assert streams == {
+        "wifi_low",
+        "wifi_med",
+        "wifi_high",
+        "bike_low",
+        "bike_med",
+        "us_departures_high",
+    }
     assert {point.x for point in FULL["counts"].points} == {"0.1", "0.01"}
-    assert {int(point.x) for point in FULL["windows"].points} == {2**power for power in range(1, 11)}
+    assert {int(point.x) for point in FULL["windows"].points} == {
+        2**power for power in range(1, 11)
+    }
 
 
 def test_a_generated_stream_comes_first_in_every_question():
@@ -71,7 +84,9 @@ def test_a_generated_stream_comes_first_in_every_question():
 
 
 def test_wifi_streams_are_counted_whole_with_the_totals_of_the_paper():
-    whole = {p.cell.stream for p in FULL["counts"].points if p.cell.stream.dataset.startswith("wifi_")}
+    whole = {
+        p.cell.stream for p in FULL["counts"].points if p.cell.stream.dataset.startswith("wifi_")
+    }
     assert all(stream.units is None and not stream.options for stream in whole)
     (low,) = (stream for stream in whole if stream.dataset == "wifi_low")
     rows = Feed(Stretch(dataset=low.dataset))
@@ -80,17 +95,33 @@ def test_wifi_streams_are_counted_whole_with_the_totals_of_the_paper():
 
 def test_the_papers_theta_is_a_line_of_its_own():
     for question in (FULL["counts"], FULL["windows"], FULL["alarms"], FULL["curves"]):
-        made = {point.line: point.cell.made() for point in question.points if point.line in (OURS, PAPERS)}
+        made = {
+            point.line: point.cell.made()
+            for point in question.points
+            if point.line in (OURS, PAPERS)
+        }
         assert made[PAPERS].theta == 5
-        assert made[OURS].configuration() == type(made[OURS])(epsilon=made[OURS].epsilon).configuration()
+        assert (
+            made[OURS].configuration()
+            == type(made[OURS])(epsilon=made[OURS].epsilon).configuration()
+        )
 
 
 def test_one_run_answers_all_questions_about_a_stream():
     def cells(question: str, line: str) -> set[Cell]:
-        return {p.cell for p in FULL[question].points if p.line == line and p.cell.stream.dataset == "us_departures_high"}
+        return {
+            p.cell
+            for p in FULL[question].points
+            if p.line == line and p.cell.stream.dataset == "us_departures_high"
+        }
 
     for line in ("laplace", OURS, PAPERS, ZEROS, MEAN):
-        assert cells("counts", line) == cells("windows", line) == cells("alarms", line) == cells("curves", line)
+        assert (
+            cells("counts", line)
+            == cells("windows", line)
+            == cells("alarms", line)
+            == cells("curves", line)
+        )
     assert cells("windows", THEN) == cells("windows", OURS)
     assert cells("windows", PAPERS_THEN) == cells("windows", PAPERS)
 
@@ -108,7 +139,9 @@ def test_trees_are_built_for_the_width_they_are_asked_for_and_know_no_moves():
 def test_every_number_that_a_figure_wants_is_measured(name: str):
     drawn, wanted = QUICK[name].measures[0], dict[Cell, list[Point]]()
     for point in QUICK[name].points:
-        if point.cell.stream.dataset == "wifi_high" and (point.line == MEAN or dict(point.cell.parameters).get("theta") == 5):
+        if point.cell.stream.dataset == "wifi_high" and (
+            point.line == MEAN or dict(point.cell.parameters).get("theta") == 5
+        ):
             wanted.setdefault(point.cell, []).append(point)
     assert len(wanted) == 3
     for whole, points in list(wanted.items())[1:]:
@@ -118,7 +151,7 @@ def test_every_number_that_a_figure_wants_is_measured(name: str):
         assert {drawn.error_at(point.x, point.of) for point in points if drawn.error} <= found
 
 
-# -- its measures ------------------------------------------------------------------------------------------------------
+# -- its measures ----------------------------------------------------------------------------------
 
 
 def test_errors_of_counts_have_a_spread_over_keys():
@@ -172,7 +205,9 @@ def test_an_alarm_of_whoever_knows_nothing_is_a_guess():
         found = measured("roc:jump,2,1", mechanism)
         assert found["roc:jump,2,1 area"] == pytest.approx(0.5)
         assert [found[f"roc:jump,2,1 at {x:g}"] for x in ROC_AT] == pytest.approx(list(ROC_AT))
-        found = measured("roc:low,3,12", mechanism, feed=Feed(replace(FEED.stretch, keys=1, copies=2)))
+        found = measured(
+            "roc:low,3,12", mechanism, feed=Feed(replace(FEED.stretch, keys=1, copies=2))
+        )
         assert found["roc:low,3,12 area"] == pytest.approx(0.5)
 
 
@@ -195,41 +230,71 @@ def test_an_alarm_needs_a_width_and_a_height(name: str):
         measured(name)
 
 
-# -- where more is better ----------------------------------------------------------------------------------------------
+# -- where more is better --------------------------------------------------------------------------
 
-AREA = Drawn("area", "area", error="error", more=True, beside=True)
+AREA = PlottedMeasure("area", "area", error="error", more=True, beside=True)
 
 
-def answered(drawn: Drawn, lines: dict[str, tuple[float, float]], *claims: Better, places: int = 1) -> Answered:
+def answered(
+    drawn: PlottedMeasure, lines: dict[str, tuple[float, float]], *claims: Better, places: int = 1
+) -> Answered:
     points = [
         Point("p", line, str(x + 1), Cell.of("tiny", FEED.stretch, line, ("mae",), epsilon="1"))
         for line in lines
         for x in range(places)
     ]
-    question = Question(name="q", title="q", words="", axis="x", measures=(drawn,), points=tuple(points), claims=claims)
-    at = {("p", str(x + 1)): {line: Value(*value, 3) for line, value in lines.items()} for x in range(places)}
+    question = BenchQuestion(
+        name="q",
+        title="q",
+        words="",
+        axis="x",
+        measures=(drawn,),
+        points=tuple(points),
+        claims=claims,
+    )
+    at = {
+        ("p", str(x + 1)): {line: Value(*value, 3) for line, value in lines.items()}
+        for x in range(places)
+    }
     return Answered(question, {drawn.name: at}, {place: set(lines) for place in at})
 
 
 def test_the_winner_has_the_most():
-    (sure,) = answered(AREA, {"laplace": (0.6, 0.01), "ba": (0.9, 0.01), ZEROS: (0.5, 0)}).winners(AREA)
-    assert (sure.line, sure.second, sure.ratio, sure.sure, sure.beaten_by) == ("ba", "laplace", 1.5, True, ())
-    (close,) = answered(AREA, {"laplace": (0.6, 0.2), "ba": (0.9, 0.2), ZEROS: (0.95, 0)}).winners(AREA)
+    (sure,) = answered(AREA, {"laplace": (0.6, 0.01), "ba": (0.9, 0.01), ZEROS: (0.5, 0)}).winners(
+        AREA
+    )
+    assert (sure.line, sure.second, sure.ratio, sure.sure, sure.beaten_by) == (
+        "ba",
+        "laplace",
+        1.5,
+        True,
+        (),
+    )
+    (close,) = answered(AREA, {"laplace": (0.6, 0.2), "ba": (0.9, 0.2), ZEROS: (0.95, 0)}).winners(
+        AREA
+    )
     assert (close.line, close.sure, close.beaten_by) == ("ba", False, (ZEROS,))
 
 
-@pytest.mark.parametrize(("line", "rival", "verdict"), [("ba", "laplace", "yes"), ("laplace", "ba", "no")])
+@pytest.mark.parametrize(
+    ("line", "rival", "verdict"), [("ba", "laplace", "yes"), ("laplace", "ba", "no")]
+)
 def test_a_claim_takes_from_its_measure_what_better_means(line: str, rival: str, verdict: str):
     claim = Better(paper="x", measure="area", line=line, rival=rival)
     (found,) = answered(AREA, {"laplace": (0.6, 0), "ba": (0.9, 0)}, claim).findings()
     assert found.verdict == verdict
-    assert f"the value of {line} is {1.5 if verdict == 'yes' else 0.667} × that of {rival} (p, 1)" in found.ours
-    (other,) = answered(Drawn("area", "area"), {"laplace": (0.6, 0), "ba": (0.9, 0)}, claim).findings()
+    assert (
+        f"the value of {line} is {1.5 if verdict == 'yes' else 0.667} × that of {rival} (p, 1)"
+        in found.ours
+    )
+    (other,) = answered(
+        PlottedMeasure("area", "area"), {"laplace": (0.6, 0), "ba": (0.9, 0)}, claim
+    ).findings()
     assert other.verdict == ("no" if verdict == "yes" else "yes")
 
 
 def test_a_curve_is_judged_as_a_whole():
-    curve = Drawn("rate", "rate", more=True, curve=True)
+    curve = PlottedMeasure("rate", "rate", more=True, curve=True)
     here = answered(curve, {"laplace": (0.6, 0), "ba": (0.9, 0), MEAN: (1, 0)}, places=2)
     assert here.winners(curve) == []
     assert here.said(curve) == ["p: over the whole axis the highest curve is that of ba."]
@@ -238,7 +303,7 @@ def test_a_curve_is_judged_as_a_whole():
 def test_rates_are_drawn_from_0_to_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     kept = []
     monkeypatch.setattr(drawing.figures, "save", lambda figure, path: kept.append(figure) or path)
-    for drawn in (AREA, Drawn("area", "area")):
+    for drawn in (AREA, PlottedMeasure("area", "area")):
         here = answered(drawn, {"laplace": (0.6, 0.1), "ba": (0.0, 0), ZEROS: (0.5, 0)}, places=2)
         drawing.draw(here, drawn, drawing.looks(here.lines), tmp_path / "x.png")
     rates, errors = (figure.axes[0] for figure in kept)
@@ -249,12 +314,12 @@ def test_rates_are_drawn_from_0_to_1(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_point_says_what_its_number_is_of():
-    drawn = Drawn("roc:{of},{x} area", "area", error="roc:{of},{x} error")
+    drawn = PlottedMeasure("roc:{of},{x} area", "area", error="roc:{of},{x} error")
     assert drawn.at("20", "jump,12") == "roc:jump,12,20 area"
     assert drawn.error_at("20", "jump,12") == "roc:jump,12,20 error"
 
 
-WINDOWS = Drawn("l1 {of}{x}", "error", error="error {of}{x}", beside=True)
+WINDOWS = PlottedMeasure("l1 {of}{x}", "error", error="error {of}{x}", beside=True)
 
 
 @dataclass(frozen=True)
@@ -265,16 +330,20 @@ class Beside(Suite):
     title = paper = words = ""
     runs = 1
 
-    def questions(self, setting: Setting) -> Sequence[Question]:
+    def questions(self, setting: Setting) -> Sequence[BenchQuestion]:
         here = cell("pegasus", "window_l1:4")
         points = (Point("p", "now", "4", here), Point("p", "then", "4", here, "then "))
-        return (Question(name="q", title="", words="", axis="", measures=(WINDOWS,), points=points),)
+        return (
+            BenchQuestion(
+                name="q", title="", words="", axis="", measures=(WINDOWS,), points=points
+            ),
+        )
 
 
 def test_one_cell_has_numbers_of_two_lines_and_intervals_without_further_runs():
     rows = work(Job(FEED.stretch, (cell("pegasus", "window_l1:4"),), 1))
     value = {row["measure"]: row["value"] for row in rows}
-    (found,) = find(Beside(), Asked("tiny", Setting(), ((),), {}), rows).answered
+    (found,) = find(Beside(), BenchRequest("tiny", Setting(), ((),), {}), rows).answered
     here = found.places(WINDOWS)["p", "4"]
     assert (here["now"].mean, here["now"].half) == (value["l1 4"], 2 * value["error 4"])
     assert (here["then"].mean, here["then"].half) == (value["l1 then 4"], 2 * value["error then 4"])

@@ -14,17 +14,21 @@ from penstock.lab.bench.measures.base import MEMORY, TIME
 from penstock.lab.bench.measures.registry import MEASURES
 from penstock.lab.bench.plugins import FLAWED
 from penstock.lab.bench.registry import SUITES
-from penstock.lab.bench.suite import Question, Setting, Suite, choose
+from penstock.lab.bench.suite import BenchQuestion, Setting, Suite, choose
 from penstock.lab.competitors.competitor import Competitor
 
 CASES = [
     pytest.param(suite, setting, id=f"{suite.name}{' quick' if setting.quick else ''}")
     for suite in SUITES.values()
-    for setting in (Setting(), Setting(quick=True), Setting(quick=True, also=("bs",), streams=("flights",)))
+    for setting in (
+        Setting(),
+        Setting(quick=True),
+        Setting(quick=True, also=("bs",), streams=("flights",)),
+    )
 ]
 
 
-def everything(suite: Suite, setting: Setting) -> list[Question]:
+def everything(suite: Suite, setting: Setting) -> list[BenchQuestion]:
     return list(choose(suite, setting).questions)
 
 
@@ -61,7 +65,9 @@ def test_streams_measures_and_claims_are_there(suite: Suite, setting: Setting):
         lines = {point.line for point in question.points}
         for point in question.points:
             assert point.cell.stream.dataset in DATASETS
-            assert all(name.partition(":")[0] in {*MEASURES, TIME, MEMORY} for name in point.cell.measures)
+            assert all(
+                name.partition(":")[0] in {*MEASURES, TIME, MEMORY} for name in point.cell.measures
+            )
             float(point.x)
         for claim in question.claims:
             assert claim.measure in {drawn.name for drawn in question.measures}
@@ -79,7 +85,9 @@ def test_a_mechanism_and_a_stream_of_ones_own_stand_beside_the_others(suite: Sui
 
 
 @pytest.mark.parametrize("suite", SUITES.values(), ids=list(SUITES))
-def test_something_can_be_run_where_there_are_no_data(suite: Suite, monkeypatch: pytest.MonkeyPatch):
+def test_something_can_be_run_where_there_are_no_data(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("PENSTOCK_DATA", "nowhere")
     streams = {cell.stream for cell in choose(suite, Setting(quick=True)).cells}
     assert any(missing(stream) is None for stream in streams)
@@ -112,7 +120,10 @@ def test_settings_are_checked():
 
 @pytest.mark.parametrize("suite", SUITES.values(), ids=list(SUITES))
 def test_what_stands_on_the_leaderboard_is_there(suite: Suite):
-    questions = {question.name: {point.x for point in question.points} for question in everything(suite, Setting())}
+    questions = {
+        question.name: {point.x for point in question.points}
+        for question in everything(suite, Setting())
+    }
     assert suite.leaders
     for name, places in suite.leaders:
         assert set(places) <= questions[name]
@@ -120,10 +131,14 @@ def test_what_stands_on_the_leaderboard_is_there(suite: Suite):
 
 @pytest.mark.parametrize(("suite", "setting"), CASES)
 def test_a_name_means_one_thing(suite: Suite, setting: Setting):
-    """Names of different kinds cut each other down: one that is both would select less than it says."""
+    """Names of different kinds cut each other down: one that is both would select less than it
+    says.
+    """
     questions = everything(suite, setting)
     names = {question.name for question in questions}
-    streams = {name for question in questions for point in question.points for name in point.streams}
+    streams = {
+        name for question in questions for point in question.points for name in point.streams
+    }
     lines = {point.line for question in questions for point in question.points}
     assert not names & streams
     assert not names & lines
@@ -138,5 +153,7 @@ def test_a_stream_that_the_suite_has_is_not_added_a_second_time(suite: Suite):
 
 
 def test_a_selection_without_anything_in_it_is_refused():
-    with pytest.raises(ConfigurationError, match=r"w-event has nothing that is all of groups, births\.$"):
+    with pytest.raises(
+        ConfigurationError, match=r"w-event has nothing that is all of groups, births\.$"
+    ):
         choose(SUITES["w-event"], Setting(quick=True), ("groups", "births"))

@@ -14,14 +14,14 @@ from penstock.core.arrays import IntArray
 from penstock.core.domain import Domain
 from penstock.lab.bench.cell import MEAN, ZEROS, Cell, Stretch
 from penstock.lab.bench.claims import Better, Inside
-from penstock.lab.bench.datasets.base import Dataset, Stream
-from penstock.lab.bench.suite import Drawn, Point, Question, Setting, Suite
+from penstock.lab.bench.datasets.base import Dataset, DatasetStream
+from penstock.lab.bench.suite import BenchQuestion, PlottedMeasure, Point, Setting, Suite
 
 TINY = "tests.lab.bench.tiny:Tiny"
 ABSENT = "tests.lab.bench.tiny:Absent"
 
 
-class Steps(Stream):
+class Steps(DatasetStream):
     """Key k has k·10 + the unit's place in a cycle of seven."""
 
     def __init__(self, units: int, keys: int) -> None:
@@ -42,7 +42,7 @@ class Tiny(Dataset):
     units: int = 30
     keys: int = 4
 
-    def make(self) -> Stream:
+    def make(self) -> DatasetStream:
         return Steps(self.units, self.keys)
 
 
@@ -92,7 +92,7 @@ class TinySuite(Suite):
     runs = 3
     quick_runs = 2
 
-    def questions(self, setting: Setting) -> Sequence[Question]:
+    def questions(self, setting: Setting) -> Sequence[BenchQuestion]:
         lines = ("uniform", "sample", "ba", *setting.also, ZEROS, MEAN)
         points = [
             Point(dataset.rpartition(":")[2], line, str(window), self.cell(dataset, line, window))
@@ -101,23 +101,44 @@ class TinySuite(Suite):
             for line in lines
         ]
         return (
-            Question(
+            BenchQuestion(
                 name="window",
                 title="The window",
                 words="As `w` grows.",
                 axis="window w",
-                measures=(Drawn("mae", "mean absolute error"), Drawn("mre", "mean relative error")),
+                measures=(
+                    PlottedMeasure("mae", "mean absolute error"),
+                    PlottedMeasure("mre", "mean relative error"),
+                ),
                 points=tuple(points),
                 claims=(
-                    Better(paper="uniform is better than all zeros", measure="mae", line="uniform", rival=ZEROS),
                     Better(
-                        paper="all zeros is a thousand times better", measure="mae", line=ZEROS, rival="uniform", up_to=1000
+                        paper="uniform is better than all zeros",
+                        measure="mae",
+                        line="uniform",
+                        rival=ZEROS,
                     ),
-                    Inside(paper="no error is above 1e9", measure="mae", line="ba", low=0, high=1e9),
+                    Better(
+                        paper="all zeros is a thousand times better",
+                        measure="mae",
+                        line=ZEROS,
+                        rival="uniform",
+                        up_to=1000,
+                    ),
+                    Inside(
+                        paper="no error is above 1e9", measure="mae", line="ba", low=0, high=1e9
+                    ),
                     Inside(paper="it has no error", measure="mae", line="nobody", low=0, high=0),
                 ),
             ),
         )
 
     def cell(self, dataset: str, line: str, window: int) -> Cell:
-        return Cell.of(self.name, Stretch(dataset=dataset), line, ("mae", "mre", "time"), epsilon="1", window=window)
+        return Cell.of(
+            self.name,
+            Stretch(dataset=dataset),
+            line,
+            ("mae", "mre", "time"),
+            epsilon="1",
+            window=window,
+        )

@@ -26,12 +26,15 @@ def test_groups_hold_every_key_once_and_neighbours_only() -> None:
 
 
 def test_equal_keys_gain_by_their_group() -> None:
-    """64 keys, 200 histograms: the mean square error is known to 3 %, and the gain is a factor of 4 and more."""
+    """64 keys, 200 histograms: the mean square error is known to 3 %, and the gain is a factor of 4
+    and more.
+    """
     competitor, noise = AdaptiveBudget(epsilon="0.1"), TestNoise(2)
     counts = np.full(64, 30)
     errors = [competitor.publish(counts, noise=noise, unit=unit) - 30 for unit in range(200)]
     assert np.square(errors).mean() < 2 / 0.1**2 / 4
-    # No bias: the mean of 12,800 errors, whose standard deviation is 10 to 14, is within 6 standard errors (chance 2e-9);
+    # No bias: the mean of 12,800 errors, whose standard deviation is 10 to 14, is within 6 standard
+    # errors (chance 2e-9);
     # keys of a group share their noise, so the means of 200 histograms are compared instead.
     means = np.mean(errors, axis=1)
     assert abs(means.mean()) < 6 * means.std() / np.sqrt(200)

@@ -1,4 +1,6 @@
-"""What the competitors share: exact promises, estimates without bias, the variances that they claim."""
+"""What the competitors share: exact promises, estimates without bias, the variances that they
+claim.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def test_a_window_gives_the_same_by_recurrence(gamma: str) -> None:
     rows = np.random.default_rng(5).normal(0, 9, (200, 3))
     weights = Weights.decay(gamma, 30)
     window = Window(weights, 3)
-    assert np.allclose(np.array([window.add(row) for row in rows]), decayed(rows, weights), rtol=1e-9, atol=1e-9)
+    assert np.allclose(
+        np.array([window.add(row) for row in rows]), decayed(rows, weights), rtol=1e-9, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("cls", ALL)
@@ -69,7 +73,9 @@ def test_what_is_kept_holds_no_more_than_the_window_needs(cls: type[Decayed]) ->
 @pytest.mark.parametrize("cls", ALL)
 def test_a_seed_repeats_a_run_and_another_does_not(cls: type[Decayed]) -> None:
     stream = np.random.default_rng(3).integers(0, 30, (12, 4))
-    one, two, three = (cls(epsilon=1, span=8).run(stream, noise=TestNoise(seed)) for seed in (1, 1, 2))
+    one, two, three = (
+        cls(epsilon=1, span=8).run(stream, noise=TestNoise(seed)) for seed in (1, 1, 2)
+    )
     assert (one == two).all()
     assert (one != three).any()
 
@@ -92,7 +98,10 @@ def test_it_says_what_it_promises(cls: type[Decayed]) -> None:
 
 
 def test_what_is_not_private_is_known_to_be() -> None:
-    assert {name for name, cls in COMPETITORS.items() if not cls.private} == {"negative_survey", "eshp_published"}
+    assert {name for name, cls in COMPETITORS.items() if not cls.private} == {
+        "negative_survey",
+        "eshp_published",
+    }
     assert all(COMPETITORS[cls.name] is cls for cls in ALL)
 
 

@@ -16,12 +16,16 @@ def test_its_noise_is_theta_by_what_alpha_leaves() -> None:
 
 
 def test_its_error_is_far_below_what_privacy_needs() -> None:
-    """Keys far apart, so without clusters: 2·(θ/ε₂)² is 3.05; 2,000 steps of 4 keys know it to 15 %, 6 standard deviations."""
+    """Keys far apart, so without clusters: 2·(θ/ε₂)² is 3.05; 2,000 steps of 4 keys know it to 15
+    %, 6 standard deviations.
+    """
     competitor = PublishedSketch(epsilon=1, gamma="0.91", span=2_000)
     stream = np.tile(np.array([10, 200, 500, 900]), (2_000, 1))
     truth = stream[0] * (1 - 0.91 ** np.arange(1, 2_001)[:, None]) / 0.09
     found = competitor.run(stream, noise=TestNoise(1))
-    assert np.square(found - truth)[20:].mean() == pytest.approx(2 * (0.1 / 0.09 / 0.9) ** 2, rel=0.15)
+    assert np.square(found - truth)[20:].mean() == pytest.approx(
+        2 * (0.1 / 0.09 / 0.9) ** 2, rel=0.15
+    )
 
 
 def test_clusters_are_those_that_the_auditor_convicts() -> None:

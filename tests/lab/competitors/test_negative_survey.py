@@ -19,13 +19,17 @@ def test_the_estimates_have_no_bias() -> None:
 
 def test_epsilon_changes_nothing() -> None:
     stream = np.random.default_rng(1).integers(0, 30, (10, 4))
-    one, other = (NegativeSurvey(epsilon=epsilon).run(stream, noise=TestNoise(2)) for epsilon in ("0.01", "9"))
+    one, other = (
+        NegativeSurvey(epsilon=epsilon).run(stream, noise=TestNoise(2)) for epsilon in ("0.01", "9")
+    )
     assert (one == other).all()
 
 
 def test_one_answer_rules_its_key_out() -> None:
     for unit in range(1, 60):
-        said = NegativeSurvey(epsilon=1).publish(np.array([0, 1, 0, 0]), noise=TestNoise(3), unit=unit)
+        said = NegativeSurvey(epsilon=1).publish(
+            np.array([0, 1, 0, 0]), noise=TestNoise(3), unit=unit
+        )
         assert said[1] == 1
 
 

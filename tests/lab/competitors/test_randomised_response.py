@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 
 from penstock.core.errors import ConfigurationError
-from penstock.lab.competitors.randomised_response import RandomisedResponse, answers, loss, negative, truth
+from penstock.lab.competitors.randomised_response import (
+    RandomisedResponse,
+    answers,
+    loss,
+    negative,
+    truth,
+)
 from penstock.private.noise.fixed import exp_bounds
 from penstock.testing import TestNoise
 
@@ -20,7 +26,9 @@ def test_the_chance_of_the_truth_is_rounded_down(epsilon: Fraction, keys: int) -
     # p/q ≤ e^ε, by an enclosure of e^−ε that is finer than the one it was made with
     low, _ = exp_bounds(epsilon, 400)
     assert lie / honest >= Fraction(low, 2**400)
-    assert float(honest) == pytest.approx(math.exp(epsilon) / (math.exp(epsilon) + keys - 1), rel=1e-14)
+    assert float(honest) == pytest.approx(
+        math.exp(epsilon) / (math.exp(epsilon) + keys - 1), rel=1e-14
+    )
     assert loss(honest, keys) == pytest.approx(float(epsilon), rel=1e-9)
 
 
@@ -45,7 +53,9 @@ def test_in_a_negative_survey_nobody_tells_the_truth() -> None:
 
 
 def test_answers_have_the_chances_that_they_should() -> None:
-    """One key's 10⁶ people over 4 keys: each count within 6 standard deviations, a false alarm below 1e-8."""
+    """One key's 10⁶ people over 4 keys: each count within 6 standard deviations, a false alarm
+    below 1e-8.
+    """
     many, honest = 10**6, truth(Fraction(1), 4)
     said = answers(np.array([0, many, 0, 0]), honest, noise=TestNoise(3))
     for key, times in enumerate(said.tolist()):
@@ -54,7 +64,9 @@ def test_answers_have_the_chances_that_they_should() -> None:
 
 
 def test_the_estimates_have_no_bias_and_the_claimed_variance() -> None:
-    """1,000 histograms: means within 6 standard errors, variances within 35 % (6 standard deviations); below 1e-7."""
+    """1,000 histograms: means within 6 standard errors, variances within 35 % (6 standard
+    deviations); below 1e-7.
+    """
     competitor, noise = RandomisedResponse(epsilon=1), TestNoise(4)
     counts = np.array([300, 40, 5, 0, 120])
     found = np.array([competitor.publish(counts, noise=noise, unit=unit) for unit in range(1_000)])
@@ -65,4 +77,6 @@ def test_the_estimates_have_no_bias_and_the_claimed_variance() -> None:
 
 
 def test_one_key_has_nothing_to_hide() -> None:
-    assert RandomisedResponse(epsilon=1).publish(np.array([12]), noise=TestNoise(5)).tolist() == [12.0]
+    assert RandomisedResponse(epsilon=1).publish(np.array([12]), noise=TestNoise(5)).tolist() == [
+        12.0
+    ]

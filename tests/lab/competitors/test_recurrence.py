@@ -12,7 +12,9 @@ from penstock.testing import NoNoise, RecordingNoise, TestNoise
 def test_every_unit_is_drawn_for_once_with_all_of_epsilon() -> None:
     noise = RecordingNoise(TestNoise(1))
     Recurrence(epsilon="0.5", span=3).run(np.zeros((4, 2), np.int64), noise=noise)
-    assert [(draw.unit, draw.scale) for draw in noise.draws] == [(unit, Fraction(2)) for unit in (1, 2, 3, 4)]
+    assert [(draw.unit, draw.scale) for draw in noise.draws] == [
+        (unit, Fraction(2)) for unit in (1, 2, 3, 4)
+    ]
 
 
 def test_it_is_too_large_by_what_has_left_the_window() -> None:
@@ -26,4 +28,6 @@ def test_it_is_too_large_by_what_has_left_the_window() -> None:
 def test_a_long_window_is_not_told_from_an_endless_one() -> None:
     stream = np.random.default_rng(2).integers(0, 50, (900, 3))
     competitor = Recurrence(epsilon=1, gamma="0.91", span=600)
-    assert np.allclose(competitor.run(stream, noise=NoNoise()), decayed(stream, competitor.weights), rtol=1e-12)
+    assert np.allclose(
+        competitor.run(stream, noise=NoNoise()), decayed(stream, competitor.weights), rtol=1e-12
+    )

@@ -28,12 +28,18 @@ def test_every_node_is_drawn_once_with_the_noise_of_its_level() -> None:
 def test_the_nodes_of_a_window_tile_it(span: int) -> None:
     tree = DecayedTree(epsilon=1, span=span)
     for last in range(4 * tree.block):
-        units = [unit for level, node in tree._nodes(last) for unit in range(node << level, (node + 1) << level)]
+        units = [
+            unit
+            for level, node in tree._nodes(last)
+            for unit in range(node << level, (node + 1) << level)
+        ]
         assert units == list(range(max(0, last - span + 1), last + 1))
 
 
 def test_the_noise_has_no_bias_and_the_claimed_variance() -> None:
-    """4,000 keys at each of 32 positions: 6 standard errors of a mean, and 15 % of a variance; a false alarm below 1e-6."""
+    """4,000 keys at each of 32 positions: 6 standard errors of a mean, and 15 % of a variance; a
+    false alarm below 1e-6.
+    """
     tree = DecayedTree(epsilon=1, gamma="0.9", span=16)
     out = tree.run(np.zeros((48, 4_000), np.int64), noise=TestNoise(2))[16:]
     for last, errors in enumerate(out, start=16):

@@ -26,12 +26,16 @@ def error_ratio(counts: np.ndarray, *, epsilon: str, releases: int = 30) -> floa
     """The mean absolute error of single keys over that of plain noise."""
     errors = []
     for histogram in (Greedy(), Plain()):
-        run = Sample(epsilon=epsilon, window=1, histogram=histogram).run(len(counts), noise=TestNoise(3))
-        errors.append(np.mean([np.abs(run.step(counts).estimate - counts).mean() for _ in range(releases)]))
+        run = Sample(epsilon=epsilon, window=1, histogram=histogram).run(
+            len(counts), noise=TestNoise(3)
+        )
+        errors.append(
+            np.mean([np.abs(run.step(counts).estimate - counts).mean() for _ in range(releases)])
+        )
     return float(errors[0] / errors[1])
 
 
-# -- what it reads and pays for -------------------------------------------------------------------------------------
+# -- what it reads and pays for --------------------------------------------------------------------
 
 
 def test_keys_are_ordered_and_counted_with_their_shares() -> None:
@@ -48,7 +52,11 @@ def test_the_total_of_a_large_group_is_drawn_and_paid_for() -> None:
     noise = RecordingNoise(TestNoise(1))
     run = start(2_000, noise=noise)
     run.step(np.full(2_000, 40))
-    assert [(draw.label, draw.size) for draw in noise.draws] == [(ORDER, 2_000), ("publish", 2_000), (TOTAL, 1)]
+    assert [(draw.label, draw.size) for draw in noise.draws] == [
+        (ORDER, 2_000),
+        ("publish", 2_000),
+        (TOTAL, 1),
+    ]
     assert sum(1 / draw.scale for draw in noise.draws) == 1
     assert run.account().worst == 1
 
@@ -62,7 +70,9 @@ def test_totals_are_drawn_for_large_groups_only() -> None:
 
 @pytest.mark.parametrize("epsilon", ["0.05", "1", "20"])
 def test_a_total_is_drawn_only_where_it_is_better(epsilon: str) -> None:
-    """By the variances themselves: for a large ε, whole-number noise has much less than the square of its scale."""
+    """By the variances themselves: for a large ε, whole-number noise has much less than the square
+    of its scale.
+    """
     noise = RecordingNoise(TestNoise(1))
     run = start(4_096, noise=noise, epsilon=epsilon)
     released = run.step(np.zeros(4_096, np.int64))
@@ -73,7 +83,7 @@ def test_a_total_is_drawn_only_where_it_is_better(epsilon: str) -> None:
         assert epsilon == "20"
 
 
-# -- what it gives --------------------------------------------------------------------------------------------------
+# -- what it gives ---------------------------------------------------------------------------------
 
 
 def test_without_noise_groups_keep_their_totals() -> None:
@@ -87,12 +97,19 @@ def test_without_noise_groups_keep_their_totals() -> None:
 
 def test_it_claims_one_count_of_noise_for_every_key() -> None:
     released = start(1_500, epsilon="0.5").step(np.zeros(1_500, np.int64))
-    assert (released.divisor, released.layers, released.kind, released.repeated) == (1, 1, "sum", False)
+    assert (released.divisor, released.layers, released.kind, released.repeated) == (
+        1,
+        1,
+        "sum",
+        False,
+    )
     assert float(released.scale) == pytest.approx(1 / 0.45, rel=1e-6)
 
 
 def test_keys_far_apart_keep_their_counts() -> None:
-    """Their noise is that of the second draw alone: |noise| is 1/1.8 in the mean or so, and 40 of 300,000 cannot come up."""
+    """Their noise is that of the second draw alone: |noise| is 1/1.8 in the mean or so, and 40 of
+    300,000 cannot come up.
+    """
     counts = np.arange(300) * 1_000
     released = start(300, epsilon="2").step(counts)
     assert np.abs(released.value - counts).max() < 40
@@ -116,7 +133,9 @@ def test_keys_that_all_differ_lose_their_share_and_no_more() -> None:
 
 
 def test_noise_has_no_drift() -> None:
-    """The mean error of 60 releases is within 6 standard errors of 0 (chance 2e-9), for groups and for keys alone."""
+    """The mean error of 60 releases is within 6 standard errors of 0 (chance 2e-9), for groups and
+    for keys alone.
+    """
     for counts in (np.full(400, 50), np.arange(400) * 500, np.full(1_600, 50)):
         run = start(len(counts), epsilon="0.2")
         means = [float((run.step(counts).estimate - counts).mean()) for _ in range(60)]
@@ -125,7 +144,9 @@ def test_noise_has_no_drift() -> None:
 
 @pytest.mark.parametrize("keys", [64, 300, 1_600])
 def test_intervals_of_sums_cover_though_keys_share_their_noise(keys: int) -> None:
-    """Sums of 1 key, a half and all of one group: 100 releases, intervals of 0.9; 23 misses or more have chance 1e-4 each."""
+    """Sums of 1 key, a half and all of one group: 100 releases, intervals of 0.9; 23 misses or more
+    have chance 1e-4 each.
+    """
     run = start(keys, epsilon="0.3")
     log = Log.of(run)
     counts = np.full(keys, 70)
@@ -137,7 +158,7 @@ def test_intervals_of_sums_cover_though_keys_share_their_noise(keys: int) -> Non
         assert np.count_nonzero((low > 70 * number) | (high < 70 * number)) <= 22
 
 
-# -- its parts ------------------------------------------------------------------------------------------------------
+# -- its parts -------------------------------------------------------------------------------------
 
 
 @settings(max_examples=150, deadline=None)
@@ -150,13 +171,13 @@ def test_totals_are_shared_out_whole_and_evenly(labels: list[int], seed: int) ->
     for number in range(groups.number):
         mine = parts[groups.of == number]
         assert int(mine.max()) - int(mine.min()) <= 1
-        off = np.cumsum(mine - totals[number] // len(mine)) - (totals[number] % len(mine)) * np.arange(1, len(mine) + 1) / len(
-            mine
-        )
+        off = np.cumsum(mine - totals[number] // len(mine)) - (
+            totals[number] % len(mine)
+        ) * np.arange(1, len(mine) + 1) / len(mine)
         assert (np.abs(off) < 1).all()
 
 
-# -- its parameter --------------------------------------------------------------------------------------------------
+# -- its parameter ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("share", ["0", "1", "-0.1", 2])

@@ -50,7 +50,10 @@ def test_a_path_leads_to_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("no_such_module_at_all:Class", "cannot be imported"),
         ("penstock.private.histograms.plain:Plane", "cannot be imported"),
         ("json:dumps", "not a dataclass with a method release"),
-        ("penstock.private.mechanisms.ba:BudgetAbsorption", "not a dataclass with a method release"),
+        (
+            "penstock.private.mechanisms.ba:BudgetAbsorption",
+            "not a dataclass with a method release",
+        ),
         ("penstock.lab.histogram_checks:_Other", "lives in the lab"),
     ],
 )
@@ -63,7 +66,9 @@ def test_a_description_is_plain_data() -> None:
     described = describe(Greedy)
     assert described["name"] == "greedy"
     assert described["class"] == "Greedy"
-    assert described["parameters"] == [{"name": "share", "type": "Exact", "default": "0.1", "required": False}]
+    assert described["parameters"] == [
+        {"name": "share", "type": "Exact", "default": "0.1", "required": False}
+    ]
     assert described["summary"].endswith(".")
     assert json.loads(json.dumps(described)) == described
 
@@ -75,7 +80,9 @@ def test_a_parameter_without_a_default_is_required() -> None:
 
         depth: int
 
-    assert describe(Deep)["parameters"] == [{"name": "depth", "type": "int", "default": None, "required": True}]
+    assert describe(Deep)["parameters"] == [
+        {"name": "depth", "type": "int", "default": None, "required": True}
+    ]
 
 
 def test_the_command_lists_them_all(capsys: pytest.CaptureFixture[str]) -> None:

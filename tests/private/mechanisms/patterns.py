@@ -14,7 +14,9 @@ FAR = 10**9
 
 
 def play(mechanism: Mechanism, pattern: Sequence[bool], *, keys: int = 2) -> Run:
-    """Leap far away where the pattern says so, stand still elsewhere; the mechanism decides what it makes of that."""
+    """Leap far away where the pattern says so, stand still elsewhere; the mechanism decides what it
+    makes of that.
+    """
     run = mechanism.run(keys, noise=NoNoise(), record=True)
     for leap in pattern:
         still = np.zeros(keys, np.int64) if run.last is None else run.last.value
@@ -33,4 +35,6 @@ def charged(run: Run, label: str) -> list[Fraction]:
 
 def worst_window(amounts: Sequence[Fraction], window: int) -> Fraction:
     """The largest sum over any `window` consecutive units."""
-    return max(sum(amounts[max(0, end - window) : end], Fraction(0)) for end in range(1, len(amounts) + 1))
+    return max(
+        sum(amounts[max(0, end - window) : end], Fraction(0)) for end in range(1, len(amounts) + 1)
+    )

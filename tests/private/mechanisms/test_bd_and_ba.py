@@ -1,4 +1,6 @@
-"""Budgets of `bd` and `ba`: the paper's examples, all patterns of publishing and skipping, budget shifting."""
+"""Budgets of `bd` and `ba`: the paper's examples, all patterns of publishing and skipping, budget
+shifting.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,23 @@ EPSILON = Fraction(7, 5)
 
 
 def test_bd_spends_as_in_the_papers_example() -> None:
-    run = play(ps.BudgetDistribution(epsilon=EPSILON, window=3), [True, False, True, True, False, False])
+    run = play(
+        ps.BudgetDistribution(epsilon=EPSILON, window=3), [True, False, True, True, False, False]
+    )
     shares = [Fraction(1, 4), 0, Fraction(1, 8), Fraction(3, 16), 0, 0]
     assert charged(run, "publish") == [share * EPSILON for share in shares]
     assert charged(run, "distance") == [EPSILON / 6] * 6
 
 
 def test_ba_spends_as_in_the_papers_example() -> None:
-    run = play(ps.BudgetAbsorption(epsilon=EPSILON, window=3), [True, False, True, True, True, False])
+    run = play(
+        ps.BudgetAbsorption(epsilon=EPSILON, window=3), [True, False, True, True, True, False]
+    )
     shares = [Fraction(1, 6), 0, Fraction(1, 3), 0, Fraction(1, 6), 0]
     assert charged(run, "publish") == [share * EPSILON for share in shares]
-    assert charged(run, "distance") == [EPSILON / 6 if unit != 4 else 0 for unit in range(1, 7)]  # unit 4 is nullified
+    assert charged(run, "distance") == [
+        EPSILON / 6 if unit != 4 else 0 for unit in range(1, 7)
+    ]  # unit 4 is nullified
 
 
 @pytest.mark.parametrize("window", [1, 2, 3, 4, 5])
@@ -62,7 +70,9 @@ def test_ba_keeps_to_half_of_epsilon_whatever_is_published(window: int) -> None:
 
 
 def _rounded_down(amount: Fraction, whole: Fraction) -> Fraction:
-    """The largest m/2^k of the whole, m below 2^SIGNIFICANT_BITS, that is not above the amount: by trying."""
+    """The largest m/2^k of the whole, m below 2^SIGNIFICANT_BITS, that is not above the amount: by
+    trying.
+    """
     return whole * SHARES[bisect_right(SHARES, amount / whole) - 1]
 
 
@@ -103,7 +113,8 @@ def test_shifting_needs_twice_as_many_keys_as_units() -> None:
 @pytest.mark.parametrize("cls", [ps.BudgetDistribution, ps.BudgetAbsorption])
 def test_a_publication_needs_a_distance_above_its_noise(cls: type[ps.BudgetDistribution]) -> None:
     mechanism = cls(epsilon=1, window=2, contribution=3)
-    # Two keys; the first publication may spend 1/4 either way, so its noise is expected to add 2·3/(1/4) = 24.
+    # Two keys; the first publication may spend 1/4 either way, so its noise is expected to add
+    # 2·3/(1/4) = 24.
     for counts, repeated in (([24, 0], True), ([24, 1], False)):
         assert mechanism.run(2, noise=NoNoise()).step(counts).repeated is repeated
 
@@ -115,7 +126,9 @@ def test_halved_budgets_use_few_scales() -> None:
     for _ in range(3000):
         run.step(rng.integers(0, 10**9, 1))
     scales = {line.amount for line in run.ledger if line.label == "publish"}
-    assert len(scales) <= 16 * 20  # sixteen leading digits, twenty powers of two down to a millionth; 3000 publications
+    assert (
+        len(scales) <= 16 * 20
+    )  # sixteen leading digits, twenty powers of two down to a millionth; 3000 publications
     assert min(scales) * 10**6 >= mechanism.total.quanta
 
 

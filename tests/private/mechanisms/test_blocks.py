@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.spread import laplace_variance
+from penstock.core.error_bounds import laplace_variance
 from penstock.private.gate import Combination, Node
 from penstock.private.mechanisms.blocks import Blocks, best, cost, draws
 
@@ -19,7 +19,9 @@ from penstock.private.mechanisms.blocks import Blocks, best, cost, draws
 def blocks(draw: st.DrawFn) -> Blocks:
     signed = draw(st.booleans())
     arity = draw(st.sampled_from([3, 5, 7, 9, 15] if signed else [2, 3, 4, 7]))
-    return Blocks(draw(st.integers(1, 90)), arity=arity, levels=draw(st.integers(1, 4)), signed=signed)
+    return Blocks(
+        draw(st.integers(1, 90)), arity=arity, levels=draw(st.integers(1, 4)), signed=signed
+    )
 
 
 def named(nodes: Combination) -> list[Node]:
@@ -40,7 +42,9 @@ def test_the_signed_nodes_cover_the_window_once_and_nothing_else(layout: Blocks,
         covered.update(places(nodes, node))
     for node in nodes.minus:
         covered.subtract(places(nodes, node))
-    assert {place for place, times in covered.items() if times} == set(range(max(unit - layout.span, 0), unit))
+    assert {place for place, times in covered.items() if times} == set(
+        range(max(unit - layout.span, 0), unit)
+    )
     assert set(covered.values()) <= {0, 1}
 
 
@@ -83,7 +87,9 @@ def test_without_signs_only_nodes_whose_units_are_over_are_named(span: int, unit
 
 
 @pytest.mark.parametrize("span", [1, 2, 8, 64])
-def test_for_powers_of_two_the_binary_nodes_are_a_suffix_of_one_tree_and_a_prefix_of_the_next(span: int) -> None:
+def test_for_powers_of_two_the_binary_nodes_are_a_suffix_of_one_tree_and_a_prefix_of_the_next(
+    span: int,
+) -> None:
     layout = Blocks(span, arity=2, levels=span.bit_length(), signed=False)
     for unit in range(span, 4 * span):
         prefix = unit % span
@@ -92,7 +98,9 @@ def test_for_powers_of_two_the_binary_nodes_are_a_suffix_of_one_tree_and_a_prefi
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(1, 300), st.sampled_from([3, 5, 7, 9, 13]), st.integers(1, 4))
-def test_the_number_of_draws_is_the_mean_over_all_positions(span: int, arity: int, levels: int) -> None:
+def test_the_number_of_draws_is_the_mean_over_all_positions(
+    span: int, arity: int, levels: int
+) -> None:
     while arity ** (levels - 1) > span:
         levels -= 1
     layout = Blocks(span, arity=arity, levels=levels, signed=True)
@@ -104,7 +112,10 @@ def test_the_number_of_draws_is_the_mean_over_all_positions(span: int, arity: in
 @pytest.mark.parametrize("span", [*range(1, 60), 100, 365, 1024])
 def test_the_best_arity_is_the_best_of_all(span: int) -> None:
     every = [(3, 1)] + [
-        (arity, levels) for levels in range(2, 8) for arity in range(3, span + 1, 2) if arity ** (levels - 1) <= span
+        (arity, levels)
+        for levels in range(2, 8)
+        for arity in range(3, span + 1, 2)
+        if arity ** (levels - 1) <= span
     ]
     assert cost(span, *best(span)) == min(cost(span, *choice) for choice in every)
     for arity in (3, 9, 31):
@@ -116,7 +127,10 @@ def test_up_to_a_span_of_32_one_level_is_best() -> None:
     assert [span for span in range(1, 60) if best(span)[1] == 1] == list(range(1, 33))
 
 
-@pytest.mark.parametrize(("span", "tree", "signed"), [(64, 590, 91), (256, 1297, 185), (1024, 2420, 351), (4096, 4056, 552)])
+@pytest.mark.parametrize(
+    ("span", "tree", "signed"),
+    [(64, 590, 91), (256, 1297, 185), (1024, 2420, 351), (4096, 4056, 552)],
+)
 def test_the_mean_squared_error_is_that_of_the_table(span: int, tree: float, signed: float) -> None:
     arity, levels = best(span)
     kary = Blocks(span, arity=arity, levels=levels, signed=True)

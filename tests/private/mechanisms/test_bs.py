@@ -21,8 +21,12 @@ from penstock.testing import NoNoise, TestNoise
     seed=st.integers(0, 9),
     stream=st.lists(st.lists(st.integers(0, 50), min_size=3, max_size=3), min_size=1, max_size=15),
 )
-def test_it_is_the_mean_of_what_laplace_releases(over: int, contribution: int, seed: int, stream: list[list[int]]) -> None:
-    smooth = BackwardSmoothing(epsilon=1, over=over, contribution=contribution).run(3, noise=TestNoise(seed))
+def test_it_is_the_mean_of_what_laplace_releases(
+    over: int, contribution: int, seed: int, stream: list[list[int]]
+) -> None:
+    smooth = BackwardSmoothing(epsilon=1, over=over, contribution=contribution).run(
+        3, noise=TestNoise(seed)
+    )
     plain = Laplace(epsilon=1, contribution=contribution).run(3, noise=TestNoise(seed))
     seen: list[list[int]] = []
     for counts in stream:
@@ -42,7 +46,9 @@ def test_a_change_is_seen_in_full_after_k_units() -> None:
 
 
 def test_the_variance_falls_with_k() -> None:
-    one, many = (BackwardSmoothing(epsilon="0.1", over=over).run(1, noise=NoNoise()) for over in (1, 16))
+    one, many = (
+        BackwardSmoothing(epsilon="0.1", over=over).run(1, noise=NoNoise()) for over in (1, 16)
+    )
     for _ in range(20):
         plain, smooth = one.step([5]), many.step([5])
     assert smooth.variance[0] == pytest.approx(plain.variance[0] / 16)

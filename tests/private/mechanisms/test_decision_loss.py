@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import FixedThreshold
-from penstock.lab.audit.thresholds import Answer, Belief
+from penstock.lab.audit.thresholds import Belief, ThresholdAnswer
 
 EPSILON = 12
 DECIDE = Fraction(1, 2)
@@ -21,25 +21,31 @@ RELEASES = (2, 3, 10)
 
 
 def prices(releases: int, *, endless: bool) -> tuple[float, float]:
-    """What `dsft` pays for a threshold and for a question: 1/scale of their noises, as one person moves a distance by 1."""
+    """What `dsft` pays for a threshold and for a question: 1/scale of their noises, as one person
+    moves a distance by 1.
+    """
     window = 100 * releases
     horizon = None if endless else window
-    plan = FixedThreshold(epsilon=EPSILON, window=window, horizon=horizon, releases=releases, decide=DECIDE).plan(10)
+    plan = FixedThreshold(
+        epsilon=EPSILON, window=window, horizon=horizon, releases=releases, decide=DECIDE
+    ).plan(10)
     assert plan.price is not None
     return float(plan.price.threshold.epsilon), float(plan.price.question.epsilon)
 
 
 def loss(threshold: float, question: float, *, yes: int, moved_yes: bool = True) -> float:
-    """How much likelier the answers of one run are without the person, who raises every distance that is answered no.
+    """How much likelier the answers of one run are without the person, who raises every distance
+    that is answered no.
 
-    The noes are so many, and so far above the threshold, that they say the threshold's noise is large; the person makes them
-    yet less likely, and the yeses more so or, outside of the protected window, neither.
+    The noes are so many, and so far above the threshold, that they say the threshold's noise is
+    large; the person makes them yet less likely, and the yeses more so or, outside of the protected
+    window, neither.
     """
     noes = round(3 * (threshold + 2 * yes * question) / question)
     chances = []
     for there in (0, 1):
-        answers = [Answer(question, -400 - there, yes=False)] * noes + [
-            Answer(question, 400 + there * moved_yes, yes=True)
+        answers = [ThresholdAnswer(question, -400 - there, yes=False)] * noes + [
+            ThresholdAnswer(question, 400 + there * moved_yes, yes=True)
         ] * yes
         low, high = Belief("moved", 0, threshold, tuple(answers)).log_chance()
         assert high - low < 1e-9
@@ -55,7 +61,9 @@ def test_at_user_level_the_decisions_lose_their_share_and_no_more(releases: int)
 
 
 @pytest.mark.parametrize("releases", RELEASES)
-def test_on_an_endless_stream_the_two_blocks_of_a_window_lose_their_share_and_no_more(releases: int) -> None:
+def test_on_an_endless_stream_the_two_blocks_of_a_window_lose_their_share_and_no_more(
+    releases: int,
+) -> None:
     """The first block has its releases before the window, the second one inside it."""
     threshold, question = prices(releases, endless=True)
     first = loss(threshold, question, yes=releases, moved_yes=False)
@@ -74,21 +82,36 @@ def test_the_published_scales_lose_more_than_they_promise(releases: int) -> None
 def test_one_noise_for_an_endless_stream_loses_more_with_every_release(releases: int) -> None:
     """Why every block has its own: with one, the releases outside of the window count for ever."""
     threshold, question = prices(releases, endless=True)
-    losses = [loss(threshold, question, yes=blocks * releases, moved_yes=False) for blocks in (1, 2, 4)]
+    losses = [
+        loss(threshold, question, yes=blocks * releases, moved_yes=False) for blocks in (1, 2, 4)
+    ]
     steps = np.diff(losses)
     assert steps == pytest.approx([releases * question, 2 * releases * question], rel=0.01)
 
 
 @settings(max_examples=200, deadline=None)
 @given(
-    units=st.lists(st.tuples(st.integers(-25, 25), st.sampled_from([-1, 0, 1]), st.booleans()), min_size=1, max_size=12),
+    units=st.lists(
+        st.tuples(st.integers(-25, 25), st.sampled_from([-1, 0, 1]), st.booleans()),
+        min_size=1,
+        max_size=12,
+    ),
     releases=st.sampled_from(RELEASES),
     endless=st.booleans(),
 )
-def test_no_answers_lose_more_than_the_ledger_charges(units: list[tuple[int, int, bool]], releases: int, endless: bool) -> None:
+def test_no_answers_lose_more_than_the_ledger_charges(
+    units: list[tuple[int, int, bool]], releases: int, endless: bool
+) -> None:
     threshold, question = prices(releases, endless=endless)
-    here = Belief("moved", 0, threshold, tuple(Answer(question, turn, yes) for turn, _, yes in units))
-    there = Belief("moved", 0, threshold, tuple(Answer(question, turn + moved, yes) for turn, moved, yes in units))
+    here = Belief(
+        "moved", 0, threshold, tuple(ThresholdAnswer(question, turn, yes) for turn, _, yes in units)
+    )
+    there = Belief(
+        "moved",
+        0,
+        threshold,
+        tuple(ThresholdAnswer(question, turn + moved, yes) for turn, moved, yes in units),
+    )
     inside = [yes for _, moved, yes in units if moved]
     positive = sum(yes for _, _, yes in units)
     price = min(len(inside) * question, threshold + (positive + sum(inside)) * question)

@@ -33,7 +33,9 @@ def by_hand(mechanism: AdaptiveThreshold, made: list[int], units: int) -> list[f
     """The controller written down once more, from the units of the releases alone."""
     window, most = mechanism.window, mechanism.most
     goal = most if mechanism.guarantee.user_level else max(most - 1, most / 2)
-    proportional, integral, derivative = map(float, (mechanism.proportional, mechanism.integral, mechanism.derivative))
+    proportional, integral, derivative = map(
+        float, (mechanism.proportional, mechanism.integral, mechanism.derivative)
+    )
     threshold, errors, result = float(mechanism.threshold), [], []
     for unit in range(1, units + 1):
         within = [each for each in made if unit - window < each < unit]
@@ -41,7 +43,11 @@ def by_hand(mechanism: AdaptiveThreshold, made: list[int], units: int) -> list[f
             counted = sum(each < unit - window // (PAUSE * most) for each in within)
             errors.append(counted - goal * min(unit, window) / window)
             now, last, before = (errors[max(len(errors) - back, 0)] for back in (1, 2, 3))
-            move = proportional * (now - last) + integral * now * goal / window + derivative * (now - 2 * last + before)
+            move = (
+                proportional * (now - last)
+                + integral * now * goal / window
+                + derivative * (now - 2 * last + before)
+            )
             threshold = min(max(threshold * math.exp(move), LEAST), MOST)
         result.append(threshold)
     return result
@@ -49,10 +55,21 @@ def by_hand(mechanism: AdaptiveThreshold, made: list[int], units: int) -> list[f
 
 @pytest.mark.parametrize("horizon", [None, 60, 130])
 @pytest.mark.parametrize(
-    "gains", [{}, {"integral": 0}, {"derivative": "0.5", "proportional": "1.5"}, {"burn_in": 7}, {"releases": 1}]
+    "gains",
+    [
+        {},
+        {"integral": 0},
+        {"derivative": "0.5", "proportional": "1.5"},
+        {"burn_in": 7},
+        {"releases": 1},
+    ],
 )
-def test_the_threshold_follows_from_the_releases_alone(horizon: int | None, gains: dict[str, Any]) -> None:
-    mechanism = AdaptiveThreshold(**{"epsilon": 1, "window": 60, "horizon": horizon, "releases": 4, **gains})
+def test_the_threshold_follows_from_the_releases_alone(
+    horizon: int | None, gains: dict[str, Any]
+) -> None:
+    mechanism = AdaptiveThreshold(
+        **{"epsilon": 1, "window": 60, "horizon": horizon, "releases": 4, **gains}
+    )
     pattern = [unit % 11 == 3 or unit in (40, 41, 99) for unit in range(130)]
     units = 130 if horizon is None else min(horizon, 130)
     seen, made = thresholds(mechanism, pattern[:units])
@@ -75,7 +92,9 @@ def test_a_release_is_counted_after_a_pause() -> None:
     pause = 600 // (PAUSE * 5)
     assert pause == 4
     steps = np.diff(seen)
-    assert [int(unit) + 2 for unit in np.flatnonzero(steps > 0.01 * seen[200]) if unit > 100] == [201 + pause + 1]
+    assert [int(unit) + 2 for unit in np.flatnonzero(steps > 0.01 * seen[200]) if unit > 100] == [
+        201 + pause + 1
+    ]
 
 
 def test_the_public_threshold_keeps_to_its_bounds() -> None:
@@ -98,12 +117,18 @@ def test_nothing_is_asked_while_it_rests() -> None:
 
 @pytest.mark.parametrize("first", ["0.001", "0.05", "1"])
 def test_the_releases_last_for_the_stream_wherever_the_threshold_begins(first: str) -> None:
-    """A steady drift: a fixed threshold that is too small is done at once, one that is too large never begins."""
+    """A steady drift: a fixed threshold that is too small is done at once, one that is too large
+    never begins.
+    """
     drift = np.linspace(0, 50_000, 400).astype(np.int64)
     stream = np.stack([drift, 100_000 - drift], axis=1)
-    mechanism = AdaptiveThreshold(epsilon=1, window=400, horizon=400, threshold=first, population=100_000)
+    mechanism = AdaptiveThreshold(
+        epsilon=1, window=400, horizon=400, threshold=first, population=100_000
+    )
     run = mechanism.run(2, noise=TestNoise(2))
-    made = [unit for unit, counts in enumerate(stream, start=1) if run.step(counts).repeated is False]
+    made = [
+        unit for unit, counts in enumerate(stream, start=1) if run.step(counts).repeated is False
+    ]
     assert 7 <= len(made) <= 10
     assert max(np.diff([*made, 400])) <= 200
 

@@ -12,9 +12,9 @@ from penstock.testing import NoNoise, TestNoise
 
 
 def releases(threshold: str, stream: np.ndarray) -> int:
-    run = FixedThreshold(epsilon=1, window=len(stream), horizon=len(stream), threshold=threshold, population=10_000).run(
-        stream.shape[1], noise=TestNoise(1)
-    )
+    run = FixedThreshold(
+        epsilon=1, window=len(stream), horizon=len(stream), threshold=threshold, population=10_000
+    ).run(stream.shape[1], noise=TestNoise(1))
     return sum(run.step(counts).repeated is False for counts in stream[:-1])
 
 
@@ -37,8 +37,12 @@ def test_the_threshold_stays_where_it_was_set() -> None:
 
 
 def test_a_distance_that_reaches_the_threshold_is_enough() -> None:
-    """With the noise off and one key: the floor of 11 is what the last release's noise of scale 10.6 is expected to be."""
-    mechanism = FixedThreshold(epsilon=1, window=1000, horizon=1000, threshold="0.5", population=100, decide="0.05")
+    """With the noise off and one key: the floor of 11 is what the last release's noise of scale
+    10.6 is expected to be.
+    """
+    mechanism = FixedThreshold(
+        epsilon=1, window=1000, horizon=1000, threshold="0.5", population=100, decide="0.05"
+    )
     assert float(1 / mechanism.plan(1).each.epsilon) == pytest.approx(200 / 19)
     for count, fresh in ((160, False), (161, True), (40, False), (39, True)):
         run = mechanism.run(1, noise=NoNoise())
@@ -61,7 +65,9 @@ def test_a_given_share_for_questions_is_used() -> None:
 
 
 def test_no_release_has_less_than_it_would_have_without_questions() -> None:
-    """With one key the best share for questions is large; it is cut where releasing every unit would be better."""
+    """With one key the best share for questions is large; it is cut where releasing every unit
+    would be better.
+    """
     for most in (2, 5, 9):
         mechanism = FixedThreshold(epsilon=1, window=10, horizon=10, releases=most)
         assert mechanism.plan(1).each.epsilon >= Fraction(1, 10) - mechanism.grid.quantum

@@ -34,15 +34,27 @@ def play(mechanism: WeightedHistogram, stream: Iterable[np.ndarray], noise: Any)
 def test_it_passes_with_its_options_on(check: Check) -> None:
     class Configured(WeightedHistogram):
         def __init__(self, **given: Any) -> None:
-            options: dict[str, Any] = {"gamma": "0.8", "span": 9, "beta": "0.5", "tolerance": "0.5", "replacement": True}
+            options: dict[str, Any] = {
+                "gamma": "0.8",
+                "span": 9,
+                "beta": "0.5",
+                "tolerance": "0.5",
+                "replacement": True,
+            }
             super().__init__(**{**options, **given})
 
     check(Configured, quick=True)
 
 
-@pytest.mark.parametrize(("gamma", "units", "once", "each"), [("0.91", 150, 11.63, 246.9), ("0.99", 700, 100.5, 20_000)])
-def test_noise_that_is_added_once_has_the_variance_of_the_formula(gamma: str, units: int, once: float, each: float) -> None:
-    """Over 4,000 keys a sample variance is within 10 % but for 6 standard deviations: a false alarm has chance 1e-8."""
+@pytest.mark.parametrize(
+    ("gamma", "units", "once", "each"), [("0.91", 150, 11.63, 246.9), ("0.99", 700, 100.5, 20_000)]
+)
+def test_noise_that_is_added_once_has_the_variance_of_the_formula(
+    gamma: str, units: int, once: float, each: float
+) -> None:
+    """Over 4,000 keys a sample variance is within 10 % but for 6 standard deviations: a false alarm
+    has chance 1e-8.
+    """
     mechanism = WeightedHistogram(epsilon=1, gamma=gamma, span=2_000, grouping=False)
     released = play(mechanism, [np.zeros(4_000, np.int64)] * units, TestNoise(1))[-1]
     rate, total = float(gamma), total_weight(Fraction(gamma), 2_000)
@@ -51,14 +63,19 @@ def test_noise_that_is_added_once_has_the_variance_of_the_formula(gamma: str, un
     assert 2 * total**2 == pytest.approx(each, rel=1e-3)
     # discrete noise of scale 1 has the variance 1.84, not 2
     assert float(released.variance[0]) == pytest.approx(formula * 0.92067, rel=2e-4)
-    assert np.square(released.estimate).mean() == pytest.approx(float(released.variance[0]), rel=0.14)
+    assert np.square(released.estimate).mean() == pytest.approx(
+        float(released.variance[0]), rel=0.14
+    )
 
 
 def test_without_noise_it_gives_the_weighted_sums() -> None:
     mechanism = WeightedHistogram(epsilon=1, gamma="0.9", span=15, beta="0.1", grouping=False)
     stream = np.random.default_rng(1).integers(0, 500, (60, 7))
     for unit, released in enumerate(play(mechanism, stream, NoNoise()), start=1):
-        assert np.abs(released.estimate - weighted(stream[:unit], mechanism)).max() <= 0.5 / GRID + 1e-9
+        assert (
+            np.abs(released.estimate - weighted(stream[:unit], mechanism)).max()
+            <= 0.5 / GRID + 1e-9
+        )
         assert not released.public["off"].any()  # 15 units fit into 20 blocks
         assert released.layers == min(unit, 15)
 
@@ -76,7 +93,9 @@ def test_the_sketch_is_never_further_off_than_it_says() -> None:
 
 
 def test_what_is_released_follows_from_the_noisy_counts_alone() -> None:
-    """Fed with what it showed of its counts, and no noise, it releases the same: all else is post-processing."""
+    """Fed with what it showed of its counts, and no noise, it releases the same: all else is
+    post-processing.
+    """
     mechanism = WeightedHistogram(epsilon="0.5", gamma="0.9", span=20, beta="0.2", tolerance="0.3")
     stream = np.random.default_rng(3).integers(50, 90, (80, 12))
     first = play(mechanism, stream, TestNoise(5))
@@ -98,7 +117,9 @@ def test_a_replaced_event_counts_twice(replacement: bool, scale: int) -> None:
 
 
 def grouping_ratio(rates: np.ndarray, *, epsilon: str) -> float:
-    """The mean square error with groups over that without, the same stream and noise, after the first 80 of 160 units."""
+    """The mean square error with groups over that without, the same stream and noise, after the
+    first 80 of 160 units.
+    """
     rng = np.random.default_rng(4)
     stream = rng.poisson(rates, (160, len(rates)))
     errors = []
@@ -106,7 +127,14 @@ def grouping_ratio(rates: np.ndarray, *, epsilon: str) -> float:
         mechanism = WeightedHistogram(epsilon=epsilon, gamma="0.9", span=50, grouping=grouping)
         released = play(mechanism, stream, TestNoise(6))
         ends = range(80, 160)
-        errors.append(np.mean([np.square(released[t].estimate - weighted(stream[: t + 1], mechanism)).mean() for t in ends]))
+        errors.append(
+            np.mean(
+                [
+                    np.square(released[t].estimate - weighted(stream[: t + 1], mechanism)).mean()
+                    for t in ends
+                ]
+            )
+        )
     return float(errors[0] / errors[1])
 
 
@@ -123,7 +151,9 @@ def test_keys_that_differ_lose_little() -> None:
 
 def test_groups_are_the_largest_stretches_that_look_like_noise() -> None:
     rng = np.random.default_rng(7)
-    row = np.concatenate([rng.normal(0, 10, 64), rng.normal(1_000, 10, 32), [5_000, 9_000]]).astype(np.int64)
+    row = np.concatenate([rng.normal(0, 10, 64), rng.normal(1_000, 10, 32), [5_000, 9_000]]).astype(
+        np.int64
+    )
     means, sizes = similar(row, 100.0)
     assert sizes[0] >= 16
     assert (sizes[-2:] == 1).all()
@@ -143,7 +173,9 @@ def test_few_keys_are_never_averaged() -> None:
 
 def test_a_still_key_repeats_its_last_release() -> None:
     mechanism = WeightedHistogram(epsilon=1, gamma="0.5", span=8, tolerance=2, grouping=False)
-    released = play(mechanism, [np.array([40, 40]), np.array([20, 20]), *[np.array([20, 500])] * 2], NoNoise())
+    released = play(
+        mechanism, [np.array([40, 40]), np.array([20, 20]), *[np.array([20, 500])] * 2], NoNoise()
+    )
     assert released[0].repeated.tolist() == [False, False]
     assert released[3].repeated.tolist() == [True, False]
     assert released[3].value[0] == released[2].value[0]
@@ -155,7 +187,15 @@ def test_a_still_key_repeats_its_last_release() -> None:
 
 @pytest.mark.parametrize(
     ("name", "bad"),
-    [("gamma", "0"), ("gamma", "1.5"), ("beta", "0"), ("span", 0), ("tolerance", "-1"), ("grouping", 1), ("replacement", "no")],
+    [
+        ("gamma", "0"),
+        ("gamma", "1.5"),
+        ("beta", "0"),
+        ("span", 0),
+        ("tolerance", "-1"),
+        ("grouping", 1),
+        ("replacement", "no"),
+    ],
 )
 def test_bad_parameters_are_refused(name: str, bad: object) -> None:
     with pytest.raises(ConfigurationError, match=name):

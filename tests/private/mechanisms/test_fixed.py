@@ -32,9 +32,13 @@ def test_its_ends_are_uniform_and_sample(every: int, twin: type[Mechanism]) -> N
 
 @settings(max_examples=60, deadline=None)
 @given(window=st.integers(1, 15), every=st.integers(1, 20), data=st.data())
-def test_every_publication_has_an_equal_share_and_no_window_costs_more(window: int, every: int, data: st.DataObject) -> None:
+def test_every_publication_has_an_equal_share_and_no_window_costs_more(
+    window: int, every: int, data: st.DataObject
+) -> None:
     horizon = data.draw(st.one_of(st.none(), st.just(window), st.integers(window, 40)))
-    run = play(FixedSampling(epsilon=EPSILON, window=window, every=every, horizon=horizon), [True] * 45)
+    run = play(
+        FixedSampling(epsilon=EPSILON, window=window, every=every, horizon=horizon), [True] * 45
+    )
     spent = charged(run, "publish")
     interval, read = min(every, window), 45 if horizon is None else min(horizon, 45)
     share = run.mechanism.share.epsilon

@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from penstock.budget.grid import Grid
 from penstock.core.arrays import BoolArray, IntArray
 from penstock.core.guarantee import Guarantee
-from penstock.private.mechanisms.grouper import FINENESS, FURTHEST, STABILITY, WIDTH, YOUNG, deviations, price_of
+from penstock.private.mechanisms.grouper import (
+    FINENESS,
+    FURTHEST,
+    STABILITY,
+    WIDTH,
+    YOUNG,
+    deviations,
+    price_of,
+)
 
 REACHES = [0, 1, 4, 60, WIDTH, 20 * WIDTH, FURTHEST // 8, 2**50]
 
@@ -22,7 +30,9 @@ REACHES = [0, 1, 4, 60, WIDTH, 20 * WIDTH, FURTHEST // 8, 2**50]
 def deviation_of(counts: list[int]) -> int:
     """The definition, in fractions."""
     mean = Fraction(sum(counts), len(counts))
-    return int(min(FINENESS * sum(abs(count - mean) for count in counts), Fraction(FINENESS * FURTHEST)))
+    return int(
+        min(FINENESS * sum(abs(count - mean) for count in counts), Fraction(FINENESS * FURTHEST))
+    )
 
 
 def stream_of(
@@ -50,7 +60,9 @@ def stream_of(
 )
 @example(seed=1, keys=3, units=200, reaches=REACHES, closing=0.01)
 @settings(deadline=None, max_examples=150)
-def test_the_fold_is_the_deviation_of_a_list(seed: int, keys: int, units: int, reaches: list[int], closing: float) -> None:
+def test_the_fold_is_the_deviation_of_a_list(
+    seed: int, keys: int, units: int, reaches: list[int], closing: float
+) -> None:
     counts, fresh = stream_of(seed, keys=keys, units=units, reaches=reaches, closing=closing)
     groups: list[list[int]] = [[] for _ in range(keys)]
     secret: Any = None
@@ -80,7 +92,9 @@ def test_a_unit_that_is_not_read_is_not_in_the_group() -> None:
     at=st.integers(0, 29),
 )
 @settings(deadline=None, max_examples=300)
-def test_one_event_changes_no_statistic_of_its_group_by_more_than_the_stability(counts: list[int], at: int) -> None:
+def test_one_event_changes_no_statistic_of_its_group_by_more_than_the_stability(
+    counts: list[int], at: int
+) -> None:
     at = min(at, len(counts) - 1)
     streams = np.array([counts, counts]).T
     streams[at, 1] += 1
@@ -126,7 +140,9 @@ def test_counts_and_what_a_short_group_has_left_behind_are_not_written_to() -> N
 def test_what_was_read_is_forgotten_when_a_group_begins(length: int) -> None:
     secret: Any = None
     for unit in range(length):
-        secret, _ = deviations(secret, np.array([777_777 + 1000 * unit]), fresh=np.array([unit == 0]))
+        secret, _ = deviations(
+            secret, np.array([777_777 + 1000 * unit]), fresh=np.array([unit == 0])
+        )
     for unit in range(YOUNG + 2):
         secret, _ = deviations(secret, np.array([5]), fresh=np.array([unit == 0]))
     assert secret["origin"].tolist() == [5]

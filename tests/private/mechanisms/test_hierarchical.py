@@ -20,13 +20,19 @@ from penstock.core.hierarchy import Hierarchy
 from penstock.core.private import Private
 from penstock.core.released import Released
 from penstock.private.gate import Gate
-from penstock.private.mechanisms.hierarchical import HierarchicalPegasus, OverHierarchy, PrunedPegasus
+from penstock.private.mechanisms.hierarchical import (
+    HierarchicalPegasus,
+    OverHierarchy,
+    PrunedPegasus,
+)
 from penstock.private.mechanisms.pegasus import Pegasus
 from penstock.testing import NoNoise, RecordingNoise, TestNoise
 
 from tests.private.mechanisms.patterns import charged
 
-FOREST = Hierarchy.of({"a": "x/1", "b": "x/1", "c": "x/2", "d": "x", "e": "y/1", "f": "y/1", "g": ""})
+FOREST = Hierarchy.of(
+    {"a": "x/1", "b": "x/1", "c": "x/2", "d": "x", "e": "y/1", "f": "y/1", "g": ""}
+)
 
 
 class Tape(RecordingNoise):
@@ -105,14 +111,21 @@ class Twin:
         everything = self.draws("prune")
         by_level = {depth: self.draws(f"prune {depth + 1}") for depth in range(self.tree.height)}
         kappa, quantum = self.mechanism.kappa, self.mechanism.grid.quantum
-        scale = Fraction(2 * kappa - 1, kappa - 1) * self.mechanism.contribution / (self.prune * quantum)
+        scale = (
+            Fraction(2 * kappa - 1, kappa - 1)
+            * self.mechanism.contribution
+            / (self.prune * quantum)
+        )
         delta = math.ceil(float(scale) * math.log(kappa))
         for name in inner:
             depth, above = name.count("/"), name.rpartition("/")[0]
             tested = not above or above in split
             if self.mechanism.rule == "privtree":
                 noise = next(everything)
-                if tested and max(self.beta - delta, totals[name] - depth * delta) + noise > self.beta:
+                if (
+                    tested
+                    and max(self.beta - delta, totals[name] - depth * delta) + noise > self.beta
+                ):
                     split.add(name)
             elif tested and totals[name] + next(by_level[depth]) >= self.beta:
                 split.add(name)
@@ -120,7 +133,9 @@ class Twin:
             assert self.tape.scales["prune"] == {scale}
         return split
 
-    def step(self, counts: Sequence[int]) -> tuple[dict[str, float], dict[str, int], dict[str, int], dict[str, int]]:
+    def step(
+        self, counts: Sequence[int]
+    ) -> tuple[dict[str, float], dict[str, int], dict[str, int], dict[str, int]]:
         """The numbers, and each node's start, budget of its noise and number of draws."""
         self.unit += 1
         totals = self.totals(counts)
@@ -148,10 +163,18 @@ class Twin:
                 else:
                     opens, node.over = True, False
                 if opens:
-                    node.counts, node.noisy, node.quanta, node.rho, node.start = [], [], [], None, self.unit
+                    node.counts, node.noisy, node.quanta, node.rho, node.start = (
+                        [],
+                        [],
+                        [],
+                        None,
+                        self.unit,
+                    )
                 node.counts.append(totals[name])
                 node.noisy.append(noisy[name])
-                node.quanta.append(self.level * (1 if name in split else self.tree.height - depth) - self.group)
+                node.quanta.append(
+                    self.level * (1 if name in split else self.tree.height - depth) - self.group
+                )
                 own[name] = float(median(node.noisy))
                 parts[name] = min(node.quanta)
         ends = [name for name in self.names if name in read and name not in split]
@@ -159,16 +182,25 @@ class Twin:
         for name in own:
             scale = float(self.mechanism.contribution / (parts[name] * quantum))
             deviation = math.sqrt(0.5 / math.sinh(0.5 / scale) ** 2 / len(self.nodes[name].noisy))
-            rows.append([float(end == name or end.startswith(name + "/")) / deviation for end in ends])
+            rows.append(
+                [float(end == name or end.startswith(name + "/")) / deviation for end in ends]
+            )
             right.append(own[name] / deviation)
         fitted = np.linalg.lstsq(np.array(rows), np.array(right), rcond=None)[0]
         values = dict.fromkeys(self.names, 0.0)
         for name in own:
             values[name] = sum(
-                x for end, x in zip(ends, fitted.tolist(), strict=True) if end == name or end.startswith(name + "/")
+                x
+                for end, x in zip(ends, fitted.tolist(), strict=True)
+                if end == name or end.startswith(name + "/")
             )
         starts = {name: node.start for name, node in self.nodes.items()}
-        return values, starts, {**dict.fromkeys(self.names, 0), **parts}, {n: len(self.nodes[n].noisy) for n in own}
+        return (
+            values,
+            starts,
+            {**dict.fromkeys(self.names, 0), **parts},
+            {n: len(self.nodes[n].noisy) for n in own},
+        )
 
 
 CONFIGURATIONS = [
@@ -198,7 +230,10 @@ def test_it_is_the_same_as_plain_loops_over_the_nodes(mechanism: OverHierarchy) 
         names = run.released.keys
         assert out.estimate == pytest.approx([values[name] for name in names], abs=0.51 / 256)
         assert dict(zip(names, out.public["start"].tolist(), strict=True)) == starts
-        assert dict(zip(names, np.broadcast_to(out.scale.parts, len(names)).tolist(), strict=True)) == parts
+        assert (
+            dict(zip(names, np.broadcast_to(out.scale.parts, len(names)).tolist(), strict=True))
+            == parts
+        )
         layers = dict(zip(names, np.broadcast_to(out.layers, len(names)).tolist(), strict=True))
         assert {name: layers[name] for name in draws} == draws
         assert np.array_equal(out.repeated, [parts[name] == 0 for name in names])
@@ -206,7 +241,7 @@ def test_it_is_the_same_as_plain_loops_over_the_nodes(mechanism: OverHierarchy) 
     assert bool(pruned) == isinstance(mechanism, PrunedPegasus)
 
 
-# -- noise off ------------------------------------------------------------------------------------------------------
+# -- noise off -------------------------------------------------------------------------------------
 
 
 def by_name(run, out: Released) -> dict[str, float]:
@@ -247,10 +282,18 @@ def test_without_noise_small_totals_are_not_looked_into(rule) -> None:
 
 
 def test_what_is_not_read_may_have_its_share_of_what_is_above_it() -> None:
-    run = PrunedPegasus(epsilon="1", beta=100, rule="noisy", fill="share").run(FOREST, noise=NoNoise())
+    run = PrunedPegasus(epsilon="1", beta=100, rule="noisy", fill="share").run(
+        FOREST, noise=NoNoise()
+    )
     shown = by_name(run, run.step([8, 8, 0, 0, 1, 2, 12]))
     assert shown["x"] == 16
-    assert (shown["x/1"], shown["x/2"], shown["x/d"], shown["x/1/a"], shown["x/2/c"]) == (8, 4, 4, 4, 4)
+    assert (shown["x/1"], shown["x/2"], shown["x/d"], shown["x/1/a"], shown["x/2/c"]) == (
+        8,
+        4,
+        4,
+        4,
+        4,
+    )
     assert (shown["y"], shown["y/1"], shown["y/1/e"], shown["y/1/f"]) == (3, 3, 1.5, 1.5)
 
 
@@ -260,14 +303,18 @@ def test_a_node_that_was_not_read_for_a_while_goes_on_with_its_group() -> None:
     starts = [run.step([a, 5]).public["start"].tolist() for a in (30, 31, 0, 32)]
     assert starts == [[1, 1, 1]] * 4
     assert np.asarray(run.last.layers).tolist() == [4, 3, 3]
-    assert run.last.estimate.tolist() == pytest.approx([35.6, 30.7, 4.9], abs=2)  # 0 was not read of a: 30, 31 and 32 were
+    assert run.last.estimate.tolist() == pytest.approx(
+        [35.6, 30.7, 4.9], abs=2
+    )  # 0 was not read of a: 30, 31 and 32 were
 
 
 def test_one_level_is_pegasus() -> None:
     rng = np.random.default_rng(2)
     flat = Hierarchy.of(dict.fromkeys("abc", ""))
     for cls in (HierarchicalPegasus, PrunedPegasus):
-        one, other = (each.run(flat, noise=NoNoise()) for each in (cls(epsilon="1"), Pegasus(epsilon="1")))
+        one, other = (
+            each.run(flat, noise=NoNoise()) for each in (cls(epsilon="1"), Pegasus(epsilon="1"))
+        )
         for _ in range(40):
             counts = rng.poisson(5, 3)
             assert one.step(counts).estimate.tolist() == other.step(counts).estimate.tolist()
@@ -280,7 +327,9 @@ def test_parents_are_the_sums_of_their_children_with_every_smoother(smoother) ->
     for _ in range(20):
         out = run.step(rng.poisson(9, 7))
     shown = by_name(run, out)
-    assert shown["x"] == pytest.approx(shown["x/1"] + shown["x/2"] + shown["x/d"], abs=2)  # rounded, means to 1/layers
+    assert shown["x"] == pytest.approx(
+        shown["x/1"] + shown["x/2"] + shown["x/d"], abs=2
+    )  # rounded, means to 1/layers
     assert np.isfinite(out.variance).all()
     low, high = out.interval()
     assert (low < out.estimate).all()
@@ -289,7 +338,10 @@ def test_parents_are_the_sums_of_their_children_with_every_smoother(smoother) ->
 
 def test_the_fit_can_be_left_out() -> None:
     rng = np.random.default_rng(5)
-    fitted, plain = (HierarchicalPegasus(epsilon="1", fit=fit).run(FOREST, noise=TestNoise(5)) for fit in (True, False))
+    fitted, plain = (
+        HierarchicalPegasus(epsilon="1", fit=fit).run(FOREST, noise=TestNoise(5))
+        for fit in (True, False)
+    )
     for _ in range(5):
         counts = rng.poisson(9, 7)
         one, other = fitted.step(counts), plain.step(counts)
@@ -299,7 +351,7 @@ def test_the_fit_can_be_left_out() -> None:
     assert shown["x"] != pytest.approx(shown["x/1"] + shown["x/2"] + shown["x/d"], abs=0.1)
 
 
-# -- budgets --------------------------------------------------------------------------------------------------------
+# -- budgets ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mechanism", CONFIGURATIONS, ids=str)
@@ -310,7 +362,11 @@ def test_every_unit_spends_all_it_has_but_for_rounding(mechanism: OverHierarchy)
         spent = run._ledger.number.epsilon
         share = Fraction(mechanism.epsilon) / mechanism.window
         assert spent <= share
-        untested = mechanism.pruner(FOREST).epsilon if isinstance(mechanism, PrunedPegasus) and mechanism.rule == "noisy" else 0
+        untested = (
+            mechanism.pruner(FOREST).epsilon
+            if isinstance(mechanism, PrunedPegasus) and mechanism.rule == "noisy"
+            else 0
+        )
         assert spent >= (share - untested) * Fraction(999_999, 1_000_000)
 
 
@@ -324,7 +380,10 @@ def test_a_level_pays_for_the_groups_it_reads_and_for_no_others() -> None:
     tree = run.domain
     share = mechanism.level(tree)
     roots = (share * tree.height - mechanism.grouper(tree)).epsilon
-    assert charged(run, "publish 1") == [roots, roots]  # in unit 2 the roots that are not split still have it
+    assert charged(run, "publish 1") == [
+        roots,
+        roots,
+    ]  # in unit 2 the roots that are not split still have it
     assert charged(run, "publish 3") == [0, (share - mechanism.grouper(tree)).epsilon]
 
 
@@ -359,7 +418,7 @@ def test_a_run_goes_on_with_the_same_paths_only() -> None:
         mechanism.restore(snapshot, Hierarchy.of({"a": "x", "b": "y"}))
 
 
-# -- PrivTree's answers ---------------------------------------------------------------------------------------------
+# -- PrivTree's answers ----------------------------------------------------------------------------
 
 
 def more_than(m: int, scale: float) -> tuple[float, float]:
@@ -370,7 +429,9 @@ def more_than(m: int, scale: float) -> tuple[float, float]:
 
 
 def loss_of_a_path(totals: Sequence[int], scale: float, delta: int, beta: int) -> float:
-    """The largest |log ratio| of any answers about the nodes of a path, if one event is added below all of them."""
+    """The largest |log ratio| of any answers about the nodes of a path, if one event is added below
+    all of them.
+    """
     worst = splits = 0.0
     for depth, total in enumerate(totals):
         before, after = (max(beta - delta, count - depth * delta) for count in (total, total + 1))
@@ -383,10 +444,14 @@ def loss_of_a_path(totals: Sequence[int], scale: float, delta: int, beta: int) -
 
 
 def shipped(epsilon: Fraction, kappa: int, contribution: int = 1) -> tuple[float, int, int]:
-    """The noise scale and the step that the gate really uses: from its draws, and from where it begins to split."""
+    """The noise scale and the step that the gate really uses: from its draws, and from where it
+    begins to split.
+    """
     tape = Tape(1)
     tree = Hierarchy.of({"a": "x/y/z"})
-    mechanism = PrunedPegasus(epsilon=2 * epsilon, prune="1/2", kappa=kappa, beta=0, contribution=contribution)
+    mechanism = PrunedPegasus(
+        epsilon=2 * epsilon, prune="1/2", kappa=kappa, beta=0, contribution=contribution
+    )
     mechanism.run(tree, noise=tape).step([0])
     (scale,) = tape.scales["prune"]
 
@@ -409,12 +474,16 @@ def shipped(epsilon: Fraction, kappa: int, contribution: int = 1) -> tuple[float
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 20), Fraction(1), Fraction(4), Fraction(9)])
 @pytest.mark.parametrize("kappa", [2, 3, 16])
-def test_the_answers_about_a_path_never_lose_more_than_they_cost(epsilon: Fraction, kappa: int) -> None:
+def test_the_answers_about_a_path_never_lose_more_than_they_cost(
+    epsilon: Fraction, kappa: int
+) -> None:
     scale, delta, beta = shipped(epsilon, kappa)
     rng = np.random.default_rng(3)
     worst = 0.0
     for height in (1, 2, 3, 5, 8, 20):
-        for total in range(beta - 2, beta + height * delta + 3, max(1, delta // 16)):  # the same count all the way down
+        for total in range(
+            beta - 2, beta + height * delta + 3, max(1, delta // 16)
+        ):  # the same count all the way down
             worst = max(worst, loss_of_a_path([total] * height, scale, delta, beta))
         for _ in range(300):
             totals = np.sort(rng.integers(0, beta + height * delta + 3, height))[::-1]
@@ -424,7 +493,9 @@ def test_the_answers_about_a_path_never_lose_more_than_they_cost(epsilon: Fracti
 
 
 def test_with_a_real_step_the_answers_would_lose_more() -> None:
-    """What the whole number δ is for: with δ = λ·ln 2 = 0.26, ε = 8 and twelve levels, 2 or 3 events lose 1.37 ε."""
+    """What the whole number δ is for: with δ = λ·ln 2 = 0.26, ε = 8 and twelve levels, 2 or 3
+    events lose 1.37 ε.
+    """
     epsilon, beta = 8.0, 0.0
     scale = 3 / epsilon
     delta = scale * math.log(2)
@@ -437,18 +508,27 @@ def test_with_a_real_step_the_answers_would_lose_more() -> None:
 
 
 def test_no_total_is_above_its_parents_where_the_numbers_of_keys_are_below_zero() -> None:
-    """The proof needs it: with 0 above 1000, the answers about both would lose as much as each of them alone."""
+    """The proof needs it: with 0 above 1000, the answers about both would lose as much as each of
+    them alone.
+    """
     tree = Hierarchy.of({"a": "x/y", "b": "x/z"})
     gate = Gate(ledger=Ledger(Guarantee(1, 1), keys=2), noise=NoNoise(), keys=2)
     gate.begin(1)
-    less = Private(np.array([1000, 0]), sensitivity=1).map(lambda counts: counts - [0, 1000], stability=1, cover=EACH)
+    less = Private(np.array([1000, 0]), sensitivity=1).map(
+        lambda counts: counts - [0, 1000], stability=1, cover=EACH
+    )
     split = gate.split(less, tree, threshold=500, epsilon=promised(gate.guarantee), label="prune")
-    assert [name for name, each in zip(tree.names, split.tolist(), strict=True) if each] == ["x", "x/y"]
+    assert [name for name, each in zip(tree.names, split.tolist(), strict=True) if each] == [
+        "x",
+        "x/y",
+    ]
 
 
 @pytest.mark.parametrize("threshold", [0.5, np.array([9, 1, 0])])
 def test_all_nodes_have_one_threshold_and_that_is_whole(threshold: object) -> None:
-    """The proof needs both: lower thresholds further down, or one between two numbers, would lose more than they cost."""
+    """The proof needs both: lower thresholds further down, or one between two numbers, would lose
+    more than they cost.
+    """
     gate = Gate(ledger=Ledger(Guarantee(1, 1), keys=1), noise=NoNoise(), keys=1)
     gate.begin(1)
     counts = Private(np.array([5]), sensitivity=1)

@@ -16,11 +16,16 @@ def members(sets: Multisets, key: int) -> list[int]:
 
 
 @given(
-    values=st.lists(st.tuples(st.integers(0, 2), st.integers(-40, 40) | st.integers(-(2**50), 2**50)), max_size=60),
+    values=st.lists(
+        st.tuples(st.integers(0, 2), st.integers(-40, 40) | st.integers(-(2**50), 2**50)),
+        max_size=60,
+    ),
     cleared=st.sets(st.integers(0, 2)),
 )
 @settings(deadline=None, max_examples=100)
-def test_nothing_is_lost_and_what_is_cleared_is_gone(values: list[tuple[int, int]], cleared: set[int]) -> None:
+def test_nothing_is_lost_and_what_is_cleared_is_gone(
+    values: list[tuple[int, int]], cleared: set[int]
+) -> None:
     sets = Multisets.empty(3, 16)
     sets.place(np.arange(3), np.zeros(3, np.int64))
     half = len(values) // 2
@@ -32,7 +37,9 @@ def test_nothing_is_lost_and_what_is_cleared_is_gone(values: list[tuple[int, int
         assert members(sets, key) == sorted(value for of, value in values if of == key)
     sets.clear(np.array(sorted(cleared), np.int64))
     for key in range(3):
-        assert members(sets, key) == sorted(value for of, value in values if of == key and key not in cleared)
+        assert members(sets, key) == sorted(
+            value for of, value in values if of == key and key not in cleared
+        )
 
 
 @given(
@@ -42,10 +49,15 @@ def test_nothing_is_lost_and_what_is_cleared_is_gone(values: list[tuple[int, int
     step=st.sampled_from([-1, 1]),
 )
 @settings(deadline=None, max_examples=300)
-def test_the_next_value_is_found_in_the_keys_own_table(values: list[int], beside: list[int], start: int, step: int) -> None:
+def test_the_next_value_is_found_in_the_keys_own_table(
+    values: list[int], beside: list[int], start: int, step: int
+) -> None:
     sets = Multisets.empty(3, 128)
     sets.place(np.arange(3), np.zeros(3, np.int64))
-    sets.add(np.array([1] * len(values) + [0] * len(beside) + [2] * len(beside)), np.array(values + beside + beside))
+    sets.add(
+        np.array([1] * len(values) + [0] * len(beside) + [2] * len(beside)),
+        np.array(values + beside + beside),
+    )
     result, found = sets.next(np.array([1]), np.array([start]), step)
     expected = [value for value in values if (value - start) * step > 0]
     assert found.tolist() == [bool(expected)]

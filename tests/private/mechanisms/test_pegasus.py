@@ -17,7 +17,7 @@ from penstock.core.domain import Domain
 from penstock.core.private import Private
 from penstock.private.gate import Gate
 from penstock.private.mechanisms.base import Mechanism
-from penstock.private.mechanisms.pegasus import Grouped, Pegasus, advance, threshold_of
+from penstock.private.mechanisms.pegasus import Pegasus, PegasusState, advance, threshold_of
 from penstock.private.mechanisms.smoothers import Smoother
 from penstock.testing import NoNoise, RecordingNoise, TestNoise
 
@@ -89,7 +89,9 @@ def test_a_restart_in_the_middle_of_long_groups_changes_nothing(smoother: Smooth
 
 
 @pytest.mark.parametrize(("window", "contribution"), [(1, 1), (4, 3)])
-def test_every_unit_pays_for_perturber_and_grouper_whatever_happens(window: int, contribution: int) -> None:
+def test_every_unit_pays_for_perturber_and_grouper_whatever_happens(
+    window: int, contribution: int
+) -> None:
     mechanism = Pegasus(epsilon="0.4", window=window, contribution=contribution)
     run = mechanism.run(3, noise=TestNoise(8), record=True)
     for counts in restless(3, 60, seed=6):
@@ -98,13 +100,17 @@ def test_every_unit_pays_for_perturber_and_grouper_whatever_happens(window: int,
     quantum = mechanism.grid.quantum
     assert set(charged(run, "publish")) == {mechanism.perturber.epsilon}
     (grouper,) = set(charged(run, "group"))
-    assert share * Fraction("0.8") - quantum < mechanism.perturber.epsilon <= share * Fraction("0.8")
+    assert (
+        share * Fraction("0.8") - quantum < mechanism.perturber.epsilon <= share * Fraction("0.8")
+    )
     assert share - 4 * quantum < mechanism.perturber.epsilon + grouper <= share
     assert run.account().kept
 
 
 @pytest.mark.parametrize("contribution", [1, 3])
-def test_noise_and_threshold_are_those_of_the_paper_times_the_contribution(contribution: int) -> None:
+def test_noise_and_threshold_are_those_of_the_paper_times_the_contribution(
+    contribution: int,
+) -> None:
     noise = RecordingNoise(NoNoise())
     mechanism = Pegasus(epsilon=1, theta=5, perturb="3/4", contribution=contribution)  # ε_g = 1/4
     run = mechanism.run(2, noise=noise)
@@ -126,7 +132,8 @@ def test_a_unit_that_opens_a_group_is_not_asked_about_and_a_group_has_one_thresh
         run.step([5, second])
         sizes = {draw.label: draw.size for draw in noise.draws}
         asked.append((sizes.get("group.question", 0), sizes.get("group.threshold", 0)))
-    # The leap closes the second key's group and stands alone; the unit after it opens one, the next begins its run.
+    # The leap closes the second key's group and stands alone; the unit after it opens one, the next
+    # begins its run.
     assert asked == [(0, 0), (2, 2), (2, 0), (1, 0), (2, 1), (2, 0)]
 
 
@@ -152,7 +159,8 @@ def test_groups_break_as_often_as_their_noise_says(factor: float, fits: bool) ->
     still = np.full(keys, 12)
     run.step(still)
     broken = int((run.step(still).public["start"] == 2).sum())
-    # ν − ρ ≥ θ for Laplace noise of scales a = 8/ε_g and b = 4/ε_g; steps of 1/256 make no visible difference.
+    # ν − ρ ≥ θ for Laplace noise of scales a = 8/ε_g and b = 4/ε_g; steps of 1/256 make no visible
+    # difference.
     a, b = 8 * factor, 4 * factor
     chance = 0.5 * (a**2 * math.exp(-theta / a) - b**2 * math.exp(-theta / b)) / (a**2 - b**2)
     z = (broken - keys * chance) / math.sqrt(keys * chance * (1 - chance))
@@ -184,21 +192,27 @@ def test_counts_at_the_limit_are_grouped_and_smoothed_exactly(smoother: Smoother
 
 
 @dataclass(frozen=True, kw_only=True)
-class ByTurns(Mechanism[Grouped]):
+class ByTurns(Mechanism[PegasusState]):
     """Perturbs every other key in every other unit, with a budget of its own."""
 
     name = "by_turns"
-    State = Grouped
+    State = PegasusState
 
-    def start(self, domain: Domain) -> Grouped:
-        return Grouped.nothing(domain.size, smoother="median", perturb=self.total // 2, sensitivity=1)
+    def start(self, domain: Domain) -> PegasusState:
+        return PegasusState.nothing(
+            domain.size, smoother="median", perturb=self.total // 2, sensitivity=1
+        )
 
-    def step(self, state: Grouped, unit: Private, gate: Gate) -> tuple[Grouped, ps.Released]:
+    def step(
+        self, state: PegasusState, unit: Private, gate: Gate
+    ) -> tuple[PegasusState, ps.Released]:
         turn = np.arange(len(state.start)) % 2 == gate.unit % 2
         budgets = Budgets(np.where(turn, (self.total // (2 + gate.unit % 3)).quanta, 0), self.grid)
         group = self.total // 4
         threshold = threshold_of(60, group, sensitivity=self.contribution)
-        return advance(state, unit, gate, perturb=budgets, group=group, threshold=threshold, suffix=".0")
+        return advance(
+            state, unit, gate, perturb=budgets, group=group, threshold=threshold, suffix=".0"
+        )
 
 
 def test_a_number_that_is_not_perturbed_is_not_smoothed_over() -> None:
@@ -215,7 +229,9 @@ def test_a_number_that_is_not_perturbed_is_not_smoothed_over() -> None:
                 groups[key].append(int(out.public["noisy"][key]))
                 quanta = (mechanism.total // (2 + unit % 3)).quanta
                 least[key] = min(least[key] or quanta, quanta)
-        assert [Fraction(int(value), 2) for value in out.value] == [naive("median", group) for group in groups]
+        assert [Fraction(int(value), 2) for value in out.value] == [
+            naive("median", group) for group in groups
+        ]
         assert np.asarray(out.layers).tolist() == [max(len(group), 1) for group in groups]
         assert np.asarray(out.scale.parts).tolist() == least
         assert np.isinf(out.variance).tolist() == [not group for group in groups]
@@ -225,11 +241,22 @@ def test_a_number_that_is_not_perturbed_is_not_smoothed_over() -> None:
 
 def test_theta_is_in_noise_scales_of_the_grouper() -> None:
     grid = Pegasus(epsilon=1).grid
-    assert threshold_of("2.5", Budget(grid.floor(Fraction(1, 4)).quanta, grid), sensitivity=2) == 256 * 20
+    assert (
+        threshold_of("2.5", Budget(grid.floor(Fraction(1, 4)).quanta, grid), sensitivity=2)
+        == 256 * 20
+    )
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"perturb": 0}, {"perturb": 1}, {"perturb": "1.5"}, {"theta": 0}, {"theta": -1}, {"smoother": "mode"}]
+    "wrong",
+    [
+        {"perturb": 0},
+        {"perturb": 1},
+        {"perturb": "1.5"},
+        {"theta": 0},
+        {"theta": -1},
+        {"smoother": "mode"},
+    ],
 )
 def test_a_wrong_parameter_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ps.ConfigurationError, match=next(iter(wrong))):

@@ -32,23 +32,32 @@ from tests.private.mechanisms.patterns import charged
 FAR = 10**6
 
 
-# -- the three strategies --------------------------------------------------------------------------------------------------
+# -- the three strategies --------------------------------------------------------------------------
 
 EXAMPLE = [5, 75, 74, 73, 74, 75, 74, 73]
 
 
 def shown(mechanism: RetroactiveGrouping, counts: list[int]) -> list[tuple[float, bool, int, int]]:
-    """Estimate, whether it is fresh, how many units it is the mean of, and the first of these; noise off, one key."""
+    """Estimate, whether it is fresh, how many units it is the mean of, and the first of these;
+    noise off, one key.
+    """
     run = mechanism.run(1, noise=NoNoise())
     outs = [run.step([count]) for count in counts]
     return [
-        (float(out.estimate[0]), not bool(out.repeated[0]), int(out.divisor[0]), int(out.public["start"][0]))  # type: ignore[index]
+        (
+            float(out.estimate[0]),
+            not bool(out.repeated[0]),
+            int(out.divisor[0]),
+            int(out.public["start"][0]),
+        )  # type: ignore[index]
         for out in outs
     ]
 
 
 def test_the_papers_example() -> None:
-    """With the paper's parameters: a share of 0.1 for the watch, and a threshold that knows publication noise only."""
+    """With the paper's parameters: a share of 0.1 for the watch, and a threshold that knows
+    publication noise only.
+    """
     seen = shown(RetroactiveGrouping(epsilon="0.1", watch="0.1", caution=0), EXAMPLE)
     assert [value for value, *_ in seen] == [5, 75, 75, 73.5, 73.5, 73.5, 73.5, 74]
     assert [unit for unit, (_, fresh, *_) in enumerate(seen, start=1) if fresh] == [1, 2, 4, 8]
@@ -79,7 +88,15 @@ def test_a_still_stream_is_published_in_groups_of_twice_the_size_up_to_the_longe
 
 def test_a_number_that_is_repeated_says_which_units_it_speaks_of() -> None:
     seen = shown(RetroactiveGrouping(epsilon=1), [7] * 7)
-    assert [(size, start) for _, _, size, start in seen] == [(1, 1), (1, 1), (2, 2), (2, 2), (2, 2), (2, 2), (4, 4)]
+    assert [(size, start) for _, _, size, start in seen] == [
+        (1, 1),
+        (1, 1),
+        (2, 2),
+        (2, 2),
+        (2, 2),
+        (2, 2),
+        (4, 4),
+    ]
 
 
 @pytest.mark.parametrize("contribution", [1, 2, 5])
@@ -93,17 +110,29 @@ def test_the_threshold_is_what_the_formula_says(contribution: int) -> None:
 
 
 def test_every_unit_is_charged_once_to_the_watch_and_once_to_a_publication() -> None:
-    run = RetroactiveGrouping(epsilon=1, window=4, watch="1/4").run(3, noise=TestNoise(3), record=True)
+    run = RetroactiveGrouping(epsilon=1, window=4, watch="1/4").run(
+        3, noise=TestNoise(3), record=True
+    )
     for counts in np.random.default_rng(1).integers(0, 400, (60, 3)):
         run.step(counts)
-    assert charged(run, "watch") == [Fraction(0)] + [Fraction(1, 16)] * 59  # the first unit is not watched
+    assert (
+        charged(run, "watch") == [Fraction(0)] + [Fraction(1, 16)] * 59
+    )  # the first unit is not watched
     assert charged(run, "publish") == [Fraction(3, 16)] * 60
     assert run.account().kept
 
 
 @pytest.mark.parametrize(
     "how",
-    [{"watch": 0}, {"watch": 1}, {"watch": "3/2"}, {"caution": "-1"}, {"keep": 0}, {"keep": "1.01"}, {"longest": 0}],
+    [
+        {"watch": 0},
+        {"watch": 1},
+        {"watch": "3/2"},
+        {"caution": "-1"},
+        {"keep": 0},
+        {"keep": "1.01"},
+        {"longest": 0},
+    ],
     ids=str,
 )
 def test_parameters_without_a_meaning_are_refused(how: dict[str, object]) -> None:
@@ -111,7 +140,7 @@ def test_parameters_without_a_meaning_are_refused(how: dict[str, object]) -> Non
         RetroactiveGrouping(epsilon=1, **how)  # type: ignore[arg-type]
 
 
-# -- a naive twin ----------------------------------------------------------------------------------------------------------
+# -- a naive twin ----------------------------------------------------------------------------------
 
 
 class Twin:
@@ -129,7 +158,9 @@ class Twin:
         of = self.mechanism
         out = [True] * self.keys
         if self.unit > 1:
-            noise = self.noise.laplace(of.contribution / of.watching.epsilon, self.keys, unit=self.unit, label="watch").tolist()
+            noise = self.noise.laplace(
+                of.contribution / of.watching.epsilon, self.keys, unit=self.unit, label="watch"
+            ).tolist()
             for key in range(self.keys):
                 jump = (counts[key] + noise[key] - self.last[key]) ** 2 >= of.threshold
                 if jump:
@@ -151,13 +182,17 @@ class Twin:
 def rows(out: Released) -> list[tuple[Fraction, bool, int, int]]:
     fresh = np.logical_not(np.broadcast_to(out.repeated, len(out.value))).tolist()
     sizes = np.broadcast_to(out.divisor, len(out.value)).tolist()
-    estimates = [Fraction(value, size) for value, size in zip(out.value.tolist(), sizes, strict=True)]
+    estimates = [
+        Fraction(value, size) for value, size in zip(out.value.tolist(), sizes, strict=True)
+    ]
     return list(zip(estimates, fresh, sizes, out.public["start"].tolist(), strict=True))
 
 
 STREAMS = st.integers(1, 4).flatmap(
     lambda keys: st.lists(
-        st.lists(st.sampled_from([0, 1, 2, 5, 9, 40, 41, 300]), min_size=keys, max_size=keys), min_size=1, max_size=24
+        st.lists(st.sampled_from([0, 1, 2, 5, 9, 40, 41, 300]), min_size=keys, max_size=keys),
+        min_size=1,
+        max_size=24,
     )
 )
 
@@ -181,14 +216,16 @@ def test_it_does_what_its_naive_twin_does(
     longest: int,
     seed: int | None,
 ) -> None:
-    mechanism = RetroactiveGrouping(epsilon=epsilon, watch=watch, caution=caution, contribution=contribution, longest=longest)
+    mechanism = RetroactiveGrouping(
+        epsilon=epsilon, watch=watch, caution=caution, contribution=contribution, longest=longest
+    )
     noise = NoNoise() if seed is None else TestNoise(seed)
     run, twin = mechanism.run(len(stream[0]), noise=noise), Twin(mechanism, len(stream[0]), noise)
     for counts in stream:
         assert rows(run.step(counts)) == twin.step(counts)
 
 
-# -- windows ---------------------------------------------------------------------------------------------------------------
+# -- windows ---------------------------------------------------------------------------------------
 
 
 def estimates(run_noise: Noise, stream: list[np.ndarray], **how: object) -> FloatArray:
@@ -204,7 +241,9 @@ def test_without_noise_windows_of_any_width_add_up_on_a_still_stream() -> None:
 
 
 def test_windows_of_any_width_are_right_on_average() -> None:
-    """2,000 keys of a still stream. By z-tests at 5 standard errors: each of the four has a false alarm below 1e-6."""
+    """2,000 keys of a still stream. By z-tests at 5 standard errors: each of the four has a false
+    alarm below 1e-6.
+    """
     seen = estimates(TestNoise(4), [np.full(2_000, 50)] * 60, caution=2)
     for width in (1, 3, 16, 60):
         errors = seen[-width:].sum(axis=0) - 50 * width
@@ -219,7 +258,7 @@ def test_where_every_unit_jumps_every_window_is_the_sum_of_its_units() -> None:
     assert seen.tolist() == [counts.tolist() for counts in stream]
 
 
-# -- what it is good for ---------------------------------------------------------------------------------------------------
+# -- what it is good for ---------------------------------------------------------------------------
 
 
 def error(mechanism: RetroactiveGrouping | Laplace, keys: int, units: int) -> float:
@@ -228,9 +267,15 @@ def error(mechanism: RetroactiveGrouping | Laplace, keys: int, units: int) -> fl
 
 
 @pytest.mark.parametrize("epsilon", ["1", "0.1", "0.01"])
-def test_a_still_stream_is_published_with_less_than_a_third_of_the_error_of_laplace(epsilon: str) -> None:
-    """Over 20 seeds, the ratio was 0.220 with a standard deviation of 0.006: 0.3 is 13 of them away."""
-    assert error(RetroactiveGrouping(epsilon=epsilon), 200, 400) <= 0.3 * error(Laplace(epsilon=epsilon), 200, 400)
+def test_a_still_stream_is_published_with_less_than_a_third_of_the_error_of_laplace(
+    epsilon: str,
+) -> None:
+    """Over 20 seeds, the ratio was 0.220 with a standard deviation of 0.006: 0.3 is 13 of them
+    away.
+    """
+    assert error(RetroactiveGrouping(epsilon=epsilon), 200, 400) <= 0.3 * error(
+        Laplace(epsilon=epsilon), 200, 400
+    )
 
 
 def test_the_papers_parameters_lose_to_laplace_even_there() -> None:
@@ -239,7 +284,7 @@ def test_the_papers_parameters_lose_to_laplace_even_there() -> None:
     assert error(papers, 200, 400) > 1.1 * error(Laplace(epsilon="0.1"), 200, 400)
 
 
-# -- the sampled watch -----------------------------------------------------------------------------------------------------
+# -- the sampled watch -----------------------------------------------------------------------------
 
 SHARES = [Fraction(1, 50), Fraction(1, 10), Fraction(1, 3), Fraction(9, 10)]
 
@@ -251,7 +296,9 @@ def budget(epsilon: str) -> Budget:
 @pytest.mark.parametrize("keep", SHARES, ids=str)
 @pytest.mark.parametrize("epsilon", ["0.001", "0.1", "1", "6", "200"])
 @pytest.mark.parametrize("events", [1, 3])
-def test_amplification_is_rounded_down_and_by_less_than_a_quantum(keep: Fraction, epsilon: str, events: int) -> None:
+def test_amplification_is_rounded_down_and_by_less_than_a_quantum(
+    keep: Fraction, epsilon: str, events: int
+) -> None:
     spent = budget(epsilon)
     worth = amplified(spent, keep=keep, events=events)
     with decimal.localcontext(prec=160):
@@ -259,7 +306,10 @@ def test_amplification_is_rounded_down_and_by_less_than_a_quantum(keep: Fraction
         def loss(quanta: int) -> Decimal:
             each = Fraction(quanta, events) * spent.grid.quantum
             power = (Decimal(each.numerator) / Decimal(each.denominator)).exp()
-            return events * (1 + Decimal(keep.numerator) / Decimal(keep.denominator) * (power - 1)).ln()
+            return (
+                events
+                * (1 + Decimal(keep.numerator) / Decimal(keep.denominator) * (power - 1)).ln()
+            )
 
         promised = Decimal(spent.epsilon.numerator) / Decimal(spent.epsilon.denominator)
         assert loss(worth.quanta) <= promised < loss(worth.quanta + 1)
@@ -267,8 +317,12 @@ def test_amplification_is_rounded_down_and_by_less_than_a_quantum(keep: Fraction
 
 @pytest.mark.parametrize("keep", SHARES, ids=str)
 @pytest.mark.parametrize("events", [1, 2, 3])
-def test_the_loss_of_a_noisy_sample_is_never_above_what_was_charged(keep: Fraction, events: int) -> None:
-    """Computed, not estimated: binomials convolved with discrete Laplace noise, a person's events there or not."""
+def test_the_loss_of_a_noisy_sample_is_never_above_what_was_charged(
+    keep: Fraction, events: int
+) -> None:
+    """Computed, not estimated: binomials convolved with discrete Laplace noise, a person's events
+    there or not.
+    """
     spent = budget("1.5")
     scale = events / float(amplified(spent, keep=keep, events=events).epsilon)
     reach = 60
@@ -276,7 +330,9 @@ def test_the_loss_of_a_noisy_sample_is_never_above_what_was_charged(keep: Fracti
 
     def law(count: int) -> FloatArray:
         share = float(keep)
-        chance = [math.comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(count + 1)]
+        chance = [
+            math.comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(count + 1)
+        ]
         return np.array(sum(p * np.exp(-np.abs(outputs - k) / scale) for k, p in enumerate(chance)))
 
     worst = 0.0
@@ -294,11 +350,20 @@ def gate_of(noise: Noise, keys: int, epsilon: str = "1") -> Gate:
 
 
 @pytest.mark.parametrize(("factor", "fits"), [(1.0, True), (0.7, False), (1.3, False)])
-def test_a_sampled_count_is_unbiased_and_has_the_error_that_is_said(factor: float, fits: bool) -> None:
-    """20,000 keys. Z-tests at 5 standard errors: a false alarm below 1e-6 each. At 0.7 and 1.3 of the error, they refuse."""
+def test_a_sampled_count_is_unbiased_and_has_the_error_that_is_said(
+    factor: float, fits: bool
+) -> None:
+    """20,000 keys. Z-tests at 5 standard errors: a false alarm below 1e-6 each. At 0.7 and 1.3 of
+    the error, they refuse.
+    """
     keep, count, keys = Fraction(1, 4), 40, 20_000
     gate = gate_of(TestNoise(9), keys, "0.5")
-    sampled = gate.sampled(Private(np.full(keys, count), sensitivity=1), keep=keep, epsilon=budget("0.5"), label="watch")
+    sampled = gate.sampled(
+        Private(np.full(keys, count), sensitivity=1),
+        keep=keep,
+        epsilon=budget("0.5"),
+        label="watch",
+    )
     off = sampled.value / float(keep) - count
     assert abs(off.mean()) < 5 * off.std() / math.sqrt(keys)
     # The formula has 2/e′² for the variance of the noise; that of discrete noise is 1/2sinh²(e′/2).
@@ -333,13 +398,20 @@ def test_a_sampled_watch_sees_jumps_and_repeats_itself_after_a_restart() -> None
     for counts in stream[:10]:
         again.step(counts)
     restored = mechanism.restore(again.snapshot(), 2, noise=TestNoise(2))
-    assert [rows(restored.step(counts)) for counts in stream[10:]] == [rows(out) for out in outs[10:]]
+    assert [rows(restored.step(counts)) for counts in stream[10:]] == [
+        rows(out) for out in outs[10:]
+    ]
 
 
 def test_a_sampled_watch_allows_for_its_sampling_error() -> None:
-    """Of 40,000 events half are kept, 200 more or less: that is no jump, though far more than the noise."""
+    """Of 40,000 events half are kept, 200 more or less: that is no jump, though far more than the
+    noise.
+    """
     run = RetroactiveGrouping(epsilon=4, watch="1/2", keep="1/2").run(500, noise=TestNoise(8))
-    fresh = [np.broadcast_to(~np.asarray(run.step(np.full(500, 40_000)).repeated), 500).mean() for _ in range(8)]
+    fresh = [
+        np.broadcast_to(~np.asarray(run.step(np.full(500, 40_000)).repeated), 500).mean()
+        for _ in range(8)
+    ]
     assert math.sqrt(run.mechanism.threshold) < 10
     assert max(fresh[1], fresh[3]) < 0.1
 
@@ -355,7 +427,9 @@ def test_no_sample_is_better_than_all_of_it(count: int, epsilon: Fraction) -> No
 
 
 @given(st.floats(1e-4, 50), st.floats(1e-3, 1), st.floats(1e-3, 1))
-def test_the_worth_of_a_sample_grows_more_slowly_than_it_shrinks(a: float, one: float, other: float) -> None:
+def test_the_worth_of_a_sample_grows_more_slowly_than_it_shrinks(
+    a: float, one: float, other: float
+) -> None:
     """π·ln(1 + a/π) increases with π: what makes sampling never pay."""
     low, high = sorted((one, other))
     assert low * math.log1p(a / low) <= high * math.log1p(a / high) * (1 + 1e-12)

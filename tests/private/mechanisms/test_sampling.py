@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 from penstock import AdaptiveThreshold, FixedThreshold, Greedy, Released, Run
 from penstock.core.errors import ConfigurationError
-from penstock.private.mechanisms.sampling import LITTLE, MOST_PEOPLE, MOVED, ByQuestion, Standing, bound, rounded
+from penstock.private.mechanisms.sampling import (
+    LITTLE,
+    MOST_PEOPLE,
+    MOVED,
+    ByQuestion,
+    SamplingState,
+    bound,
+    rounded,
+)
 from penstock.testing import NoNoise, RecordingNoise, TestNoise
 
 from tests.private.mechanisms.patterns import FAR, charged, play
@@ -54,11 +62,13 @@ def price_of(run: Run, *, first: int, last: int) -> int:
     return cost
 
 
-# -- how a stream ends -------------------------------------------------------------------------------------------
+# -- how a stream ends -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_when_all_releases_are_made_nothing_is_asked_or_read_any_more(kind: type[ByQuestion]) -> None:
+def test_when_all_releases_are_made_nothing_is_asked_or_read_any_more(
+    kind: type[ByQuestion],
+) -> None:
     mechanism = user_level(kind, 40, releases=4)
     run = play(mechanism, [True] * 40)
     assert len(made(run)) == 4
@@ -69,7 +79,9 @@ def test_when_all_releases_are_made_nothing_is_asked_or_read_any_more(kind: type
     assert run.last.repeated is True
     plan = mechanism.plan(2)
     assert plan.price is not None
-    questions = min(plan.price.question * len(asked(run)), plan.price.threshold + plan.price.question * 6)
+    questions = min(
+        plan.price.question * len(asked(run)), plan.price.threshold + plan.price.question * 6
+    )
     assert run.account().worst == (plan.each * 4 + questions).epsilon <= EPSILON
 
 
@@ -79,7 +91,10 @@ def test_the_last_unit_takes_all_that_is_left(kind: type[ByQuestion]) -> None:
     spent = charged(run, "publish")
     assert made(run) == [1, 30]
     assert run.account().window(30) == run.account().worst == EPSILON
-    assert spent[-1] == EPSILON - spent[0] - price_of(run, first=1, last=30) * run.mechanism.grid.quantum
+    assert (
+        spent[-1]
+        == EPSILON - spent[0] - price_of(run, first=1, last=30) * run.mechanism.grid.quantum
+    )
 
 
 @pytest.mark.parametrize("kind", BOTH)
@@ -107,32 +122,40 @@ def test_a_stream_that_ends_early_leaves_the_rest_unspent(kind: type[ByQuestion]
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_without_a_horizon_no_block_and_no_window_has_more_releases_than_promised(kind: type[ByQuestion]) -> None:
+def test_without_a_horizon_no_block_and_no_window_has_more_releases_than_promised(
+    kind: type[ByQuestion],
+) -> None:
     run = play(kind(epsilon=EPSILON, window=12, releases=3), [True] * 70)
     units = made(run)
     assert max(Counter((unit - 1) // 12 for unit in units).values()) == 3
     assert max(sum(end - 12 < unit <= end for unit in units) for end in range(1, 71)) == 3
     assert units[-1] > 58  # it goes on for ever
     opened = [line.unit for line in run.ledger if line.kind == "open"]
-    assert Counter((unit - 1) // 12 for unit in opened) == dict.fromkeys(range(6), 1)  # one threshold noise a block
+    assert Counter((unit - 1) // 12 for unit in opened) == dict.fromkeys(
+        range(6), 1
+    )  # one threshold noise a block
     assert run.account().kept
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_before_a_horizon_of_many_windows_the_last_unit_takes_what_its_window_has_left(kind: type[ByQuestion]) -> None:
+def test_before_a_horizon_of_many_windows_the_last_unit_takes_what_its_window_has_left(
+    kind: type[ByQuestion],
+) -> None:
     run = play(kind(epsilon=EPSILON, window=8, horizon=27, releases=3), [False] * 27)
     assert made(run) == [1, 27]
     assert run.account().window(27) == EPSILON
     assert run.account().kept
 
 
-# -- how many releases -------------------------------------------------------------------------------------------
+# -- how many releases -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("horizon", [None, 6, 15])
 @pytest.mark.parametrize("releases", [6, 7, 1000])
-def test_as_many_releases_as_units_need_no_questions(kind: type[ByQuestion], horizon: int | None, releases: int) -> None:
+def test_as_many_releases_as_units_need_no_questions(
+    kind: type[ByQuestion], horizon: int | None, releases: int
+) -> None:
     run = play(kind(epsilon=EPSILON, window=6, horizon=horizon, releases=releases), [False] * 13)
     read = 13 if horizon is None else min(horizon, 13)
     assert charged(run, "publish") == [EPSILON / 6] * read + [Fraction(0)] * (13 - read)
@@ -140,7 +163,9 @@ def test_as_many_releases_as_units_need_no_questions(kind: type[ByQuestion], hor
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_one_release_at_user_level_is_the_first_unit_with_everything(kind: type[ByQuestion]) -> None:
+def test_one_release_at_user_level_is_the_first_unit_with_everything(
+    kind: type[ByQuestion],
+) -> None:
     run = play(user_level(kind, 9, releases=1), [True] * 12)
     assert charged(run, "publish") == [EPSILON] + [Fraction(0)] * 11
     assert asked(run) == []
@@ -167,7 +192,11 @@ def test_one_configuration_serves_every_promise(kind: type[ByQuestion], leaps: b
     base = kind(epsilon=EPSILON, window=40, horizon=40, releases=4, population=60)
     user, window, event = (
         play(mechanism, [leaps] * 45)
-        for mechanism in (base, replace(base, window=10, horizon=None), replace(base, window=1, horizon=None))
+        for mechanism in (
+            base,
+            replace(base, window=10, horizon=None),
+            replace(base, window=1, horizon=None),
+        )
     )
     assert user.guarantee.user_level
     assert not window.guarantee.user_level
@@ -178,7 +207,7 @@ def test_one_configuration_serves_every_promise(kind: type[ByQuestion], leaps: b
     assert len(made(window)) > 12 if leaps else made(window) == [1]
 
 
-# -- the threshold -----------------------------------------------------------------------------------------------
+# -- the threshold ---------------------------------------------------------------------------------
 
 
 def answers_at(mechanism: ByQuestion, first: list[int], second: list[int]) -> bool:
@@ -205,14 +234,21 @@ def test_the_threshold_is_a_share_of_the_people_above_the_noise_of_the_last_rele
 
 
 def test_a_little_threshold_brings_the_floor_down_too() -> None:
-    state = Standing(Released.nothing(1, FixedThreshold(epsilon=1, window=2).guarantee), people=1000, floor=400)
-    found = [bound(replace(state, threshold=threshold)) for threshold in (0.5, LITTLE, LITTLE / 2, LITTLE / 400, 0.0)]
+    state = SamplingState(
+        Released.nothing(1, FixedThreshold(epsilon=1, window=2).guarantee), people=1000, floor=400
+    )
+    found = [
+        bound(replace(state, threshold=threshold))
+        for threshold in (0.5, LITTLE, LITTLE / 2, LITTLE / 400, 0.0)
+    ]
     assert found == [900, 401, 201, 2, 0]
 
 
 def test_a_method_that_states_too_much_noise_does_not_keep_dsat_from_releasing() -> None:
     rng = np.random.default_rng(3)
-    mechanism = AdaptiveThreshold(epsilon="0.1", window=60, horizon=60, releases=12, histogram=Greedy())
+    mechanism = AdaptiveThreshold(
+        epsilon="0.1", window=60, horizon=60, releases=12, histogram=Greedy()
+    )
     run = mechanism.run(300, noise=TestNoise(3))
     released = [run.step(rng.poisson(5 + unit % 7, 300)) for unit in range(60)]
     assert sum(not each.repeated for each in released) > 6  # with the whole floor there were 2
@@ -225,7 +261,9 @@ def test_a_population_beyond_all_counts_is_refused() -> None:
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_thresholds_and_counts_as_large_as_can_be_do_not_overflow(kind: type[ByQuestion]) -> None:
-    mechanism = kind(epsilon=1, window=20, horizon=20, releases=3, population=MOST_PEOPLE, threshold="1e900")
+    mechanism = kind(
+        epsilon=1, window=20, horizon=20, releases=3, population=MOST_PEOPLE, threshold="1e900"
+    )
     run = mechanism.run(2, noise=TestNoise(2), record=True)
     largest = 2**50
     for unit in range(20):
@@ -245,7 +283,7 @@ def test_a_release_with_a_divisor_is_rounded_before_distances_are_taken() -> Non
     assert rounded(released).dtype == np.int64
 
 
-# -- refusals ----------------------------------------------------------------------------------------------------
+# -- refusals --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", BOTH)
@@ -262,7 +300,9 @@ def test_a_release_with_a_divisor_is_rounded_before_distances_are_taken() -> Non
         ({"histogram": 3}, "histogram must have a method"),
     ],
 )
-def test_parameters_that_mean_nothing_are_refused(kind: type[ByQuestion], parameters: dict[str, Any], message: str) -> None:
+def test_parameters_that_mean_nothing_are_refused(
+    kind: type[ByQuestion], parameters: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigurationError, match=message):
         kind(epsilon=1, window=10, **parameters)
 
@@ -277,15 +317,19 @@ def test_parameters_that_mean_nothing_are_refused(kind: type[ByQuestion], parame
         {"epsilon": 1, "decide": Fraction(1, 10**12)},
     ],
 )
-def test_too_little_budget_is_refused_before_the_first_unit(kind: type[ByQuestion], parameters: dict[str, Any]) -> None:
+def test_too_little_budget_is_refused_before_the_first_unit(
+    kind: type[ByQuestion], parameters: dict[str, Any]
+) -> None:
     mechanism = kind(**{"window": 1000, "horizon": 1000, **parameters})
     with pytest.raises(ConfigurationError, match="is too little for"):
         mechanism.run(5)
-    enough = replace(mechanism, epsilon=Fraction(1, 10**8), contribution=1, decide=None).run(5, noise=TestNoise(1))
+    enough = replace(mechanism, epsilon=Fraction(1, 10**8), contribution=1, decide=None).run(
+        5, noise=TestNoise(1)
+    )
     assert [enough.step([0, 1, 2, 3, 4]).unit for _ in range(3)] == [1, 2, 3]
 
 
-# -- what is spent -----------------------------------------------------------------------------------------------
+# -- what is spent ---------------------------------------------------------------------------------
 
 
 def test_the_share_for_questions_is_the_papers() -> None:
@@ -299,7 +343,9 @@ def test_the_share_for_questions_is_the_papers() -> None:
 
 @pytest.mark.parametrize("horizon", [None, 50])
 def test_the_prices_use_up_what_they_are_given(horizon: int | None) -> None:
-    mechanism = FixedThreshold(epsilon=EPSILON, window=50, horizon=horizon, releases=4, decide="0.25")
+    mechanism = FixedThreshold(
+        epsilon=EPSILON, window=50, horizon=horizon, releases=4, decide="0.25"
+    )
     plan = mechanism.plan(7)
     assert plan.price is not None
     thresholds, questions = (1, 6) if horizon else (2, 12)
@@ -311,7 +357,9 @@ def test_the_prices_use_up_what_they_are_given(horizon: int | None) -> None:
 
 def test_every_draw_has_the_scale_that_was_paid_for() -> None:
     noise = RecordingNoise(TestNoise(4))
-    mechanism = FixedThreshold(epsilon=1, window=30, horizon=30, releases=3, contribution=2, population=10)
+    mechanism = FixedThreshold(
+        epsilon=1, window=30, horizon=30, releases=3, contribution=2, population=10
+    )
     run = mechanism.run(4, noise=noise)
     for counts in np.random.default_rng(1).poisson(5, (30, 4)):
         run.step(counts)
@@ -351,7 +399,13 @@ def test_no_window_ever_costs_more_than_promised(data: st.DataObject) -> None:
         threshold=data.draw(st.sampled_from(["0.001", "0.05", "1"])),
         **more,
     )
-    stream = data.draw(st.lists(st.lists(st.sampled_from([0, 1, 30, 2000]), min_size=2, max_size=2), min_size=1, max_size=40))
+    stream = data.draw(
+        st.lists(
+            st.lists(st.sampled_from([0, 1, 30, 2000]), min_size=2, max_size=2),
+            min_size=1,
+            max_size=40,
+        )
+    )
     run = mechanism.run(2, noise=TestNoise(data.draw(st.integers(0, 2**32))), record=True)
     for counts in stream:
         run.step(counts)
@@ -359,11 +413,17 @@ def test_no_window_ever_costs_more_than_promised(data: st.DataObject) -> None:
     assert account.kept
     units, length = made(run), len(stream)
     read = length if horizon is None else min(length, horizon)
-    assert all(sum(end - window < unit <= end for unit in units) <= mechanism.most for end in range(1, length + 1))
+    assert all(
+        sum(end - window < unit <= end for unit in units) <= mechanism.most
+        for end in range(1, length + 1)
+    )
     spent, quantum = charged(run, "publish"), mechanism.grid.quantum
     for end in range(1, length + 1):
         first = max(1, end - window + 1)
-        assert account.window(end) == sum(spent[first - 1 : end]) + price_of(run, first=first, last=end) * quantum
+        assert (
+            account.window(end)
+            == sum(spent[first - 1 : end]) + price_of(run, first=first, last=end) * quantum
+        )
     each = mechanism.plan(2).each.epsilon
     assert all(spent[unit - 1] == each for unit in units if unit != horizon)
     if mechanism.guarantee.user_level and length >= window:
@@ -375,7 +435,9 @@ def test_no_window_ever_costs_more_than_promised(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("horizon", [None, 20])
-def test_a_restart_in_the_middle_of_a_block_changes_nothing(kind: type[ByQuestion], horizon: int | None) -> None:
+def test_a_restart_in_the_middle_of_a_block_changes_nothing(
+    kind: type[ByQuestion], horizon: int | None
+) -> None:
     mechanism = kind(epsilon=2, window=20, horizon=horizon, releases=5, population=30)
     stream = np.random.default_rng(8).poisson(4, (34, 6))
     whole = mechanism.run(6, noise=TestNoise(6), record=True)

@@ -33,10 +33,15 @@ def naive(smoother: Smoother, group: list[int]) -> Fraction:
 
 def estimates(state: smoothers.Means | Medians) -> list[Fraction]:
     value, divisor = state.smoothed()
-    return [Fraction(a, b) for a, b in zip(value.tolist(), np.broadcast_to(divisor, value.shape).tolist(), strict=True)]
+    return [
+        Fraction(a, b)
+        for a, b in zip(value.tolist(), np.broadcast_to(divisor, value.shape).tolist(), strict=True)
+    ]
 
 
-def play(smoother: Smoother, stream: list[tuple[IntArray, BoolArray, BoolArray]], *, scale: int) -> None:
+def play(
+    smoother: Smoother, stream: list[tuple[IntArray, BoolArray, BoolArray]], *, scale: int
+) -> None:
     """Both at once, and after every unit the same."""
     keys = len(stream[0][0])
     state = smoothers.start(smoother, keys, scale=scale)
@@ -64,19 +69,35 @@ def play(smoother: Smoother, stream: list[tuple[IntArray, BoolArray, BoolArray]]
 @example(seed=3, keys=4, units=300, spread=1, drift=3, closing=0.0, seen=1.0)
 @settings(deadline=None, max_examples=100)
 def test_a_smoother_is_what_it_says_of_a_list(
-    smoother: Smoother, seed: int, keys: int, units: int, spread: int, drift: int, closing: float, seen: float
+    smoother: Smoother,
+    seed: int,
+    keys: int,
+    units: int,
+    spread: int,
+    drift: int,
+    closing: float,
+    seen: float,
 ) -> None:
     rng = np.random.default_rng(seed)
     stream = []
     for unit in range(units):
-        noisy = np.clip(rng.integers(-spread, spread + 1, keys) + drift * unit * rng.choice([-1, 1], keys), -(2**50), 2**50)
-        stream.append((noisy, rng.random(keys) < (1 if unit == 0 else closing), rng.random(keys) < seen))
+        noisy = np.clip(
+            rng.integers(-spread, spread + 1, keys) + drift * unit * rng.choice([-1, 1], keys),
+            -(2**50),
+            2**50,
+        )
+        stream.append(
+            (noisy, rng.random(keys) < (1 if unit == 0 else closing), rng.random(keys) < seen)
+        )
     play(smoother, stream, scale=1)
 
 
 def test_a_median_that_leaves_its_table_is_found_again() -> None:
     leaps = [0] * 20 + [10**6] * 30 + [-(10**6)] * 60 + [3, 3, 3]
-    stream = [(np.array([value, -value]), np.full(2, unit == 0), np.ones(2, np.bool_)) for unit, value in enumerate(leaps)]
+    stream = [
+        (np.array([value, -value]), np.full(2, unit == 0), np.ones(2, np.bool_))
+        for unit, value in enumerate(leaps)
+    ]
     play("median", stream, scale=1)
 
 
@@ -102,7 +123,13 @@ def test_a_table_has_room_for_the_noise_within_limits() -> None:
         assert isinstance(state, Medians)
         return state.tables.width
 
-    assert [width(scale) for scale in (0, 1, 12, 125, 10**9)] == [NARROWEST, NARROWEST, 256, 2048, 2048]
+    assert [width(scale) for scale in (0, 1, 12, 125, 10**9)] == [
+        NARROWEST,
+        NARROWEST,
+        256,
+        2048,
+        2048,
+    ]
 
 
 def test_what_an_ended_group_has_left_behind_is_forgotten() -> None:

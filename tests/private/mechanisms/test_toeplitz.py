@@ -10,7 +10,7 @@ import pytest
 
 from penstock.budget.zcdp import rho_of
 from penstock.core.errors import ConfigurationError, InexactError
-from penstock.core.series import longest, quotient, root
+from penstock.core.power_series import longest, quotient, root
 from penstock.lab.audit.bounds import epsilon_bound
 from penstock.private.mechanisms.toeplitz import ONE, CorrelatedGaussian
 from penstock.testing import NoNoise, RecordingNoise, TestNoise
@@ -41,9 +41,13 @@ def test_without_noise_it_gives_the_weighted_sum(how):
         assert released.kind == "gaussian"
 
 
-@pytest.mark.parametrize(("span", "most"), [(1, 17.9), (24, 94), (64, 130), (256, 190), (1024, 262)])
+@pytest.mark.parametrize(
+    ("span", "most"), [(1, 17.9), (24, 94), (64, 130), (256, 190), (1024, 262)]
+)
 def test_the_noise_of_a_window_grows_with_its_logarithm(span, most):
-    """MSE of a window's sum at ε = 1, δ = 1e-6, from the coefficients alone: within 2 % of the best that ρ allows."""
+    """MSE of a window's sum at ε = 1, δ = 1e-6, from the coefficients alone: within 2 % of the best
+    that ρ allows.
+    """
     mechanism = CorrelatedGaussian(epsilon="1", span=span)
     found = (mechanism.deviation * mechanism.spread[-1]) ** 2
     best = root(np.ones(span), 16 * span)
@@ -59,9 +63,13 @@ def test_the_noise_of_a_window_is_within_a_tenth_of_its_aim(span, aim):
     assert abs((mechanism.deviation * mechanism.spread[-1]) ** 2 / aim - 1) < 0.1
 
 
-@pytest.mark.parametrize("how", [*WEIGHTS[:7], {"span": 100}, {"weights": "power", "rate": "0.01", "span": 50}], ids=str)
+@pytest.mark.parametrize(
+    "how", [*WEIGHTS[:7], {"span": 100}, {"weights": "power", "rate": "0.01", "span": 50}], ids=str
+)
 def test_old_noise_dies_out(how):
-    """What a draw still adds after 8 spans is less than a millionth or so of the variance: `spread` may end there."""
+    """What a draw still adds after 8 spans is less than a millionth or so of the variance: `spread`
+    may end there.
+    """
     mechanism = CorrelatedGaussian(epsilon="1", **how)
     size = 30 * mechanism.span
     squares = np.square(quotient(mechanism.sums.sequence(size), mechanism.coefficients, size))
@@ -70,10 +78,18 @@ def test_old_noise_dies_out(how):
 
 
 @pytest.mark.parametrize(
-    "how", [{"span": 5}, {"weights": "decay", "rate": "0.9", "span": 30}, {"weights": "prefix", "epoch": 12}], ids=str
+    "how",
+    [
+        {"span": 5},
+        {"weights": "decay", "rate": "0.9", "span": 30},
+        {"weights": "prefix", "epoch": 12},
+    ],
+    ids=str,
 )
 def test_the_error_is_what_it_claims(how):
-    """The mean square of 20,000 errors, in the first units and in late ones: z-test at 6 deviations, false alarm below 1e-8."""
+    """The mean square of 20,000 errors, in the first units and in late ones: z-test at 6
+    deviations, false alarm below 1e-8.
+    """
     keys, units = 20_000, 40
     mechanism = CorrelatedGaussian(epsilon="1", window=2, contribution=2, **how)
     run = mechanism.run(keys, noise=TestNoise(4))
@@ -99,23 +115,36 @@ def test_it_draws_and_pays_what_it_says(window, contribution):
     assert [line.amount for line in run.ledger] == [mechanism.share.quanta] * 3
     assert mechanism.share * window == mechanism.total
     # a person in every unit of a window, always in the same key
-    cost = contribution**2 * longest(mechanism.coefficients, window) / (2 * noise.gaussians[0].variance)
+    cost = (
+        contribution**2
+        * longest(mechanism.coefficients, window)
+        / (2 * noise.gaussians[0].variance)
+    )
     assert cost <= rho_of(Fraction(1), Fraction(1, 10**6))
 
 
 def test_a_window_costs_less_than_its_square():
-    """Shifts of one series overlap in part: 24 units of presence do not need 24 times the deviation of one."""
+    """Shifts of one series overlap in part: 24 units of presence do not need 24 times the deviation
+    of one.
+    """
     one, many = (CorrelatedGaussian(epsilon="1", window=window) for window in (1, 24))
     assert many.deviation < 24 * one.deviation * 0.75
 
 
 def test_a_person_is_in_every_sum_once():
-    """The change of all that leaves, when a person comes in unit 3, is the row of coefficients, and its length is paid for."""
+    """The change of all that leaves, when a person comes in unit 3, is the row of coefficients, and
+    its length is paid for.
+    """
     mechanism = CorrelatedGaussian(epsilon="1", span=4)
     sums = []
     for extra in (0, 1):
         run = mechanism.run(1, noise=NoNoise())
-        sums.append([int(run.step([5 + (extra if unit == 3 else 0)]).public["sums"][0]) for unit in range(1, 30)])
+        sums.append(
+            [
+                int(run.step([5 + (extra if unit == 3 else 0)]).public["sums"][0])
+                for unit in range(1, 30)
+            ]
+        )
     change = np.diff(np.array(sums), axis=0)[0]
     assert change[2:10].tolist() == mechanism.coefficients.tolist()
     assert not change[:2].any()
@@ -123,23 +152,34 @@ def test_a_person_is_in_every_sum_once():
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.5])
-def test_the_best_attack_finds_less_than_was_promised_and_half_the_noise_is_found_out(factor, monkeypatch):
-    """Neyman and Pearson's test on all that leaves, ε = 2, δ = 0.01; wrong with probability below 1e-6."""
+def test_the_best_attack_finds_less_than_was_promised_and_half_the_noise_is_found_out(
+    factor, monkeypatch
+):
+    """Neyman and Pearson's test on all that leaves, ε = 2, δ = 0.01; wrong with probability below
+    1e-6.
+    """
     mechanism = CorrelatedGaussian(epsilon="2", delta="0.01", span=6)
     if factor != 1:
         plain = TestNoise.gaussian
         monkeypatch.setattr(
             TestNoise,
             "gaussian",
-            lambda self, variance, size, **how: plain(self, variance * Fraction(factor) ** 2, size, **how),
+            lambda self, variance, size, **how: plain(
+                self, variance * Fraction(factor) ** 2, size, **how
+            ),
         )
     runs, units = 40_000, 14
     scores = []
     for seed, extra in ((1, 1), (2, 0)):
         run = mechanism.run(runs, noise=TestNoise(seed))
-        seen = [run.step(np.full(runs, extra if unit == 0 else 0)).public["sums"] for unit in range(units)]
+        seen = [
+            run.step(np.full(runs, extra if unit == 0 else 0)).public["sums"]
+            for unit in range(units)
+        ]
         scores.append(mechanism.coefficients @ np.array(seen)[: len(mechanism.coefficients)])
-    spread = float(mechanism.deviation) * math.sqrt(float(mechanism.coefficients @ mechanism.coefficients))
+    spread = float(mechanism.deviation) * math.sqrt(
+        float(mechanism.coefficients @ mechanism.coefficients)
+    )
     found = []
     for edge in np.linspace(0, 4, 17) * spread:
         left, right = (int(np.count_nonzero(score > edge)) for score in scores)

@@ -55,7 +55,9 @@ class Witness:
         self.source = TestNoise(seed)
         self.given: dict[int, IntArray] = {}
 
-    def laplace(self, scale: Fraction, size: int, *, unit: int, label: str, fresh: bool = False) -> IntArray:
+    def laplace(
+        self, scale: Fraction, size: int, *, unit: int, label: str, fresh: bool = False
+    ) -> IntArray:
         assert unit not in self.given
         self.given[unit] = self.source.laplace(scale, size, unit=unit, label=label, fresh=fresh)
         return self.given[unit].copy()
@@ -73,14 +75,19 @@ def test_without_noise_a_release_is_the_sum_of_the_last_units(mechanism: Any) ->
     run = mechanism.run(3, noise=NoNoise())
     for unit in range(1, 251):
         released = run.step(counts[unit - 1])
-        assert released.value.tolist() == counts[max(unit - mechanism.span, 0) : unit].sum(axis=0).tolist()
+        assert (
+            released.value.tolist()
+            == counts[max(unit - mechanism.span, 0) : unit].sum(axis=0).tolist()
+        )
         assert released.weights == Weights.window(mechanism.span)
         assert released.kind == "sum"
 
 
 @pytest.mark.parametrize("mechanism", CONFIGURATIONS, ids=str)
 def test_a_release_is_made_of_noisy_node_sums_and_of_nothing_else(mechanism: Any) -> None:
-    """The proof's view: all node sums of the whole stream get their noise first, releases are signed sums of those."""
+    """The proof's view: all node sums of the whole stream get their noise first, releases are
+    signed sums of those.
+    """
     keys, units = 3, 300
     counts = stream(units, keys, seed=2)
     witness = Witness(5)
@@ -94,10 +101,15 @@ def test_a_release_is_made_of_noisy_node_sums_and_of_nothing_else(mechanism: Any
         if fresh:
             noise.update(zip(fresh, witness.given[unit].reshape(len(fresh), keys), strict=True))
     sizes = mechanism.blocks.sizes
-    noisy = {(level, first): counts[first : first + sizes[level]].sum(axis=0) + each for (level, first), each in noise.items()}
+    noisy = {
+        (level, first): counts[first : first + sizes[level]].sum(axis=0) + each
+        for (level, first), each in noise.items()
+    }
     for each in released:
         nodes = mechanism.blocks.at(each.unit)
-        value = sum(noisy[node] for node in nodes.plus) - sum((noisy[node] for node in nodes.minus), np.zeros(keys, np.int64))
+        value = sum(noisy[node] for node in nodes.plus) - sum(
+            (noisy[node] for node in nodes.minus), np.zeros(keys, np.int64)
+        )
         assert each.value.tolist() == value.tolist()
         assert each.layers == len(nodes.plus) + len(nodes.minus)
 
@@ -119,7 +131,9 @@ def test_every_nodes_noise_pays_for_its_share_of_a_unit(mechanism: Any) -> None:
 
 @pytest.mark.parametrize("cls", [WindowTree, SignedBlocks])
 def test_the_error_of_a_simulation_is_the_one_that_was_computed(cls: type[Any]) -> None:
-    """One period of positions, 3,000 keys, 6 standard errors: with another seed, a false alarm has a chance below 1e-8."""
+    """One period of positions, 3,000 keys, 6 standard errors: with another seed, a false alarm has
+    a chance below 1e-8.
+    """
     keys, span = 3_000, 64
     mechanism = cls(epsilon="1", span=span)
     run = mechanism.run(keys, noise=TestNoise(29))
@@ -174,7 +188,7 @@ def test_a_wrong_configuration_is_refused(wrong: dict[str, Any], message: str) -
         SignedBlocks(epsilon="1", **wrong)
 
 
-# -- the gate --------------------------------------------------------------------------------------------------------
+# -- the gate --------------------------------------------------------------------------------------
 
 LAYOUT = Blocks(9, arity=3, levels=2, signed=True)
 MECHANISM = SignedBlocks(epsilon="1", span=9)
@@ -183,7 +197,9 @@ MECHANISM = SignedBlocks(epsilon="1", span=9)
 def gate(lines: list[Line], *, units: int) -> tuple[Gate, RecordingNoise]:
     """A gate through which this many units have gone."""
     noise = RecordingNoise(TestNoise(1))
-    opened = Gate(ledger=Ledger(MECHANISM.guarantee, keys=2, sink=lines.append), noise=noise, keys=2)
+    opened = Gate(
+        ledger=Ledger(MECHANISM.guarantee, keys=2, sink=lines.append), noise=noise, keys=2
+    )
     for unit in range(1, units + 1):
         opened.begin(unit)
         opened.linear("window", counts(), epsilon=MECHANISM.share, span=9, nodes=LAYOUT.at(unit))
@@ -204,7 +220,9 @@ def with_both_signs(nodes: Combination) -> Combination:
 
 
 def beside_its_place(nodes: Combination) -> Combination:
-    return replace(nodes, plus=(*nodes.plus, (1, 50), (0, 53)), minus=(*nodes.minus, (0, 50), (1, 51)))
+    return replace(
+        nodes, plus=(*nodes.plus, (1, 50), (0, 53)), minus=(*nodes.minus, (0, 50), (1, 51))
+    )
 
 
 def with_another_name(nodes: Combination) -> Combination:
@@ -219,13 +237,20 @@ def taking_back(nodes: Combination) -> Combination:
     return replace(nodes, since=(0, 0))
 
 
-@pytest.mark.parametrize("change", [without, with_both_signs, beside_its_place, with_another_name, given_up, taking_back])
+@pytest.mark.parametrize(
+    "change", [without, with_both_signs, beside_its_place, with_another_name, given_up, taking_back]
+)
 def test_nodes_that_do_not_add_up_are_refused_before_anything_is_read(change: Any) -> None:
     lines: list[Line] = []
     opened, noise = gate(lines, units=20)
     before = len(lines), len(noise.draws)
-    with pytest.raises(ConfigurationError, match=r"unit 21: the nodes of 'window' do not add up to the last 9 units"):
-        opened.linear("window", counts(), epsilon=MECHANISM.share, span=9, nodes=change(LAYOUT.at(21)))
+    with pytest.raises(
+        ConfigurationError,
+        match=r"unit 21: the nodes of 'window' do not add up to the last 9 units",
+    ):
+        opened.linear(
+            "window", counts(), epsilon=MECHANISM.share, span=9, nodes=change(LAYOUT.at(21))
+        )
     assert (len(lines), len(noise.draws)) == before
     opened.linear("window", counts(), epsilon=MECHANISM.share, span=9, nodes=LAYOUT.at(21))
 
@@ -241,7 +266,9 @@ def test_a_window_reads_every_unit_once_on_the_same_terms() -> None:
     for change in refused:
         with pytest.raises(ConfigurationError, match="reads every unit once, with one budget"):
             opened.linear("window", counts(), **(right | change))
-    one = counts().map(lambda each: each.sum(keepdims=True), stability=1, cover=ALL)  # NumPy would add it to every key
+    one = counts().map(
+        lambda each: each.sum(keepdims=True), stability=1, cover=ALL
+    )  # NumPy would add it to every key
     with pytest.raises(ConfigurationError, match="reads every unit once, with one budget"):
         opened.linear("window", one, **right)
     opened.linear("window", counts(), **right)

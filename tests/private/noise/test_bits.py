@@ -9,7 +9,9 @@ def test_the_key_stream_is_that_of_aes_in_counter_mode_however_it_is_read():
     key = bytes(range(32))
     expected = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor().update(bytes(300_000))
     stream = KeyedBits(key)
-    read = b"".join(stream.bytes(count).tobytes() for count in (1, 15, 16, 0, 1000, 65536, 65537, 150_000))
+    read = b"".join(
+        stream.bytes(count).tobytes() for count in (1, 15, 16, 0, 1000, 65536, 65537, 150_000)
+    )
     assert read == expected[: len(read)]
 
 

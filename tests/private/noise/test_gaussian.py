@@ -11,7 +11,14 @@ from penstock.private.noise.bits import KeyedBits
 from penstock.private.noise.gaussian import MAX_VARIANCE, HalfGaussianLaw, gaussian
 from penstock.private.noise.laws import LAST
 
-VARIANCES = [Fraction(1, 100), Fraction(1, 3), Fraction(1), Fraction(10), Fraction(2001, 2), Fraction(128**2)]
+VARIANCES = [
+    Fraction(1, 100),
+    Fraction(1, 3),
+    Fraction(1),
+    Fraction(10),
+    Fraction(2001, 2),
+    Fraction(128**2),
+]
 
 
 def law_of(variance: Fraction) -> HalfGaussianLaw:
@@ -38,14 +45,16 @@ def _precise():
     flint.ctx.prec = before
 
 
-# -- the table -------------------------------------------------------------------------------------------------------
+# -- the table -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("variance", VARIANCES, ids=str)
 def test_thresholds_are_floors_of_direct_sums(variance):
     law = law_of(variance)
     thresholds = law.thresholds()
-    expected = [int((each * 2**64).floor().unique_fmpz()) for each in cumulative(law, len(thresholds))]
+    expected = [
+        int((each * 2**64).floor().unique_fmpz()) for each in cumulative(law, len(thresholds))
+    ]
     assert thresholds == expected
     assert thresholds[-1] == LAST
     assert all(each < LAST for each in thresholds[:-1])
@@ -59,7 +68,9 @@ def test_thresholds_do_not_depend_on_the_working_precision(monkeypatch, variance
     opened = []
     plain = HalfGaussianLaw.threshold
     monkeypatch.setattr(module, "_GUARD", 3)
-    monkeypatch.setattr(HalfGaussianLaw, "threshold", lambda self, index: opened.append(index) or plain(self, index))
+    monkeypatch.setattr(
+        HalfGaussianLaw, "threshold", lambda self, index: opened.append(index) or plain(self, index)
+    )
     again = law.thresholds()
     assert again[: len(expected)] == expected
     assert opened
@@ -78,16 +89,21 @@ def test_bounds_hold_and_are_close(index, bits):
 
 
 def test_the_tail_beyond_the_table_is_settled(scripted):
-    """64 ones, then bits that go on: the first outcome whose F is above U, whatever the table holds."""
+    """64 ones, then bits that go on: the first outcome whose F is above U, whatever the table
+    holds.
+    """
     law = law_of(Fraction(1))
     words = [LAST, LAST, 2**63]
     (value,) = module.draw([(module.TABLES.get(law, guided=False), 0)], 1, scripted(words)).tolist()
-    u = flint.arb(sum(word << 64 * (2 - place) for place, word in enumerate(words))) / flint.arb(2) ** 192
+    u = (
+        flint.arb(sum(word << 64 * (2 - place) for place, word in enumerate(words)))
+        / flint.arb(2) ** 192
+    )
     assert value == next(index for index, each in enumerate(cumulative(law, 60)) if u < each)
     assert value >= len(law.thresholds()) - 1
 
 
-# -- which pairs are kept --------------------------------------------------------------------------------------------
+# -- which pairs are kept --------------------------------------------------------------------------
 
 
 def kept_below(high: int, e: flint.arb, small: Fraction) -> flint.arb:
@@ -95,7 +111,9 @@ def kept_below(high: int, e: flint.arb, small: Fraction) -> flint.arb:
     return 1 - (-e * (2 * high + e) / (2 * arb(small))).exp()
 
 
-@pytest.mark.parametrize("small", [Fraction(64**2 + 1), Fraction(10**4, 3) * 2, Fraction(128**2)], ids=str)
+@pytest.mark.parametrize(
+    "small", [Fraction(64**2 + 1), Fraction(10**4, 3) * 2, Fraction(128**2)], ids=str
+)
 def test_a_pair_is_kept_with_exactly_its_probability(small, scripted):
     """At every edge, and with any bits that follow: what an independent library says at 400 bits."""
     rng = np.random.default_rng(1)
@@ -103,20 +121,28 @@ def test_a_pair_is_kept_with_exactly_its_probability(small, scripted):
     for high in (0, 1, 100, 900, 2047, 2048, 5000):
         for e in {0, 1, 2**47, 2**63 - 1, 2**63 - 2**47, *rng.integers(2**63, size=3).tolist()}:
             edges = [kept_below(high, flint.arb(each) / 2**63, small) for each in (e, e + 1)]
-            near = [int((edge * 2**63).mid().floor().unique_fmpz()) + off for edge in edges for off in range(-2, 3)]
+            near = [
+                int((edge * 2**63).mid().floor().unique_fmpz()) + off
+                for edge in edges
+                for off in range(-2, 3)
+            ]
             for v in {0, 2**63 - 1, *(min(max(each, 0), 2**63 - 1) for each in near)}:
                 for more in ([0] * 6, [LAST] * 6, [LAST, 0] * 3, [0, LAST] * 3):
                     expected = naively(high, e, v, small, more)
                     if expected is not None:
                         bits = scripted(more)
-                        (kept,) = module._kept(np.array([high]), np.array([e]), np.array([v]), small, bits)
+                        (kept,) = module._kept(
+                            np.array([high]), np.array([e]), np.array([v]), small, bits
+                        )
                         opened += bits.left < 6
                         assert bool(kept) == expected
     assert opened > 100
 
 
 def naively(high: int, e: int, v: int, small: Fraction, more: list[int]) -> bool | None:
-    """The same question to an independent library, with e and V at 255 bits at once; None if even that leaves it open."""
+    """The same question to an independent library, with e and V at 255 bits at once; None if even
+    that leaves it open.
+    """
     for each, then in zip(more[::2], more[1::2], strict=True):
         e, v = e << 64 | each, v << 64 | then
     unit = flint.arb(2) ** -255
@@ -147,7 +173,7 @@ def test_the_bytes_read_depend_on_the_size_alone(recorded):
     assert len(counts) == 1
 
 
-# -- what is given ---------------------------------------------------------------------------------------------------
+# -- what is given ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -183,7 +209,9 @@ def test_a_pair_becomes_the_whole_number_next_to_it(shift):
 
 @pytest.mark.parametrize("variance", ["1/12", "3", "4000", "17000", "100003/2"])
 def test_every_value_has_its_probability_as_an_integral_over_pairs(variance):
-    """The chance that a pair is drawn, kept and rounded to k, by quadrature, against Φ; at 64 bits, up to 9 deviations."""
+    """The chance that a pair is drawn, kept and rounded to k, by quadrature, against Φ; at 64 bits,
+    up to 9 deviations.
+    """
     variance = Fraction(variance)
     flint.ctx.prec = 64
     shift = module._shift(variance.numerator, variance.denominator)
@@ -192,12 +220,16 @@ def test_every_value_has_its_probability_as_an_integral_over_pairs(variance):
 
     def drawn(y: int, low: Fraction, high: Fraction) -> flint.arb:
         """∝ P(Y = y)·∫ P(kept | y, e) de, over a part of [0, 1)."""
-        inside = flint.acb.integral(lambda e, _: (-e * (2 * y + e) * rate).exp(), flint.acb(arb(low)), flint.acb(arb(high)))
+        inside = flint.acb.integral(
+            lambda e, _: (-e * (2 * y + e) * rate).exp(), flint.acb(arb(low)), flint.acb(arb(high))
+        )
         return (-y * y * rate).exp().real * inside.real
 
     ever = sum((drawn(y, Fraction(0), Fraction(1)) for y in range(9 * 128)), flint.arb(0))
     for k in (0, 1, 2, 3, 5, 129, 400):
-        first, last = (max(Fraction(2 * k + off, 2) / Fraction(2) ** shift, Fraction(0)) for off in (-1, 1))
+        first, last = (
+            max(Fraction(2 * k + off, 2) / Fraction(2) ** shift, Fraction(0)) for off in (-1, 1)
+        )
         parts = flint.arb(0)
         for y in range(int(first), min(int(last) + 1, 9 * 128)):
             low, high = max(first - y, Fraction(0)), min(last - y, Fraction(1))
@@ -215,7 +247,9 @@ def probability(variance: Fraction, k: int) -> flint.arb:
 
 @pytest.mark.parametrize("variance", ["1/12", "1", "4000", "9000000"])
 def test_frequencies_are_those_of_the_rounded_gaussian(variance):
-    """Of the seven values around 0 and near σ, by z-tests at 6 deviations: false alarm below 1e-7 for each variance."""
+    """Of the seven values around 0 and near σ, by z-tests at 6 deviations: false alarm below 1e-7
+    for each variance.
+    """
     variance, size = Fraction(variance), 400_000
     values = gaussian(variance, size, KeyedBits(b"\1" * 32))
     near = round(float(variance) ** 0.5)
@@ -224,7 +258,7 @@ def test_frequencies_are_those_of_the_rounded_gaussian(variance):
         assert abs(np.count_nonzero(values == k) - expected) < 6 * expected**0.5 + 1
 
 
-# -- what is refused -------------------------------------------------------------------------------------------------
+# -- what is refused -------------------------------------------------------------------------------
 
 
 def test_a_variance_that_could_pass_int64_is_refused():

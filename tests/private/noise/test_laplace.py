@@ -46,7 +46,10 @@ def cumulative(law, bits: int = 400) -> list:
     else:
         size = 256
         digit = [(1 - q) / (1 - q**size) * q**d for d in range(size)]
-        by_size = [sum((digit[d] * digit[d + w] for d in range(size - w)), flint.arb(0)) for w in range(size)]
+        by_size = [
+            sum((digit[d] * digit[d + w] for d in range(size - w)), flint.arb(0))
+            for w in range(size)
+        ]
         chances = [by_size[abs(alternating(index))] for index in range(2 * size - 2)]
     sums, total = [], flint.arb(0)
     for chance in chances:
@@ -75,7 +78,9 @@ def test_every_threshold_is_the_floor_that_flint_computes(scale):
         step = max(1, len(thresholds) // 1500)
         sums = cumulative(law)
         places = [*range(0, len(thresholds), step), len(thresholds) - 1]
-        assert [thresholds[place] for place in places] == [floor(sums[place], 64) for place in places]
+        assert [thresholds[place] for place in places] == [
+            floor(sums[place], 64) for place in places
+        ]
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)
@@ -92,14 +97,18 @@ def test_bounds_hold_the_cumulative_probability(scale, bits):
 
 
 @pytest.mark.parametrize(
-    ("law", "guard"), [(LaplaceLaw(10, 1), 12), (LaplaceLaw(128, 1), 17), (DigitLaw(1000, 1), 10)], ids=str
+    ("law", "guard"),
+    [(LaplaceLaw(10, 1), 12), (LaplaceLaw(128, 1), 17), (DigitLaw(1000, 1), 10)],
+    ids=str,
 )
 def test_thresholds_do_not_depend_on_the_working_precision(monkeypatch, law, guard):
     """With so few bits to spare many floors stay open, and wrong error bounds would show."""
     expected = law.thresholds()
     opened = []
     plain = type(law).threshold
-    monkeypatch.setattr(type(law), "threshold", lambda self, index: (opened.append(index), plain(self, index))[1])
+    monkeypatch.setattr(
+        type(law), "threshold", lambda self, index: (opened.append(index), plain(self, index))[1]
+    )
     monkeypatch.setattr(module, "_GUARD", guard)
     rough = law.thresholds()
     assert rough[: len(expected)] == expected
@@ -113,7 +122,8 @@ def test_scales_that_differ_by_powers_of_256_share_their_parts():
 
 
 @pytest.mark.parametrize(
-    ("scale", "count"), [("1/50", 1), ("128", 1), ("129", 2), ("32768", 2), ("32769", 3), (str(MAX_SCALE), 7)]
+    ("scale", "count"),
+    [("1/50", 1), ("128", 1), ("129", 2), ("32768", 2), ("32769", 3), (str(MAX_SCALE), 7)],
 )
 def test_a_scale_has_as_few_parts_as_fit_under_128(scale, count):
     laws = laws_of(Fraction(scale))
@@ -141,7 +151,12 @@ def test_64_bits_that_do_not_tie_decide_alone(scripted, index):
 def test_a_tie_is_decided_by_64_more_bits(scripted, index):
     (law,) = laws_of(Fraction(10))
     first, second = exactly(law, index, 2)
-    for word, place in ((0, index), (second - 8, index), (second + 8, index + 1), (ONES, index + 1)):
+    for word, place in (
+        (0, index),
+        (second - 8, index),
+        (second + 8, index + 1),
+        (ONES, index + 1),
+    ):
         bits = scripted([first, word])
         assert laplace(Fraction(10), 1, bits).tolist() == [alternating(place)]
         assert bits.left == 0
@@ -161,7 +176,12 @@ def test_a_tie_at_128_bits_is_decided_by_64_more(scripted, index):
 def test_a_tie_of_a_digit_is_decided_by_more_bits(scripted, index):
     _, digit = laws_of(Fraction(1000))
     first, second = exactly(digit, index, 2)
-    for words, place in (([second - 8], index), ([second + 8], index + 1), ([second, 0], index), ([second, ONES], index + 1)):
+    for words, place in (
+        ([second - 8], index),
+        ([second + 8], index + 1),
+        ([second, 0], index),
+        ([second, ONES], index + 1),
+    ):
         bits = scripted([0, first, *words])  # the leading part gets 0
         assert laplace(Fraction(1000), 1, bits).tolist() == [alternating(place)]
         assert bits.left == 0
@@ -175,14 +195,21 @@ def test_the_tail_beyond_the_table_is_exact(scripted, scale, ones):
     middle = 1 << 63
     bits = scripted([ONES] * ones + [middle] * 2)
     (value,) = laplace(Fraction(scale), 1, bits).tolist()
-    # 1 − U lies in (low, high], and the outcome is the one of those that lie beyond with more, but whose own rest has less
+    # 1 − U lies in (low, high], and the outcome is the one of those that lie beyond with more, but
+    # whose own rest has less
     used = ones + 2 - bits.left
-    prefix = int.from_bytes(b"".join(word.to_bytes(8, "big") for word in ([ONES] * ones + [middle] * 2)[:used]), "big")
+    prefix = int.from_bytes(
+        b"".join(word.to_bytes(8, "big") for word in ([ONES] * ones + [middle] * 2)[:used]), "big"
+    )
     high = flint.arb((1 << 64 * used) - prefix) / flint.arb(2) ** (64 * used)
     low = flint.arb((1 << 64 * used) - prefix - 1) / flint.arb(2) ** (64 * used)
     size = abs(value)
     q = (-rate).exp()
-    after_plus, after_minus, after_previous = q**size, 2 * q ** (size + 1) / (1 + q), 2 * q**size / (1 + q)
+    after_plus, after_minus, after_previous = (
+        q**size,
+        2 * q ** (size + 1) / (1 + q),
+        2 * q**size / (1 + q),
+    )
     before, after = (after_previous, after_plus) if value > 0 else (after_plus, after_minus)
     assert after <= low
     assert high <= before
@@ -211,7 +238,9 @@ def test_a_small_draw_equals_plain_inversion_of_the_same_bits(recorded, scale):
     bits = recorded(5)
     values = laplace(Fraction(scale), 200, bits)
     expected = [0] * 200
-    for (law, shift), read in zip(parts(*Fraction(scale).as_integer_ratio()), bits.reads, strict=True):
+    for (law, shift), read in zip(
+        parts(*Fraction(scale).as_integer_ratio()), bits.reads, strict=True
+    ):
         sums = [floor(each, 64) for each in cumulative(law)]
         for position, word in enumerate(np.frombuffer(read, np.uint64).tolist()):
             place = next((index for index, below in enumerate(sums) if word < below), len(sums))
@@ -231,20 +260,29 @@ def test_a_large_draw_equals_plain_inversion_of_the_same_bits(recorded, scale):
         sums = np.array([floor(each, 64) for each in cumulative(law)], np.uint64)
         rest = iter(np.frombuffer(rest_read, np.uint64).tolist())
         for position, cell in enumerate(np.frombuffer(cell_read, np.uint16).tolist()):
-            ends = [int(sums.searchsorted(np.uint64(end), side="right")) for end in (cell << 48, (cell + 1 << 48) - 1)]
+            ends = [
+                int(sums.searchsorted(np.uint64(end), side="right"))
+                for end in (cell << 48, (cell + 1 << 48) - 1)
+            ]
             place = ends[0]
             if np.any(sums >> np.uint64(48) == cell):
                 refined += 1
-                place = int(sums.searchsorted(np.uint64(cell << 48 | next(rest) >> 16), side="right"))
+                place = int(
+                    sums.searchsorted(np.uint64(cell << 48 | next(rest) >> 16), side="right")
+                )
             expected[position] += alternating(place) << shift
     assert refined > 0
     assert values.tolist() == expected
 
 
 @pytest.mark.parametrize("index", [0, 5, 40])
-@pytest.mark.parametrize(("more", "step"), [([0], 0), ([ONES], 1), ([None, 0], 0), ([None, ONES], 1)])
+@pytest.mark.parametrize(
+    ("more", "step"), [([0], 0), ([ONES], 1), ([None, 0], 0), ([None, ONES], 1)]
+)
 def test_ties_in_a_large_draw_are_decided_by_more_bits(scripted, index, more, step):
-    """One of 516 values gets the first bits of a threshold (and, for None, the next of it), all others U = 0."""
+    """One of 516 values gets the first bits of a threshold (and, for None, the next of it), all
+    others U = 0.
+    """
     size = 516
     (law,) = laws_of(Fraction(10))
     first, second = exactly(law, index, 2)
@@ -252,7 +290,11 @@ def test_ties_in_a_large_draw_are_decided_by_more_bits(scripted, index, more, st
     cells[7] = first >> 48
     words = np.array(cells, np.uint16).view(np.uint64).tolist()
     refined = Table(law).most(size)
-    words += [(first & (1 << 48) - 1) << 16] + [0] * (refined - 1) + [second if word is None else word for word in more]
+    words += (
+        [(first & (1 << 48) - 1) << 16]
+        + [0] * (refined - 1)
+        + [second if word is None else word for word in more]
+    )
     bits = scripted(words)
     values = laplace(Fraction(10), size, bits).tolist()
     assert values.pop(7) == alternating(index + step)

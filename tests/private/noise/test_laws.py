@@ -8,7 +8,9 @@ from penstock.private.noise.laws import WORD, Law, settle
 
 
 class Wide(Law):
-    """Outcomes 0..size−1, equally likely, with bounds as wide as `slack` units: what settles must still be right."""
+    """Outcomes 0..size−1, equally likely, with bounds as wide as `slack` units: what settles must
+    still be right.
+    """
 
     def __init__(self, size: int, slack: int) -> None:
         self.size, self.slack = size, slack
@@ -28,10 +30,18 @@ class Wide(Law):
         return [(index + 1 << WORD) // self.size for index in range(self.size - 1)]
 
 
-@given(size=st.integers(1, 300), slack=st.integers(0, 1000), words=st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=2))
+@given(
+    size=st.integers(1, 300),
+    slack=st.integers(0, 1000),
+    words=st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=2),
+)
 def test_what_settles_is_what_exact_inversion_picks(size, slack, words):
     law, later = Wide(size, slack), iter([*words[1:], *[12345] * 8])
-    number = Fraction(words[0], 2**64) + Fraction(words[1], 2**128) + sum(Fraction(12345, 2 ** (64 * n)) for n in range(3, 11))
+    number = (
+        Fraction(words[0], 2**64)
+        + Fraction(words[1], 2**128)
+        + sum(Fraction(12345, 2 ** (64 * n)) for n in range(3, 11))
+    )
     assert settle(law, words[0], 0, lambda: next(later)) == int(number * size)
 
 

@@ -62,14 +62,18 @@ def test_test_noise_does_not_depend_on_what_was_drawn_before_nor_on_fresh():
     source = TestNoise(1)
     first = source.laplace(Fraction(1000), 50, unit=7, label="a")
     source.laplace(Fraction(10), 999, unit=8, label="b")
-    np.testing.assert_array_equal(source.laplace(Fraction(1000), 50, unit=7, label="a", fresh=True), first)
+    np.testing.assert_array_equal(
+        source.laplace(Fraction(1000), 50, unit=7, label="a", fresh=True), first
+    )
 
 
 def test_system_noise_never_repeats_itself():
     """Two rows of 50 values of scale 10^12 agree with probability below 1e-600."""
     one, two = SystemNoise(), SystemNoise()
     rows = [
-        source.laplace(Fraction(10**12), 50, unit=0, label="a", fresh=fresh) for source in (one, two) for fresh in (False, True)
+        source.laplace(Fraction(10**12), 50, unit=0, label="a", fresh=fresh)
+        for source in (one, two)
+        for fresh in (False, True)
     ]
     rows += [one.laplace(Fraction(10**12), 50, unit=0, label="a")]
     assert len({row.tobytes() for row in rows}) == 5
@@ -80,7 +84,9 @@ def test_a_fresh_draw_uses_bits_or_a_key_of_its_own(monkeypatch):
     before = source._bits._left
     asked = []
     plain = os.urandom
-    monkeypatch.setattr(bits_module.os, "urandom", lambda count: (asked.append(count), plain(count))[1])
+    monkeypatch.setattr(
+        bits_module.os, "urandom", lambda count: (asked.append(count), plain(count))[1]
+    )
     source.laplace(Fraction(10), 5, unit=0, label="a", fresh=True)
     assert asked == [40]  # few bits come straight from the operating system
     source.laplace(Fraction(10), 5000, unit=0, label="a", fresh=True)
@@ -113,7 +119,9 @@ def test_one_scale_for_each_is_the_same_as_one_for_all():
     source = TestNoise(4)
     for size in (5, 2000):
         one = source.laplace(Fraction(10), size, unit=1, label="a")
-        np.testing.assert_array_equal(source.laplace_each([Fraction(10)], np.zeros(size, int), unit=1, label="a"), one)
+        np.testing.assert_array_equal(
+            source.laplace_each([Fraction(10)], np.zeros(size, int), unit=1, label="a"), one
+        )
 
 
 def test_noise_for_each_is_noise_of_its_own_scale(recorded, monkeypatch):
@@ -122,11 +130,15 @@ def test_noise_for_each_is_noise_of_its_own_scale(recorded, monkeypatch):
     values = TestNoise(0).laplace_each(SCALES, which, unit=0, label="a")
     bits = recorded(3)
     for place, scale in enumerate(SCALES):
-        np.testing.assert_array_equal(values[which == place], laplace(scale, int((which == place).sum()), bits))
+        np.testing.assert_array_equal(
+            values[which == place], laplace(scale, int((which == place).sum()), bits)
+        )
 
 
 def test_a_scale_that_no_element_has_is_not_drawn():
-    values = TestNoise(0).laplace_each([Fraction(1), Fraction(10**9)], np.zeros(100, int), unit=0, label="a")
+    values = TestNoise(0).laplace_each(
+        [Fraction(1), Fraction(10**9)], np.zeros(100, int), unit=0, label="a"
+    )
     assert np.abs(values).max() < 100
     assert TestNoise(0).laplace_each([], np.zeros(0, int), unit=0, label="a").tolist() == []
 
@@ -135,10 +147,18 @@ def test_no_noise_is_nothing_and_keeps_the_floor_of_the_share():
     source = NoNoise()
     assert source.laplace(Fraction(10), 4, unit=0, label="a").tolist() == [0] * 4
     assert source.laplace_each(SCALES, np.array([0, 2]), unit=0, label="a").tolist() == [0, 0]
-    assert source.thin(np.array([0, 2, 3, 2**40]), Fraction(1, 3), unit=0, label="a").tolist() == [0, 0, 1, 2**40 // 3]
+    assert source.thin(np.array([0, 2, 3, 2**40]), Fraction(1, 3), unit=0, label="a").tolist() == [
+        0,
+        0,
+        1,
+        2**40 // 3,
+    ]
 
 
-@pytest.mark.parametrize("action", [copy.copy, copy.deepcopy, pickle.dumps, lambda each: pickle.dumps([each], protocol=0)])
+@pytest.mark.parametrize(
+    "action",
+    [copy.copy, copy.deepcopy, pickle.dumps, lambda each: pickle.dumps([each], protocol=0)],
+)
 def test_a_source_is_neither_copied_nor_pickled(noise, action):
     with pytest.raises(NoiseError, match="cannot be copied or pickled"):
         action(noise)
@@ -203,7 +223,9 @@ def test_a_scale_must_be_above_nothing(noise, scale):
 
 def test_an_int_is_a_scale():
     source = TestNoise(1)
-    np.testing.assert_array_equal(source.laplace(10, 9, unit=0, label="a"), source.laplace(Fraction(10), 9, unit=0, label="a"))
+    np.testing.assert_array_equal(
+        source.laplace(10, 9, unit=0, label="a"), source.laplace(Fraction(10), 9, unit=0, label="a")
+    )
 
 
 def test_a_scale_that_could_pass_int64_is_refused(noise):

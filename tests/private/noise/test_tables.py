@@ -7,7 +7,14 @@ import pytest
 from penstock.private.noise.laplace import DigitLaw, LaplaceLaw, laplace
 from penstock.private.noise.tables import DIRECT, Table, TableCache, draw
 
-LAWS = [LaplaceLaw(1, 50), LaplaceLaw(1, 1), LaplaceLaw(10, 1), LaplaceLaw(128, 1), DigitLaw(1000, 1), DigitLaw(10**12, 1)]
+LAWS = [
+    LaplaceLaw(1, 50),
+    LaplaceLaw(1, 1),
+    LaplaceLaw(10, 1),
+    LaplaceLaw(128, 1),
+    DigitLaw(1000, 1),
+    DigitLaw(10**12, 1),
+]
 
 
 class Constant:
@@ -27,7 +34,9 @@ def test_the_guide_agrees_with_the_thresholds_in_every_cell(law):
     thresholds = np.array(law.thresholds(), np.uint64)
     cells = np.arange(1 << 16, dtype=np.uint64)
     first = thresholds.searchsorted(cells << np.uint64(48), side="right")
-    last = thresholds.searchsorted((cells << np.uint64(48)) + np.uint64((1 << 48) - 1), side="right")
+    last = thresholds.searchsorted(
+        (cells << np.uint64(48)) + np.uint64((1 << 48) - 1), side="right"
+    )
     at_start = np.isin(cells << np.uint64(48), thresholds)
     marked = (first != last) | at_start
     assert table.marked == marked.sum()

@@ -51,14 +51,18 @@ def test_thresholds_are_floors_of_exact_sums(bit, keep):
     assert len(thresholds) == len(expected) or thresholds[-1] == LAST
 
 
-@pytest.mark.parametrize(("keep", "guard"), [(Fraction(1, 3), 9), (Fraction(2, 7), 9), (Fraction(1, 1000), 4)], ids=str)
+@pytest.mark.parametrize(
+    ("keep", "guard"), [(Fraction(1, 3), 9), (Fraction(2, 7), 9), (Fraction(1, 1000), 4)], ids=str
+)
 def test_thresholds_do_not_depend_on_the_working_precision(monkeypatch, keep, guard):
     """With so few bits to spare many floors stay open, and wrong error bounds would show."""
     law = BinomialLaw(1 << 12, keep.numerator, keep.denominator)
     expected = law.thresholds()
     opened = []
     plain = BinomialLaw.threshold
-    monkeypatch.setattr(BinomialLaw, "threshold", lambda self, index: (opened.append(index), plain(self, index))[1])
+    monkeypatch.setattr(
+        BinomialLaw, "threshold", lambda self, index: (opened.append(index), plain(self, index))[1]
+    )
     monkeypatch.setattr(module, "_GUARD", guard)
     rough = law.thresholds()
     common = min(len(rough), len(expected))
@@ -102,12 +106,20 @@ def test_bounds_hold_the_cumulative_probability(bit, keep, bits):
 
 
 def test_a_threshold_that_is_a_short_binary_fraction_is_decided_without_end(scripted):
-    """Bin(1, 1/2): exactly half the bits keep, half lose; U = 1/2 itself is not below the threshold."""
+    """Bin(1, 1/2): exactly half the bits keep, half lose; U = 1/2 itself is not below the
+    threshold.
+    """
     law = BinomialLaw(1, 1, 2)
     assert law.thresholds() == [1 << 63]
     at_mode, other = law.mode, 1 - law.mode
-    for word, rest, value in (((1 << 63) - 1, [], at_mode), (1 << 63, [0], other), (1 << 63, [ONES], other)):
-        bits = scripted([word, *rest, 0, 0, 0])  # of four tables that are drawn from, the first counts
+    for word, rest, value in (
+        ((1 << 63) - 1, [], at_mode),
+        (1 << 63, [0], other),
+        (1 << 63, [ONES], other),
+    ):
+        bits = scripted(
+            [word, *rest, 0, 0, 0]
+        )  # of four tables that are drawn from, the first counts
         assert thin(np.array([1]), Fraction(1, 2), bits).tolist() == [value]
 
 
@@ -118,7 +130,9 @@ def test_the_tail_beyond_a_table_is_exact(scripted, keep):
     sums = cumulative(law)
     word = (ONES << 64) | 1 << 40
     expected = next(index for index, below in enumerate(sums) if word * unit < below << 128)
-    bits = scripted([0] * 12 + [ONES, 1 << 40, 0, 0, 0])  # bits 0 to 11, and 12 to 15 with the scripted one first
+    bits = scripted(
+        [0] * 12 + [ONES, 1 << 40, 0, 0, 0]
+    )  # bits 0 to 11, and 12 to 15 with the scripted one first
     below = sum(BinomialLaw(1 << bit, keep.numerator, keep.denominator).mode for bit in range(12))
     values = thin(np.array([2 * (1 << 12) - 1]), keep, bits)
     assert values.tolist() == [below + law.mode + law.outcome(expected)]

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.private.sources.base import Columns, Intake
-from penstock.private.sources.csv import Csv
-from penstock.private.sources.files import Files
-from penstock.private.sources.jsonl import JsonLines
-from penstock.private.sources.parquet import Parquet
+from penstock.private.sources.csv import CsvFormat
+from penstock.private.sources.files import FileSource
+from penstock.private.sources.jsonl import JsonLinesFormat
+from penstock.private.sources.parquet import ParquetFormat
 
 KEYS = ("north", "south", 'île, "Ω"')
 START = 1_790_000_000_000_000
@@ -32,15 +32,26 @@ def iso(time):
 
 
 def csv_line(cells):
-    return ",".join('"' + str(cell).replace('"', '""') + '"' if '"' in str(cell) else str(cell) for cell in cells) + "\n"
+    return (
+        ",".join(
+            '"' + str(cell).replace('"', '""') + '"' if '"' in str(cell) else str(cell)
+            for cell in cells
+        )
+        + "\n"
+    )
 
 
 def csv_text(rows, header=("time", "key", "person")):
-    return csv_line(header) + "".join(csv_line((iso(time), key, person)) for time, key, person in rows)
+    return csv_line(header) + "".join(
+        csv_line((iso(time), key, person)) for time, key, person in rows
+    )
 
 
 def jsonl_text(rows):
-    lines = (json.dumps({"time": iso(time), "key": key, "person": person, "more": {"a": [1]}}) for time, key, person in rows)
+    lines = (
+        json.dumps({"time": iso(time), "key": key, "person": person, "more": {"a": [1]}})
+        for time, key, person in rows
+    )
     return "".join(line + "\n" for line in lines)
 
 
@@ -70,11 +81,15 @@ def write_parquet(path, rows, group=3):
 
 COLUMNS = Columns("time", "key", person="person", person_type="integer")
 INTAKE = Intake(columns=COLUMNS, domain=KEYS)
-FORMATS = {"csv": (Csv(), write_csv), "jsonl": (JsonLines(), write_jsonl), "parquet": (Parquet(), write_parquet)}
+FORMATS = {
+    "csv": (CsvFormat(), write_csv),
+    "jsonl": (JsonLinesFormat(), write_jsonl),
+    "parquet": (ParquetFormat(), write_parquet),
+}
 
 
 def source(pattern, format, *, intake=INTAKE, **parameters):  # noqa: A002
-    return Files(pattern=pattern, format=format, intake=intake, **parameters)
+    return FileSource(pattern=pattern, format=format, intake=intake, **parameters)
 
 
 def rows_of(batches, keys=KEYS):
@@ -82,5 +97,8 @@ def rows_of(batches, keys=KEYS):
     rows = []
     for batch in batches:
         persons = [None] * len(batch) if batch.person is None else batch.person.tolist()
-        rows += [(t, keys[k], p) for t, k, p in zip(batch.time.tolist(), batch.key.tolist(), persons, strict=True)]
+        rows += [
+            (t, keys[k], p)
+            for t, k, p in zip(batch.time.tolist(), batch.key.tolist(), persons, strict=True)
+        ]
     return rows

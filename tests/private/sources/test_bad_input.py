@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from penstock.core.errors import InputError
 from penstock.private.sources.base import Columns, Intake
-from penstock.private.sources.csv import Csv
-from penstock.private.sources.jsonl import JsonLines, _parsed, _types, _verdict, schema_of
-from penstock.private.sources.parquet import Parquet
+from penstock.private.sources.csv import CsvFormat
+from penstock.private.sources.jsonl import JsonLinesFormat, _parsed, _types, _verdict, schema_of
+from penstock.private.sources.parquet import ParquetFormat
 
 from tests.private.sources.events import (
     COLUMNS,
@@ -40,7 +40,10 @@ CSV_LINES = {
     "a lost quote": (b'2026-01-01T00:00:00Z,"north,1\n', "broken line"),
     "two lost quotes": (b'2026-01-01T00:00:00Z,no"rth,"1\n', "broken line"),
     "text after a quote": (b'2026-01-01T00:00:00Z,"north"x,1\n', "broken line"),
-    "a return inside": (b"2026-01-01T00:00:00Z,north,1\r2026-01-01T00:00:00Z,north,1\n", "broken line"),
+    "a return inside": (
+        b"2026-01-01T00:00:00Z,north,1\r2026-01-01T00:00:00Z,north,1\n",
+        "broken line",
+    ),
     "not UTF-8": (b"2026-01-01T00:00:00Z,north,\xff\n", "not UTF-8"),
     "UTF-8 cut off": (b"2026-01-01T00:00:00Z,north\xe2\x82,1\n", "not UTF-8"),
     "a surrogate": (b"2026-01-01T00:00:00Z,\xed\xa0\x80,1\n", "not UTF-8"),
@@ -69,20 +72,44 @@ JSON_LINES = {
         "broken line",
     ),
     "an object that goes on": (b'{"x":[0,\n', "broken line"),
-    "an object and more": (b'{"time":"2026-01-01T00:00:00Z","key":"north","person":1},"x":{}\n', "broken line"),
+    "an object and more": (
+        b'{"time":"2026-01-01T00:00:00Z","key":"north","person":1},"x":{}\n',
+        "broken line",
+    ),
     "a line that opens more than it closes": (b'{"x":[{}\n', "broken line"),
     "a zero byte": (b'{"x":1}\0{}\n', "broken line"),
     "text in braces": (b"{north}\n", "broken line"),
-    "a field twice": (b'{"time":"2026-01-01T00:00:00Z","key":"north","key":"south","person":1}\n', "wrong type"),
+    "a field twice": (
+        b'{"time":"2026-01-01T00:00:00Z","key":"north","key":"south","person":1}\n',
+        "wrong type",
+    ),
     "not UTF-8": (b'{"x":"\xff"}\n', "not UTF-8"),
-    "half a surrogate pair": (b'{"time":"2026-01-01T00:00:00Z","key":"\\ud800","person":1}\n', "wrong type"),
+    "half a surrogate pair": (
+        b'{"time":"2026-01-01T00:00:00Z","key":"\\ud800","person":1}\n',
+        "wrong type",
+    ),
     "no time": (b'{"key":"north","person":1}\n', "missing value"),
-    "a key that is null": (b'{"time":"2026-01-01T00:00:00Z","key":null,"person":1}\n', "missing value"),
+    "a key that is null": (
+        b'{"time":"2026-01-01T00:00:00Z","key":null,"person":1}\n',
+        "missing value",
+    ),
     "a number for a key": (b'{"time":"2026-01-01T00:00:00Z","key":1,"person":1}\n', "wrong type"),
-    "text for a person": (b'{"time":"2026-01-01T00:00:00Z","key":"north","person":"1"}\n', "wrong type"),
-    "a fraction for a person": (b'{"time":"2026-01-01T00:00:00Z","key":"north","person":1.5}\n', "wrong type"),
-    "a person of 65 bits": (b'{"time":"2026-01-01T00:00:00Z","key":"north","person":9223372036854775808}\n', "wrong type"),
-    "an object for a key": (b'{"time":"2026-01-01T00:00:00Z","key":{"a":1},"person":1}\n', "wrong type"),
+    "text for a person": (
+        b'{"time":"2026-01-01T00:00:00Z","key":"north","person":"1"}\n',
+        "wrong type",
+    ),
+    "a fraction for a person": (
+        b'{"time":"2026-01-01T00:00:00Z","key":"north","person":1.5}\n',
+        "wrong type",
+    ),
+    "a person of 65 bits": (
+        b'{"time":"2026-01-01T00:00:00Z","key":"north","person":9223372036854775808}\n',
+        "wrong type",
+    ),
+    "an object for a key": (
+        b'{"time":"2026-01-01T00:00:00Z","key":{"a":1},"person":1}\n',
+        "wrong type",
+    ),
     "an unknown key": (b'{"time":"2026-01-01T00:00:00Z","key":"mars","person":1}\n', "unknown key"),
     "a time that is no time": (b'{"time":"soon","key":"north","person":1}\n', "wrong type"),
     "too long": (b'{"x":"' + b"x" * 300 + b'"}\n', "line too long"),
@@ -91,7 +118,7 @@ JSON_LINES = {
 
 
 def reader_of(kind, **parameters):
-    return {"csv": Csv, "jsonl": JsonLines}[kind](**parameters)
+    return {"csv": CsvFormat, "jsonl": JsonLinesFormat}[kind](**parameters)
 
 
 def line_of(kind, row):
@@ -104,7 +131,9 @@ CASES = [("csv", what, *case) for what, case in CSV_LINES.items()] + [
 ]
 
 
-@pytest.mark.parametrize(("kind", "what", "bad", "reason"), CASES, ids=[f"{kind}: {what}" for kind, what, *_ in CASES])
+@pytest.mark.parametrize(
+    ("kind", "what", "bad", "reason"), CASES, ids=[f"{kind}: {what}" for kind, what, *_ in CASES]
+)
 @pytest.mark.parametrize("rows", [1, 100])
 def test_a_bad_line_is_dropped_by_itself_and_counted(tmp_path, kind, what, bad, reason, rows):
     good = events(6)
@@ -121,7 +150,11 @@ def test_a_bad_line_is_dropped_by_itself_and_counted(tmp_path, kind, what, bad, 
 @given(
     kind=st.sampled_from(["csv", "jsonl"]),
     junk=st.lists(
-        st.one_of(st.binary(max_size=30), st.text(st.sampled_from('{}[]",:0 trow\r'), max_size=20).map(str.encode)), max_size=6
+        st.one_of(
+            st.binary(max_size=30),
+            st.text(st.sampled_from('{}[]",:0 trow\r'), max_size=20).map(str.encode),
+        ),
+        max_size=6,
     ),
 )
 def test_whatever_a_line_is_it_touches_no_other(tmp_path_factory, kind, junk):
@@ -139,19 +172,32 @@ def test_whatever_a_line_is_it_touches_no_other(tmp_path_factory, kind, junk):
 CELLS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5)
 NAMES = st.sampled_from(["time", "key", "person", "x"])
 JUNK = st.one_of(
-    st.text(st.sampled_from('{}[]",:0 trow\r\\ue.-'), max_size=30).map(lambda text: "{" + text + "}"),
-    st.dictionaries(NAMES, CELLS | st.lists(CELLS, max_size=2) | st.dictionaries(NAMES, CELLS, max_size=2), max_size=4).map(
-        lambda value: json.dumps(value, ensure_ascii=False)
+    st.text(st.sampled_from('{}[]",:0 trow\r\\ue.-'), max_size=30).map(
+        lambda text: "{" + text + "}"
     ),
+    st.dictionaries(
+        NAMES,
+        CELLS | st.lists(CELLS, max_size=2) | st.dictionaries(NAMES, CELLS, max_size=2),
+        max_size=4,
+    ).map(lambda value: json.dumps(value, ensure_ascii=False)),
 )
 
 
-PAIRS = st.lists(st.tuples(NAMES, CELLS | st.sampled_from(["\ud83d", "\ude00", "\ud83d\ude00"])), max_size=4)
-DOUBLED = PAIRS.map(lambda pairs: "{" + ",".join(f"{json.dumps(name)}:{json.dumps(value)}" for name, value in pairs) + "}")
+PAIRS = st.lists(
+    st.tuples(NAMES, CELLS | st.sampled_from(["\ud83d", "\ude00", "\ud83d\ude00"])), max_size=4
+)
+DOUBLED = PAIRS.map(
+    lambda pairs: (
+        "{" + ",".join(f"{json.dumps(name)}:{json.dumps(value)}" for name, value in pairs) + "}"
+    )
+)
 
 
 def parsed(*lines):
-    return _parsed(pa.array([line.encode(errors="replace") + b"\n" for line in lines], pa.large_binary()), schema_of(COLUMNS))
+    return _parsed(
+        pa.array([line.encode(errors="replace") + b"\n" for line in lines], pa.large_binary()),
+        schema_of(COLUMNS),
+    )
 
 
 @settings(max_examples=300, deadline=None)
@@ -161,7 +207,9 @@ def parsed(*lines):
 @example(line='{"time":null,"time":null}')
 @example(line='{},"x":{}')
 def test_python_gives_up_no_line_of_json_that_arrow_can_read(line):
-    """So whether a line is taken does not depend on whether others in its block were read one by one."""
+    """So whether a line is taken does not depend on whether others in its block were read one by
+    one.
+    """
     if _verdict(line.encode(errors="replace"), _types(schema_of(COLUMNS))) is not None:
         assert parsed(line) is None
 
@@ -246,12 +294,12 @@ def test_with_quoted_newlines_a_lost_quote_reaches_to_the_next_quote_or_the_limi
     data = [line_of("csv", row) for row in good]
     data.insert(1, b'2026-01-01,"north,1\n')
     (tmp_path / "events").write_bytes(HEADER + b"".join(data))
-    files = source(tmp_path / "events", Csv(quoted_newlines=True, limit=200))
+    files = source(tmp_path / "events", CsvFormat(quoted_newlines=True, limit=200))
     assert rows_of(files.batches()) == good
     assert files.rejections.for_operator() == {"broken line": 1}
     data.insert(4, b'2026-01-01,no"rth,1\n')
     (tmp_path / "events").write_bytes(HEADER + b"".join(data))
-    files = source(tmp_path / "events", Csv(quoted_newlines=True, limit=200))
+    files = source(tmp_path / "events", CsvFormat(quoted_newlines=True, limit=200))
     assert rows_of(files.batches()) == good[:1] + good[3:]
     assert files.rejections.for_operator() == {"broken line": 1}
 
@@ -261,37 +309,44 @@ def test_a_quote_that_is_open_at_the_end_of_a_file_takes_only_its_own_line(tmp_p
     data = [line_of("csv", row) for row in good]
     data.insert(2, b'2026-01-01,"north,1\n')
     (tmp_path / "events").write_bytes(HEADER + b"".join(data))
-    files = source(tmp_path / "events", Csv(quoted_newlines=True))
+    files = source(tmp_path / "events", CsvFormat(quoted_newlines=True))
     assert rows_of(files.batches()) == good
     assert files.rejections.for_operator() == {"broken line": 1}
-    growing = source(tmp_path / "events", Csv(quoted_newlines=True), growing=True)
+    growing = source(tmp_path / "events", CsvFormat(quoted_newlines=True), growing=True)
     assert rows_of(growing.batches()) == good[:2]
 
 
 def test_a_missing_column_of_a_csv_file_is_named_with_what_there_is(tmp_path):
     (tmp_path / "day.csv").write_bytes(b"time,station,person\n" + GOOD)
-    with pytest.raises(InputError, match=r"^day\.csv has no column 'key'; it has 'time', 'station', 'person'\.$"):
-        list(source(tmp_path / "*.csv", Csv()).batches())
+    with pytest.raises(
+        InputError, match=r"^day\.csv has no column 'key'; it has 'time', 'station', 'person'\.$"
+    ):
+        list(source(tmp_path / "*.csv", CsvFormat()).batches())
 
 
 @pytest.mark.parametrize("first", [GOOD, b"\n", b"x" * 200_000 + b"\n", b"\0\n", b"bob,,2026\n"])
 def test_a_first_line_that_is_an_event_is_not_shown(tmp_path, first):
     (tmp_path / "day.csv").write_bytes(first + GOOD)
     with pytest.raises(InputError) as caught:
-        list(source(tmp_path / "day.csv", Csv()).batches())
-    assert str(caught.value) == "day.csv has no column 'time'; it has names that do not look like names of columns."
+        list(source(tmp_path / "day.csv", CsvFormat()).batches())
+    assert (
+        str(caught.value)
+        == "day.csv has no column 'time'; it has names that do not look like names of columns."
+    )
 
 
 def test_a_column_that_is_there_twice_is_refused(tmp_path):
     (tmp_path / "day.csv").write_bytes(b"time,key,person,key\n")
     with pytest.raises(InputError, match=r"day\.csv has more than one column 'key'"):
-        list(source(tmp_path / "day.csv", Csv()).batches())
+        list(source(tmp_path / "day.csv", CsvFormat()).batches())
 
 
 def test_a_missing_column_of_a_parquet_file_is_named_with_what_there_is(tmp_path):
     pq.write_table(table_of(events(3)).drop_columns(["person"]), tmp_path / "day.parquet")
-    with pytest.raises(InputError, match=r"^day\.parquet has no column 'person'; it has 'more', 'time', 'key'\.$"):
-        list(source(tmp_path / "day.parquet", Parquet()).batches())
+    with pytest.raises(
+        InputError, match=r"^day\.parquet has no column 'person'; it has 'more', 'time', 'key'\.$"
+    ):
+        list(source(tmp_path / "day.parquet", ParquetFormat()).batches())
 
 
 @pytest.mark.parametrize("rows", [1, 100])
@@ -299,9 +354,11 @@ def test_a_field_that_no_line_of_a_finished_file_has_is_an_error(tmp_path, rows)
     line = json.dumps({"time": "2026-01-01", "station": "north", "person": 1}) + "\n"
     path = tmp_path / "day.jsonl"
     path.write_text("garbage\n" + line * 5)
-    with pytest.raises(InputError, match=r"^day\.jsonl has no column 'key'; it has 'time', 'station', 'person'\.$"):
-        list(source(path, JsonLines(), rows=rows).batches())
-    growing = source(path, JsonLines(), rows=rows, growing=True)
+    with pytest.raises(
+        InputError, match=r"^day\.jsonl has no column 'key'; it has 'time', 'station', 'person'\.$"
+    ):
+        list(source(path, JsonLinesFormat(), rows=rows).batches())
+    growing = source(path, JsonLinesFormat(), rows=rows, growing=True)
     assert rows_of(growing.batches()) == []
     assert growing.rejections.for_operator() == {"broken line": 1, "missing value": 5}
 
@@ -309,7 +366,7 @@ def test_a_field_that_no_line_of_a_finished_file_has_is_an_error(tmp_path, rows)
 def test_one_line_without_a_field_is_no_error(tmp_path):
     path = tmp_path / "day.jsonl"
     path.write_text('{"time":"2026-01-01"}\n' + jsonl_text(events(2)))
-    files = source(path, JsonLines(), rows=1)
+    files = source(path, JsonLinesFormat(), rows=1)
     assert rows_of(files.batches()) == events(2)
     assert files.rejections.for_operator() == {"missing value": 1}
 
@@ -332,7 +389,7 @@ def test_parquet_files_with_other_types_in_the_middle_are_taken_as_far_as_they_f
     pq.write_table(table, tmp_path / "a")
     for name, each in other.items():
         pq.write_table(each, tmp_path / name)
-    files = source(tmp_path / "?", Parquet())
+    files = source(tmp_path / "?", ParquetFormat())
     some = [(rows[1][0], rows[1][1], 1), (rows[3][0], rows[3][1], 2)]
     assert rows_of(files.batches()) == rows * 5 + some + rows * 2
     assert files.rejections.for_operator() == {"wrong type": 3 * 4 + 1, "missing value": 1}
@@ -349,7 +406,7 @@ def test_parquet_text_that_is_not_utf_8_is_dropped(tmp_path):
     }
     pq.write_table(pa.table(rows), tmp_path / "events")
     intake = Intake(columns=Columns("time", "key", person="person"), domain=KEYS)
-    files = source(tmp_path / "events", Parquet(), intake=intake)
+    files = source(tmp_path / "events", ParquetFormat(), intake=intake)
     (batch,) = files.batches()
     assert batch.person.to_pylist() == ["a"]
     assert files.rejections.for_operator() == {"wrong type": 3, "missing value": 1}
@@ -362,20 +419,24 @@ def test_unknown_keys_go_to_other_if_there_is_one(tmp_path, kind):
     write(tmp_path / "events", rows)
     intake = Intake(columns=COLUMNS, domain=["rest", "north"], other="rest")
     files = source(tmp_path / "events", reader, intake=intake)
-    assert rows_of(files.batches(), ["rest", "north"]) == [(START, "north", 1), (START, "rest", 2), (START, "rest", 3)]
+    assert rows_of(files.batches(), ["rest", "north"]) == [
+        (START, "north", 1),
+        (START, "rest", 2),
+        (START, "rest", 3),
+    ]
     assert files.rejections.for_operator() == {}
 
 
 def test_every_bad_row_is_counted_once(tmp_path):
     (tmp_path / "events").write_bytes(HEADER + b"soon,mars,bob\n,mars,bob\n" + GOOD)
-    files = source(tmp_path / "events", Csv())
+    files = source(tmp_path / "events", CsvFormat())
     assert len(rows_of(files.batches())) == 1
     assert files.rejections.for_operator() == {"wrong type": 1, "missing value": 1}
 
 
 def test_a_batch_of_bad_rows_moves_the_position(tmp_path):
     (tmp_path / "events").write_bytes(HEADER + b"soon,mars,bob\n" * 5)
-    *_, last = source(tmp_path / "events", Csv(), rows=2).batches()
+    *_, last = source(tmp_path / "events", CsvFormat(), rows=2).batches()
     assert len(last) == 0
     assert last.position["offset"] == (tmp_path / "events").stat().st_size
 
@@ -386,7 +447,9 @@ def test_a_batch_of_bad_rows_moves_the_position(tmp_path):
 def test_blank_lines_are_nothing(tmp_path, kind, blank, rows):
     good = events(3)
     header = HEADER if kind == "csv" else b""
-    (tmp_path / "events").write_bytes(header + blank * 3 + b"".join(line_of(kind, row) + blank * 2 for row in good))
+    (tmp_path / "events").write_bytes(
+        header + blank * 3 + b"".join(line_of(kind, row) + blank * 2 for row in good)
+    )
     files = source(tmp_path / "events", reader_of(kind), rows=rows)
     assert rows_of(files.batches()) == good
     assert files.rejections.for_operator() == {}
@@ -395,7 +458,9 @@ def test_blank_lines_are_nothing(tmp_path, kind, blank, rows):
 def test_a_zero_byte_does_not_put_two_rows_of_one_line_in_the_place_of_another_line(tmp_path):
     good = events(2)
     twice = line_of("jsonl", (START, "south", 1)).strip() * 2
-    (tmp_path / "events").write_bytes(line_of("jsonl", good[0]) + twice + b"\0}\n" + line_of("jsonl", good[1]))
-    files = source(tmp_path / "events", JsonLines())
+    (tmp_path / "events").write_bytes(
+        line_of("jsonl", good[0]) + twice + b"\0}\n" + line_of("jsonl", good[1])
+    )
+    files = source(tmp_path / "events", JsonLinesFormat())
     assert rows_of(files.batches()) == good
     assert files.rejections.for_operator() == {"broken line": 1}

@@ -78,7 +78,9 @@ def test_iso_times_are_understood_alone_and_among_others(text, moment):
 @example(text="2026-01-01T00:00:60Z")
 @example(text="2026-01-01T24:00:00Z")
 def test_whether_a_time_is_taken_depends_on_itself_alone(text):
-    """Alone the quick way may take it, beside nonsense the pattern must: they agree, also with Python on what it means."""
+    """Alone the quick way may take it, beside nonsense the pattern must: they agree, also with
+    Python on what it means.
+    """
     alone = times_of([text])
     assert times_of([text, "nonsense"]) == alone
     assert times_of(["nonsense", "2026-01-01T00:00:00Z", text])[1:] == alone
@@ -88,7 +90,10 @@ def test_whether_a_time_is_taken_depends_on_itself_alone(text):
 
 
 @settings(max_examples=100, deadline=None)
-@given(moment=st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)), offset=st.integers(-1439, 1439))  # noqa: DTZ001
+@given(
+    moment=st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)),  # noqa: DTZ001
+    offset=st.integers(-1439, 1439),
+)
 def test_every_moment_that_python_writes_is_taken(moment, offset):
     there = moment.replace(tzinfo=timezone(timedelta(minutes=offset)))
     assert times_of([moment.isoformat(), "nonsense", there.isoformat(" ")]) == [
@@ -98,7 +103,18 @@ def test_every_moment_that_python_writes_is_taken(moment, offset):
 
 
 @pytest.mark.parametrize(
-    "bad", ["", " 2026-01-01", "2026-01-01 ", "2026-1-1", "20260101", "2026-01-01Z", "1767225600", "now", "2026-01-01\n"]
+    "bad",
+    [
+        "",
+        " 2026-01-01",
+        "2026-01-01 ",
+        "2026-1-1",
+        "20260101",
+        "2026-01-01Z",
+        "1767225600",
+        "now",
+        "2026-01-01\n",
+    ],
 )
 def test_other_texts_are_not_times(bad):
     rejections = Rejections()
@@ -106,9 +122,15 @@ def test_other_texts_are_not_times(bad):
     assert rejections.for_operator() == {"wrong type": 1}
 
 
-@pytest.mark.parametrize(("clock", "factor"), [("seconds", 10**6), ("milliseconds", 10**3), ("microseconds", 1)])
+@pytest.mark.parametrize(
+    ("clock", "factor"), [("seconds", 10**6), ("milliseconds", 10**3), ("microseconds", 1)]
+)
 def test_whole_numbers_count_from_1970(clock, factor):
-    for column in (pa.array([-5, 0, 7]), pa.array([-5, 0, 7], pa.int8()), pa.array(["-5", "0", "7"])):
+    for column in (
+        pa.array([-5, 0, 7]),
+        pa.array([-5, 0, 7], pa.int8()),
+        pa.array(["-5", "0", "7"]),
+    ):
         assert times_of(column, clock=clock) == [-5 * factor, 0, 7 * factor]
 
 
@@ -117,14 +139,18 @@ def test_numbers_beyond_the_calendar_are_dropped_not_wrapped(clock):
     rejections = Rejections()
     edge = [2**63 - 1, -(2**63), 0]
     assert take(pa.array(edge), clock=clock, rejections=rejections).time.tolist() == [0]
-    assert take(pa.array([str(number) for number in edge]), clock=clock, rejections=rejections).time.tolist() == [0]
+    assert take(
+        pa.array([str(number) for number in edge]), clock=clock, rejections=rejections
+    ).time.tolist() == [0]
     assert rejections.for_operator() == {"time out of range": 4}
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize("zone", [None, "UTC", "Asia/Tokyo"])
 def test_arrow_timestamps_are_taken_in_every_unit(unit, zone):
-    moments = pa.array([-1, 0, 1_000_000_000], pa.timestamp("s", zone)).cast(pa.timestamp(unit, zone))
+    moments = pa.array([-1, 0, 1_000_000_000], pa.timestamp("s", zone)).cast(
+        pa.timestamp(unit, zone)
+    )
     assert times_of(moments) == [-1_000_000, 0, 10**15]
     assert times_of(moments, clock="seconds") == [-1_000_000, 0, 10**15]
 
@@ -163,18 +189,33 @@ def test_times_without_an_offset_are_of_the_zone(shown, utc):
 
 
 @settings(max_examples=100, deadline=None)
-@given(shown=st.lists(st.datetimes(datetime(1900, 1, 2), datetime(2037, 12, 31)), min_size=1, max_size=20))  # noqa: DTZ001
+@given(
+    shown=st.lists(
+        st.datetimes(datetime(1900, 1, 2), datetime(2037, 12, 31)),  # noqa: DTZ001
+        min_size=1,
+        max_size=20,
+    )
+)
 def test_zones_agree_with_pythons_own(shown):
     real = [
-        each for each in shown if each.replace(tzinfo=BERLIN).astimezone(UTC).astimezone(BERLIN).replace(tzinfo=None) == each
+        each
+        for each in shown
+        if each.replace(tzinfo=BERLIN).astimezone(UTC).astimezone(BERLIN).replace(tzinfo=None)
+        == each
     ]
     expected = [micros(each.replace(tzinfo=BERLIN, fold=0).astimezone(UTC)) for each in real]
-    assert times_of(pa.array([each.isoformat() for each in real], pa.string()), zone="Europe/Berlin") == expected
+    assert (
+        times_of(pa.array([each.isoformat() for each in real], pa.string()), zone="Europe/Berlin")
+        == expected
+    )
 
 
 def test_offsets_win_over_the_zone_and_far_times_survive_it():
     assert times_of(["1970-01-01T00:00:00Z"], zone="Asia/Tokyo") == [0]
-    assert times_of(["0001-01-01", "9999-12-31T23:59:59"], zone="Asia/Tokyo")[-1] == 253_402_300_799_000_000 - 9 * 3600 * 10**6
+    assert (
+        times_of(["0001-01-01", "9999-12-31T23:59:59"], zone="Asia/Tokyo")[-1]
+        == 253_402_300_799_000_000 - 9 * 3600 * 10**6
+    )
 
 
 NUMBERS = [0, 1, -1, 2**63 - 1, -(2**63), 10**18, -(10**18), 999_999_999_999_999_999]
@@ -194,9 +235,19 @@ def test_ids_of_64_bits_from_numbers_and_from_text():
 
 
 @settings(max_examples=200, deadline=None)
-@given(texts=st.lists(st.one_of(st.integers(-(2**64), 2**64).map(str), st.text("0123456789-+x. ", max_size=20)), max_size=10))
+@given(
+    texts=st.lists(
+        st.one_of(st.integers(-(2**64), 2**64).map(str), st.text("0123456789-+x. ", max_size=20)),
+        max_size=10,
+    )
+)
 def test_an_integer_is_written_as_python_writes_it(texts):
-    batch = take(pa.array([0] * len(texts)), persons=pa.array(texts, pa.string()), person_type="integer", clock="seconds")
+    batch = take(
+        pa.array([0] * len(texts)),
+        persons=pa.array(texts, pa.string()),
+        person_type="integer",
+        clock="seconds",
+    )
 
     def integer(text):
         try:
@@ -209,12 +260,25 @@ def test_an_integer_is_written_as_python_writes_it(texts):
 
 @pytest.mark.parametrize(
     "kind",
-    [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.dictionary(pa.int8(), pa.string())],
+    [
+        pa.string(),
+        pa.large_string(),
+        pa.string_view(),
+        pa.binary(),
+        pa.large_binary(),
+        pa.dictionary(pa.int8(), pa.string()),
+    ],
 )
 def test_text_of_every_kind_is_taken_for_persons_and_keys(kind):
     def column(values):
-        array = pa.array([None if value is None else value.encode() for value in values], pa.binary())
-        return array.cast(pa.string()).dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else array.cast(kind)
+        array = pa.array(
+            [None if value is None else value.encode() for value in values], pa.binary()
+        )
+        return (
+            array.cast(pa.string()).dictionary_encode().cast(kind)
+            if pa.types.is_dictionary(kind)
+            else array.cast(kind)
+        )
 
     rejections = Rejections()
     batch = take(
@@ -230,7 +294,9 @@ def test_text_of_every_kind_is_taken_for_persons_and_keys(kind):
 
 
 def test_numbers_as_text_are_persons_too():
-    assert take(pa.array([0, 0]), persons=pa.array([2**64 - 1, 7], pa.uint64()), clock="seconds").person.to_pylist() == [
+    assert take(
+        pa.array([0, 0]), persons=pa.array([2**64 - 1, 7], pa.uint64()), clock="seconds"
+    ).person.to_pylist() == [
         str(2**64 - 1),
         "7",
     ]
@@ -243,22 +309,42 @@ def test_a_missing_value_inside_a_dictionary_is_missing():
 
 @pytest.mark.parametrize(
     "keys",
-    [pa.array([2, 0, 9, -1, None]), pa.array(["2", "0", "9", "-1", None]), pa.array([2, 0, 9, -1, None]).dictionary_encode()],
+    [
+        pa.array([2, 0, 9, -1, None]),
+        pa.array(["2", "0", "9", "-1", None]),
+        pa.array([2, 0, 9, -1, None]).dictionary_encode(),
+    ],
 )
 @pytest.mark.parametrize("key_type", ["text", "integer"])
 def test_keys_may_be_numbers(keys, key_type):
     rejections = Rejections()
-    batch = take(pa.array([0] * 5), keys=keys, domain=3, key_type=key_type, clock="seconds", rejections=rejections)
+    batch = take(
+        pa.array([0] * 5),
+        keys=keys,
+        domain=3,
+        key_type=key_type,
+        clock="seconds",
+        rejections=rejections,
+    )
     assert batch.key.tolist() == [2, 0]
     assert rejections.for_operator() == {"missing value": 1, "unknown key": 2}
 
 
 def test_numbers_are_looked_up_by_how_they_are_written():
     domain = ["x", "007", "7", "-3"]
-    assert take(pa.array([0] * 3), keys=pa.array([7, -3, 0]), domain=domain, clock="seconds").key.tolist() == [2, 3]
-    assert take(pa.array([0] * 2), keys=pa.array(["007", "7"]), domain=domain, clock="seconds").key.tolist() == [1, 2]
+    assert take(
+        pa.array([0] * 3), keys=pa.array([7, -3, 0]), domain=domain, clock="seconds"
+    ).key.tolist() == [2, 3]
+    assert take(
+        pa.array([0] * 2), keys=pa.array(["007", "7"]), domain=domain, clock="seconds"
+    ).key.tolist() == [1, 2]
     assert take(pa.array([0]), keys=pa.array([7]), domain=["x"], clock="seconds").key.tolist() == []
-    assert take(pa.array([0]), keys=pa.array([None], pa.string()).dictionary_encode(), clock="seconds").key.tolist() == []
+    assert (
+        take(
+            pa.array([0]), keys=pa.array([None], pa.string()).dictionary_encode(), clock="seconds"
+        ).key.tolist()
+        == []
+    )
 
 
 def product(sex, age, **parameters):
@@ -266,7 +352,9 @@ def product(sex, age, **parameters):
     columns = Columns("t", ("sex", "age"), clock="seconds", **parameters.pop("columns", {}))
     rejections = Rejections()
     table = pa.table({"t": [0] * len(sex), "sex": sex, "age": age})
-    batch = Intake(columns=columns, domain=domain, **parameters).batch(table, position=None, rejections=rejections)
+    batch = Intake(columns=columns, domain=domain, **parameters).batch(
+        table, position=None, rejections=rejections
+    )
     return batch.key.tolist(), rejections.for_operator()
 
 
@@ -278,7 +366,9 @@ def test_attributes_become_the_code_of_their_combination():
     assert product(sex, age, columns={"key_type": ("text", "integer")}) == expected
     assert product(sex, age, other="f,1") == ([5, 0, 3, 1, 1], {"missing value": 1})
     table = pa.table({"t": [0, 0], "k": ["m,2", "m,3"]})
-    whole = Intake(columns=Columns("t", "k", clock="seconds"), domain=Product.of({"sex": ["f", "m"], "age": 3}))
+    whole = Intake(
+        columns=Columns("t", "k", clock="seconds"), domain=Product.of({"sex": ["f", "m"], "age": 3})
+    )
     assert whole.batch(table, position=None, rejections=Rejections()).key.tolist() == [5]
 
 
@@ -302,7 +392,10 @@ def test_a_batch_cannot_be_written_to():
     [
         ({"time": ""}, "must be names of columns"),
         ({"key": ()}, "must be names of columns"),
-        ({"clock": "hours"}, "clock must be 'iso', 'seconds', 'milliseconds', 'microseconds', not 'hours'"),
+        (
+            {"clock": "hours"},
+            "clock must be 'iso', 'seconds', 'milliseconds', 'microseconds', not 'hours'",
+        ),
         ({"person_type": "float"}, "must be 'text' or 'integer', not 'float'"),
         ({"key_type": ("text", "text")}, "one for each column of the key"),
     ],
@@ -315,7 +408,11 @@ def test_columns_that_cannot_be_used_are_refused(parameters, message):
 @pytest.mark.parametrize(
     ("columns", "parameters", "message"),
     [
-        (Columns("t", "k", zone="Mars/Olympus"), {}, "zone='Mars/Olympus' is not a known time zone"),
+        (
+            Columns("t", "k", zone="Mars/Olympus"),
+            {},
+            "zone='Mars/Olympus' is not a known time zone",
+        ),
         (Columns("t", ("k", "l")), {}, "key must be one column"),
         (Columns("t", "k"), {"other": "rest"}, "other must be a key of the domain"),
     ],
@@ -327,5 +424,7 @@ def test_an_intake_that_cannot_be_used_is_refused(columns, parameters, message):
 
 def test_without_pyarrow_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"reading events needs pyarrow.*penstock\[columns\]"):
+    with pytest.raises(
+        MissingExtraError, match=r"reading events needs pyarrow.*penstock\[columns\]"
+    ):
         Intake(columns=Columns("t", "k"), domain=KEYS)

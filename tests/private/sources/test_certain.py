@@ -1,4 +1,6 @@
-"""What finished Parquet files say about how early their events are, and that it is never more than the truth."""
+"""What finished Parquet files say about how early their events are, and that it is never more than
+the truth.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ from hypothesis import strategies as st
 from penstock.core.errors import InputError
 from penstock.private.sources import files as files_module
 from penstock.private.sources.base import Columns, Intake
-from penstock.private.sources.files import NOTHING, Files
-from penstock.private.sources.parquet import Parquet
+from penstock.private.sources.files import NOTHING, FileSource
+from penstock.private.sources.parquet import ParquetFormat
 
 from tests.private.sources.events import FORMATS, events, source
 
@@ -26,13 +28,21 @@ UTC = pa.timestamp("us", "UTC")
 
 def write(path, times, *, kind=UTC, group=2, **options):
     array = times if isinstance(times, pa.Array) else pa.array(times, pa.int64()).cast(kind)
-    table = pa.table({"person": pa.array(range(len(array))), "ts": array, "key": ["a"] * len(array)})
+    table = pa.table(
+        {"person": pa.array(range(len(array))), "ts": array, "key": ["a"] * len(array)}
+    )
     pq.write_table(table, path, row_group_size=group, **options)
 
 
-def read(pattern, *, rows=100, growing=False, format=Parquet(), **columns):  # noqa: A002, B008
+def read(pattern, *, rows=100, growing=False, format=ParquetFormat(), **columns):  # noqa: A002, B008
     columns = Columns("ts", "key", person="person", person_type="integer", **columns)
-    return Files(pattern=pattern, format=format, intake=Intake(columns=columns, domain=["a"]), rows=rows, growing=growing)
+    return FileSource(
+        pattern=pattern,
+        format=format,
+        intake=Intake(columns=columns, domain=["a"]),
+        rows=rows,
+        growing=growing,
+    )
 
 
 def certain(*args, **options):
@@ -42,8 +52,14 @@ def certain(*args, **options):
 def true_to_its_word(batches):
     """Whether no batch holds what one before it has excluded."""
     batches = list(batches)
-    later = [np.concatenate([batch.time for batch in batches[place + 1 :]] or [[]]) for place in range(len(batches))]
-    return all(batch.certain is None or (rest >= batch.certain).all() for batch, rest in zip(batches, later, strict=True))
+    later = [
+        np.concatenate([batch.time for batch in batches[place + 1 :]] or [[]])
+        for place in range(len(batches))
+    ]
+    return all(
+        batch.certain is None or (rest >= batch.certain).all()
+        for batch, rest in zip(batches, later, strict=True)
+    )
 
 
 def test_of_a_file_in_order_everything_before_the_next_row_group_is_certain(tmp_path):
@@ -73,7 +89,9 @@ def test_as_long_as_one_file_to_come_says_nothing_nothing_is_certain(tmp_path, m
     for place, name in enumerate("123"):
         write(tmp_path / name, [10 * place, 10 * place + 1], write_statistics=name != missing)
     known = [10, 20, None]
-    assert certain(tmp_path / "?") == [each if place >= int(missing) - 1 else None for place, each in enumerate(known)]
+    assert certain(tmp_path / "?") == [
+        each if place >= int(missing) - 1 else None for place, each in enumerate(known)
+    ]
 
 
 def test_a_damaged_file_is_reported_in_its_turn(tmp_path):
@@ -157,7 +175,9 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize(("times", "columns"), UNKNOWN.values(), ids=UNKNOWN)
-def test_of_times_whose_statistics_could_mean_something_else_nothing_is_certain(tmp_path, times, columns):
+def test_of_times_whose_statistics_could_mean_something_else_nothing_is_certain(
+    tmp_path, times, columns
+):
     write(tmp_path / "a", times, group=1)
     assert certain(tmp_path / "a", **columns) == [None] * 3
 
@@ -168,7 +188,14 @@ def test_of_times_in_96_bits_nothing_is_certain(tmp_path):
 
 
 def test_a_field_inside_of_another_is_not_mistaken_for_the_column(tmp_path):
-    table = pa.table({"a": [{"ts": 1}, {"ts": 2}], "ts": pa.array([10, 20], UTC), "key": ["a", "a"], "person": [1, 2]})
+    table = pa.table(
+        {
+            "a": [{"ts": 1}, {"ts": 2}],
+            "ts": pa.array([10, 20], UTC),
+            "key": ["a", "a"],
+            "person": [1, 2],
+        }
+    )
     pq.write_table(table, tmp_path / "a", row_group_size=1)
     assert certain(tmp_path / "a") == [20, None]
 
@@ -176,13 +203,17 @@ def test_a_field_inside_of_another_is_not_mistaken_for_the_column(tmp_path):
 SHOWN = st.integers(-400 * HOUR, 400 * HOUR).map(lambda time: time // 60_000_000 * 60_000_000)
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Paris", "America/New_York", "Australia/Lord_Howe", "Africa/Monrovia"])
+@pytest.mark.parametrize(
+    "zone", ["UTC", "Europe/Paris", "America/New_York", "Australia/Lord_Howe", "Africa/Monrovia"]
+)
 @given(
     shown=st.lists(SHOWN, min_size=1, max_size=30),
     turn=st.sampled_from([1_774_746_000, 1_792_890_000, 1_772_956_800, 63_593_070]),
 )
 @settings(derandomize=True, deadline=None, max_examples=25)
-def test_what_is_certain_holds_in_every_zone_and_where_clocks_are_changed(tmp_path_factory, zone, shown, turn):
+def test_what_is_certain_holds_in_every_zone_and_where_clocks_are_changed(
+    tmp_path_factory, zone, shown, turn
+):
     path = tmp_path_factory.mktemp("zones") / "a"
     write(path, [turn * 1_000_000 + each for each in shown], kind=pa.timestamp("us"))
     batches = list(read(path, zone=zone).batches())
@@ -193,14 +224,21 @@ def test_what_is_certain_holds_in_every_zone_and_where_clocks_are_changed(tmp_pa
 
 @given(
     times=st.lists(
-        st.integers(-(2**63), 2**63 - 1) | st.sampled_from([-62_135_596_800_000_000, 253_402_300_799_999_999]), max_size=12
+        st.integers(-(2**63), 2**63 - 1)
+        | st.sampled_from([-62_135_596_800_000_000, 253_402_300_799_999_999]),
+        max_size=12,
     )
 )
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @settings(derandomize=True, deadline=None, max_examples=25)
 def test_what_is_certain_holds_at_the_ends_of_time(tmp_path_factory, times, unit):
     path = tmp_path_factory.mktemp("ends") / "a"
-    kind = {"s": pa.int64(), "ms": pa.timestamp("ms"), "us": pa.timestamp("us"), "ns": pa.timestamp("ns")}[unit]
+    kind = {
+        "s": pa.int64(),
+        "ms": pa.timestamp("ms"),
+        "us": pa.timestamp("us"),
+        "ns": pa.timestamp("ns"),
+    }[unit]
     write(path, times, kind=kind)
     clock = "seconds" if unit == "s" else "iso"
     for zone in ("UTC", "Asia/Kolkata", "America/New_York"):
@@ -208,13 +246,16 @@ def test_what_is_certain_holds_at_the_ends_of_time(tmp_path_factory, times, unit
 
 
 @dataclass(frozen=True)
-class Lying(Parquet):
+class Lying(ParquetFormat):
     """Files whose statistics are of other rows."""
 
     shift: int = 0
 
     def earliest(self, file, columns):
-        return [(row, each if each in (None, NOTHING) else each + self.shift) for row, each in super().earliest(file, columns)]
+        return [
+            (row, each if each in (None, NOTHING) else each + self.shift)
+            for row, each in super().earliest(file, columns)
+        ]
 
 
 def test_rows_that_do_not_fit_their_statistics_are_refused_before_anyone_sees_them(tmp_path):
@@ -222,7 +263,9 @@ def test_rows_that_do_not_fit_their_statistics_are_refused_before_anyone_sees_th
     assert certain(tmp_path / "a", format=Lying(-1)) == [19, 29, None]
     batches = read(tmp_path / "a", format=Lying(1)).batches()
     assert next(batches).certain == 21
-    with pytest.raises(InputError, match=r"^a: its statistics do not fit its rows\. It was read up to there\.$"):
+    with pytest.raises(
+        InputError, match=r"^a: its statistics do not fit its rows\. It was read up to there\.$"
+    ):
         next(batches)
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from penstock.core.errors import ConfigurationError, InputError, StateError
 from penstock.private.sources import parquet
-from penstock.private.sources.csv import Csv
-from penstock.private.sources.files import AHEAD, Stdin, ahead
-from penstock.private.sources.jsonl import JsonLines
+from penstock.private.sources.csv import CsvFormat
+from penstock.private.sources.files import AHEAD, StdinSource, ahead
+from penstock.private.sources.jsonl import JsonLinesFormat
 
 from tests.private.sources.events import (
     FORMATS,
@@ -72,7 +72,7 @@ def test_a_finished_file_needs_no_line_end_but_a_growing_one_does(tmp_path, kind
 def test_a_file_that_goes_on_in_a_line_that_was_taken_is_noticed(tmp_path):
     path = tmp_path / "log"
     path.write_text(jsonl_text(events(3))[:-1], encoding="utf-8")
-    files = source(path, JsonLines())
+    files = source(path, JsonLinesFormat())
     *_, last = files.batches()
     with path.open("a") as file:
         file.write("7\n")
@@ -82,7 +82,7 @@ def test_a_file_that_goes_on_in_a_line_that_was_taken_is_noticed(tmp_path):
 
 def test_a_new_file_finishes_the_one_before(tmp_path):
     rows = events(9)
-    follower = Follower(source(tmp_path / "log-*", Csv(), growing=True))
+    follower = Follower(source(tmp_path / "log-*", CsvFormat(), growing=True))
     assert follower.now() == []
     (tmp_path / "log-1").write_text(csv_text(rows[:3])[:-1], encoding="utf-8")
     assert follower.now() == rows[:2]
@@ -100,7 +100,7 @@ def test_a_new_file_finishes_the_one_before(tmp_path):
 def test_a_file_before_its_turn_is_counted_once_and_not_read(tmp_path):
     rows = events(4)
     write_csv(tmp_path / "b", rows[:2])
-    follower = Follower(source(tmp_path / "*", Csv(), growing=True))
+    follower = Follower(source(tmp_path / "*", CsvFormat(), growing=True))
     assert follower.now() == rows[:2]
     write_csv(tmp_path / "a", rows)
     write_csv(tmp_path / "c", rows[2:])
@@ -117,23 +117,31 @@ def test_names_are_in_order_over_folders_and_hidden_files_are_not_read(tmp_path)
     write_csv(tmp_path / "day=1" / "b.csv", rows[2:4])
     write_csv(tmp_path / "day=1" / "a.csv", rows[:2])
     write_csv(tmp_path / "day=1" / ".part.csv", rows)
-    batches = list(source(tmp_path / "**" / "*.csv", Csv()).batches())
+    batches = list(source(tmp_path / "**" / "*.csv", CsvFormat()).batches())
     assert rows_of(batches) == rows
-    assert [batch.position["path"] for batch in batches] == ["day=1/a.csv", "day=1/b.csv", "day=2/a.csv"]
+    assert [batch.position["path"] for batch in batches] == [
+        "day=1/a.csv",
+        "day=1/b.csv",
+        "day=2/a.csv",
+    ]
 
 
 def test_a_folder_that_moved_changes_nothing(tmp_path):
     rows = events(6)
     (tmp_path / "here").mkdir()
     write_csv(tmp_path / "here" / "a", rows)
-    first, *_ = source(tmp_path / "here" / "*", Csv(), rows=2).batches()
+    first, *_ = source(tmp_path / "here" / "*", CsvFormat(), rows=2).batches()
     (tmp_path / "here").rename(tmp_path / "there")
-    assert rows_of([first]) + rows_of(source(tmp_path / "there" / "*", Csv()).batches(first.position)) == rows
+    assert (
+        rows_of([first])
+        + rows_of(source(tmp_path / "there" / "*", CsvFormat()).batches(first.position))
+        == rows
+    )
 
 
 def test_a_file_may_be_named_like_a_pattern(tmp_path):
     write_csv(tmp_path / "a[1].csv", events(2))
-    assert rows_of(source(tmp_path / "a[1].csv", Csv()).batches()) == events(2)
+    assert rows_of(source(tmp_path / "a[1].csv", CsvFormat()).batches()) == events(2)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -182,39 +190,44 @@ def test_a_longer_parquet_file_is_another_file(tmp_path):
 
 def test_a_file_that_is_gone_is_noticed(tmp_path):
     write_csv(tmp_path / "a", events(3))
-    first, *_ = source(tmp_path / "?", Csv(), rows=1).batches()
+    first, *_ = source(tmp_path / "?", CsvFormat(), rows=1).batches()
     (tmp_path / "a").rename(tmp_path / "b")
     with pytest.raises(StateError, match=r"^a: this file, in which the source stands, is gone\.$"):
-        list(source(tmp_path / "?", Csv()).batches(first.position))
+        list(source(tmp_path / "?", CsvFormat()).batches(first.position))
 
 
 def test_no_file_is_an_error_unless_one_may_come(tmp_path):
     with pytest.raises(InputError, match="no file matches"):
-        list(source(tmp_path / "*.csv", Csv()).batches())
+        list(source(tmp_path / "*.csv", CsvFormat()).batches())
     with pytest.raises(InputError, match="no file matches"):
-        list(source(tmp_path / "a.csv", Csv()).batches())
-    assert list(source(tmp_path / "*.csv", Csv(), growing=True).batches()) == []
+        list(source(tmp_path / "a.csv", CsvFormat()).batches())
+    assert list(source(tmp_path / "*.csv", CsvFormat(), growing=True).batches()) == []
 
 
 @pytest.mark.parametrize(
     "position",
-    [{}, {"path": "a"}, {"path": "a", "offset": "1", "row": 0, "fingerprint": "", "files": 1}, {"partition": 1, "offset": 2}],
+    [
+        {},
+        {"path": "a"},
+        {"path": "a", "offset": "1", "row": 0, "fingerprint": "", "files": 1},
+        {"partition": 1, "offset": 2},
+    ],
 )
 def test_a_position_of_something_else_is_refused(tmp_path, position):
     write_csv(tmp_path / "a", events(3))
     with pytest.raises(StateError, match="the position is not one of files"):
-        list(source(tmp_path / "a", Csv()).batches(position))
+        list(source(tmp_path / "a", CsvFormat()).batches(position))
 
 
 @pytest.mark.parametrize("rows", [0, -1, 1.5, True])
 def test_the_number_of_rows_is_a_whole_number(tmp_path, rows):
     with pytest.raises(ConfigurationError, match="rows must be a whole number"):
-        source(tmp_path, Csv(), rows=rows)
+        source(tmp_path, CsvFormat(), rows=rows)
     with pytest.raises(ConfigurationError, match="rows must be a whole number"):
-        Stdin(format=Csv(), intake=INTAKE, rows=rows)
+        StdinSource(format=CsvFormat(), intake=INTAKE, rows=rows)
 
 
-class Talkative(Csv):
+class Talkative(CsvFormat):
     """A format that fails with data in its message."""
 
     def tables(self, *places, **parameters):
@@ -222,11 +235,17 @@ class Talkative(Csv):
 
 
 @pytest.mark.parametrize(
-    "make", [lambda path: source(path, Talkative()), lambda path: Stdin(format=Talkative(), intake=INTAKE)]
+    "make",
+    [
+        lambda path: source(path, Talkative()),
+        lambda path: StdinSource(format=Talkative(), intake=INTAKE),
+    ],
 )
 def test_what_arrow_says_is_not_passed_on(tmp_path, make):
     write_csv(tmp_path / "log", events(3))
-    with pytest.raises(InputError, match=r"^(log|standard input): rows that cannot be read \(ArrowInvalid\)\.$") as caught:
+    with pytest.raises(
+        InputError, match=r"^(log|standard input): rows that cannot be read \(ArrowInvalid\)\.$"
+    ) as caught:
         list(make(tmp_path / "log").batches())
     assert caught.value.__suppress_context__
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from penstock.core.errors import ConfigurationError, InputError, StateError
 from penstock.private.sources.base import Columns, Intake, Rejections
-from penstock.private.sources.csv import Csv
-from penstock.private.sources.files import Stdin, lines
-from penstock.private.sources.jsonl import JsonLines
-from penstock.private.sources.parquet import Parquet
+from penstock.private.sources.csv import CsvFormat
+from penstock.private.sources.files import StdinSource, lines
+from penstock.private.sources.jsonl import JsonLinesFormat
+from penstock.private.sources.parquet import ParquetFormat
 
 from tests.private.sources.events import (
     COLUMNS,
@@ -34,7 +34,7 @@ from tests.private.sources.events import (
     write_parquet,
 )
 
-SMALL = {"csv": Csv(block=50), "jsonl": JsonLines(block=50), "parquet": Parquet()}
+SMALL = {"csv": CsvFormat(block=50), "jsonl": JsonLinesFormat(block=50), "parquet": ParquetFormat()}
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -57,7 +57,9 @@ def test_no_events_are_no_events(tmp_path, kind):
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("block", ["small", "large"])
 def test_from_any_position_on_come_exactly_the_rows_that_follow(tmp_path, kind, block):
-    """Exhaustive over two files of 7 and 5 rows: every batch size, every boundary, every other batch size."""
+    """Exhaustive over two files of 7 and 5 rows: every batch size, every boundary, every other
+    batch size.
+    """
     reader, write = FORMATS[kind]
     reader = SMALL[kind] if block == "small" else reader
     rows = events(12)
@@ -71,7 +73,10 @@ def test_from_any_position_on_come_exactly_the_rows_that_follow(tmp_path, kind, 
             taken += rows_of([batch])
             position = json.loads(json.dumps(batch.position))
             for other in sizes:
-                assert taken + rows_of(source(tmp_path / "*", reader, rows=other).batches(position)) == rows
+                assert (
+                    taken + rows_of(source(tmp_path / "*", reader, rows=other).batches(position))
+                    == rows
+                )
         assert taken == rows
 
 
@@ -79,22 +84,28 @@ def test_from_any_position_on_come_exactly_the_rows_that_follow(tmp_path, kind, 
 @settings(max_examples=60, deadline=None)
 @given(
     cells=st.lists(
-        st.tuples(st.sampled_from(KEYS), st.text(st.sampled_from('ab,"\n\r é'), max_size=6)).map(lambda pair: (START, *pair)),
+        st.tuples(st.sampled_from(KEYS), st.text(st.sampled_from('ab,"\n\r é'), max_size=6)).map(
+            lambda pair: (START, *pair)
+        ),
         max_size=12,
     ),
     sizes=st.tuples(st.integers(1, 5), st.integers(1, 5)),
     blocks=st.tuples(st.integers(1, 80), st.integers(1, 80)),
 )
-def test_quoted_text_and_any_block_size_change_nothing(tmp_path_factory, kind, cells, sizes, blocks):
+def test_quoted_text_and_any_block_size_change_nothing(
+    tmp_path_factory, kind, cells, sizes, blocks
+):
     path = tmp_path_factory.mktemp("any") / "events"
     rows = [(time, key, person or "x") for time, key, person in cells]
     if kind == "csv":
-        quoted = [(time, key, f'{person}"') for time, key, person in rows]  # so that each is put in quotes
+        quoted = [
+            (time, key, f'{person}"') for time, key, person in rows
+        ]  # so that each is put in quotes
         rows, text = quoted, csv_text(quoted)
-        first, second = (Csv(block=block, quoted_newlines=True) for block in blocks)
+        first, second = (CsvFormat(block=block, quoted_newlines=True) for block in blocks)
     else:
         text = jsonl_text(rows)
-        first, second = (JsonLines(block=block) for block in blocks)
+        first, second = (JsonLinesFormat(block=block) for block in blocks)
     path.write_bytes(text.encode())
     intake = Intake(columns=Columns("time", "key", person="person"), domain=KEYS)
     taken = []
@@ -108,7 +119,9 @@ def test_quoted_text_and_any_block_size_change_nothing(tmp_path_factory, kind, c
 @pytest.mark.parametrize("quoted", [False, True])
 @settings(max_examples=200, deadline=None)
 @given(
-    pieces=st.lists(st.sampled_from([*(bytes([code]) for code in b'ab,"\n\r\xff'), b"xyzxyzxyz"]), max_size=40),
+    pieces=st.lists(
+        st.sampled_from([*(bytes([code]) for code in b'ab,"\n\r\xff'), b"xyzxyzxyz"]), max_size=40
+    ),
     blocks=st.tuples(st.integers(1, 30), st.integers(1, 30)),
     limit=st.integers(1, 12),
 )
@@ -120,7 +133,16 @@ def test_what_counts_as_a_line_does_not_depend_on_blocks(quoted, pieces, blocks,
         file = io.BytesIO(data)
         file.seek(start)
         quote = b'"' if quoted else None
-        found = lines(file, start, rows=rows, final=True, rejections=rejections, limit=limit, block=block, quote=quote)
+        found = lines(
+            file,
+            start,
+            rows=rows,
+            final=True,
+            rejections=rejections,
+            limit=limit,
+            block=block,
+            quote=quote,
+        )
         return [(array.to_pylist(), offset) for array, offset in found], rejections.for_operator()
 
     def flat(parts):
@@ -143,16 +165,23 @@ def test_a_batch_is_never_larger_than_asked_and_blocks_bound_the_memory(tmp_path
     size = (tmp_path / "events").stat().st_size
     pa.default_memory_pool().release_unused()
     before, most = pa.total_allocated_bytes(), 0
-    for batch in source(tmp_path / "events", Csv(block=4096), rows=64).batches():
+    for batch in source(tmp_path / "events", CsvFormat(block=4096), rows=64).batches():
         assert len(batch) <= 64
         most = max(most, pa.total_allocated_bytes() - before)
     assert most < size / 10
 
 
 def test_only_the_needed_columns_of_parquet_are_read(tmp_path):
-    wide = pa.table({"time": pa.array([START], pa.timestamp("us", "UTC")), "key": ["north"], "person": [1], "list": [[1, 2]]})
+    wide = pa.table(
+        {
+            "time": pa.array([START], pa.timestamp("us", "UTC")),
+            "key": ["north"],
+            "person": [1],
+            "list": [[1, 2]],
+        }
+    )
     pq.write_table(wide, tmp_path / "events")
-    assert rows_of(source(tmp_path / "events", Parquet()).batches()) == [(START, "north", 1)]
+    assert rows_of(source(tmp_path / "events", ParquetFormat()).batches()) == [(START, "north", 1)]
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -160,19 +189,31 @@ def test_without_persons_there_is_no_column_of_them(tmp_path, kind):
     reader, write = FORMATS[kind]
     write(tmp_path / "events", events(3))
     intake = Intake(columns=Columns("time", "key"), domain=KEYS)
-    assert all(batch.person is None for batch in source(tmp_path / "events", reader, intake=intake).batches())
+    assert all(
+        batch.person is None
+        for batch in source(tmp_path / "events", reader, intake=intake).batches()
+    )
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_persons_may_be_text_in_every_format(tmp_path, kind):
     reader, _ = FORMATS[kind]
     if kind == "jsonl":
-        text = "".join(json.dumps({"time": "2026-09-21", "key": "north", "person": name}) + "\n" for name in ("7", "007"))
+        text = "".join(
+            json.dumps({"time": "2026-09-21", "key": "north", "person": name}) + "\n"
+            for name in ("7", "007")
+        )
         (tmp_path / "events").write_text(text)
     elif kind == "csv":
-        (tmp_path / "events").write_text("time,key,person\n2026-09-21,north,7\n2026-09-21,north,007\n")
+        (tmp_path / "events").write_text(
+            "time,key,person\n2026-09-21,north,7\n2026-09-21,north,007\n"
+        )
     else:
-        table = {"time": pa.array([START] * 2, pa.timestamp("us")), "key": ["north"] * 2, "person": ["7", "007"]}
+        table = {
+            "time": pa.array([START] * 2, pa.timestamp("us")),
+            "key": ["north"] * 2,
+            "person": ["7", "007"],
+        }
         pq.write_table(pa.table(table), tmp_path / "events")
     intake = Intake(columns=Columns("time", "key", person="person"), domain=KEYS)
     (batch,) = source(tmp_path / "events", reader, intake=intake).batches()
@@ -184,9 +225,9 @@ def test_csv_with_other_delimiters_names_ends_and_a_byte_order_mark(tmp_path):
     path = tmp_path / "events"
     path.write_bytes(b"\xef\xbb\xbfwhere;x;when\r\nnorth;;5\r\n\r\nsouth;a,b;6")
     expected = [(5_000_000, "north", None), (6_000_000, "south", None)]
-    assert rows_of(source(path, Csv(delimiter=";"), intake=intake).batches()) == expected
+    assert rows_of(source(path, CsvFormat(delimiter=";"), intake=intake).batches()) == expected
     path.write_bytes(b"north\t5\nsouth\t6\n")
-    reader = Csv(delimiter="\t", names=("where", "when"))
+    reader = CsvFormat(delimiter="\t", names=("where", "when"))
     assert rows_of(source(path, reader, intake=intake).batches()) == expected
     first, *_ = source(path, reader, intake=intake, rows=1).batches()
     assert rows_of(source(path, reader, intake=intake).batches(first.position)) == expected[1:]
@@ -195,7 +236,7 @@ def test_csv_with_other_delimiters_names_ends_and_a_byte_order_mark(tmp_path):
 @pytest.mark.parametrize("delimiter", ["", ",,", '"', "\n", "é"])
 def test_a_delimiter_is_one_character(delimiter):
     with pytest.raises(ConfigurationError, match="delimiter must be"):
-        Csv(delimiter=delimiter)
+        CsvFormat(delimiter=delimiter)
 
 
 @pytest.mark.parametrize("delimiter", [*"|^-]\\ .*;"])
@@ -204,7 +245,9 @@ def test_a_delimiter_has_no_other_meaning(tmp_path, delimiter):
     (tmp_path / "events").write_text(f"time{delimiter}key\n{line}{line}")
     intake = Intake(columns=Columns("time", "key", clock="seconds"), domain=KEYS)
     assert (
-        rows_of(source(tmp_path / "events", Csv(delimiter=delimiter), intake=intake).batches())
+        rows_of(
+            source(tmp_path / "events", CsvFormat(delimiter=delimiter), intake=intake).batches()
+        )
         == [(7_000_000, "north", None)] * 2
     )
 
@@ -227,7 +270,7 @@ class Pipe(io.RawIOBase):
 def test_standard_input_is_read_once_and_says_so(kind, most):
     rows = events(20)
     text = csv_text(rows) if kind == "csv" else jsonl_text(rows)
-    stdin = Stdin(format=FORMATS[kind][0], intake=INTAKE, stream=Pipe(text.encode(), most))
+    stdin = StdinSource(format=FORMATS[kind][0], intake=INTAKE, stream=Pipe(text.encode(), most))
     assert not stdin.resumable
     batches = list(stdin.batches())
     assert rows_of(batches) == rows
@@ -238,24 +281,26 @@ def test_standard_input_is_read_once_and_says_so(kind, most):
 
 def test_parquet_does_not_come_through_standard_input():
     with pytest.raises(ConfigurationError, match="Parquet cannot be read from standard input"):
-        Stdin(format=Parquet(), intake=INTAKE)
+        StdinSource(format=ParquetFormat(), intake=INTAKE)
 
 
 def test_the_process_own_standard_input_is_the_default(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(csv_text(events(3)).encode())))
-    assert len(rows_of(Stdin(format=Csv(), intake=INTAKE).batches())) == 3
+    assert len(rows_of(StdinSource(format=CsvFormat(), intake=INTAKE).batches())) == 3
 
 
 def test_a_damaged_parquet_file_is_named_and_nothing_else_is(tmp_path):
     (tmp_path / "events.parquet").write_bytes(b"PAR1 secret 4711 PAR1")
-    with pytest.raises(InputError, match=r"^events\.parquet: the file is not Parquet, or is damaged\.$"):
-        list(source(tmp_path / "events.parquet", Parquet()).batches())
+    with pytest.raises(
+        InputError, match=r"^events\.parquet: the file is not Parquet, or is damaged\.$"
+    ):
+        list(source(tmp_path / "events.parquet", ParquetFormat()).batches())
     write_parquet(tmp_path / "events.parquet", events(100))
     data = bytearray((tmp_path / "events.parquet").read_bytes())
     data[4:400] = b"\xff" * 396
     (tmp_path / "events.parquet").write_bytes(data)
     with pytest.raises(InputError, match="damaged"):
-        list(source(tmp_path / "events.parquet", Parquet()).batches())
+        list(source(tmp_path / "events.parquet", ParquetFormat()).batches())
 
 
 def test_the_same_batches_of_arrays_in_every_format(tmp_path):
@@ -264,10 +309,15 @@ def test_the_same_batches_of_arrays_in_every_format(tmp_path):
         write(tmp_path / kind, rows)
         found.append(
             [
-                np.concatenate([getattr(b, part) for b in source(tmp_path / kind, reader).batches()])
+                np.concatenate(
+                    [getattr(b, part) for b in source(tmp_path / kind, reader).batches()]
+                )
                 for part in ("time", "key", "person")
             ]
         )
     for other in found[1:]:
-        assert all((a == b).all() and a.dtype == b.dtype == np.int64 for a, b in zip(found[0], other, strict=True))
+        assert all(
+            (a == b).all() and a.dtype == b.dtype == np.int64
+            for a, b in zip(found[0], other, strict=True)
+        )
     assert COLUMNS.names == ("time", "key", "person")

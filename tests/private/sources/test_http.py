@@ -18,10 +18,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
-from penstock.private.sources import seen
+from penstock.private.sources import idempotency
 from penstock.private.sources.base import Columns, Intake, Receiver
-from penstock.private.sources.bodies import JSON, NDJSON, STREAM, Bodies
-from penstock.private.sources.http import Http
+from penstock.private.sources.http import HttpSource
+from penstock.private.sources.request_bodies import JSON, NDJSON, STREAM, RequestBodies
 
 from tests.private.sources.events import INTAKE, KEYS, events, jsonl_text, rows_of, table_of
 from tests.private.sources.test_bodies import stream
@@ -41,7 +41,9 @@ def until(condition):
 
 
 class Engine:
-    """A thread that takes batches and, unless it is told to hold, keeps them with their parts as a store would."""
+    """A thread that takes batches and, unless it is told to hold, keeps them with their parts as a
+    store would.
+    """
 
     def __init__(self, source, after=None, parts=None):
         self.source, self.after, self.parts = source, after, dict(parts or {})
@@ -86,7 +88,7 @@ class Engine:
 
 def source(**parameters):
     parameters = {"intake": INTAKE, "host": "127.0.0.1", "port": 0, "token": TOKEN} | parameters
-    return Http(**parameters)
+    return HttpSource(**parameters)
 
 
 @contextmanager
@@ -110,7 +112,11 @@ def served(after=None, parts=None, **parameters):
 def post(client, rows=ROWS, key=None, **headers):
     headers |= {"idempotency-key": key} if key else {}
     content = rows if isinstance(rows, bytes) else jsonl_text(rows).encode()
-    return client.post("/events", content=content, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    return client.post(
+        "/events",
+        content=content,
+        headers={name.replace("_", "-"): value for name, value in headers.items()},
+    )
 
 
 @contextmanager
@@ -120,8 +126,16 @@ def raw(http):
 
 
 def head(length, *more, token=TOKEN):
-    lines = ["POST /events HTTP/1.1", "host: test", f"authorization: Bearer {token}", f"content-type: {NDJSON}", *more]
-    return "\r\n".join([*lines, *([] if length is None else [f"content-length: {length}"]), "", ""]).encode()
+    lines = [
+        "POST /events HTTP/1.1",
+        "host: test",
+        f"authorization: Bearer {token}",
+        f"content-type: {NDJSON}",
+        *more,
+    ]
+    return "\r\n".join(
+        [*lines, *([] if length is None else [f"content-length: {length}"]), "", ""]
+    ).encode()
 
 
 def answered(connection):
@@ -184,7 +198,10 @@ def test_requests_are_merged_into_batches_that_count_up():
 
 def test_many_senders_at_once_lose_and_double_nothing():
     with served(rows=200) as (_, engine, client), ThreadPoolExecutor(16) as pool:
-        sent = [pool.submit(post, client, events(20, seed % 60), f"key {seed % 60}") for seed in range(120)]
+        sent = [
+            pool.submit(post, client, events(20, seed % 60), f"key {seed % 60}")
+            for seed in range(120)
+        ]
         assert {each.result().status_code for each in sent} == {200}
         assert sorted(engine.rows) == sorted(row for seed in range(60) for row in events(20, seed))
 
@@ -206,7 +223,9 @@ def test_a_key_with_another_body_is_refused():
     with served() as (_, engine, client), ThreadPoolExecutor(1) as pool:
         assert post(client, key="monday").json() == KEPT
         assert post(client, ROWS[1:], key="monday").status_code == 422
-        zipped = post(client, gzip.compress(jsonl_text(ROWS).encode()), key="monday", content_encoding="gzip")
+        zipped = post(
+            client, gzip.compress(jsonl_text(ROWS).encode()), key="monday", content_encoding="gzip"
+        )
         assert zipped.status_code == 422
         engine.hold.set()
         waiting = pool.submit(post, client, key="tuesday")
@@ -230,13 +249,13 @@ def test_a_key_that_comes_again_while_the_first_waits_hears_the_same():
 
 
 def test_all_who_wait_for_a_body_hear_that_it_cannot_be_read(monkeypatch):
-    going, read = threading.Event(), Bodies.read
+    going, read = threading.Event(), RequestBodies.read
 
     def slow(*arguments):
         going.wait(DEADLINE)
         return read(*arguments)
 
-    monkeypatch.setattr(Bodies, "read", slow)
+    monkeypatch.setattr(RequestBodies, "read", slow)
     with served() as (http, engine, client), ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(post, client, b"no line", key="monday") for _ in range(2)]
         until(lambda: len(http._server._server.server_state.tasks) == 2 and http._inbox._open)
@@ -274,7 +293,7 @@ def test_what_was_not_kept_before_a_restart_may_be_sent_again():
 
 
 def test_only_so_many_keys_are_known(monkeypatch):
-    monkeypatch.setattr(seen, "FULL", 4)
+    monkeypatch.setattr(idempotency, "FULL", 4)
     with served(window=8) as (_, engine, client):
         for number in range(30):
             assert post(client, b"", f"key {number}").json() == KEPT
@@ -289,7 +308,9 @@ def test_a_key_that_is_no_key_is_refused():
     with served() as (_, engine, client):
         for key in (b"", b"x" * 201, b"caf\xe9", b"tab\tin it"):
             headers = {"idempotency-key": key}
-            assert client.post("/events", content=jsonl_text(ROWS), headers=headers).status_code == 400
+            assert (
+                client.post("/events", content=jsonl_text(ROWS), headers=headers).status_code == 400
+            )
         assert post(client, key="x" * 200).json() == KEPT
         assert engine.rows == ROWS
 
@@ -310,7 +331,10 @@ def test_without_the_token_nothing_is_taken():
             for body in (jsonl_text(ROWS).encode(), b"\n" * 2**22):
                 headers = {"authorization": authorization.encode("latin-1")}
                 answer = client.post("/events", content=body, headers=headers)
-                assert (answer.status_code, answer.json()) == (401, {"error": "a bearer token is needed."})
+                assert (answer.status_code, answer.json()) == (
+                    401,
+                    {"error": "a bearer token is needed."},
+                )
                 assert answer.headers["www-authenticate"] == "Bearer"
         del client.headers["authorization"]
         assert post(client).status_code == 401
@@ -329,12 +353,22 @@ def test_other_types_and_encodings_are_refused():
 
 def test_bad_rows_are_counted_for_the_operator_and_not_told():
     good = jsonl_text(ROWS).encode()
-    lines = [b'{"broken', b'{"x":"\xff"}', b'{"time":"2026-01-01T00:00:00Z","key":"mars","person":1}', b'{"key":"north"}']
+    lines = [
+        b'{"broken',
+        b'{"x":"\xff"}',
+        b'{"time":"2026-01-01T00:00:00Z","key":"mars","person":1}',
+        b'{"key":"north"}',
+    ]
     with served() as (http, engine, client):
         answer = post(client, b"\n".join(lines) + b"\n" + good)
         assert (answer.status_code, answer.json()) == (200, KEPT)
         assert engine.rows == ROWS
-        assert http.rejections.for_operator() == {"broken line": 1, "not UTF-8": 1, "missing value": 1, "unknown key": 1}
+        assert http.rejections.for_operator() == {
+            "broken line": 1,
+            "not UTF-8": 1,
+            "missing value": 1,
+            "unknown key": 1,
+        }
         assert post(client, b"nothing\nat all\n", key="monday").status_code == 400
         assert http.rejections.for_operator()["broken line"] == 3
         assert post(client, ROWS[:1], key="monday").json() == KEPT
@@ -354,7 +388,10 @@ def test_the_columns_may_change_from_one_batch_to_the_next():
         with ThreadPoolExecutor(5) as pool:
             sent = [pool.submit(post, client, stream(each), content_type=STREAM) for each in tables]
             until(lambda: sum(map(len, engine.taken)) == 200)
-            assert post(client, stream(table.drop_columns(["key"])), content_type=STREAM).status_code == 400
+            assert (
+                post(client, stream(table.drop_columns(["key"])), content_type=STREAM).status_code
+                == 400
+            )
             engine.hold.clear()
             assert [each.result().json() for each in sent] == [KEPT] * 5
         assert engine.rows == ROWS * 5
@@ -369,7 +406,10 @@ def test_persons_of_several_text_types_come_in_one_batch():
     intake = Intake(columns=Columns("time", "key", person="person"), domain=KEYS)
     with served(intake=intake) as (http, engine, client), ThreadPoolExecutor(3) as pool:
         engine.idle.set()
-        sent = [pool.submit(post, client, stream(each), content_type=STREAM) for each in (text, large, words)]
+        sent = [
+            pool.submit(post, client, stream(each), content_type=STREAM)
+            for each in (text, large, words)
+        ]
         until(lambda: len(http._inbox._ready) == 3)
         engine.idle.clear()
         assert [each.result().json() for each in sent] == [KEPT] * 3
@@ -390,7 +430,9 @@ def test_what_is_too_large_is_refused_before_it_has_come():
             assert answered(connection)[0] == 413
             assert connection.recv(1) == b""
         with raw(http) as connection:
-            connection.sendall(head(None, "transfer-encoding: chunked") + b"3e9\r\n" + b"x" * 1001 + b"\r\n")
+            connection.sendall(
+                head(None, "transfer-encoding: chunked") + b"3e9\r\n" + b"x" * 1001 + b"\r\n"
+            )
             assert answered(connection)[0] == 413
         bomb = gzip.compress(b"\n" * 500_000)
         assert len(bomb) <= 1000
@@ -416,13 +458,19 @@ def test_too_many_waiting_events_are_answered_429():
 
 def test_too_many_waiting_bytes_are_answered_429():
     body = jsonl_text(ROWS).encode()
-    with served(size=len(body), most_bytes=3 * len(body)) as (http, engine, client), ThreadPoolExecutor(4) as pool:
+    with (
+        served(size=len(body), most_bytes=3 * len(body)) as (http, engine, client),
+        ThreadPoolExecutor(4) as pool,
+    ):
         engine.hold.set()
         waiting = [pool.submit(post, client, body) for _ in range(2)]
         until(lambda: len(rows_of(engine.taken)) == 80)
         assert post(client, body).status_code == 429
         with raw(http) as connection:
-            connection.sendall(head(None, "transfer-encoding: chunked") + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+            connection.sendall(
+                head(None, "transfer-encoding: chunked")
+                + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+            )
             assert answered(connection)[0] == 429
         engine.hold.clear()
         assert [each.result().json() for each in waiting] == [KEPT] * 2
@@ -471,13 +519,13 @@ def test_only_so_many_connections_are_served():
 
 
 def test_a_body_that_takes_long_to_read_holds_up_no_one_for_ever(monkeypatch):
-    going, read = threading.Event(), Bodies.read
+    going, read = threading.Event(), RequestBodies.read
 
     def slow(*arguments):
         going.wait(DEADLINE)
         return read(*arguments)
 
-    monkeypatch.setattr(Bodies, "read", slow)
+    monkeypatch.setattr(RequestBodies, "read", slow)
     with served(patience=0.05) as (http, engine, client):
         assert post(client, key="monday").status_code == 503
         assert client.get("/health").json() == {"status": "listening"}
@@ -490,7 +538,10 @@ def test_a_body_that_takes_long_to_read_holds_up_no_one_for_ever(monkeypatch):
 
 
 def test_requests_without_events_take_space_too():
-    with served(size=1000, most_bytes=4096) as (http, engine, client), ThreadPoolExecutor(4) as pool:
+    with (
+        served(size=1000, most_bytes=4096) as (http, engine, client),
+        ThreadPoolExecutor(4) as pool,
+    ):
         engine.hold.set()
         waiting = [pool.submit(post, client, b"") for _ in range(4)]
         until(lambda: http._inbox._bytes == 4096)
@@ -531,7 +582,10 @@ def test_closing_sends_all_away_who_wait():
         until(lambda: http._inbox._ready)
         slow.sendall(head(1000) + b"{")
         until(
-            lambda: http._inbox._bytes % 2 != (http._inbox._bytes - 1) % 2 and len(http._server._server.server_state.tasks) == 3
+            lambda: (
+                http._inbox._bytes % 2 != (http._inbox._bytes - 1) % 2
+                and len(http._server._server.server_state.tasks) == 3
+            )
         )
         http.close()
         assert handed.result().status_code == queued.result().status_code == 503
@@ -568,7 +622,14 @@ def test_a_batch_is_given_again_until_it_is_kept():
         http.kept(first)
         assert waiting.result().json() == KEPT
         assert list(http.batches(first.position)) == []
-        for position in (None, {"batch": 2}, {"batch": -1}, {"batch": "1"}, {"path": "x"}, {"batch": 1, "more": 1}):
+        for position in (
+            None,
+            {"batch": 2},
+            {"batch": -1},
+            {"batch": "1"},
+            {"path": "x"},
+            {"batch": 1, "more": 1},
+        ):
             with pytest.raises(StateError, match="position"):
                 list(http.batches(position))
 
@@ -612,9 +673,17 @@ def test_no_answer_and_no_log_shows_data(caplog):
         )
         for media, body, encoding in product((NDJSON, JSON, STREAM), bodies, ("", "gzip", secret)):
             answers += [post(client, body, secret, content_type=media, content_encoding=encoding)]
-        answers += [post(client, jsonl_text(ROWS).encode() + line, secret), post(client, line, secret)]
+        answers += [
+            post(client, jsonl_text(ROWS).encode() + line, secret),
+            post(client, line, secret),
+        ]
         table = pa.table(
-            {"time": [secret], secret: [secret], "key": pa.array([secret]).dictionary_encode(), "person": [secret]}
+            {
+                "time": [secret],
+                secret: [secret],
+                "key": pa.array([secret]).dictionary_encode(),
+                "person": [secret],
+            }
         )
         answers.append(post(client, stream(table), content_type=STREAM))
         answers.append(post(client, stream(table.drop_columns("key")), content_type=STREAM))
@@ -648,7 +717,10 @@ def test_a_failure_of_our_own_is_answered_without_data(caplog, monkeypatch):
 
         monkeypatch.setattr(type(http._server.desk.bodies), "read", fail)
         answer = post(client, key="monday")
-        assert (answer.status_code, answer.json()) == (500, {"error": "this could not be taken, and was not kept."})
+        assert (answer.status_code, answer.json()) == (
+            500,
+            {"error": "this could not be taken, and was not kept."},
+        )
         monkeypatch.undo()
         assert post(client, key="monday").json() == KEPT
         assert engine.rows == ROWS
@@ -677,7 +749,10 @@ def test_it_is_opened_once_and_before_it_is_used():
 
 
 def test_a_port_that_is_taken_is_said():
-    with served() as (http, _, _), pytest.raises(StateError, match=r"listen: 127.0.0.1:\d+ cannot be bound"):
+    with (
+        served() as (http, _, _),
+        pytest.raises(StateError, match=r"listen: 127.0.0.1:\d+ cannot be bound"),
+    ):
         source(port=http.address[1]).open({})
     with pytest.raises(ConfigurationError, match="cannot be found"):
         source(host="no such host").open({})
@@ -692,7 +767,9 @@ def test_it_listens_on_ipv6_too():
     except ConfigurationError:
         pytest.skip("this machine has no IPv6 loopback")
     try:
-        assert httpx.get("http://[{}]:{}/health".format(*http.address)).json() == {"status": "listening"}
+        assert httpx.get("http://[{}]:{}/health".format(*http.address)).json() == {
+            "status": "listening"
+        }
     finally:
         http.close()
 
@@ -723,5 +800,7 @@ def test_parameters_are_checked(parameters, rule):
 @pytest.mark.parametrize("package", ["fastapi", "uvicorn"])
 def test_a_missing_package_is_said(monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtraError, match=rf"taking events by HTTP needs {package}.*penstock\[serve\]"):
+    with pytest.raises(
+        MissingExtraError, match=rf"taking events by HTTP needs {package}.*penstock\[serve\]"
+    ):
         source()

@@ -1,4 +1,6 @@
-"""Kafka as it is, on the loopback: `.ci/services start` starts it, and `eval "$(.ci/services env)"` says where."""
+"""Kafka as it is, on the loopback: `.ci/services start` starts it, and `eval "$(.ci/services env)"`
+says where.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +20,26 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
 from penstock.private.sources import kafka
-from penstock.private.sources.avro import Avro
+from penstock.private.sources.avro import AvroMessages
 from penstock.private.sources.base import Receiver
-from penstock.private.sources.kafka import Kafka
-from penstock.private.sources.values import Json
+from penstock.private.sources.kafka import KafkaSource
+from penstock.private.sources.message_formats import JsonMessages
 
 from tests.private.sources.events import INTAKE, KEYS, events, iso, rows_of
 
 SERVER = os.environ.get("PENSTOCK_TEST_KAFKA")
 needs_kafka = pytest.mark.skipif(
-    SERVER is None, reason='needs Kafka: .ci/services start && eval "$(.ci/services env)" (PENSTOCK_TEST_KAFKA)'
+    SERVER is None,
+    reason='needs Kafka: .ci/services start && eval "$(.ci/services env)" (PENSTOCK_TEST_KAFKA)',
 )
 DEADLINE = 30
 
 
 def value(row):
     time, key, person = row
-    return json.dumps({"time": iso(time), "key": key, "person": person, "more": {"a": [1]}}).encode()
+    return json.dumps(
+        {"time": iso(time), "key": key, "person": person, "more": {"a": [1]}}
+    ).encode()
 
 
 class Broker:
@@ -68,7 +73,7 @@ def opened():
 
     def source(broker, **parameters):
         parameters = {"intake": INTAKE, "servers": SERVER, "topic": broker.topic} | parameters
-        sources.append(Kafka(**parameters))
+        sources.append(KafkaSource(**parameters))
         sources[-1].open({})
         return sources[-1]
 
@@ -78,7 +83,9 @@ def opened():
 
 
 def read(source, after=None, *, until=None):
-    """All batches that come, and the last position; with `until`, ask again until so many events are there."""
+    """All batches that come, and the last position; with `until`, ask again until so many events
+    are there.
+    """
     batches, deadline = [], time.monotonic() + DEADLINE
     while True:
         for batch in source.batches(after):
@@ -157,9 +164,9 @@ def test_a_killed_reader_is_gone_on_from(opened):
         broker.send_rows(rows[partition::2], partition)
     script = """
         import os, signal, sys, json
-        from penstock.private.sources.kafka import Kafka
+        from penstock.private.sources.kafka import KafkaSource
         from tests.private.sources.events import INTAKE
-        source = Kafka(intake=INTAKE, servers=sys.argv[1], topic=sys.argv[2], rows=70)
+        source = KafkaSource(intake=INTAKE, servers=sys.argv[1], topic=sys.argv[2], rows=70)
         batches = source.batches()
         for _ in range(3):
             batch = next(batches)
@@ -168,7 +175,10 @@ def test_a_killed_reader_is_gone_on_from(opened):
         os.kill(os.getpid(), signal.SIGKILL)
     """
     ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), SERVER, broker.topic], capture_output=True, text=True, check=False
+        [sys.executable, "-c", textwrap.dedent(script), SERVER, broker.topic],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ran.returncode == -9, ran.stderr
     kept = [json.loads(line) for line in ran.stdout.splitlines()]
@@ -226,7 +236,7 @@ def test_a_bad_value_loses_only_itself(opened):
             good[5],
         ]
     )
-    source = opened(broker, format=Json(limit=2000))
+    source = opened(broker, format=JsonMessages(limit=2000))
     assert rows_of(read(source)[0]) == [rows[0], rows[1], rows[3], rows[5]]
     assert source.rejections.for_operator() == {
         "broken line": 4,
@@ -241,8 +251,16 @@ def test_a_bad_value_loses_only_itself(opened):
 @needs_kafka
 @pytest.mark.parametrize("header", [b"", b"\0\0\0\0\7"])
 def test_values_in_avro_are_read(opened, header):
-    kinds = {"time": {"type": "long", "logicalType": "timestamp-micros"}, "key": "string", "person": ["null", "long"]}
-    schema = {"type": "record", "name": "Tap", "fields": [{"name": name, "type": kind} for name, kind in kinds.items()]}
+    kinds = {
+        "time": {"type": "long", "logicalType": "timestamp-micros"},
+        "key": "string",
+        "person": ["null", "long"],
+    }
+    schema = {
+        "type": "record",
+        "name": "Tap",
+        "fields": [{"name": name, "type": kind} for name, kind in kinds.items()],
+    }
     broker, rows = Broker(), events(50)
 
     def written(row):
@@ -250,8 +268,16 @@ def test_values_in_avro_are_read(opened, header):
         fastavro.schemaless_writer(out, schema, dict(zip(kinds, row, strict=True)))
         return header + out.getvalue()
 
-    broker.send([*map(written, rows[:25]), b"{}", None, written((rows[0][0], KEYS[0], None)), *map(written, rows[25:])])
-    source = opened(broker, format=Avro(json.dumps(schema)), rows=10)
+    broker.send(
+        [
+            *map(written, rows[:25]),
+            b"{}",
+            None,
+            written((rows[0][0], KEYS[0], None)),
+            *map(written, rows[25:]),
+        ]
+    )
+    source = opened(broker, format=AvroMessages(json.dumps(schema)), rows=10)
     assert rows_of(read(source)[0]) == rows
     assert source.rejections.for_operator() == {"broken line": 1, "missing value": 2}
 
@@ -259,7 +285,7 @@ def test_values_in_avro_are_read(opened, header):
 def test_a_schema_without_a_column_is_refused_at_once():
     schema = {"type": "record", "name": "Tap", "fields": [{"name": "time", "type": "long"}]}
     with pytest.raises(ConfigurationError, match="no field 'key'"):
-        Kafka(intake=INTAKE, servers="127.0.0.1:1", topic="taps", format=Avro(schema))
+        KafkaSource(intake=INTAKE, servers="127.0.0.1:1", topic="taps", format=AvroMessages(schema))
 
 
 @needs_kafka
@@ -301,7 +327,11 @@ def test_events_of_an_aborted_transaction_are_not_seen(opened):
     broker, rows = Broker(), events(9)
     producer = Producer({"bootstrap.servers": SERVER, "transactional.id": broker.topic})
     producer.init_transactions(DEADLINE)
-    for start, end in ((0, producer.commit_transaction), (3, producer.abort_transaction), (6, producer.commit_transaction)):
+    for start, end in (
+        (0, producer.commit_transaction),
+        (3, producer.abort_transaction),
+        (6, producer.commit_transaction),
+    ):
         producer.begin_transaction()
         for row in rows[start : start + 3]:
             producer.produce(broker.topic, value(row), partition=0)
@@ -343,7 +373,9 @@ def test_events_deleted_before_they_were_read_are_an_error_unless_accepted(opene
 
 @needs_kafka
 @pytest.mark.parametrize("accept", [False, True])
-def test_events_deleted_while_they_are_being_read_are_an_error_unless_accepted(opened, monkeypatch, accept):
+def test_events_deleted_while_they_are_being_read_are_an_error_unless_accepted(
+    opened, monkeypatch, accept
+):
     broker, rows = Broker(), events(30)
     broker.send_rows(rows)
     after = read(opened(broker, rows=10))[0][0].position
@@ -424,7 +456,7 @@ def test_a_topic_that_is_not_there_yet_is_waited_for(opened):
 
 
 def test_a_broker_that_does_not_answer_is_no_error(capfd):
-    source = Kafka(intake=INTAKE, servers="127.0.0.1:1", topic="taps", patience=0.3)
+    source = KafkaSource(intake=INTAKE, servers="127.0.0.1:1", topic="taps", patience=0.3)
     source.open({})
     assert list(source.batches()) == []
     source.wait(0.05)
@@ -435,7 +467,8 @@ def test_a_broker_that_does_not_answer_is_no_error(capfd):
 
 @needs_kafka
 @pytest.mark.skipif(
-    "PENSTOCK_TEST_KAFKA_GUARDED" not in os.environ, reason="needs a listener with a password: .ci/services start"
+    "PENSTOCK_TEST_KAFKA_GUARDED" not in os.environ,
+    reason="needs a listener with a password: .ci/services start",
 )
 def test_a_listener_with_a_password_is_read_with_it_alone(opened):
     broker, rows = Broker(), events(3)
@@ -451,10 +484,17 @@ def test_a_listener_with_a_password_is_read_with_it_alone(opened):
 
 
 @pytest.mark.parametrize(
-    "position", [{}, {"topic": "a", "x": 1}, {"topic": 1, "0": 1}, {"topic": "a", "0": "1"}, {"topic": "a", "0": -1}]
+    "position",
+    [
+        {},
+        {"topic": "a", "x": 1},
+        {"topic": 1, "0": 1},
+        {"topic": "a", "0": "1"},
+        {"topic": "a", "0": -1},
+    ],
 )
 def test_a_position_of_something_else_is_refused(position):
-    source = Kafka(intake=INTAKE, servers="127.0.0.1:1", topic="taps")
+    source = KafkaSource(intake=INTAKE, servers="127.0.0.1:1", topic="taps")
     with pytest.raises(StateError, match="not one of Kafka"):
         list(source.batches(position))
     source.close()
@@ -471,16 +511,18 @@ def test_a_position_of_something_else_is_refused(position):
 )
 def test_a_bad_configuration_is_refused(parameters, message):
     with pytest.raises(ConfigurationError, match=message):
-        Kafka(**({"intake": INTAKE, "servers": "127.0.0.1:1", "topic": "taps"} | parameters))
+        KafkaSource(**({"intake": INTAKE, "servers": "127.0.0.1:1", "topic": "taps"} | parameters))
 
 
 def test_a_missing_client_is_said_with_the_way_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     with pytest.raises(MissingExtraError, match=r"penstock\[kafka\]"):
-        Kafka(intake=INTAKE, servers="127.0.0.1:1", topic="taps")
+        KafkaSource(intake=INTAKE, servers="127.0.0.1:1", topic="taps")
 
 
 def test_neither_password_nor_place_shows():
-    source = Kafka(intake=INTAKE, servers="127.0.0.1:1", topic="taps", username="me", password="pass-word")
+    source = KafkaSource(
+        intake=INTAKE, servers="127.0.0.1:1", topic="taps", username="me", password="pass-word"
+    )
     assert "pass-word" not in repr(source)
     assert "_at" not in repr(source)

@@ -1,4 +1,6 @@
-"""Mosquitto as it is, on the loopback: `.ci/services start` starts it, and `eval "$(.ci/services env)"` says where."""
+"""Mosquitto as it is, on the loopback: `.ci/services start` starts it, and `eval "$(.ci/services
+env)"` says where.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,14 @@ from paho.mqtt import client as paho
 
 from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
 from penstock.private.sources.base import Receiver
-from penstock.private.sources.mqtt import MEMORY, PART, Mqtt
+from penstock.private.sources.mqtt import MEMORY, PART, MqttSource
 
 from tests.private.sources.events import INTAKE, events, iso, rows_of
 
 SERVER = os.environ.get("PENSTOCK_TEST_MQTT")
 needs_broker = pytest.mark.skipif(
-    SERVER is None, reason='needs Mosquitto: .ci/services start && eval "$(.ci/services env)" (PENSTOCK_TEST_MQTT)'
+    SERVER is None,
+    reason='needs Mosquitto: .ci/services start && eval "$(.ci/services env)" (PENSTOCK_TEST_MQTT)',
 )
 DEADLINE = 30
 
@@ -50,12 +53,19 @@ class Broker:
 
     def send(self, *payloads, retain=False, quality=1):
         for payload in payloads:
-            self.sender.publish(self.topic, payload, qos=quality, retain=retain).wait_for_publish(DEADLINE)
+            self.sender.publish(self.topic, payload, qos=quality, retain=retain).wait_for_publish(
+                DEADLINE
+            )
 
     def open(self, parts=None, **parameters):
         """A source that is connected and subscribed."""
-        parameters = {"intake": INTAKE, "server": SERVER, "topic": self.topic, "client": self.client} | parameters
-        source = Mqtt(**parameters)
+        parameters = {
+            "intake": INTAKE,
+            "server": SERVER,
+            "topic": self.topic,
+            "client": self.client,
+        } | parameters
+        source = MqttSource(**parameters)
         self.sources.append(source)
         source.open(parts or {})
         until(lambda: source.problem is None)
@@ -64,7 +74,10 @@ class Broker:
     def close(self):
         for source in self.sources:
             source.close()
-        for client in (self.sender, connected(self.client, clean_session=True)):  # the second one ends the session
+        for client in (
+            self.sender,
+            connected(self.client, clean_session=True),
+        ):  # the second one ends the session
             client.disconnect()
             client.loop_stop()
 
@@ -84,7 +97,9 @@ def until(condition):
 
 
 class Kept:
-    """What a store would have: the events, the position and the parts of all batches that were kept."""
+    """What a store would have: the events, the position and the parts of all batches that were
+    kept.
+    """
 
     def __init__(self):
         self.batches, self.position, self.parts = [], None, {}
@@ -179,9 +194,9 @@ def test_a_killed_reader_is_gone_on_from(broker):
     broker.send(*map(value, rows))
     script = """
         import json, os, signal, sys
-        from penstock.private.sources.mqtt import Mqtt
+        from penstock.private.sources.mqtt import MqttSource
         from tests.private.sources.events import INTAKE
-        source = Mqtt(intake=INTAKE, server=sys.argv[1], topic=sys.argv[2], client=sys.argv[3], rows=7)
+        source = MqttSource(intake=INTAKE, server=sys.argv[1], topic=sys.argv[2], client=sys.argv[3], rows=7)
         source.open({})
         position, count = None, 0
         while True:
@@ -205,7 +220,10 @@ def test_a_killed_reader_is_gone_on_from(broker):
     assert ran.returncode == -9, ran.stderr
     lines = [json.loads(line) for line in ran.stdout.splitlines()]
     persons = [person for _, _, some in lines for person in some]
-    kept.position, kept.parts = lines[-1][0], {name: part.encode() for name, part in lines[-1][1].items()}
+    kept.position, kept.parts = (
+        lines[-1][0],
+        {name: part.encode() for name, part in lines[-1][1].items()},
+    )
     source = broker.open(kept.parts)
     kept.read(source, 60 - len(persons))
     assert persons + [row[2] for row in kept.rows] == [row[2] for row in rows]
@@ -268,7 +286,11 @@ def test_a_bad_payload_loses_only_itself(broker):
     broker.send(good[0], *bad, b"[1, " + good[1] + b', "x"]', good[2] + b"\n{\n" + good[3])
     kept.read(source, 4)
     assert kept.rows == rows
-    assert source.rejections.for_operator() == {"broken line": 7, "not UTF-8": 1, "missing value": 1}
+    assert source.rejections.for_operator() == {
+        "broken line": 7,
+        "not UTF-8": 1,
+        "missing value": 1,
+    }
     assert settled(broker, source, kept, events(1, seed=1)[0])
 
 
@@ -313,7 +335,8 @@ def test_what_is_remembered_stays_small(broker):
 
 @needs_broker
 @pytest.mark.skipif(
-    "PENSTOCK_TEST_MQTT_GUARDED" not in os.environ, reason="needs a listener with a password: .ci/services start"
+    "PENSTOCK_TEST_MQTT_GUARDED" not in os.environ,
+    reason="needs a listener with a password: .ci/services start",
 )
 def test_a_listener_with_a_password_is_read_with_it_alone(broker):
     rows, kept = events(1), Kept()
@@ -323,14 +346,21 @@ def test_a_listener_with_a_password_is_read_with_it_alone(broker):
     assert password not in repr(source)
     broker.send(value(rows[0]))
     kept.read(source, 1)
-    refused = Mqtt(intake=INTAKE, topic=broker.topic, client=broker.client + "-2", username=name, password="wrong", **guarded)
+    refused = MqttSource(
+        intake=INTAKE,
+        topic=broker.topic,
+        client=broker.client + "-2",
+        username=name,
+        password="wrong",
+        **guarded,
+    )
     refused.open({})
     until(lambda: "refused" in (refused.problem or ""))
     refused.close()
 
 
 def test_a_broker_that_does_not_answer_is_no_error():
-    source = Mqtt(intake=INTAKE, server="127.0.0.1:1", topic="taps")
+    source = MqttSource(intake=INTAKE, server="127.0.0.1:1", topic="taps")
     source.open({})
     assert list(source.batches()) == []
     source.wait(0.05)
@@ -341,13 +371,13 @@ def test_a_broker_that_does_not_answer_is_no_error():
 @pytest.mark.parametrize("position", [{}, {"batch": "1"}, {"batch": -1}, {"batch": 1, "more": 1}])
 def test_a_position_of_something_else_is_refused(position):
     with pytest.raises(StateError, match="not one of MQTT"):
-        list(Mqtt(intake=INTAKE, server="127.0.0.1:1", topic="taps").batches(position))
+        list(MqttSource(intake=INTAKE, server="127.0.0.1:1", topic="taps").batches(position))
 
 
 @pytest.mark.parametrize("part", [b"", b"[]", b'{"a": 1}'])
 def test_parts_of_something_else_are_refused(part):
     with pytest.raises(StateError, match="not of MQTT"):
-        Mqtt(intake=INTAKE, server="127.0.0.1:1", topic="taps").open({PART: part})
+        MqttSource(intake=INTAKE, server="127.0.0.1:1", topic="taps").open({PART: part})
 
 
 @pytest.mark.parametrize(
@@ -362,10 +392,10 @@ def test_parts_of_something_else_are_refused(part):
 )
 def test_a_bad_configuration_is_refused(parameters, message):
     with pytest.raises(ConfigurationError, match=message):
-        Mqtt(**({"intake": INTAKE, "server": "127.0.0.1:1", "topic": "taps"} | parameters))
+        MqttSource(**({"intake": INTAKE, "server": "127.0.0.1:1", "topic": "taps"} | parameters))
 
 
 def test_a_missing_client_is_said_with_the_way_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "paho.mqtt.client", None)
     with pytest.raises(MissingExtraError, match=r"penstock\[mqtt\]"):
-        Mqtt(intake=INTAKE, server="127.0.0.1:1", topic="taps")
+        MqttSource(intake=INTAKE, server="127.0.0.1:1", topic="taps")

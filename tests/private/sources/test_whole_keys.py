@@ -27,21 +27,40 @@ def batch(table, *, other=None, domain=("0", "1"), **columns):
 
 
 def table(keys, times=None):
-    return pa.table({"ts": pa.array([0] * len(keys) if times is None else times, pa.int64()), "key": keys})
+    return pa.table(
+        {"ts": pa.array([0] * len(keys) if times is None else times, pa.int64()), "key": keys}
+    )
 
 
-@pytest.mark.parametrize("kind", [pa.int64(), pa.int32(), pa.uint8(), pa.uint64(), pa.string()], ids=str)
+@pytest.mark.parametrize(
+    "kind", [pa.int64(), pa.int32(), pa.uint8(), pa.uint64(), pa.string()], ids=str
+)
 @pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
 def test_whole_numbers_get_the_code_of_their_key(domain, kind):
-    low, high = (0, 2**8) if kind == pa.uint8() else (0, 2**63) if kind == pa.uint64() else (-(2**31), 2**31)
+    low, high = (
+        (0, 2**8)
+        if kind == pa.uint8()
+        else (0, 2**63)
+        if kind == pa.uint64()
+        else (-(2**31), 2**31)
+    )
     if kind in (pa.int64(), pa.string()):
         low, high = -(2**63), 2**63
     numbers = [number for number in NUMBERS if low <= number < high]
-    keys = pa.array(list(map(str, numbers)), kind) if kind == pa.string() else pa.array(numbers, kind)
-    for rows in ([], range(len(numbers)), [row for row, number in enumerate(numbers) if str(number) in domain]):
+    keys = (
+        pa.array(list(map(str, numbers)), kind) if kind == pa.string() else pa.array(numbers, kind)
+    )
+    for rows in (
+        [],
+        range(len(numbers)),
+        [row for row, number in enumerate(numbers) if str(number) in domain],
+    ):
         expected = [domain.index(str(numbers[row])) for row in rows if str(numbers[row]) in domain]
         found, rejected = batch(
-            table(keys.take(pa.array(rows, pa.int64()))), domain=domain, clock="seconds", key_type="integer"
+            table(keys.take(pa.array(rows, pa.int64()))),
+            domain=domain,
+            clock="seconds",
+            key_type="integer",
         )
         assert found.key.tolist() == expected
         assert found.key.dtype == np.int64
@@ -50,7 +69,9 @@ def test_whole_numbers_get_the_code_of_their_key(domain, kind):
 
 def test_unknown_numbers_become_other_and_missing_ones_are_dropped():
     keys = pa.array([5, None, 1, -1, 2**62])
-    found, rejected = batch(table(keys), other="rest", domain=["0", "1", "rest"], clock="seconds", key_type="integer")
+    found, rejected = batch(
+        table(keys), other="rest", domain=["0", "1", "rest"], clock="seconds", key_type="integer"
+    )
     assert found.key.tolist() == [2, 1, 2, 2]
     assert rejected == {"missing value": 1}
 
@@ -60,7 +81,9 @@ def test_times_out_of_the_calendar_are_dropped_and_the_others_stay_as_they_are(c
     factor = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}[clock]
     good = [FIRST // factor, 0, LAST // factor]
     bad = [FIRST // factor - 1, LAST // factor + 1, -(2**63), 2**63 - 1]
-    found, rejected = batch(table(pa.array([1] * 7), [*good, *bad]), clock=clock, key_type="integer")
+    found, rejected = batch(
+        table(pa.array([1] * 7), [*good, *bad]), clock=clock, key_type="integer"
+    )
     assert found.time.tolist() == [each * factor for each in good]
     assert rejected == {"time out of range": 4}
 

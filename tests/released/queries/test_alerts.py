@@ -18,7 +18,11 @@ LAPLACE = MECHANISMS["laplace"]
 
 
 @settings(max_examples=40, deadline=None)
-@given(stream=counts_of.filter(lambda stream: len(stream) > 1), delta=st.integers(0, 30), data=st.data())
+@given(
+    stream=counts_of.filter(lambda stream: len(stream) > 1),
+    delta=st.integers(0, 30),
+    data=st.data(),
+)
 def test_without_noise_alerts_are_the_truth(stream, delta, data):
     log, truth = quiet(LAPLACE, stream), np.array(stream)
     width = data.draw(st.integers(2, len(stream)))
@@ -26,7 +30,9 @@ def test_without_noise_alerts_are_the_truth(stream, delta, data):
     assert (Jump(width, delta).series(log).raised == (moved >= delta)).all()
     assert (Drop(width, delta).series(log).raised == (-moved >= delta)).all()
     assert (Change(width, delta).series(log).raised == (np.abs(moved) >= delta)).all()
-    sums = np.array([truth[t - width + 1 : t + 1].sum(axis=0) for t in range(width - 1, len(truth))])
+    sums = np.array(
+        [truth[t - width + 1 : t + 1].sum(axis=0) for t in range(width - 1, len(truth))]
+    )
     assert (LowSignal(width, delta).series(log).raised == (sums < delta)).all()
 
 
@@ -39,8 +45,11 @@ def test_a_jump_is_the_difference_of_what_is_known_of_two_units(name):
         for key in range(3):
             estimate, variance, draws = simple(log, key, {unit: 1.0, unit - 3: -1.0}, unit)
             if name.startswith("pegasus") and log[unit].public["start"][key] <= unit - 3:
-                # one group, smoothed anew: how far its release has moved, and twice the noise, because it is shared
-                (now, noise, draws), (then, before, _) = (simple(log, key, {u: 1.0}, u) for u in (unit, unit - 3))
+                # one group, smoothed anew: how far its release has moved, and twice the noise,
+                # because it is shared
+                (now, noise, draws), (then, before, _) = (
+                    simple(log, key, {u: 1.0}, u) for u in (unit, unit - 3)
+                )
                 estimate, variance = now - then, 2 * (noise + before)
             assert found.statistic.estimate[0, key] == pytest.approx(estimate, abs=1e-7)
             assert found.statistic.variance is not None
@@ -51,7 +60,10 @@ def test_a_jump_is_the_difference_of_what_is_known_of_two_units(name):
             assert known == pytest.approx(later, abs=1e-7)
         assert (Drop(4, 5).answer(log, unit).statistic.estimate == -found.statistic.estimate).all()
     every = Jump(4, 5, hindsight=True).series(log).statistic.estimate
-    each = [Jump(4, 5, hindsight=True).answer(log, unit).statistic.estimate[0] for unit in range(4, log.last + 1)]
+    each = [
+        Jump(4, 5, hindsight=True).answer(log, unit).statistic.estimate[0]
+        for unit in range(4, log.last + 1)
+    ]
     assert every == pytest.approx(np.array(each), abs=1e-9)
 
 
@@ -67,7 +79,8 @@ def test_the_score_orders_alerts_as_raising_the_threshold_does():
 
 @pytest.mark.parametrize("query", [Jump(3, 4), Drop(3, 4), Change(3, 4), LowSignal(3, -4)])
 def test_doubt_is_at_least_how_often_noise_alone_gets_as_far(query):
-    """The truth is at the edge of the threshold for 20,000 keys: doubts below p occur with chance p at most. Fixed seed.
+    """The truth is at the edge of the threshold for 20,000 keys: doubts below p occur with chance p
+    at most. Fixed seed.
 
     A false alarm with another seed has a chance below 1e-4.
     """
@@ -90,7 +103,9 @@ def test_doubt_is_at_least_how_often_noise_alone_gets_as_far(query):
 def test_alerts_read_well_and_say_how_sure_they_are():
     log = quiet(LAPLACE, [[0, 0], [0, 90]], keys=["Harbour", "Market"])
     alerts = Jump(2, 50).answer(log)
-    assert repr(alerts) == "rise by 50 or more within 2 units: unit 2, 1 of 2 raised\n  unit 2  Market"
+    assert (
+        repr(alerts) == "rise by 50 or more within 2 units: unit 2, 1 of 2 raised\n  unit 2  Market"
+    )
     rows = list(alerts.rows())
     assert [row["raised"] for row in rows] == [False, True]
     assert rows[1]["doubt"] < 1e-6
@@ -116,7 +131,9 @@ def test_a_move_needs_two_units():
 
 @pytest.mark.parametrize("name", ["pegasus, median", "pegasus, mean", "pegasus, james_stein"])
 def test_the_interval_of_a_jump_within_a_group_keeps_its_word(name):
-    """Nothing moves, so the statistic is noise: over 400 keys, a false alarm with another seed has a chance below 1e-6."""
+    """Nothing moves, so the statistic is noise: over 400 keys, a false alarm with another seed has
+    a chance below 1e-6.
+    """
     log = noisy(MECHANISMS[name], np.zeros((24, 400), np.int64), seed=3)
     statistic = Jump(6, 1).answer(log).statistic
     shared = log[24].public["start"] <= 19

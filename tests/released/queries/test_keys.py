@@ -46,14 +46,22 @@ def test_without_noise_sums_over_keys_are_the_truth(stream, data):
 
 
 @settings(max_examples=40, deadline=None)
-@given(stream=streams, corners=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2)), min_size=2, max_size=2))
+@given(
+    stream=streams,
+    corners=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2)), min_size=2, max_size=2),
+)
 def test_without_noise_a_rectangle_is_the_truth_in_either_notation(stream, corners):
     (a, b), (c, d) = corners
     truth = np.array(stream).reshape(-1, 2, 3)
     want = truth[:, min(a, c) : max(a, c) + 1, min(b, d) : max(b, d) + 1].sum(axis=(1, 2))
-    named = quiet(LAPLACE, stream, keys=[f"{row},{column}" for row in range(2) for column in range(3)])
+    named = quiet(
+        LAPLACE, stream, keys=[f"{row},{column}" for row in range(2) for column in range(3)]
+    )
     assert (Rectangle((a, b), (c, d)).series(named).estimate[:, 0] == want).all()
-    assert (Rectangle((a, b), (c, d), shape=(2, 3)).series(quiet(LAPLACE, stream)).estimate[:, 0] == want).all()
+    assert (
+        Rectangle((a, b), (c, d), shape=(2, 3)).series(quiet(LAPLACE, stream)).estimate[:, 0]
+        == want
+    ).all()
 
 
 @settings(max_examples=30, deadline=None)
@@ -63,7 +71,9 @@ def test_without_noise_a_roll_up_is_the_truth(stream):
     totals = np.array([tree.nodes.totals(unit) for unit in truth])
     of_keys = quiet(LAPLACE, stream, keys=tree)
     plain = quiet(LAPLACE, stream, keys=list(CAMPUS))
-    written = quiet(LAPLACE, stream, keys=[f"{path}/{key}" if path else key for key, path in CAMPUS.items()])
+    written = quiet(
+        LAPLACE, stream, keys=[f"{path}/{key}" if path else key for key, path in CAMPUS.items()]
+    )
     for log, query in ((of_keys, RollUp()), (plain, RollUp(hierarchy=tree)), (written, RollUp())):
         found = query.series(log)
         assert found.names == tree.names
@@ -75,14 +85,18 @@ def test_without_noise_a_roll_up_is_the_truth(stream):
 
 def test_nodes_are_read_where_the_log_has_them_and_ranges_use_the_fewest():
     tree = Hierarchy.binary(KEYS[:4])
-    log = logged(HierarchicalPegasus(epsilon=1, fit=False), [[1, 2, 3, 4]] * 3, TestNoise(1), keys=tree)
+    log = logged(
+        HierarchicalPegasus(epsilon=1, fit=False), [[1, 2, 3, 4]] * 3, TestNoise(1), keys=tree
+    )
     found = RollUp().answer(log)
     assert (found.estimate[0] == log[3].estimate).all()
     assert (found.variance == log[3].variance).all()
     groups, _ = Range("a", "c").groups(log)
     assert [log.keys[place] for place in groups[0]] == ["all/0", "all/1/c"]
     assert (Everything().answer(log).estimate[0] == log[3].estimate[0]).all()
-    assert Rectangle((0, 0), (0, 1), shape=(2, 2)).groups(log)[0][0].tolist() == [log.keys.index("all/0")]
+    assert Rectangle((0, 0), (0, 1), shape=(2, 2)).groups(log)[0][0].tolist() == [
+        log.keys.index("all/0")
+    ]
     assert Range("a", "c").answer(log).variance is not None
 
 
@@ -93,7 +107,9 @@ def test_nodes_that_were_fitted_to_each_other_share_noise():
     assert SlidingSum(2).answer(log).variance is None
     assert Range("a", "c").answer(log).variance is None
     quiet_log = logged(HierarchicalPegasus(epsilon=1), [[1, 2, 3, 4]] * 3, NoNoise(), keys=tree)
-    assert SlidingSum(2).answer(quiet_log).estimate[0] == pytest.approx(2 * tree.nodes.totals(np.array([1, 2, 3, 4])))
+    assert SlidingSum(2).answer(quiet_log).estimate[0] == pytest.approx(
+        2 * tree.nodes.totals(np.array([1, 2, 3, 4]))
+    )
 
 
 @pytest.mark.parametrize("name", ["laplace", "ba", "rg", "pegasus, median"])
@@ -121,7 +137,9 @@ def test_the_largest_come_first_and_equals_by_name(stream, k):
 
 
 def test_an_order_is_sure_only_if_it_is():
-    """2,000 times, 20 keys of which some are close: what is said to be sure is wrong in at most 10 % of them."""
+    """2,000 times, 20 keys of which some are close: what is said to be sure is wrong in at most 10
+    % of them.
+    """
     truth = np.array([200, 150, 148, 147, 100] + [3] * 15)
     wrong = lost = said = 0
     run_of = LAPLACE.run(20, noise=TestNoise(2))
@@ -168,7 +186,9 @@ def test_sure_and_among_them_are_what_the_intervals_say():
             for rank, place in enumerate(places):
                 rest = [high[row, other] for other in range(7) if other not in places[: rank + 1]]
                 assert found.sure()[row, rank] == all(low[row, place] > bound for bound in rest)
-                rivals = sum(high[row, other] >= low[row, place] for other in range(7) if other != place)
+                rivals = sum(
+                    high[row, other] >= low[row, place] for other in range(7) if other != place
+                )
                 assert found.belongs()[row, rank] == (rivals < k)
 
 
@@ -189,5 +209,7 @@ def test_what_makes_no_sense_is_refused():
     ):
         with pytest.raises(ConfigurationError, match=message):
             query.answer(log)
-    assert "there is 'Harbour'" in Aggregate(["Harbor"]).why_not(quiet(LAPLACE, [[1]], keys=["Harbour"]))
+    assert "there is 'Harbour'" in Aggregate(["Harbor"]).why_not(
+        quiet(LAPLACE, [[1]], keys=["Harbour"])
+    )
     assert UnitCounts().why_not(log) == ""

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from penstock import QuadTree, Sample
+from penstock.core.error_bounds import laplace_variance
 from penstock.core.errors import ConfigurationError
-from penstock.core.spread import laplace_variance
 from penstock.core.weights import Weights
 from penstock.private.mechanisms.bs import BackwardSmoothing
 from penstock.private.mechanisms.eshp import WeightedHistogram
@@ -15,8 +15,16 @@ from penstock.private.mechanisms.hierarchical import HierarchicalPegasus, Pruned
 from penstock.private.mechanisms.kary import SignedBlocks
 from penstock.private.mechanisms.rg import RetroactiveGrouping
 from penstock.private.mechanisms.sw_tree import WindowTree
-from penstock.released.queries import Everything, LowSignal, RollUp, SlidingSum, TopK, UnitCounts, WeightedSum
-from penstock.released.queries.standing import Sums, counts, differences, weighted, windows
+from penstock.released.queries import (
+    Everything,
+    LowSignal,
+    RollUp,
+    SlidingSum,
+    TopK,
+    UnitCounts,
+    WeightedSum,
+)
+from penstock.released.queries.current_releases import Sums, counts, differences, weighted, windows
 
 from tests.released.streams import noisy, quiet
 
@@ -24,7 +32,9 @@ RNG = np.random.default_rng(7)
 STREAM = RNG.poisson(np.repeat(RNG.integers(0, 60, (6, 4)), 8, axis=0))
 
 
-@pytest.mark.parametrize("mechanism", [WindowTree(epsilon=1, span=8), SignedBlocks(epsilon=1, span=8)])
+@pytest.mark.parametrize(
+    "mechanism", [WindowTree(epsilon=1, span=8), SignedBlocks(epsilon=1, span=8)]
+)
 def test_a_tree_answers_the_width_it_was_made_for(mechanism):
     log = quiet(mechanism, STREAM)
     want = np.array([STREAM[t - 7 : t + 1].sum(axis=0) for t in range(7, 48)])
@@ -51,7 +61,9 @@ def test_a_sketch_has_its_own_sums_and_the_noisy_counts_for_all_others():
 
 
 def test_a_sum_that_stands_again_was_not_read():
-    log = noisy(WeightedHistogram(epsilon=1, gamma="0.9", span=10, tolerance=2, grouping=False), STREAM)
+    log = noisy(
+        WeightedHistogram(epsilon=1, gamma="0.9", span=10, tolerance=2, grouping=False), STREAM
+    )
     repeated = np.array([np.broadcast_to(release.repeated, 4) for release in log])
     own = WeightedSum(log[48].weights)
     assert repeated.any()
@@ -60,7 +72,8 @@ def test_a_sum_that_stands_again_was_not_read():
 
 
 @pytest.mark.parametrize(
-    "mechanism", [HierarchicalPegasus(epsilon=1), PrunedPegasus(epsilon=1), PrunedPegasus(epsilon=1, fit=False)]
+    "mechanism",
+    [HierarchicalPegasus(epsilon=1), PrunedPegasus(epsilon=1), PrunedPegasus(epsilon=1, fit=False)],
 )
 def test_a_hierarchy_is_read_node_by_node(mechanism):
     log = noisy(mechanism, STREAM)
@@ -72,7 +85,9 @@ def test_a_hierarchy_is_read_node_by_node(mechanism):
     assert fast.estimate == pytest.approx(slow.estimate, rel=1e-12)
     assert SlidingSum(6).answer(log).variance is None
     # A node that was pruned for a unit changes nothing about the units before.
-    pruned = np.isinf(np.array([np.broadcast_to(release.scale.floats(), release.value.shape) for release in log]))
+    pruned = np.isinf(
+        np.array([np.broadcast_to(release.scale.floats(), release.value.shape) for release in log])
+    )
     for place, node in np.argwhere(pruned):
         assert standing.start[place, node] == place
 
@@ -80,10 +95,15 @@ def test_a_hierarchy_is_read_node_by_node(mechanism):
 def test_a_retroactive_group_is_used_for_its_units_as_soon_as_it_is_published():
     """The paper's stream: fresh releases at units 1, 2, 4, 8 of groups of 1, 1, 2, 4 units."""
     counts_then = [5, 75, 74, 73, 74, 75, 74, 73]
-    log = quiet(RetroactiveGrouping(epsilon="0.1", watch="0.1", caution=0), [[count] for count in counts_then])
+    log = quiet(
+        RetroactiveGrouping(epsilon="0.1", watch="0.1", caution=0),
+        [[count] for count in counts_then],
+    )
     assert SlidingSum(8).answer(log).estimate.tolist() == [[sum(counts_then)]]
     assert SlidingSum(4).answer(log).estimate.tolist() == [[74 + 75 + 74 + 73]]
-    assert SlidingSum(4).answer(log, 7).estimate.tolist() == [[4 * 73.5]]  # units 5 to 7 are not out yet
+    assert SlidingSum(4).answer(log, 7).estimate.tolist() == [
+        [4 * 73.5]
+    ]  # units 5 to 7 are not out yet
     assert SlidingSum(4, hindsight=True).answer(log, 7).estimate.tolist() == [[73.5 + 3 * 74]]
     assert SlidingSum(4).answer(log, 7).unread.tolist() == [[3]]
     assert SlidingSum(3).answer(log, 4).estimate.tolist() == [[75 + 74 + 73]]
@@ -92,7 +112,9 @@ def test_a_retroactive_group_is_used_for_its_units_as_soon_as_it_is_published():
     assert SlidingSum(2).answer(log).variance == pytest.approx(np.array([[one / 4]]))
 
 
-@pytest.mark.parametrize("mechanism", [BackwardSmoothing(epsilon=1, horizon=3), WeightedHistogram(epsilon=1, horizon=3)])
+@pytest.mark.parametrize(
+    "mechanism", [BackwardSmoothing(epsilon=1, horizon=3), WeightedHistogram(epsilon=1, horizon=3)]
+)
 def test_what_is_repeated_after_a_horizon_is_not_taken_for_read(mechanism):
     log = noisy(mechanism, [[100, 200]] * 3 + [[9000, 9000]] * 5)
     assert UnitCounts().answer(log, 8).unread.tolist() == [[1, 1]]
@@ -105,7 +127,9 @@ def test_a_jump_within_one_release_of_a_tree_is_not_known():
     mechanism = Sample(epsilon=1, window=10, histogram=QuadTree(split=None))
     log = noisy(mechanism, [[1000 * unit] * 4 for unit in range(20)])
     found = differences(counts(log, 1, 20), 3)
-    same = np.array([log[unit].public["start"][0] == log[unit - 2].public["start"][0] for unit in range(3, 21)])
+    same = np.array(
+        [log[unit].public["start"][0] == log[unit - 2].public["start"][0] for unit in range(3, 21)]
+    )
     assert same.any()
     assert np.isnan(found.noise.variance[same]).all()
 

@@ -13,7 +13,7 @@ from penstock import FilteredSampling, Laplace
 from penstock.core.errors import ConfigurationError, InputError
 from penstock.core.weights import Weights
 from penstock.released.queries import SlidingSum, UnitCounts, WeightedSum
-from penstock.released.queries.standing import Sums, counts, differences, weighted, windows
+from penstock.released.queries.current_releases import Sums, counts, differences, weighted, windows
 
 from tests.released.streams import MECHANISMS, PLAIN, counts_of, noisy, quiet, simple
 
@@ -30,7 +30,10 @@ def test_without_noise_sums_of_plain_releases_are_the_truth(name, stream, data):
     assert (SlidingSum(width).series(log).estimate == want).all()
     assert (SlidingSum(width, hindsight=True).series(log).estimate == want).all()
     factors = Weights.decay("0.5", width)
-    fading = [sum(truth[t - age] * factors.sequence(width)[age] for age in range(min(width, t + 1))) for t in range(len(truth))]
+    fading = [
+        sum(truth[t - age] * factors.sequence(width)[age] for age in range(min(width, t + 1)))
+        for t in range(len(truth))
+    ]
     assert WeightedSum(factors).series(log).estimate == pytest.approx(np.array(fading))
 
 
@@ -45,7 +48,11 @@ def test_a_sum_and_its_variance_are_those_of_its_draws(name, stream, seed, data)
     fade = dict(zip(range(unit, unit - width, -1), decay.sequence(width), strict=True))
     for query, factors, seen in (
         (SlidingSum(width), dict.fromkeys(range(unit - width + 1, unit + 1), 1.0), unit),
-        (SlidingSum(width, hindsight=True), dict.fromkeys(range(unit - width + 1, unit + 1), 1.0), log.last),
+        (
+            SlidingSum(width, hindsight=True),
+            dict.fromkeys(range(unit - width + 1, unit + 1), 1.0),
+            log.last,
+        ),
         (WeightedSum(decay), fade, unit),
     ):
         answer = query.answer(log, unit)
@@ -66,7 +73,9 @@ def test_the_fast_way_and_the_slow_way_agree(name, width):
     stream = rng.poisson(np.repeat(rng.integers(0, 60, (10, 3)), 6, axis=0))
     standing = counts(noisy(MECHANISMS[name], stream), 1, 60)
     fast = windows(standing, width)
-    slow = Sums.stacked([weighted(standing, np.ones(width), place) for place in range(width - 1, 60)])
+    slow = Sums.stacked(
+        [weighted(standing, np.ones(width), place) for place in range(width - 1, 60)]
+    )
     assert fast.estimate == pytest.approx(slow.estimate, rel=1e-12)
     assert (fast.unread == slow.unread).all()
     assert fast.noise.variance == pytest.approx(slow.noise.variance, rel=1e-9)
@@ -75,7 +84,10 @@ def test_the_fast_way_and_the_slow_way_agree(name, width):
     assert (fast.noise.draws == slow.noise.draws)[known].all()
     assert (fast.noise.single == slow.noise.single).all()
     assert (fast.noise.peak >= slow.noise.peak * (1 - 1e-12))[known].all()
-    assert np.array_equal(fast.noise.half_width(0.05)[known] >= slow.noise.half_width(0.05)[known] * (1 - 1e-9), known[known])
+    assert np.array_equal(
+        fast.noise.half_width(0.05)[known] >= slow.noise.half_width(0.05)[known] * (1 - 1e-9),
+        known[known],
+    )
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
@@ -83,21 +95,27 @@ def test_the_fast_way_and_the_slow_way_agree(name, width):
 def test_so_do_those_of_differences(name, width):
     rng = np.random.default_rng(3)
     stream = rng.poisson(np.repeat(rng.integers(0, 60, (10, 3)), 6, axis=0))
-    standing = replace(counts(noisy(MECHANISMS[name], stream), 1, 60), running=False)  # running groups: test_alerts.py
+    standing = replace(
+        counts(noisy(MECHANISMS[name], stream), 1, 60), running=False
+    )  # running groups: test_alerts.py
     fast, factors = differences(standing, width), np.zeros(width)
     factors[-1], factors[0] = 1, -1
     slow = Sums.stacked([weighted(standing, factors, place) for place in range(width - 1, 60)])
     assert (fast.estimate == slow.estimate).all()
     assert (fast.unread == slow.unread).all()
     for what in ("variance", "mass", "peak"):
-        assert getattr(fast.noise, what) == pytest.approx(getattr(slow.noise, what), rel=1e-9, nan_ok=True)
+        assert getattr(fast.noise, what) == pytest.approx(
+            getattr(slow.noise, what), rel=1e-9, nan_ok=True
+        )
     known = np.isfinite(slow.noise.variance)
     assert (fast.noise.draws == slow.noise.draws)[known].all()
     assert fast.noise.half_width(0.05)[known] == pytest.approx(slow.noise.half_width(0.05)[known])
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-@pytest.mark.parametrize("query", [UnitCounts(), SlidingSum(1), SlidingSum(5), WeightedSum(Weights.decay("0.7", 6))])
+@pytest.mark.parametrize(
+    "query", [UnitCounts(), SlidingSum(1), SlidingSum(5), WeightedSum(Weights.decay("0.7", 6))]
+)
 def test_an_answer_is_the_same_while_the_log_grows_and_afterwards(name, query):
     rng = np.random.default_rng(3)
     stream = rng.poisson(20, (20, 3))
@@ -110,7 +128,9 @@ def test_an_answer_is_the_same_while_the_log_grows_and_afterwards(name, query):
         assert np.array_equal(now.interval()[0], later.interval()[0], equal_nan=True)
     every = query.series(finished)
     for row, unit in enumerate(every.units.tolist()):
-        assert every.estimate[row] == pytest.approx(query.answer(finished, unit).estimate[0], rel=1e-12)
+        assert every.estimate[row] == pytest.approx(
+            query.answer(finished, unit).estimate[0], rel=1e-12
+        )
 
 
 def test_long_logs_are_read_in_pieces_that_do_not_show(monkeypatch):
@@ -126,10 +146,18 @@ def test_long_logs_are_read_in_pieces_that_do_not_show(monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "width", "unread"),
-    [("sample", 12, True), ("rg", 10, True), ("rg, small groups", 7, True), ("pegasus, mean", 6, False), ("bs", 9, False)],
+    [
+        ("sample", 12, True),
+        ("rg", 10, True),
+        ("rg, small groups", 7, True),
+        ("pegasus, mean", 6, False),
+        ("bs", 9, False),
+    ],
 )
 def test_noise_that_is_repeated_counts_as_often_as_it_is(name, width, unread):
-    """20,000 keys, each a run of its own, with a fixed seed; a false alarm with another seed has a chance below 1e-6."""
+    """20,000 keys, each a run of its own, with a fixed seed; a false alarm with another seed has a
+    chance below 1e-6.
+    """
     keys = 20_000
     log = noisy(MECHANISMS[name], np.zeros((29, keys), np.int64))
     answer = SlidingSum(width).answer(log)
@@ -137,20 +165,27 @@ def test_noise_that_is_repeated_counts_as_often_as_it_is(name, width, unread):
     assert bool(answer.unread.any()) == unread
     squares = answer.estimate[0] ** 2
     said = answer.variance[0].mean()
-    # Groups of `rg` end sooner where the noise is large: what is said is then somewhat more than the truth, never less.
+    # Groups of `rg` end sooner where the noise is large: what is said is then somewhat more than
+    # the truth, never less.
     most = 1 + 6 * squares.std() / np.sqrt(keys) / said
     least = 0.8 if name.startswith("rg") else 2 - most
     assert least <= squares.mean() / said <= most
     if unread:  # what independent noise would have
         fresh = width * log[1].variance[0]
-        assert squares.mean() > 1.15 * fresh if name == "sample" else squares.mean() != pytest.approx(fresh, rel=0.05)
+        assert (
+            squares.mean() > 1.15 * fresh
+            if name == "sample"
+            else squares.mean() != pytest.approx(fresh, rel=0.05)
+        )
 
 
 @pytest.mark.parametrize("confidence", ["0.5", "0.9", "0.99"])
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("width", [1, 2, 5, 12])
 def test_an_interval_holds_what_was_read(name, width, confidence):
-    """4,000 keys without events, with a fixed seed; a false alarm with another seed has a chance below 1e-4 in each case."""
+    """4,000 keys without events, with a fixed seed; a false alarm with another seed has a chance
+    below 1e-4 in each case.
+    """
     keys = 4000
     log = noisy(MECHANISMS[name], np.zeros((14, keys), np.int64), seed=8)
     low, high = SlidingSum(width).answer(log).interval(confidence)

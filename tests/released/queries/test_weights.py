@@ -14,14 +14,24 @@ from penstock.core.guarantee import Guarantee
 from penstock.core.released import Released, Scale
 from penstock.core.weights import Weights
 from penstock.released.log import Log
-from penstock.released.queries import Aggregate, Jump, LowSignal, SlidingSum, TopK, UnitCounts, WeightedSum
+from penstock.released.queries import (
+    Aggregate,
+    Jump,
+    LowSignal,
+    SlidingSum,
+    TopK,
+    UnitCounts,
+    WeightedSum,
+)
 
 from tests.released.streams import noisy
 
 PROMISE = Guarantee(1, 1)
 
 
-def sums(weights: Weights, kind="sum", *, units=6, layers=3, noise=None, divisor=1, public=None) -> Log:
+def sums(
+    weights: Weights, kind="sum", *, units=6, layers=3, noise=None, divisor=1, public=None
+) -> Log:
     log = Log(["a", "b"], guarantee=PROMISE)
     for unit in range(1, units + 1):
         value = np.array([10 * unit, unit]) * divisor if noise is None else noise[unit - 1]
@@ -49,7 +59,11 @@ def test_a_released_window_is_its_own_answer(kind, divisor):
     assert answer.estimate.tolist() == [[60, 6]]
     assert (answer.variance == log[6].variance).all()
     own = log[6].interval("0.9")[1]
-    assert (answer.interval("0.9")[1] <= own).all() if kind == "weighted" else (answer.interval("0.9")[1] == own).all()
+    assert (
+        (answer.interval("0.9")[1] <= own).all()
+        if kind == "weighted"
+        else (answer.interval("0.9")[1] == own).all()
+    )
     assert LowSignal(4, 7).answer(log).raised.tolist() == [[False, True]]
     assert TopK(1, of=SlidingSum(4)).answer(log).names == (("a",),)
 
@@ -58,11 +72,16 @@ def test_a_released_window_is_its_own_answer(kind, divisor):
 def test_intervals_may_be_as_sure_as_one_likes(kind):
     answer = SlidingSum(4).answer(sums(Weights.window(4), kind))
     widths = [
-        (high - low).max() for low, high in map(answer.interval, ("1/10000000000", "0.9", "0." + 20 * "9", "0." + 99 * "9"))
+        (high - low).max()
+        for low, high in map(
+            answer.interval, ("1/10000000000", "0.9", "0." + 20 * "9", "0." + 99 * "9")
+        )
     ]
     assert np.isfinite(widths).all()
     assert sorted(widths) == widths
-    assert np.isfinite(TopK(2, of=SlidingSum(4)).answer(sums(Weights.window(4), kind)).interval("0." + 99 * "9")).all()
+    assert np.isfinite(
+        TopK(2, of=SlidingSum(4)).answer(sums(Weights.window(4), kind)).interval("0." + 99 * "9")
+    ).all()
     with pytest.raises(ConfigurationError, match="1e-100"):
         answer.interval("0." + 101 * "9")
 
@@ -74,7 +93,9 @@ def test_the_noise_of_two_keys_adds_up():
     assert both.interval("0.95")[1] - both.estimate == pytest.approx(1.96 * np.sqrt(50), rel=1e-3)
 
 
-@pytest.mark.parametrize("query", [UnitCounts(), SlidingSum(3), Jump(2, 1), WeightedSum(Weights.decay("0.9", 3))])
+@pytest.mark.parametrize(
+    "query", [UnitCounts(), SlidingSum(3), Jump(2, 1), WeightedSum(Weights.decay("0.9", 3))]
+)
 def test_a_released_window_cannot_be_taken_apart(query):
     with pytest.raises(ConfigurationError, match="the sum of the last 4 units"):
         query.answer(sums(Weights.window(4)))
@@ -86,7 +107,13 @@ def test_released_noisy_counts_answer_everything():
     for release in log:
         public = {"noisy": release.value}
         decayed.append(
-            replace(release, value=release.value + 7, weights=Weights.decay("0.5", 4), kind="weighted", public=public)
+            replace(
+                release,
+                value=release.value + 7,
+                weights=Weights.decay("0.5", 4),
+                kind="weighted",
+                public=public,
+            )
         )
     for query in (UnitCounts(), SlidingSum(3), WeightedSum(Weights.power(1, 4))):
         assert (query.answer(decayed).estimate == query.answer(log).estimate).all()
@@ -97,7 +124,9 @@ def test_released_noisy_counts_answer_everything():
 
 
 def test_prefixes_are_subtracted_and_the_interval_is_wide_enough():
-    """20,000 prefixes whose noises overlap as much as they can in either sign; the interval may be missed by 10 % of them."""
+    """20,000 prefixes whose noises overlap as much as they can in either sign; the interval may be
+    missed by 10 % of them.
+    """
     rng = np.random.default_rng(1)
     log = sums(Weights.prefix(), layers=1)
     assert SlidingSum(2).series(log).estimate.tolist() == [[20, 2]] * 5
@@ -108,7 +137,11 @@ def test_prefixes_are_subtracted_and_the_interval_is_wide_enough():
         one, two = (rng.geometric(1 - q, keys) - rng.geometric(1 - q, keys) for _ in range(2))
         wide = Log(keys, guarantee=PROMISE)
         for unit, value in ((1, two if sign == 0 else sign * one), (2, one)):
-            wide.append(Released(unit, value, Scale(Fraction(5)), PROMISE, private=True, weights=Weights.prefix()))
+            wide.append(
+                Released(
+                    unit, value, Scale(Fraction(5)), PROMISE, private=True, weights=Weights.prefix()
+                )
+            )
         answer = SlidingSum(1).answer(wide)
         low, high = answer.interval("0.9")
         assert ((low <= 0) & (high >= 0)).mean() >= 0.9

@@ -16,7 +16,15 @@ from penstock.private.mechanisms.eshp import WeightedHistogram
 from penstock.private.mechanisms.hierarchical import HierarchicalPegasus
 from penstock.private.mechanisms.toeplitz import CorrelatedGaussian
 from penstock.released.log import Log
-from penstock.released.queries import Everything, Rectangle, SlidingSum, TopK, UnitCounts, WeightedSum, Where
+from penstock.released.queries import (
+    Everything,
+    Rectangle,
+    SlidingSum,
+    TopK,
+    UnitCounts,
+    WeightedSum,
+    Where,
+)
 from penstock.testing import NoNoise, TestNoise
 
 from tests.released.streams import MECHANISMS, logged, quiet
@@ -27,7 +35,9 @@ SHAPES = [(6,), (3, 4), (2, 3, 4), (2, 3, 2, 1, 2, 2)]
 
 
 def of_shape(shape) -> Product:
-    return Product.of({f"a{axis}": [f"v{place}" for place in range(side)] for axis, side in enumerate(shape)})
+    return Product.of(
+        {f"a{axis}": [f"v{place}" for place in range(side)] for axis, side in enumerate(shape)}
+    )
 
 
 def census(units=3) -> tuple[Log, np.ndarray]:
@@ -39,7 +49,9 @@ def census(units=3) -> tuple[Log, np.ndarray]:
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_without_noise_a_box_is_the_truth(shape, data):
-    stream = np.random.default_rng(data.draw(st.integers(0, 9))).integers(0, 99, (2, math.prod(shape)))
+    stream = np.random.default_rng(data.draw(st.integers(0, 9))).integers(
+        0, 99, (2, math.prod(shape))
+    )
     log, truth, asked = quiet(LAPLACE, stream, keys=of_shape(shape)), stream.reshape(2, *shape), {}
     for axis, side in enumerate(shape):
         places = list(range(side))
@@ -48,7 +60,9 @@ def test_without_noise_a_box_is_the_truth(shape, data):
             places = [data.draw(st.sampled_from(places))]
             asked[f"a{axis}"] = f"v{places[0]}"
         elif kind == "range":
-            first, last = sorted((data.draw(st.sampled_from(places)), data.draw(st.sampled_from(places))))
+            first, last = sorted(
+                (data.draw(st.sampled_from(places)), data.draw(st.sampled_from(places)))
+            )
             places = places[first : last + 1]
             asked[f"a{axis}"] = (f"v{first}", f"v{last}")
         elif kind == "open":
@@ -83,7 +97,11 @@ def test_values_may_be_numbers_and_names_keywords():
 def test_nothing_asked_is_everything():
     log, truth = census()
     for query in (Where(), Where(age=(None, None)), Where(sex=["m", "f"])):
-        assert query.answer(log).estimate.tolist() == Everything().answer(log).estimate.tolist() == [[truth[-1].sum()]]
+        assert (
+            query.answer(log).estimate.tolist()
+            == Everything().answer(log).estimate.tolist()
+            == [[truth[-1].sum()]]
+        )
     assert Where().answer(log).names == ("all",)
 
 
@@ -92,7 +110,10 @@ def test_an_answer_says_what_it_is_of():
     for query, words in (
         (Where(age=("2", "4"), sex="f"), "age is 2 to 4 and sex is f"),
         (Where(age=("2", None)), "age is from 2"),
-        (Where(age=(None, "2"), region=["north", "west"]), "age is up to 2 and region is north or west"),
+        (
+            Where(age=(None, "2"), region=["north", "west"]),
+            "age is up to 2 and region is north or west",
+        ),
         (Where(region=["west", "north", "south"]), "region is west, north or south"),
         (Where(age=range(5)), "age is one of 5 values"),
         (Where(age=(None, None)), "age is any value"),
@@ -105,10 +126,11 @@ def test_an_answer_says_what_it_is_of():
 
 
 def test_a_box_holds_at_its_confidence():
-    """3,000 units without events, 12 cells of 40: the law of the sum is known, so that the coverage is near 90 %.
+    """3,000 units without events, 12 cells of 40: the law of the sum is known, so that the coverage
+    is near 90 %.
 
-    Fixed seed; below by chance with less than 1e-4 (4 standard deviations), above with far less. Noise of 0.7 times the
-    scale would be covered in 98 % of units, of 1.3 times in 79 %.
+    Fixed seed; below by chance with less than 1e-4 (4 standard deviations), above with far less.
+    Noise of 0.7 times the scale would be covered in 98 % of units, of 1.3 times in 79 %.
     """
     domain = Product.of({"sex": 2, "age": 5, "region": 4})
     log = logged(LAPLACE, np.zeros((3000, 40), np.int64), TestNoise(8), keys=domain)
@@ -121,7 +143,9 @@ def test_a_box_holds_at_its_confidence():
 
 @pytest.mark.parametrize("name", ["ba", "sample", "rg", "pegasus, median"])
 def test_boxes_of_other_mechanisms_hold_at_least_so_often(name):
-    """500 boxes of 6 cells that share none, without events; fixed seed, false alarms with a chance below 1e-4."""
+    """500 boxes of 6 cells that share none, without events; fixed seed, false alarms with a chance
+    below 1e-4.
+    """
     domain = Product.of({"box": 500, "row": 2, "column": 3})
     log = logged(MECHANISMS[name], np.zeros((6, domain.size), np.int64), TestNoise(2), keys=domain)
     groups = [Where(box=box).groups(log)[0][0] for box in range(500)]
@@ -140,7 +164,12 @@ def test_boxes_of_sums_of_many_units_are_read_as_they_are():
 
 
 def test_of_keys_that_were_grouped_the_noise_is_not_known():
-    log = logged(WeightedHistogram(epsilon=1, window=3), np.full((5, CENSUS.size), 9), TestNoise(1), keys=CENSUS)
+    log = logged(
+        WeightedHistogram(epsilon=1, window=3),
+        np.full((5, CENSUS.size), 9),
+        TestNoise(1),
+        keys=CENSUS,
+    )
     each = WeightedSum(log[5].weights)
     assert "group" in log[5].public
     assert Where(sex="m", age="2", region="west", of=each).answer(log).variance is not None
@@ -154,7 +183,9 @@ def test_a_box_can_be_ranked_and_goes_through_a_file(tmp_path):
             log.append(run.step(np.arange(42) + unit))
     opened = Log.open(tmp_path / "census.log")
     query = Where(sex="m", age=("0", "2"))
-    assert query.series(opened).estimate.tolist() == query.series(log_again(CENSUS)).estimate.tolist()
+    assert (
+        query.series(opened).estimate.tolist() == query.series(log_again(CENSUS)).estimate.tolist()
+    )
     assert TopK(1, of=query).answer(opened).names == (("sex m, age 0 to 2",),)
 
 
@@ -170,12 +201,19 @@ def test_a_box_in_a_million_keys():
 
 
 @settings(max_examples=40, deadline=None)
-@given(corners=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=2, max_size=2), named=st.booleans())
+@given(
+    corners=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=2, max_size=2),
+    named=st.booleans(),
+)
 def test_a_rectangle_needs_no_shape_where_keys_have_two_attributes(corners, named):
     stream = np.random.default_rng(3).integers(0, 99, (2, 12))
-    domain = Product.of({"place": ["inn", "mill", "quay"], "hour": 4}) if named else Product.grid(3, 4)
+    domain = (
+        Product.of({"place": ["inn", "mill", "quay"], "hour": 4}) if named else Product.grid(3, 4)
+    )
     (a, b), (c, d) = corners
-    want = stream.reshape(2, 3, 4)[:, min(a, c) : max(a, c) + 1, min(b, d) : max(b, d) + 1].sum(axis=(1, 2))
+    want = stream.reshape(2, 3, 4)[:, min(a, c) : max(a, c) + 1, min(b, d) : max(b, d) + 1].sum(
+        axis=(1, 2)
+    )
     log = quiet(LAPLACE, stream, keys=domain)
     assert Rectangle(*corners).series(log).estimate[:, 0].tolist() == want.tolist()
     assert Rectangle(*corners, shape=(3, 4)).series(log).estimate[:, 0].tolist() == want.tolist()
@@ -192,7 +230,10 @@ def test_a_rectangle_goes_by_the_numbers_in_keys_whether_they_have_attributes_or
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        (Where(agee="2"), r"no attribute 'agee': it has 'sex', 'age', 'region'; nearest is 'age'\."),
+        (
+            Where(agee="2"),
+            r"no attribute 'agee': it has 'sex', 'age', 'region'; nearest is 'age'\.",
+        ),
         (Where(sex="x"), r"'sex' has no value 'x': it has 'f', 'm'\."),
         (Where(age="7"), r"'age' has no value '7': it has '0', '1', '2', …, '6'\."),
         (
@@ -211,10 +252,14 @@ def test_what_a_log_does_not_have_is_refused(query, message):
 
 def test_what_makes_no_sense_is_refused_at_once():
     for wrong in (("1", "2", "3"), ("1",), 2.5, None):
-        with pytest.raises(ConfigurationError, match="'age' must be a value, \\(first, last\\) or a list"):
+        with pytest.raises(
+            ConfigurationError, match="'age' must be a value, \\(first, last\\) or a list"
+        ):
             Where(age=wrong)
     for wrong in ([], ["1", "1"], ["1", 1]):
-        with pytest.raises(ConfigurationError, match="'age' must list at least one value, and none twice"):
+        with pytest.raises(
+            ConfigurationError, match="'age' must list at least one value, and none twice"
+        ):
             Where(age=wrong)
     with pytest.raises(ConfigurationError, match="'age' must not be named twice"):
         Where({"age": "1"}, age="2")
@@ -222,6 +267,8 @@ def test_what_makes_no_sense_is_refused_at_once():
 
 def test_keys_without_attributes_are_refused():
     plain = quiet(LAPLACE, [[1, 2]], keys=["a", "b"])
-    nodes = logged(HierarchicalPegasus(epsilon=1), [[1, 2]], NoNoise(), keys=Hierarchy.binary(["a", "b"]))
+    nodes = logged(
+        HierarchicalPegasus(epsilon=1), [[1, 2]], NoNoise(), keys=Hierarchy.binary(["a", "b"])
+    )
     for log in (plain, nodes):
         assert "have no attributes: run over Product.of" in Where(a="b").why_not(log)

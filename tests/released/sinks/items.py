@@ -13,7 +13,7 @@ import numpy as np
 from penstock.core.domain import Domain
 from penstock.core.guarantee import Guarantee
 from penstock.core.released import Released, Scale
-from penstock.released.sinks.base import Item, Series
+from penstock.released.sinks.base import ReleaseItem, SeriesHeader
 
 ROOT_OF_TESTS = Path(__file__).parents[3]
 ORIGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -21,8 +21,8 @@ AWKWARD = "Zürich/täglich ✓"
 KEYS = ("Hauptbahnhof", "Örlikon/Süd", 'say "hi"\n', "上海")
 
 
-def series(name: str = "taps", keys=KEYS) -> Series:
-    return Series(
+def series(name: str = "taps", keys=KEYS) -> SeriesHeader:
+    return SeriesHeader(
         name=name,
         domain=Domain.of(keys),
         guarantee=Guarantee("0.5", 24),
@@ -31,7 +31,9 @@ def series(name: str = "taps", keys=KEYS) -> Series:
     )
 
 
-def item(of: Series, unit: int, *, hours: int = 1, release: Released | None = None, **more) -> Item:
+def item(
+    of: SeriesHeader, unit: int, *, hours: int = 1, release: Released | None = None, **more
+) -> ReleaseItem:
     size = of.domain.size
     rng = np.random.default_rng([zlib.crc32(of.name.encode()), unit])
     fields = {
@@ -44,7 +46,7 @@ def item(of: Series, unit: int, *, hours: int = 1, release: Released | None = No
         **more,
     }
     begins = ORIGIN + timedelta(hours=hours * (unit - 1))
-    return Item(
+    return ReleaseItem(
         series=of,
         unit=unit,
         begins=begins,
@@ -54,9 +56,9 @@ def item(of: Series, unit: int, *, hours: int = 1, release: Released | None = No
     )
 
 
-def link(of: Series, unit: int) -> str:
+def link(of: SeriesHeader, unit: int) -> str:
     return hashlib.sha256(f"{of.name} {unit}".encode()).hexdigest()
 
 
-def items(of: Series, first: int, last: int, **more) -> list[Item]:
+def items(of: SeriesHeader, first: int, last: int, **more) -> list[ReleaseItem]:
     return [item(of, unit, **more) for unit in range(first, last + 1)]

@@ -1,4 +1,5 @@
-"""A sink that is written to in another process, and killed: `python killing.py KIND PATH` goes on where the sink stands.
+"""A sink that is written to in another process, and killed: `python killing.py KIND PATH` goes on
+where the sink stands.
 
 Every unit that was put is printed after it.
 """
@@ -15,7 +16,9 @@ ROOT = Path(__file__).parents[3]
 
 
 def killed_often(kind: str, path: Path, *, kills: int, seen: Callable[[int], None]) -> int:
-    """Kill the writer again and again at uneven moments; the last unit it has confirmed. `seen` is called after each kill."""
+    """Kill the writer again and again at uneven moments; the last unit it has confirmed. `seen` is
+    called after each kill.
+    """
     random, confirmed = Random(7), 0
     for _ in range(kills):
         command = [sys.executable, "-m", "tests.released.sinks.killing", kind, str(path)]
@@ -31,11 +34,11 @@ def killed_often(kind: str, path: Path, *, kills: int, seen: Callable[[int], Non
 
 
 def main(kind: str, path: str) -> None:
-    from penstock.released.sinks import JsonLines, Parquet
+    from penstock.released.sinks import JsonLinesSink, ParquetSink
 
     from tests.released.sinks.items import items, series
 
-    sink = {"parquet": Parquet, "jsonl": JsonLines}[kind](path)
+    sink = {"parquet": ParquetSink, "jsonl": JsonLinesSink}[kind](path)
     of = series("kept", keys=2000)
     head = sink.head(of.name)
     unit = head[0] if head else 0

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from penstock.core.errors import ConfigurationError, InputError, PenstockError
-from penstock.released.sinks.base import Series, SinkError, in_order, missing
+from penstock.released.sinks.base import SeriesHeader, SinkError, in_order, missing
 
 from tests.released.sinks.items import item, items, link, series
 
@@ -17,7 +17,11 @@ TAPS = series()
 
 def test_times_of_an_item_are_in_utc():
     summer = timezone(timedelta(hours=2))
-    one = replace(item(TAPS, 1), begins=datetime(2026, 7, 1, tzinfo=summer), ends=datetime(2026, 7, 2, tzinfo=summer))
+    one = replace(
+        item(TAPS, 1),
+        begins=datetime(2026, 7, 1, tzinfo=summer),
+        ends=datetime(2026, 7, 2, tzinfo=summer),
+    )
     assert one.begins == datetime(2026, 6, 30, 22, tzinfo=UTC)
     assert one.begins.tzinfo is UTC
 
@@ -42,7 +46,7 @@ def test_an_item_that_cannot_be_is_refused(wrong, message):
 @pytest.mark.parametrize("name", ["", "  ", "two\nlines"])
 def test_a_series_needs_a_name_that_can_be_printed(name):
     with pytest.raises(ConfigurationError, match="can be printed"):
-        Series(name=name, domain=TAPS.domain, guarantee=TAPS.guarantee, mechanism="uniform")
+        SeriesHeader(name=name, domain=TAPS.domain, guarantee=TAPS.guarantee, mechanism="uniform")
 
 
 def test_an_item_does_not_show_its_numbers_in_its_repr():

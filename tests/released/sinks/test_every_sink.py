@@ -16,7 +16,9 @@ KAFKA, POSTGRES = os.environ.get("PENSTOCK_TEST_KAFKA"), os.environ.get("PENSTOC
 
 
 def without(server, name):
-    return pytest.mark.skipif(server is None, reason=f"PENSTOCK_TEST_{name} is not set: `.ci/services` starts it")
+    return pytest.mark.skipif(
+        server is None, reason=f"PENSTOCK_TEST_{name} is not set: `.ci/services` starts it"
+    )
 
 
 @pytest.fixture(
@@ -34,21 +36,21 @@ def opened(request, tmp_path):
     def make() -> Sink:
         sink: Sink
         if request.param == "parquet":
-            from penstock.released.sinks.parquet import Parquet
+            from penstock.released.sinks.parquet import ParquetSink
 
-            sink = Parquet(tmp_path)
+            sink = ParquetSink(tmp_path)
         elif request.param == "jsonl":
-            from penstock.released.sinks.jsonl import JsonLines
+            from penstock.released.sinks.jsonl import JsonLinesSink
 
-            sink = JsonLines(tmp_path / "out.jsonl")
+            sink = JsonLinesSink(tmp_path / "out.jsonl")
         elif request.param == "kafka":
-            from penstock.released.sinks.kafka import Kafka
+            from penstock.released.sinks.kafka import KafkaSink
 
-            sink = Kafka(KAFKA, name)
+            sink = KafkaSink(KAFKA, name)
         else:
-            from penstock.released.sinks.postgres import Postgres
+            from penstock.released.sinks.postgres import PostgresSink
 
-            sink = Postgres(POSTGRES, table=name)
+            sink = PostgresSink(POSTGRES, table=name)
         sinks.append(sink)
         return sink
 
@@ -60,7 +62,9 @@ def opened(request, tmp_path):
 
         with psycopg.connect(POSTGRES, autocommit=True) as connection:
             for each in (name, f"{name}_heads"):
-                connection.execute(psycopg.sql.SQL("DROP TABLE IF EXISTS {}").format(psycopg.sql.Identifier(each)))
+                connection.execute(
+                    psycopg.sql.SQL("DROP TABLE IF EXISTS {}").format(psycopg.sql.Identifier(each))
+                )
 
 
 def test_it_catches_up_from_its_head_however_often_it_is_closed_and_whatever_is_sent_again(opened):

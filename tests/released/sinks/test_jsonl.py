@@ -13,8 +13,8 @@ import pytest
 from penstock.core.errors import ConfigurationError
 from penstock.released.sinks import jsonl as module
 from penstock.released.sinks.base import SinkError
-from penstock.released.sinks.document import document
-from penstock.released.sinks.jsonl import JsonLines
+from penstock.released.sinks.jsonl import JsonLinesSink
+from penstock.released.sinks.release_document import document
 
 from tests.released.sinks.items import AWKWARD, ROOT_OF_TESTS, item, items, link, series
 from tests.released.sinks.killing import killed_often
@@ -33,20 +33,20 @@ def lines(*some):
 
 
 def put(path, some):
-    sink = JsonLines(path)
+    sink = JsonLinesSink(path)
     sink.put(some)
     sink.close()
 
 
 def test_a_unit_is_a_line(path):
-    sink = JsonLines(path)
+    sink = JsonLinesSink(path)
     assert sink.head("taps") is None
     sink.put([])
     sink.put([item(TAPS, 1)])
     sink.put(items(TAPS, 2, 5))
     assert path.read_bytes() == lines(*items(TAPS, 1, 5))
     assert [json.loads(line)["unit"] for line in path.read_text().splitlines()] == [1, 2, 3, 4, 5]
-    assert sink.head("taps") == JsonLines(path).head("taps") == (5, link(TAPS, 5))
+    assert sink.head("taps") == JsonLinesSink(path).head("taps") == (5, link(TAPS, 5))
     sink.close()
     sink.close()
     assert sink.tells
@@ -56,38 +56,40 @@ def test_repeating_changes_nothing(path):
     put(path, items(TAPS, 1, 4))
     put(path, items(TAPS, 1, 4))
     put(path, [item(TAPS, 2)])
-    sink = JsonLines(path)
+    sink = JsonLinesSink(path)
     sink.put(items(TAPS, 3, 6))
     sink.put(items(TAPS, 3, 6))
     assert path.read_bytes() == lines(*items(TAPS, 1, 6))
 
 
 def test_two_series_share_a_file(path):
-    sink = JsonLines(path)
+    sink = JsonLinesSink(path)
     sink.put([item(OTHER, 1), *items(TAPS, 1, 40)])
     assert sink.head(AWKWARD) == (1, link(OTHER, 1))
     assert sink.head("taps") == (40, link(TAPS, 40))
     assert sink.head("Zürich") is None
     sink.put([item(OTHER, 2)])
-    assert JsonLines(path).head("taps") == (40, link(TAPS, 40))
-    assert JsonLines(path).head(AWKWARD) == (2, link(OTHER, 2))
+    assert JsonLinesSink(path).head("taps") == (40, link(TAPS, 40))
+    assert JsonLinesSink(path).head(AWKWARD) == (2, link(OTHER, 2))
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 100, 4096])
-def test_the_search_from_the_end_does_not_depend_on_how_much_is_read_at_a_time(path, monkeypatch, chunk):
+def test_the_search_from_the_end_does_not_depend_on_how_much_is_read_at_a_time(
+    path, monkeypatch, chunk
+):
     put(path, [*items(OTHER, 1, 2), *items(TAPS, 1, 3)])
     monkeypatch.setattr(module, "CHUNK", chunk)
-    assert JsonLines(path).head(AWKWARD) == (2, link(OTHER, 2))
+    assert JsonLinesSink(path).head(AWKWARD) == (2, link(OTHER, 2))
     with path.open("ab") as file:
         file.write(document(item(TAPS, 4))[:-10])
-    assert JsonLines(path).head("taps") == (3, link(TAPS, 3))
+    assert JsonLinesSink(path).head("taps") == (3, link(TAPS, 3))
     put(path, items(TAPS, 3, 4))
     assert path.read_bytes() == lines(*items(OTHER, 1, 2), *items(TAPS, 1, 4))
 
 
 def test_a_series_whose_name_begins_another_is_not_mistaken(path):
     put(path, [item(series("taps/daily"), 1), item(series('taps","unit":7'), 1)])
-    assert JsonLines(path).head("taps") is None
+    assert JsonLinesSink(path).head("taps") is None
 
 
 @pytest.mark.parametrize("before", [0, 2])
@@ -97,28 +99,39 @@ def test_a_torn_line_is_cut_off_and_written_again_wherever_it_was_torn(path, bef
     for cut in sorted({1, 5, 40, 100, len(line) // 2, len(line) - 2, len(line) - 1}):
         path.write_bytes(whole + line[:cut])
         wanted = (before, link(TAPS, before)) if before else None
-        assert JsonLines(path).head("taps") == wanted
+        assert JsonLinesSink(path).head("taps") == wanted
         put(path, items(TAPS, 1, before + 1))
         assert path.read_bytes() == whole + line
 
 
-@pytest.mark.parametrize("rest", [bytes(700), bytes(300) + b"\n", b'{"format":["penstock release",1],"ser\0\0\0"}\n'])
+@pytest.mark.parametrize(
+    "rest", [bytes(700), bytes(300) + b"\n", b'{"format":["penstock release",1],"ser\0\0\0"}\n']
+)
 def test_zeros_of_a_power_cut_are_cut_off(path, rest):
     path.write_bytes(lines(*items(TAPS, 1, 2)) + rest)
-    assert JsonLines(path).head("taps") == (2, link(TAPS, 2))
+    assert JsonLinesSink(path).head("taps") == (2, link(TAPS, 2))
     put(path, items(TAPS, 1, 3))
     assert path.read_bytes() == lines(*items(TAPS, 1, 3))
 
 
 @pytest.mark.parametrize(
     "foreign",
-    [b"name,value\na,1\n", b"one line without an end", b"SQLite format 3\0\0\0\n\0\0\0", b"\n", b'{"unit":1}\n', bytes(50)],
+    [
+        b"name,value\na,1\n",
+        b"one line without an end",
+        b"SQLite format 3\0\0\0\n\0\0\0",
+        b"\n",
+        b'{"unit":1}\n',
+        bytes(50),
+    ],
 )
 def test_a_file_of_somebody_else_is_left_as_it_is(path, foreign):
     path.write_bytes(foreign)
-    sink = JsonLines(path)
+    sink = JsonLinesSink(path)
     for attempt in (lambda: sink.head("taps"), lambda: sink.put([item(TAPS, 1)])):
-        with pytest.raises(ConfigurationError, match=r"releases.jsonl holds something that is no release"):
+        with pytest.raises(
+            ConfigurationError, match=r"releases.jsonl holds something that is no release"
+        ):
             attempt()
     assert path.read_bytes() == foreign
 
@@ -127,7 +140,7 @@ def test_foreign_lines_after_ours_are_left_as_they_are(path):
     content = lines(item(TAPS, 1)) + b"a note\n"
     path.write_bytes(content)
     with pytest.raises(ConfigurationError, match="no release"):
-        JsonLines(path).put([item(TAPS, 2)])
+        JsonLinesSink(path).put([item(TAPS, 2)])
     assert path.read_bytes() == content
 
 
@@ -135,7 +148,7 @@ def test_a_killed_writer_leaves_every_unit_once_and_at_most_one_torn_line(path):
     of = series("kept", keys=2000)
 
     def look(confirmed: int) -> None:
-        head = JsonLines(path).head("kept")
+        head = JsonLinesSink(path).head("kept")
         assert head is not None
         assert head[0] >= confirmed
         whole = path.read_bytes()
@@ -148,7 +161,7 @@ def test_a_killed_writer_leaves_every_unit_once_and_at_most_one_torn_line(path):
 
 
 def test_a_second_writer_is_refused(path):
-    first, second = JsonLines(path), JsonLines(path)
+    first, second = JsonLinesSink(path), JsonLinesSink(path)
     first.put([item(TAPS, 1)])
     with pytest.raises(SinkError, match="being written by another sink"):
         second.put([item(TAPS, 2)])
@@ -158,17 +171,17 @@ def test_a_second_writer_is_refused(path):
 
 
 def test_a_file_that_was_moved_away_is_gone_on_with_in_another(path):
-    sink = JsonLines(path)
+    sink = JsonLinesSink(path)
     sink.put(items(TAPS, 1, 2))
     path.rename(path.with_suffix(".old"))
     sink.put(items(TAPS, 2, 3))
     assert path.read_bytes() == lines(item(TAPS, 3))
-    assert JsonLines(path).head("taps") == (3, link(TAPS, 3))
+    assert JsonLinesSink(path).head("taps") == (3, link(TAPS, 3))
     assert path.with_suffix(".old").read_bytes() == lines(*items(TAPS, 1, 2))
 
 
 def test_another_past_and_a_gap_are_refused_and_nothing_is_written(path):
-    sink = JsonLines(path)
+    sink = JsonLinesSink(path)
     sink.put(items(TAPS, 1, 2))
     with pytest.raises(SinkError, match="another link") as caught:
         sink.put([item(OTHER, 1), replace(item(TAPS, 2), link="0" * 64), item(TAPS, 3)])
@@ -185,7 +198,7 @@ def test_many_keys_fit(path):
     put(path, items(big, 1, 2))
     put(path, items(big, 1, 3))
     assert path.read_bytes() == lines(*items(big, 1, 3))
-    assert JsonLines(path).head("cells") == (3, link(big, 3))
+    assert JsonLinesSink(path).head("cells") == (3, link(big, 3))
 
 
 FULL = """
@@ -208,10 +221,16 @@ sink.put([item(series(), 2)])
 def test_a_full_disk_leaves_the_file_as_it_was(path):
     script = "import os\n" + FULL
     done = subprocess.run(
-        [sys.executable, "-c", script, str(path)], cwd=ROOT_OF_TESTS, capture_output=True, text=True, check=True
+        [sys.executable, "-c", script, str(path)],
+        cwd=ROOT_OF_TESTS,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     said, whole = done.stdout.splitlines()
-    assert said.startswith("releases.jsonl cannot be used: File too large. See that the disk is there and not full")
+    assert said.startswith(
+        "releases.jsonl cannot be used: File too large. See that the disk is there and not full"
+    )
     assert whole == "True"
     assert path.read_bytes() == lines(*items(TAPS, 1, 2))
 
@@ -221,9 +240,11 @@ def test_a_folder_that_may_not_be_written_is_an_error_with_advice(tmp_path):
     folder.mkdir(mode=0o500)
     if os.access(folder, os.W_OK):
         pytest.skip("the administrator may write anywhere")
-    sink = JsonLines(folder / "out.jsonl")
+    sink = JsonLinesSink(folder / "out.jsonl")
     assert sink.head("taps") is None
-    with pytest.raises(SinkError, match=r"out.jsonl cannot be used: Permission denied.*may write to it") as caught:
+    with pytest.raises(
+        SinkError, match=r"out.jsonl cannot be used: Permission denied.*may write to it"
+    ) as caught:
         sink.put([item(TAPS, 1)])
     assert str(tmp_path) not in str(caught.value)
     folder.chmod(0o700)
@@ -233,12 +254,14 @@ def test_a_folder_that_may_not_be_written_is_an_error_with_advice(tmp_path):
 
 def test_a_file_in_the_way_of_a_folder_is_an_error_with_advice(tmp_path):
     (tmp_path / "taken").write_text("something")
-    with pytest.raises(SinkError, match=r"out.jsonl cannot be used: File exists.*may write to it") as caught:
-        JsonLines(tmp_path / "taken" / "out.jsonl").put([item(TAPS, 1)])
+    with pytest.raises(
+        SinkError, match=r"out.jsonl cannot be used: File exists.*may write to it"
+    ) as caught:
+        JsonLinesSink(tmp_path / "taken" / "out.jsonl").put([item(TAPS, 1)])
     assert str(tmp_path) not in str(caught.value)
 
 
 def test_folders_are_made_and_the_repr_has_a_name_only(tmp_path):
-    sink = JsonLines(tmp_path / "a" / "b" / "out.jsonl")
+    sink = JsonLinesSink(tmp_path / "a" / "b" / "out.jsonl")
     sink.put([item(TAPS, 1)])
     assert repr(sink) == "<JsonLines 'out.jsonl'>"

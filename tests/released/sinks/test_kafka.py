@@ -13,8 +13,8 @@ import pytest
 from penstock.core.errors import ConfigurationError, InputError, MissingExtraError
 from penstock.released.sinks import kafka as module
 from penstock.released.sinks.base import SinkError
-from penstock.released.sinks.document import document
-from penstock.released.sinks.kafka import Kafka
+from penstock.released.sinks.kafka import KafkaSink
+from penstock.released.sinks.release_document import document
 
 from tests.released.sinks.items import AWKWARD, item, items, link, series
 
@@ -22,7 +22,9 @@ client = pytest.importorskip("confluent_kafka")
 admin = pytest.importorskip("confluent_kafka.admin")
 
 SERVER = os.environ.get("PENSTOCK_TEST_KAFKA")
-real = pytest.mark.skipif(SERVER is None, reason="PENSTOCK_TEST_KAFKA is not set: `.ci/services` starts Kafka")
+real = pytest.mark.skipif(
+    SERVER is None, reason="PENSTOCK_TEST_KAFKA is not set: `.ci/services` starts Kafka"
+)
 TAPS = series()
 OTHER = series(AWKWARD, keys=3)
 
@@ -30,7 +32,9 @@ OTHER = series(AWKWARD, keys=3)
 def made(partitions: int = 1, **config: str) -> str:
     name = f"sink-{secrets.token_hex(6)}"
     manager = admin.AdminClient({"bootstrap.servers": SERVER})
-    for done in manager.create_topics([admin.NewTopic(name, partitions, 1, config=config)]).values():
+    for done in manager.create_topics(
+        [admin.NewTopic(name, partitions, 1, config=config)]
+    ).values():
         done.result(30)
     return name
 
@@ -59,13 +63,15 @@ def records(topic):
             assert record.error().code() == client.KafkaError._PARTITION_EOF
             ended.add(record.partition())
         else:
-            found.append((record.partition(), record.key().decode(), record.value(), dict(record.headers())))
+            found.append(
+                (record.partition(), record.key().decode(), record.value(), dict(record.headers()))
+            )
     consumer.close()
     return found
 
 
 def sink_of(topic, **more):
-    return Kafka(SERVER, topic, **more)
+    return KafkaSink(SERVER, topic, **more)
 
 
 @real
@@ -76,7 +82,9 @@ def test_a_unit_is_a_record(topic):
     sink.put([item(TAPS, 1)])
     sink.put(items(TAPS, 2, 4))
     found = records(topic)
-    assert [(key, value) for _, key, value, _ in found] == [(f"taps/{one.unit}", document(one)) for one in items(TAPS, 1, 4)]
+    assert [(key, value) for _, key, value, _ in found] == [
+        (f"taps/{one.unit}", document(one)) for one in items(TAPS, 1, 4)
+    ]
     assert found[0][3] == {"link": link(TAPS, 1).encode(), "content-type": b"application/json"}
     assert sink.head("taps") == (4, link(TAPS, 4))
     assert sink.tells
@@ -158,13 +166,17 @@ def test_records_of_somebody_else_are_passed_over(topic):
 
 @real
 def test_a_topic_with_gaps_in_its_offsets_is_read_to_its_end(topic):
-    """A transaction ends with a marker, which takes an offset and is no record: nor is what was given up."""
+    """A transaction ends with a marker, which takes an offset and is no record: nor is what was
+    given up.
+    """
     producer = client.Producer({"bootstrap.servers": SERVER, "transactional.id": topic})
     producer.init_transactions(30)
     for unit, keep in ((1, True), (2, False)):
         one = item(TAPS, unit)
         producer.begin_transaction()
-        producer.produce(topic, document(one), f"taps/{unit}".encode(), headers=[("link", one.link.encode())])
+        producer.produce(
+            topic, document(one), f"taps/{unit}".encode(), headers=[("link", one.link.encode())]
+        )
         assert producer.flush(30) == 0
         producer.commit_transaction(30) if keep else producer.abort_transaction(30)
     sink = sink_of(topic)
@@ -203,7 +215,8 @@ def test_a_document_that_is_too_large_says_what_to_raise():
     topic = made(**{"max.message.bytes": "1500"})
     sink = sink_of(topic)
     with pytest.raises(
-        SinkError, match=r"did not take unit 1 of 'large': MSG_SIZE_TOO_LARGE. Raise max.message.bytes of the topic."
+        SinkError,
+        match=r"did not take unit 1 of 'large': MSG_SIZE_TOO_LARGE. Raise max.message.bytes of the topic.",
     ) as caught:
         sink.put([item(series("large", 20_000), 1)])
     assert caught.value.lasting
@@ -216,12 +229,21 @@ def test_a_document_that_is_too_large_says_what_to_raise():
 def test_nothing_follows_a_unit_that_was_refused():
     """Otherwise the newest unit would hide that one before it is missing."""
     of = series("cells", 30_000)
-    plain, noisy = (item(of, 1, value=np.zeros(30_000, np.int64)), item(of, 2, value=np.arange(30_000) * 7919 % 10**9))
+    plain, noisy = (
+        item(of, 1, value=np.zeros(30_000, np.int64)),
+        item(of, 2, value=np.arange(30_000) * 7919 % 10**9),
+    )
     small, large = (len(pa.compress(document(one), "zstd", asbytes=True)) for one in (plain, noisy))
     topic = made(**{"max.message.bytes": str((small + large) // 2)})
     sink = sink_of(topic)
     with pytest.raises(SinkError, match="did not take unit 2 of 'cells'") as caught:
-        sink.put([plain, noisy, *(item(of, unit, value=np.zeros(30_000, np.int64)) for unit in range(3, 9))])
+        sink.put(
+            [
+                plain,
+                noisy,
+                *(item(of, unit, value=np.zeros(30_000, np.int64)) for unit in range(3, 9)),
+            ]
+        )
     assert caught.value.done == 1
     assert [key for _, key, *_ in records(topic)] == ["cells/1"]
     assert sink.head("cells") == (1, plain.link)
@@ -229,7 +251,7 @@ def test_nothing_follows_a_unit_that_was_refused():
 
 
 def test_a_broker_that_is_down_is_an_error_and_nothing_is_sent_later():
-    sink = Kafka("127.0.0.1:1", "taps", timeout=0.5, search=0.5)
+    sink = KafkaSink("127.0.0.1:1", "taps", timeout=0.5, search=0.5)
     for attempt in (lambda: sink.put(items(TAPS, 1, 3)), lambda: sink.head("taps")):
         with pytest.raises(SinkError, match="topic 'taps'") as caught:
             attempt()
@@ -240,11 +262,11 @@ def test_a_broker_that_is_down_is_an_error_and_nothing_is_sent_later():
 
 def test_units_out_of_order_are_refused():
     with pytest.raises(InputError, match="in order"):
-        Kafka("127.0.0.1:1", "taps").put([item(TAPS, 2), item(TAPS, 1)])
+        KafkaSink("127.0.0.1:1", "taps").put([item(TAPS, 2), item(TAPS, 1)])
 
 
 def test_a_login_is_encrypted_and_not_shown():
-    sink = Kafka(["a:1", "b:2"], "taps", username="somebody", password="hidden", timeout=0.2)
+    sink = KafkaSink(["a:1", "b:2"], "taps", username="somebody", password="hidden", timeout=0.2)
     assert sink._settings["security.protocol"] == "SASL_SSL"
     assert sink._settings["bootstrap.servers"] == "a:1,b:2"
     with pytest.raises(SinkError) as caught:
@@ -253,20 +275,20 @@ def test_a_login_is_encrypted_and_not_shown():
         assert "hidden" not in text
         assert "somebody" not in text
     with pytest.raises(ConfigurationError, match="belong together"):
-        Kafka("a:1", "taps", username="somebody")
+        KafkaSink("a:1", "taps", username="somebody")
 
 
 def test_how_it_connects_can_be_told():
     login = {"username": "somebody", "password": "hidden"}
-    sink = Kafka("a:1", "taps", **login, mechanism="SCRAM-SHA-512", tls=False)
+    sink = KafkaSink("a:1", "taps", **login, mechanism="SCRAM-SHA-512", tls=False)
     assert sink._settings["security.protocol"] == "SASL_PLAINTEXT"
     assert sink._settings["sasl.mechanisms"] == "SCRAM-SHA-512"
-    assert Kafka("a:1", "taps", tls=True)._settings["security.protocol"] == "SSL"
-    assert Kafka("a:1", "taps")._settings["security.protocol"] == "PLAINTEXT"
+    assert KafkaSink("a:1", "taps", tls=True)._settings["security.protocol"] == "SSL"
+    assert KafkaSink("a:1", "taps")._settings["security.protocol"] == "PLAINTEXT"
 
 
 def test_a_setting_that_cannot_be_used_is_a_mistake():
-    wrong = Kafka("a:1", "taps", username="hidden", password="hidden", mechanism="hidden")
+    wrong = KafkaSink("a:1", "taps", username="hidden", password="hidden", mechanism="hidden")
     for attempt in (lambda: wrong.head("taps"), lambda: wrong.put([item(TAPS, 1)])):
         with pytest.raises(ConfigurationError, match="a setting") as caught:
             attempt()
@@ -275,5 +297,7 @@ def test_a_setting_that_cannot_be_used_is_a_mistake():
 
 def test_without_the_client_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    with pytest.raises(MissingExtraError, match=r"a Kafka sink needs confluent-kafka.*penstock\[kafka\]"):
-        Kafka("a:1", "taps")
+    with pytest.raises(
+        MissingExtraError, match=r"a Kafka sink needs confluent-kafka.*penstock\[kafka\]"
+    ):
+        KafkaSink("a:1", "taps")

@@ -17,8 +17,8 @@ import pytest
 from penstock.core.errors import InputError, MissingExtraError
 from penstock.released.sinks import parquet as module
 from penstock.released.sinks.base import SinkError
-from penstock.released.sinks.document import table
-from penstock.released.sinks.parquet import Parquet
+from penstock.released.sinks.parquet import ParquetSink
+from penstock.released.sinks.release_document import table
 
 from tests.released.sinks.items import AWKWARD, KEYS, ROOT_OF_TESTS, item, items, link, series
 from tests.released.sinks.killing import killed_often
@@ -43,7 +43,7 @@ def units(path: Path) -> list[int]:
 
 
 def test_a_unit_is_a_file_in_the_folder_of_its_day(tmp_path):
-    sink = Parquet(tmp_path / "out")
+    sink = ParquetSink(tmp_path / "out")
     sink.put([item(TAPS, 17)])
     sink.put([item(TAPS, 18)])
     sink.put(items(TAPS, 19, 26))
@@ -54,15 +54,17 @@ def test_a_unit_is_a_file_in_the_folder_of_its_day(tmp_path):
         f"{day}01/units-0000000019-0000000024.parquet",
         f"{day}02/units-0000000025-0000000026.parquet",
     ]
-    assert sink.head("taps") == Parquet(tmp_path / "out").head("taps") == (26, link(TAPS, 26))
+    assert sink.head("taps") == ParquetSink(tmp_path / "out").head("taps") == (26, link(TAPS, 26))
     assert sink.tells
 
 
 def test_a_file_holds_the_table_of_its_units_and_their_newest_link(tmp_path):
-    Parquet(tmp_path).put(items(TAPS, 1, 2))
+    ParquetSink(tmp_path).put(items(TAPS, 1, 2))
     (path,) = tmp_path.rglob("*.parquet")
     found = pq.ParquetFile(path).read()
-    wanted = [row for one in items(TAPS, 1, 2) for row in table(one).drop_columns("series").to_pylist()]
+    wanted = [
+        row for one in items(TAPS, 1, 2) for row in table(one).drop_columns("series").to_pylist()
+    ]
     assert found.to_pylist() == wanted
     about = found.schema.metadata
     assert about[b"penstock.link"] == link(TAPS, 2).encode()
@@ -72,33 +74,33 @@ def test_a_file_holds_the_table_of_its_units_and_their_newest_link(tmp_path):
 
 
 def test_nothing_is_there_before_anything_was_put(tmp_path):
-    sink = Parquet(tmp_path / "new" / "folder")
+    sink = ParquetSink(tmp_path / "new" / "folder")
     assert sink.head("taps") is None
     sink.put([])
     assert not (tmp_path / "new").exists()
 
 
 def test_repeating_changes_nothing(tmp_path):
-    sink = Parquet(tmp_path)
+    sink = ParquetSink(tmp_path)
     sink.put(items(TAPS, 1, 5))
     before = contents(tmp_path)
     sink.put(items(TAPS, 1, 5))
     sink.put([item(TAPS, 3)])
-    Parquet(tmp_path).put(items(TAPS, 4, 5))
+    ParquetSink(tmp_path).put(items(TAPS, 4, 5))
     assert contents(tmp_path) == before
-    Parquet(tmp_path).put(items(TAPS, 4, 7))
+    ParquetSink(tmp_path).put(items(TAPS, 4, 7))
     assert units(tmp_path) == sorted([*range(1, 8)] * len(KEYS))
 
 
 def test_the_same_units_are_the_same_bytes(tmp_path):
     for name in ("one", "other"):
-        Parquet(tmp_path / name).put(items(TAPS, 1, 30))
+        ParquetSink(tmp_path / name).put(items(TAPS, 1, 30))
     assert contents(tmp_path / "one") == contents(tmp_path / "other")
 
 
 def test_two_series_do_not_meet(tmp_path):
     other = series(AWKWARD, keys=3)
-    sink = Parquet(tmp_path)
+    sink = ParquetSink(tmp_path)
     sink.put([item(TAPS, 1), item(other, 1), item(TAPS, 2)])
     assert sink.head("taps") == (2, link(TAPS, 2))
     assert sink.head(AWKWARD) == (1, link(other, 1))
@@ -108,36 +110,51 @@ def test_two_series_do_not_meet(tmp_path):
 @pytest.mark.parametrize("name", ["..", "a/../../b", "100%", "=", "a b", "%2F"])
 def test_no_name_leaves_its_folder(tmp_path, name):
     odd = series(name)
-    Parquet(tmp_path / "out").put([item(odd, 1)])
+    ParquetSink(tmp_path / "out").put([item(odd, 1)])
     (found,) = files(tmp_path)
     assert found.count("/") == 3
-    assert Parquet(tmp_path / "out").head(name) == (1, link(odd, 1))
+    assert ParquetSink(tmp_path / "out").head(name) == (1, link(odd, 1))
 
 
 def test_others_read_it_with_their_partitions(tmp_path):
-    sink, awkward = Parquet(tmp_path), series(AWKWARD)
+    sink, awkward = ParquetSink(tmp_path), series(AWKWARD)
     for of in (TAPS, awkward):
         sink.put(items(of, 1, 30))
-    (tmp_path / "series=taps" / "day=2026-01-02" / ".unit-0000000031.parquet.new").write_bytes(b"torn")
+    (tmp_path / "series=taps" / "day=2026-01-02" / ".unit-0000000031.parquet.new").write_bytes(
+        b"torn"
+    )
     wanted = {
-        (name, day): count * len(KEYS) for name in ("taps", AWKWARD) for day, count in (("2026-01-01", 24), ("2026-01-02", 6))
+        (name, day): count * len(KEYS)
+        for name in ("taps", AWKWARD)
+        for day, count in (("2026-01-01", 24), ("2026-01-02", 6))
     }
     pattern = f"{tmp_path}/**/*.parquet"
     with duckdb.connect() as duck:
         rows = duck.execute(
-            "SELECT series, day::text, count(*) FROM read_parquet(?, hive_partitioning = true) GROUP BY ALL", [pattern]
+            "SELECT series, day::text, count(*) FROM read_parquet(?, hive_partitioning = true) GROUP BY ALL",
+            [pattern],
         ).fetchall()
     assert {(name, day): count for name, day, count in rows} == wanted
-    frame = pl.scan_parquet(pattern, hive_partitioning=True).group_by("series", pl.col("day").cast(pl.String)).len().collect()
+    frame = (
+        pl.scan_parquet(pattern, hive_partitioning=True)
+        .group_by("series", pl.col("day").cast(pl.String))
+        .len()
+        .collect()
+    )
     assert {(name, day): count for name, day, count in frame.rows()} == wanted
-    arrow = ds.dataset(tmp_path, partitioning="hive").to_table().group_by(["series", "day"]).aggregate([([], "count_all")])
+    arrow = (
+        ds.dataset(tmp_path, partitioning="hive")
+        .to_table()
+        .group_by(["series", "day"])
+        .aggregate([([], "count_all")])
+    )
     assert {(row["series"], row["day"]): row["count_all"] for row in arrow.to_pylist()} == wanted
 
 
 def test_a_file_never_holds_too_much(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "ROWS", 3 * len(KEYS))
     monkeypatch.setattr(module, "GROUP", 2 * len(KEYS))
-    Parquet(tmp_path).put(items(TAPS, 1, 7))
+    ParquetSink(tmp_path).put(items(TAPS, 1, 7))
     assert [name[-34:] for name in files(tmp_path)] == [
         "day=2026-01-01/unit-0000000007.parquet"[-34:],
         "units-0000000001-0000000003.parquet"[-34:],
@@ -148,16 +165,16 @@ def test_a_file_never_holds_too_much(tmp_path, monkeypatch):
 
 def test_many_keys_fit(tmp_path):
     big = series("cells", 88_762)
-    Parquet(tmp_path).put(items(big, 1, 2))
+    ParquetSink(tmp_path).put(items(big, 1, 2))
     assert len(units(tmp_path)) == 2 * 88_762
 
 
 def test_what_a_crash_has_left_is_cleared_away_and_never_read(tmp_path):
-    Parquet(tmp_path).put(items(TAPS, 1, 2))
+    ParquetSink(tmp_path).put(items(TAPS, 1, 2))
     day = tmp_path / "series=taps" / "day=2026-01-01"
     (day / ".units-0000000003-0000000009.parquet.new").write_bytes(b"PAR1 torn")
     (tmp_path / "series=taps" / "day=2026-01-02").mkdir()
-    sink = Parquet(tmp_path)
+    sink = ParquetSink(tmp_path)
     assert sink.head("taps") == (2, link(TAPS, 2))
     sink.put(items(TAPS, 3, 4))
     assert units(tmp_path) == sorted([*range(1, 5)] * len(KEYS))
@@ -168,7 +185,7 @@ def test_a_killed_writer_leaves_every_unit_whole_and_once(tmp_path):
     of = series("kept", keys=2000)
 
     def look(confirmed: int) -> None:
-        head = Parquet(tmp_path).head("kept")
+        head = ParquetSink(tmp_path).head("kept")
         assert head is not None
         assert head[0] >= confirmed
         assert head[1] == link(of, head[0])
@@ -179,7 +196,7 @@ def test_a_killed_writer_leaves_every_unit_whole_and_once(tmp_path):
 
 def test_another_past_is_refused_and_nothing_is_written(tmp_path):
     other = series("other")
-    sink = Parquet(tmp_path)
+    sink = ParquetSink(tmp_path)
     sink.put([item(TAPS, 1)])
     wrong = item(TAPS, 1)
     object.__setattr__(wrong, "link", "0" * 64)
@@ -191,7 +208,7 @@ def test_another_past_is_refused_and_nothing_is_written(tmp_path):
 
 
 def test_a_gap_is_refused(tmp_path):
-    sink = Parquet(tmp_path)
+    sink = ParquetSink(tmp_path)
     sink.put([item(TAPS, 1)])
     with pytest.raises(SinkError, match="unit 3 of 'taps' does not follow unit 1"):
         sink.put([item(TAPS, 3)])
@@ -203,30 +220,34 @@ def test_a_gap_is_refused(tmp_path):
 
 @pytest.mark.parametrize("damage", [b"", b"not parquet at all", b"PAR1PAR1"])
 def test_a_damaged_newest_file_is_named_with_what_to_do(tmp_path, damage):
-    Parquet(tmp_path).put([item(TAPS, 1)])
-    Parquet(tmp_path).put([item(TAPS, 2)])
+    ParquetSink(tmp_path).put([item(TAPS, 1)])
+    ParquetSink(tmp_path).put([item(TAPS, 2)])
     newest = max(tmp_path.rglob("*.parquet"))
     newest.write_bytes(damage)
     with pytest.raises(SinkError, match=r"unit-0000000002.parquet.*move it away") as caught:
-        Parquet(tmp_path).head("taps")
+        ParquetSink(tmp_path).head("taps")
     assert caught.value.lasting
     newest.unlink()
-    Parquet(tmp_path).put(items(TAPS, 1, 2))
+    ParquetSink(tmp_path).put(items(TAPS, 1, 2))
     assert units(tmp_path) == sorted([1, 2] * len(KEYS))
 
 
 def test_a_file_of_another_series_is_not_believed(tmp_path):
-    Parquet(tmp_path).put([item(TAPS, 1)])
+    ParquetSink(tmp_path).put([item(TAPS, 1)])
     (tmp_path / "series=taps").rename(tmp_path / "series=other")
     with pytest.raises(SinkError, match="was not written by this sink"):
-        Parquet(tmp_path).head("other")
+        ParquetSink(tmp_path).head("other")
 
 
 def limited(script: str, path: Path) -> str:
     """What a script prints in a process whose files cannot grow beyond 4 kB: as on a full disk."""
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
     done = subprocess.run(
-        [sys.executable, "-c", limit + script, str(path)], cwd=ROOT_OF_TESTS, capture_output=True, text=True, check=True
+        [sys.executable, "-c", limit + script, str(path)],
+        cwd=ROOT_OF_TESTS,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout
 
@@ -248,8 +269,11 @@ sink.put([item(series(), 2)])
 def test_a_full_disk_leaves_whole_files_only(tmp_path):
     said = limited(FULL, tmp_path)
     assert "File too large. See that the disk is there and not full" in said
-    assert [name[-23:] for name in files(tmp_path)] == ["unit-0000000001.parquet", "unit-0000000002.parquet"]
-    Parquet(tmp_path).put([item(series(keys=20_000, name="large"), 1)])
+    assert [name[-23:] for name in files(tmp_path)] == [
+        "unit-0000000001.parquet",
+        "unit-0000000002.parquet",
+    ]
+    ParquetSink(tmp_path).put([item(series(keys=20_000, name="large"), 1)])
     assert len(units(tmp_path)) == 20_000 + 2 * len(KEYS)
 
 
@@ -258,8 +282,10 @@ def test_a_folder_that_may_not_be_written_is_an_error_with_advice(tmp_path):
     folder.mkdir(mode=0o500)
     if os.access(folder, os.W_OK):
         pytest.skip("the administrator may write anywhere")
-    sink = Parquet(folder)
-    with pytest.raises(SinkError, match=r"guarded cannot be used: Permission denied.*may write to it") as caught:
+    sink = ParquetSink(folder)
+    with pytest.raises(
+        SinkError, match=r"guarded cannot be used: Permission denied.*may write to it"
+    ) as caught:
         sink.put([item(TAPS, 1)])
     assert str(tmp_path) not in str(caught.value)
     folder.chmod(0o700)
@@ -267,23 +293,27 @@ def test_a_folder_that_may_not_be_written_is_an_error_with_advice(tmp_path):
     assert sink.head("taps") == (1, link(TAPS, 1))
 
 
-@pytest.mark.parametrize("place", ["taken", "taken/series=taps", "taken/series=taps/day=2026-01-01"])
+@pytest.mark.parametrize(
+    "place", ["taken", "taken/series=taps", "taken/series=taps/day=2026-01-01"]
+)
 def test_a_file_in_the_way_is_an_error_with_advice_and_not_an_empty_sink(tmp_path, place):
     (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / place).write_text("something")
-    sink = Parquet(tmp_path / "taken")
+    sink = ParquetSink(tmp_path / "taken")
     for attempt in (lambda: sink.head("taps"), lambda: sink.put([item(TAPS, 1)])):
-        with pytest.raises(SinkError, match=r"taken cannot be used: Not a directory.*may write to it"):
+        with pytest.raises(
+            SinkError, match=r"taken cannot be used: Not a directory.*may write to it"
+        ):
             attempt()
     assert (tmp_path / place).read_text() == "something"
 
 
 def test_its_repr_has_a_name_only(tmp_path):
-    assert repr(Parquet(tmp_path / "out")) == "<Parquet 'out'>"
-    assert json.dumps(repr(Parquet(tmp_path / "out"))).count(str(tmp_path)) == 0
+    assert repr(ParquetSink(tmp_path / "out")) == "<Parquet 'out'>"
+    assert json.dumps(repr(ParquetSink(tmp_path / "out"))).count(str(tmp_path)) == 0
 
 
 def test_without_pyarrow_it_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(MissingExtraError, match=r"needs pyarrow.*penstock\[columns\]"):
-        Parquet(tmp_path)
+        ParquetSink(tmp_path)

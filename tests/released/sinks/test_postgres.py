@@ -14,15 +14,17 @@ from penstock.core.errors import ConfigurationError, MissingExtraError
 from penstock.core.released import Released
 from penstock.released.sinks import postgres as module
 from penstock.released.sinks.base import SinkError
-from penstock.released.sinks.document import table
-from penstock.released.sinks.postgres import Postgres
+from penstock.released.sinks.postgres import PostgresSink
+from penstock.released.sinks.release_document import table
 
 from tests.released.sinks.items import AWKWARD, KEYS, item, items, link, series
 
 psycopg = pytest.importorskip("psycopg")
 
 URL = os.environ.get("PENSTOCK_TEST_POSTGRES")
-real = pytest.mark.skipif(URL is None, reason="PENSTOCK_TEST_POSTGRES is not set: `.ci/services` starts PostgreSQL")
+real = pytest.mark.skipif(
+    URL is None, reason="PENSTOCK_TEST_POSTGRES is not set: `.ci/services` starts PostgreSQL"
+)
 TAPS = series()
 
 
@@ -33,19 +35,23 @@ def name():
     yield name
     with psycopg.connect(URL, autocommit=True) as connection:
         for each in (name, name + "_heads"):
-            connection.execute(psycopg.sql.SQL("DROP TABLE IF EXISTS {}").format(psycopg.sql.Identifier(each)))
+            connection.execute(
+                psycopg.sql.SQL("DROP TABLE IF EXISTS {}").format(psycopg.sql.Identifier(each))
+            )
 
 
 @pytest.fixture
 def sink(name):
-    sink = Postgres(URL, table=name)
+    sink = PostgresSink(URL, table=name)
     yield sink
     sink.close()
 
 
 def run(query, *names, values=()):
     with psycopg.connect(URL, autocommit=True) as connection:
-        cursor = connection.execute(psycopg.sql.SQL(query).format(*map(psycopg.sql.Identifier, names)), values)
+        cursor = connection.execute(
+            psycopg.sql.SQL(query).format(*map(psycopg.sql.Identifier, names)), values
+        )
         return cursor.fetchall() if cursor.description else []
 
 
@@ -77,7 +83,7 @@ def test_repeating_changes_nothing(sink, name):
     assert (rows(name), run("SELECT *, xmin::text FROM {}", name + "_heads")) == before
     sink.put(items(TAPS, 2, 5))
     assert rows(name) == wanted(*items(TAPS, 1, 5))
-    again = Postgres(URL, table=name)
+    again = PostgresSink(URL, table=name)
     assert again.head("taps") == (5, link(TAPS, 5))
     again.close()
 
@@ -95,7 +101,9 @@ def test_two_series_share_a_table(sink, name):
 def test_what_is_not_known_is_null(sink, name):
     nothing = Released.nothing(len(KEYS), TAPS.guarantee).again(1)
     sink.put([item(TAPS, 1, release=nothing)])
-    assert run("SELECT DISTINCT value, deviation, low, high, repeated FROM {}", name) == [(0.0, None, None, None, True)]
+    assert run("SELECT DISTINCT value, deviation, low, high, repeated FROM {}", name) == [
+        (0.0, None, None, None, True)
+    ]
 
 
 @real
@@ -123,7 +131,9 @@ def test_another_past_and_a_gap_are_refused_and_nothing_is_written(sink, name):
 
 @real
 def test_a_put_that_is_broken_off_leaves_nothing(sink, name):
-    """The connection is cut by the server in the middle: units that were inserted already are gone too."""
+    """The connection is cut by the server in the middle: units that were inserted already are gone
+    too.
+    """
     sink.put([item(TAPS, 1)])
     pid = sink._connection.info.backend_pid
 
@@ -169,13 +179,13 @@ def test_it_comes_back_after_the_server_has_closed_the_connection(sink, name):
 @real
 def test_two_at_once_write_every_unit_once(name):
     """Two publishers are refused elsewhere; here they would do no harm."""
-    first = Postgres(URL, table=name)
+    first = PostgresSink(URL, table=name)
     first.put([item(TAPS, 1)])
     first.close()
     errors = []
 
     def write():
-        sink = Postgres(URL, table=name)
+        sink = PostgresSink(URL, table=name)
         for unit in range(1, 21):
             try:
                 sink.put(items(TAPS, 1, unit))
@@ -205,11 +215,14 @@ def test_a_table_may_stand_in_a_schema():
     schema = f"s{secrets.token_hex(6)}"
     run("CREATE SCHEMA {}", schema)
     try:
-        sink = Postgres(URL, table=f"{schema}.taps")
+        sink = PostgresSink(URL, table=f"{schema}.taps")
         sink.put([item(TAPS, 1)])
         assert sink.head("taps") == (1, link(TAPS, 1))
         sink.close()
-        found = run("SELECT table_name FROM information_schema.tables WHERE table_schema = %s ORDER BY 1", values=[schema])
+        found = run(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = %s ORDER BY 1",
+            values=[schema],
+        )
         assert found == [("taps",), ("taps_heads",)]
     finally:
         run("DROP SCHEMA {} CASCADE", schema)
@@ -223,11 +236,11 @@ def test_an_account_that_may_not_make_tables_uses_those_that_are_there(sink, nam
     try:
         for each in (name, name + "_heads"):
             run("GRANT SELECT, INSERT, UPDATE ON {} TO {}", each, role)
-        weak = Postgres(f"{URL}?options=-c%20role%3D{role}", table=name)
+        weak = PostgresSink(f"{URL}?options=-c%20role%3D{role}", table=name)
         weak.put(items(TAPS, 1, 2))
         assert weak.head("taps") == (2, link(TAPS, 2))
         weak.close()
-        other = Postgres(f"{URL}?options=-c%20role%3D{role}", table=f"t{secrets.token_hex(6)}")
+        other = PostgresSink(f"{URL}?options=-c%20role%3D{role}", table=f"t{secrets.token_hex(6)}")
         with pytest.raises(SinkError, match="InsufficientPrivilege, 42501") as caught:
             other.put([item(TAPS, 1)])
         assert caught.value.lasting
@@ -251,14 +264,17 @@ def test_keys_that_it_cannot_hold_are_refused_before_anything_is_written(sink):
 GUARDED = os.environ.get("PENSTOCK_TEST_POSTGRES_GUARDED")
 
 
-@pytest.mark.skipif(GUARDED is None, reason="PENSTOCK_TEST_POSTGRES_GUARDED is not set: `.ci/services` starts PostgreSQL")
+@pytest.mark.skipif(
+    GUARDED is None,
+    reason="PENSTOCK_TEST_POSTGRES_GUARDED is not set: `.ci/services` starts PostgreSQL",
+)
 def test_a_password_is_used_and_never_shown():
     password = os.environ["PENSTOCK_TEST_PASSWORD"]
     table = f"t{secrets.token_hex(6)}"
-    sink = Postgres(GUARDED, password=password, table=table)
+    sink = PostgresSink(GUARDED, password=password, table=table)
     assert sink.head("taps") is None
     sink.close()
-    wrong = Postgres(GUARDED, password="hidden-secret", table=table)
+    wrong = PostgresSink(GUARDED, password="hidden-secret", table=table)
     with pytest.raises(SinkError, match="OperationalError") as caught:
         wrong.put([item(TAPS, 1)])
     for text in (repr(sink), repr(wrong), str(caught.value), repr(caught.value)):
@@ -267,9 +283,11 @@ def test_a_password_is_used_and_never_shown():
 
 
 def test_a_server_that_is_down_is_an_error_that_shows_no_address():
-    sink = Postgres("postgresql://somebody:hidden@127.0.0.1:1/nowhere", timeout=2)
+    sink = PostgresSink("postgresql://somebody:hidden@127.0.0.1:1/nowhere", timeout=2)
     for attempt in (lambda: sink.head("taps"), lambda: sink.put([item(TAPS, 1)])):
-        with pytest.raises(SinkError, match="table 'releases': the database did not confirm it") as caught:
+        with pytest.raises(
+            SinkError, match="table 'releases': the database did not confirm it"
+        ) as caught:
             attempt()
         assert not caught.value.lasting
         for secret in ("hidden", "somebody", "127.0.0.1", "nowhere"):
@@ -279,17 +297,19 @@ def test_a_server_that_is_down_is_an_error_that_shows_no_address():
 @pytest.mark.parametrize("url", ["postgresql://hidden:@[:", "hidden", "postgresql://a?hidden=1"])
 def test_an_address_that_cannot_be_is_refused_and_not_shown(url):
     with pytest.raises(ConfigurationError, match="postgresql://writer@localhost/open") as caught:
-        Postgres(url)
+        PostgresSink(url)
     assert "hidden" not in str(caught.value)
 
 
 @pytest.mark.parametrize("table", ["", ".", "a.", "a.b.c", "x" * 58, "ü" * 29, "a\0b"])
 def test_a_table_that_cannot_be_is_refused(table):
     with pytest.raises(ConfigurationError, match="table must be a name"):
-        Postgres("postgresql://localhost/open", table=table)
+        PostgresSink("postgresql://localhost/open", table=table)
 
 
 def test_without_psycopg_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtraError, match=r"a PostgreSQL sink needs psycopg.*penstock\[postgres\]"):
-        Postgres("postgresql://localhost/open")
+    with pytest.raises(
+        MissingExtraError, match=r"a PostgreSQL sink needs psycopg.*penstock\[postgres\]"
+    ):
+        PostgresSink("postgresql://localhost/open")

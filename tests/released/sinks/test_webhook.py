@@ -12,8 +12,8 @@ import pytest
 
 from penstock.core.errors import ConfigurationError
 from penstock.released.sinks.base import SinkError
-from penstock.released.sinks.document import document
-from penstock.released.sinks.webhook import LONGEST_WAIT, Webhook
+from penstock.released.sinks.release_document import document
+from penstock.released.sinks.webhook import LONGEST_WAIT, WebhookSink
 
 from tests.released.sinks.items import AWKWARD, item, items, link, series
 
@@ -65,7 +65,7 @@ def receiver():
 
 def test_each_unit_is_posted_with_a_key_of_its_own(receiver):
     of = series(AWKWARD)
-    Webhook(receiver.url, token=SECRET).put(items(of, 1, 2))
+    WebhookSink(receiver.url, token=SECRET).put(items(of, 1, 2))
     assert [body for _, _, body in receiver.got] == [document(one) for one in items(of, 1, 2)]
     path, headers, _ = receiver.got[0]
     assert path == "/hooks/of-secret-name?sig=hidden"
@@ -75,7 +75,7 @@ def test_each_unit_is_posted_with_a_key_of_its_own(receiver):
 
 
 def test_repeating_sends_the_same_again(receiver):
-    sink = Webhook(receiver.url)
+    sink = WebhookSink(receiver.url)
     for _ in range(2):
         sink.put([item(TAPS, 1)])
     first, second = receiver.got
@@ -84,7 +84,7 @@ def test_repeating_sends_the_same_again(receiver):
 
 
 def test_nobody_can_tell_what_it_holds(receiver):
-    sink = Webhook(receiver.url)
+    sink = WebhookSink(receiver.url)
     sink.put([item(TAPS, 1)])
     assert sink.head("taps") is None
     assert not sink.tells
@@ -94,17 +94,29 @@ def test_nobody_can_tell_what_it_holds(receiver):
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 def test_any_success_will_do(receiver, status):
     receiver.answers = [(status, {})]
-    Webhook(receiver.url).put([item(TAPS, 1)])
+    WebhookSink(receiver.url).put([item(TAPS, 1)])
 
 
 @pytest.mark.parametrize(
     ("status", "lasting"),
-    [(500, False), (503, False), (408, False), (425, False), (429, False), (400, True), (401, True), (404, True), (410, True)],
+    [
+        (500, False),
+        (503, False),
+        (408, False),
+        (425, False),
+        (429, False),
+        (400, True),
+        (401, True),
+        (404, True),
+        (410, True),
+    ],
 )
 def test_what_is_not_taken_comes_again(receiver, status, lasting):
     receiver.answers = [(200, {}), (status, {})]
-    sink = Webhook(receiver.url, token=SECRET)
-    with pytest.raises(SinkError, match=f"unit 2 of 'taps': answered with status {status}; it will be sent again") as caught:
+    sink = WebhookSink(receiver.url, token=SECRET)
+    with pytest.raises(
+        SinkError, match=f"unit 2 of 'taps': answered with status {status}; it will be sent again"
+    ) as caught:
         sink.put(items(TAPS, 1, 3))
     assert (caught.value.lasting, caught.value.done, caught.value.after) == (lasting, 1, None)
     assert len(receiver.got) == 2
@@ -114,12 +126,21 @@ def test_what_is_not_taken_comes_again(receiver, status, lasting):
 
 @pytest.mark.parametrize(
     ("header", "after"),
-    [("7", 7.0), (" 7 ", 7.0), ("0", 0.0), ("9" * 400, LONGEST_WAIT), ("soon", None), ("-3", None), ("٣", None), ("", None)],
+    [
+        ("7", 7.0),
+        (" 7 ", 7.0),
+        ("0", 0.0),
+        ("9" * 400, LONGEST_WAIT),
+        ("soon", None),
+        ("-3", None),
+        ("٣", None),
+        ("", None),
+    ],
 )
 def test_it_is_left_alone_as_long_as_it_asks(receiver, header, after):
     receiver.answers = [(429, {"Retry-After": header.encode().decode("latin-1")})]
     with pytest.raises(SinkError) as caught:
-        Webhook(receiver.url).put([item(TAPS, 1)])
+        WebhookSink(receiver.url).put([item(TAPS, 1)])
     assert caught.value.after == after
 
 
@@ -132,7 +153,7 @@ def test_it_may_ask_with_a_date(receiver):
     found = []
     for _ in range(3):
         with pytest.raises(SinkError) as caught:
-            Webhook(receiver.url).put([item(TAPS, 1)])
+            WebhookSink(receiver.url).put([item(TAPS, 1)])
         found.append(caught.value.after)
     assert 0 < found[0] <= 1001
     assert found[1:] == [0.0, 0.0]
@@ -140,9 +161,11 @@ def test_it_may_ask_with_a_date(receiver):
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_redirects_are_not_followed_and_the_token_goes_nowhere_else(receiver, status):
-    receiver.answers = [(status, {"Location": receiver.url.replace("127.0.0.1", "localhost") + "&elsewhere"})]
+    receiver.answers = [
+        (status, {"Location": receiver.url.replace("127.0.0.1", "localhost") + "&elsewhere"})
+    ]
     with pytest.raises(SinkError, match=f"status {status}") as caught:
-        Webhook(receiver.url, token=SECRET).put([item(TAPS, 1)])
+        WebhookSink(receiver.url, token=SECRET).put([item(TAPS, 1)])
     assert caught.value.lasting
     assert len(receiver.got) == 1
 
@@ -153,7 +176,7 @@ def shows(error: SinkError) -> str:
 
 def test_neither_the_address_nor_the_token_nor_the_answer_is_shown(receiver):
     receiver.answers = [(500, {}), (302, {"Location": "http://elsewhere.example/inner"})]
-    sink = Webhook(receiver.url, token=SECRET)
+    sink = WebhookSink(receiver.url, token=SECRET)
     texts = [repr(sink), str(sink)]
     for _ in range(2):
         with pytest.raises(SinkError) as caught:
@@ -166,20 +189,31 @@ def test_neither_the_address_nor_the_token_nor_the_answer_is_shown(receiver):
     texts.append(shows(caught.value))
     assert not caught.value.lasting
     for text in texts:
-        for secret in (SECRET, "hooks", "hidden", "127.0.0.1", "elsewhere", "body of an answer", "of-secret-name"):
+        for secret in (
+            SECRET,
+            "hooks",
+            "hidden",
+            "127.0.0.1",
+            "elsewhere",
+            "body of an answer",
+            "of-secret-name",
+        ):
             assert secret not in text
 
 
 def test_a_receiver_that_never_answers_does_not_hold_it_up():
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        sink = Webhook(f"http://127.0.0.1:{silent.getsockname()[1]}/", timeout=0.1)
-        with pytest.raises(SinkError, match=r"unit 1 of 'taps'.*in time|no answer within 0.1 seconds") as caught:
+        sink = WebhookSink(f"http://127.0.0.1:{silent.getsockname()[1]}/", timeout=0.1)
+        with pytest.raises(
+            SinkError, match=r"unit 1 of 'taps'.*in time|no answer within 0.1 seconds"
+        ) as caught:
             sink.put([item(TAPS, 1)])
     assert not caught.value.lasting
 
 
 @pytest.mark.parametrize(
-    "answer", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000]
+    "answer",
+    [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000],
 )
 def test_nonsense_is_no_success(answer):
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -194,7 +228,9 @@ def test_nonsense_is_no_success(answer):
         thread = threading.Thread(target=speak)
         thread.start()
         with pytest.raises(SinkError, match="could not be reached"):
-            Webhook(f"http://127.0.0.1:{server.getsockname()[1]}/", timeout=5).put([item(TAPS, 1)])
+            WebhookSink(f"http://127.0.0.1:{server.getsockname()[1]}/", timeout=5).put(
+                [item(TAPS, 1)]
+            )
         thread.join()
 
 
@@ -212,24 +248,24 @@ def test_nonsense_is_no_success(answer):
 )
 def test_an_address_that_cannot_be_is_refused_and_not_shown(url):
     with pytest.raises(ConfigurationError, match=r"https://example.org/releases") as caught:
-        Webhook(url)
+        WebhookSink(url)
     assert "hidden" not in str(caught.value)
 
 
 @pytest.mark.parametrize("token", ["", "hidden\r\nX: y", "hidden ", "hiddén"])
 def test_a_token_that_cannot_be_is_refused_and_not_shown(token):
     with pytest.raises(ConfigurationError, match="token must be") as caught:
-        Webhook("https://example.org/", token=token)
+        WebhookSink("https://example.org/", token=token)
     assert "hidd" not in str(caught.value)
 
 
 def test_a_password_in_the_address_is_refused_and_not_shown():
     with pytest.raises(ConfigurationError, match="use a token") as caught:
-        Webhook("https://somebody:hidden@example.org/")
+        WebhookSink("https://somebody:hidden@example.org/")
     assert "hidden" not in str(caught.value)
 
 
 def test_many_keys_fit(receiver):
     one = item(series("cells", 88_762), 1)
-    Webhook(receiver.url).put([one])
+    WebhookSink(receiver.url).put([one])
     assert receiver.got[0][2] == document(one)

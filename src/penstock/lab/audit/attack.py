@@ -1,15 +1,17 @@
 """The attack: find an output event that is much likelier on one stream than on the other.
 
-A whole trace is put into a cell: per unit which keys are fresh and, where the two streams differ, on which side of their
-counts the release lies. For Laplace noise the likelihood ratio of a release depends on that side alone, so for
-mechanisms that publish with it the cells carry the likelihood ratio of a publication exactly; decisions are learned. For
-anything else a linear classifier is learned on the traces themselves, and its score is cut into cells too.
+A whole trace is put into a cell: per unit which keys are fresh and, where the two streams differ,
+on which side of their counts the release lies. For Laplace noise the likelihood ratio of a release
+depends on that side alone, so for mechanisms that publish with it the cells carry the likelihood
+ratio of a publication exactly; decisions are learned. For anything else a linear classifier is
+learned on the traces themselves, and its score is cut into cells too.
 
-On the first half of the runs the cells are ordered by how much likelier they are on the left, and the best union of the
-first few is the event. The second half says how likely it really is.
+On the first half of the runs the cells are ordered by how much likelier they are on the left, and
+the best union of the first few is the event. The second half says how likely it really is.
 
-A release is compared with what it is about: the sum of its group, of its window, or, where the counts before smoothing are
-shown, those with the unit's own. Whatever else is shown, such as where a group began, adds letters.
+A release is compared with what it is about: the sum of its group, of its window, or, where the
+counts before smoothing are shown, those with the unit's own. Whatever else is shown, such as where
+a group began, adds letters.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ Word = tuple[tuple[str, ...], IntArray]
 
 
 def codings(traces: Traces, pair: Pair) -> dict[str, Counts]:
-    """The cells of every way to see a trace: all of it, or only the places where the streams differ."""
+    """The cells of every way to see a trace: all of it, or only the places where the streams
+    differ.
+    """
     found = {"all": cells(traces, pair)}
     if pair.keys > 1 or traces.public or traces.weights != UNIT:
         found["differing"] = cells(traces, pair, everywhere=False)
@@ -50,10 +54,11 @@ def codings(traces: Traces, pair: Pair) -> dict[str, Counts]:
 def cells(traces: Traces, pair: Pair, *, everywhere: bool = True) -> Counts:
     """How many runs fell into each cell.
 
-    A cell has a letter for every unit and key that a person is ever in: `-` repeated, `=` fresh where nothing differs, `<`
-    and `>` fresh and at or below the lower count, or above (`↓` and `↑` if it is a sum of several units), `+` after it where
-    something else that is shown of the key has changed; `|` ends a unit, and a look adds words of its own. Unless
-    `everywhere`, places where nothing differs have no letter: fewer cells, each seen more often.
+    A cell has a letter for every unit and key that a person is ever in: `-` repeated, `=` fresh
+    where nothing differs, `<` and `>` fresh and at or below the lower count, or above (`↓` and `↑`
+    if it is a sum of several units), `+` after it where something else that is shown of the key has
+    changed; `|` ends a unit, and a look adds words of its own. Unless `everywhere`, places where
+    nothing differs have no letter: fewer cells, each seen more often.
     """
     differs = pair.left != pair.right
     shown = np.flatnonzero(differs.any(axis=0)) if differs.any() else np.arange(pair.keys)
@@ -79,7 +84,8 @@ def cells(traces: Traces, pair: Pair, *, everywhere: bool = True) -> Counts:
 
 
 def _about(traces: Traces, pair: Pair) -> tuple[_Array, _Array, _Array, bool]:
-    """What was seen, what it would be without noise on either stream, and whether that is a sum of several units.
+    """What was seen, what it would be without noise on either stream, and whether that is a sum of
+    several units.
 
     By run (or for all runs), unit and key.
     """
@@ -98,15 +104,22 @@ def _about(traces: Traces, pair: Pair) -> tuple[_Array, _Array, _Array, bool]:
         return traces.values / divisor, pair.left[None], pair.right[None], False
     until = np.arange(1, pair.units + 1)[:, None]
     since = np.maximum(until - divisor, 0)
-    totals = (np.vstack([np.zeros((1, pair.keys), np.int64), np.cumsum(each, axis=0)]) for each in (pair.left, pair.right))
+    totals = (
+        np.vstack([np.zeros((1, pair.keys), np.int64), np.cumsum(each, axis=0)])
+        for each in (pair.left, pair.right)
+    )
     left, right = (each[None, 1:] - each[since, np.arange(pair.keys)] for each in totals)
     return traces.values, left, right, True
 
 
 def _changes(traces: Traces, pair: Pair, unit: int, key: int) -> Word:
-    """What else is shown of a key and has changed since the unit before: `+` the first thing, `++` the second, `+++` both."""
+    """What else is shown of a key and has changed since the unit before: `+` the first thing, `++`
+    the second, `+++` both.
+    """
     names = sorted(traces.public.keys() - {NOISY, DIVISOR})
-    arrays = [traces.public[name] for name in names if traces.public[name].shape[2] == pair.keys][:_MOST_CHANGES]
+    arrays = [traces.public[name] for name in names if traces.public[name].shape[2] == pair.keys][
+        :_MOST_CHANGES
+    ]
     which = np.zeros(len(traces), np.int64)
     for number, array in enumerate(arrays):
         before = array[:, unit - 1, key] if unit else 0
@@ -115,7 +128,9 @@ def _changes(traces: Traces, pair: Pair, unit: int, key: int) -> Word:
 
 
 def _count(words: list[Word]) -> Counts:
-    """Spell every run's words; as numbers first, several of them where one would pass the range of int64."""
+    """Spell every run's words; as numbers first, several of them where one would pass the range of
+    int64.
+    """
     blocks: list[list[Word]] = [[]]
     room = 2**62
     for word in words:
@@ -125,8 +140,13 @@ def _count(words: list[Word]) -> Counts:
         room //= len(word[0])
         blocks[-1].append(word)
     codes = np.stack([_coded(block) for block in blocks], axis=1)
-    rows, times = np.unique(codes, axis=0, return_counts=True) if len(blocks) > 1 else _unique(codes)
-    names = ("".join(_spell(block, code) for block, code in zip(blocks, row, strict=True)) for row in rows.tolist())
+    rows, times = (
+        np.unique(codes, axis=0, return_counts=True) if len(blocks) > 1 else _unique(codes)
+    )
+    names = (
+        "".join(_spell(block, code) for block, code in zip(blocks, row, strict=True))
+        for row in rows.tolist()
+    )
     return dict(zip(names, times.tolist(), strict=True))
 
 
@@ -151,14 +171,21 @@ def _spell(block: list[Word], code: int) -> str:
 
 
 def _look_words(traces: Traces, pair: Pair) -> list[Word]:
-    """On which side the memory lay, and whether the release is the memory and exactly what came after the look."""
+    """On which side the memory lay, and whether the release is the memory and exactly what came
+    after the look.
+    """
     look = pair.look
     assert look is not None
     assert traces.seen is not None
     unit = look.unit - 1
     words: list[Word] = []
     for key in np.flatnonzero((pair.left != pair.right).any(axis=0)):
-        words.append((("≤", "≥"), (traces.seen[:, key] > min(look.left[key], look.right[key])).astype(np.int64)))
+        words.append(
+            (
+                ("≤", "≥"),
+                (traces.seen[:, key] > min(look.left[key], look.right[key])).astype(np.int64),
+            )
+        )
         rest = traces.values[:, unit, key] - traces.seen[:, key]
         left, right = pair.left[unit, key] - look.left[key], pair.right[unit, key] - look.right[key]
         which = np.where(rest == left, 1, np.where(rest == right, 2, 3))
@@ -167,10 +194,14 @@ def _look_words(traces: Traces, pair: Pair) -> list[Word]:
 
 
 def _grain(value: FloatArray) -> Word:
-    """How small a float is, and whether it is still a multiple of 2^−52, as the sum with a whole number is."""
+    """How small a float is, and whether it is still a multiple of 2^−52, as the sum with a whole
+    number is.
+    """
     size = np.clip(-np.log2(np.abs(value) + 2.0**-40), 0, 11).astype(np.int64) // 3
     fine = value * 2.0**52 != np.floor(value * 2.0**52)
-    return tuple(f"{kind}{number}" for number in range(4) for kind in ("coarse", "fine")), 2 * size + fine
+    return tuple(
+        f"{kind}{number}" for number in range(4) for kind in ("coarse", "fine")
+    ), 2 * size + fine
 
 
 def add(one: Counts, other: Counts) -> Counts:
@@ -179,7 +210,7 @@ def add(one: Counts, other: Counts) -> Counts:
 
 
 @dataclass(frozen=True)
-class Event:
+class OutputEvent:
     """A set of cells, and on which of the two streams it is the likelier."""
 
     cells: frozenset[str]
@@ -189,12 +220,18 @@ class Event:
         return sum(times for cell, times in counts.items() if cell in self.cells)
 
 
-def choose(left: Counts, right: Counts, *, confidence: float, delta: float = 0.0) -> tuple[float, Event]:
-    """The event with the highest bound on these runs, in either direction, and that bound. To be tried on other runs."""
-    best = (-1.0, Event(frozenset(), False))
+def choose(
+    left: Counts, right: Counts, *, confidence: float, delta: float = 0.0
+) -> tuple[float, OutputEvent]:
+    """The event with the highest bound on these runs, in either direction, and that bound. To be
+    tried on other runs.
+    """
+    best = (-1.0, OutputEvent(frozenset(), False))
     for swapped, (one, other) in enumerate(((left, right), (right, left))):
         runs, others = sum(one.values()), sum(other.values())
-        names = sorted(one.keys() | other.keys(), key=lambda cell: _ratio(one, other, cell), reverse=True)
+        names = sorted(
+            one.keys() | other.keys(), key=lambda cell: _ratio(one, other, cell), reverse=True
+        )
         hits = misses = 0
         chosen: list[str] = []
         for name in names:
@@ -204,19 +241,24 @@ def choose(left: Counts, right: Counts, *, confidence: float, delta: float = 0.0
                 break
             bound = epsilon_bound(hits, runs, misses, others, confidence=confidence, delta=delta)
             if bound > best[0]:
-                best = (bound, Event(frozenset(chosen), bool(swapped)))
+                best = (bound, OutputEvent(frozenset(chosen), bool(swapped)))
     return best
 
 
 def _ratio(one: Counts, other: Counts, cell: str) -> float:
-    """The log of how much likelier the cell is on the one stream, less 1.5 standard errors: no rare cell leads by luck."""
+    """The log of how much likelier the cell is on the one stream, less 1.5 standard errors: no rare
+    cell leads by luck.
+    """
     here, there = one.get(cell, 0) + 0.5, other.get(cell, 0) + 0.5
     return math.log(here / there) - 1.5 * math.sqrt(1 / here + 1 / there)
 
 
 def score_cells(train: tuple[Traces, Traces], traces: Traces, *, steps: int = 12) -> Counts:
-    """Cells by the score of a linear classifier that tells the two streams apart, learned on the training runs."""
-    # Everything here follows from the training runs alone: a cell must depend on its own trace and on no other of its chunk.
+    """Cells by the score of a linear classifier that tells the two streams apart, learned on the
+    training runs.
+    """
+    # Everything here follows from the training runs alone: a cell must depend on its own trace and
+    # on no other of its chunk.
     values = np.vstack([_columns(each) for each in train])
     low, high = np.quantile(values, [0.02, 0.98], axis=0)
     rows = [_features(each, low, high) for each in train]
@@ -232,14 +274,25 @@ def score_cells(train: tuple[Traces, Traces], traces: Traces, *, steps: int = 12
         curvature = (both * (chance * (1 - chance))[:, None]).T @ both + np.eye(len(weights))
         weights -= np.linalg.solve(curvature, slope)
     edges = np.unique(np.quantile(both @ weights, np.linspace(0, 1, 65)[1:-1]))
-    mine = np.hstack([(_features(traces, low, high) - middle) / spread, np.ones((len(traces), 1))]) @ weights
+    mine = (
+        np.hstack([(_features(traces, low, high) - middle) / spread, np.ones((len(traces), 1))])
+        @ weights
+    )
     places, times = np.unique(np.searchsorted(edges, mine), return_counts=True)
-    return {f"score {place:02}": many for place, many in zip(places.tolist(), times.tolist(), strict=True)}
+    return {
+        f"score {place:02}": many
+        for place, many in zip(places.tolist(), times.tolist(), strict=True)
+    }
 
 
 def _features(traces: Traces, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Every release and what else is shown of it, cut to a range, whether it is fresh, and what was seen."""
-    parts = [np.clip(_columns(traces), low, high), traces.fresh.reshape(len(traces), -1).astype(np.float64)]
+    """Every release and what else is shown of it, cut to a range, whether it is fresh, and what was
+    seen.
+    """
+    parts = [
+        np.clip(_columns(traces), low, high),
+        traces.fresh.reshape(len(traces), -1).astype(np.float64),
+    ]
     if traces.seen is not None:
         parts.append(traces.seen.astype(np.float64))
     return np.hstack(parts)

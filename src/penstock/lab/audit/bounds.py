@@ -9,7 +9,8 @@ from penstock.core.errors import ConfigurationError, MissingExtraError
 
 
 def lower(hits: int, runs: int, miss: float) -> float:
-    """The Clopper–Pearson lower bound on a probability: above the truth with probability at most `miss`.
+    """The Clopper–Pearson lower bound on a probability: above the truth with probability at most
+    `miss`.
 
     >>> lower(0, 100, 0.01), round(lower(100, 100, 0.01), 3)
     (0.0, 0.955)
@@ -18,7 +19,8 @@ def lower(hits: int, runs: int, miss: float) -> float:
 
 
 def upper(hits: int, runs: int, miss: float) -> float:
-    """The Clopper–Pearson upper bound on a probability: below the truth with probability at most `miss`.
+    """The Clopper–Pearson upper bound on a probability: below the truth with probability at most
+    `miss`.
 
     >>> upper(100, 100, 0.01), round(upper(0, 100, 0.01), 3)
     (1.0, 0.045)
@@ -26,10 +28,14 @@ def upper(hits: int, runs: int, miss: float) -> float:
     return 1.0 if hits == runs else float(_beta().isf(miss, hits + 1, runs - hits))
 
 
-def epsilon_bound(left: int, left_runs: int, right: int, right_runs: int, *, confidence: float, delta: float = 0.0) -> float:
-    """A lower bound on ln (P(event | left) − δ)/P(event | right), at least 0; wrong with probability at most 1 − confidence.
+def epsilon_bound(
+    left: int, left_runs: int, right: int, right_runs: int, *, confidence: float, delta: float = 0.0
+) -> float:
+    """A lower bound on ln (P(event | left) − δ)/P(event | right), at least 0; wrong with
+    probability at most 1 − confidence.
 
-    The event must have been chosen before these runs were looked at. No smaller ε keeps the promise (ε, δ).
+    The event must have been chosen before these runs were looked at. No smaller ε keeps the promise
+    (ε, δ).
 
     >>> epsilon_bound(0, 100, 50, 100, confidence=0.99)
     0.0

@@ -21,7 +21,7 @@ from typing import Any
 
 from penstock.core.errors import ConfigurationError
 from penstock.lab.audit import attack
-from penstock.lab.audit.attack import Counts, Event
+from penstock.lab.audit.attack import Counts, OutputEvent
 from penstock.lab.audit.bounds import epsilon_bound
 from penstock.lab.audit.model import Pair, Traces
 from penstock.lab.audit.sample import LabNoise, traces
@@ -30,12 +30,16 @@ from penstock.lab.audit.subjects import Subject, resolve
 CHUNK_BY_KEY = 25_000
 CHUNK = 1_000
 TRAINING = 2_000
-"""Runs of each stream that a classifier is learned on, or as many as an audit has if those are fewer."""
+"""Runs of each stream that a classifier is learned on, or as many as an audit has if those are
+fewer.
+"""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Some runs of one subject on one stream of one pair; even chunks choose the event, odd ones try it."""
+    """Some runs of one subject on one stream of one pair; even chunks choose the event, odd ones
+    try it.
+    """
 
     subject: str
     pair: int
@@ -61,7 +65,7 @@ class Verdict:
     confidence: float
     runs: int
     pair: Pair
-    event: Event
+    event: OutputEvent
     left_hits: int
     right_hits: int
     half: int
@@ -74,7 +78,9 @@ class Verdict:
     configuration: dict[str, str] = field(default_factory=dict)
     """All parameters that it was audited with."""
     chosen: dict[str, str] = field(default_factory=dict)
-    """Those that are not its defaults, because its class asks for others in an audit, with what the defaults are."""
+    """Those that are not its defaults, because its class asks for others in an audit, with what the
+    defaults are.
+    """
 
     @property
     def convicted(self) -> bool:
@@ -82,7 +88,9 @@ class Verdict:
 
     @property
     def certified(self) -> bool | None:
-        """Whether the loss, computed exactly, is at most what was claimed; None if it was not computed."""
+        """Whether the loss, computed exactly, is at most what was claimed; None if it was not
+        computed.
+        """
         return None if self.exact is None else self.exact[1] <= float(self.claimed) + 1e-8
 
     def row(self) -> dict[str, Any]:
@@ -144,7 +152,10 @@ def _training(spec: str, number: int, seed: int) -> tuple[Traces, Traces]:
     subject = resolve(spec)
     pair = subject.pairs[number]
     runs = min(TRAINING, subject.runs)
-    one, other = (_traces(subject, pair, side, runs, (seed, spec, number, "training", side)) for side in (0, 1))
+    one, other = (
+        _traces(subject, pair, side, runs, (seed, spec, number, "training", side))
+        for side in (0, 1)
+    )
     return one, other
 
 
@@ -161,9 +172,9 @@ def audit(
 ) -> Verdict:
     """Try every pair of a subject's and report the highest lower bound on ε.
 
-    `confidence` is for the whole audit: it is shared among the pairs. `folder` is where finished chunks are kept until the
-    audit is over (and after it unless `forget`); the same audit started again goes on from there. `progress` is told the
-    chunks done and in all.
+    `confidence` is for the whole audit: it is shared among the pairs. `folder` is where finished
+    chunks are kept until the audit is over (and after it unless `forget`); the same audit started
+    again goes on from there. `progress` is told the chunks done and in all.
     """
     if not 0 < confidence < 1:
         raise ConfigurationError(f"confidence must lie between 0 and 1, not {confidence}.")
@@ -174,7 +185,9 @@ def audit(
     left = [task for task in todo if task.key not in kept.done]
     if progress is not None:
         progress(len(todo) - len(left), len(todo))
-    for number, (task, counts) in enumerate(_perform(left, workers, pool), start=len(todo) - len(left) + 1):
+    for number, (task, counts) in enumerate(
+        _perform(left, workers, pool), start=len(todo) - len(left) + 1
+    ):
         kept.add(task.key, counts)
         if progress is not None:
             progress(number, len(todo))
@@ -205,13 +218,22 @@ def _perform(
 
 def new_pool(workers: int | None = None) -> ProcessPoolExecutor:
     """Workers for many audits."""
-    return ProcessPoolExecutor(workers or os.cpu_count() or 1, mp_context=multiprocessing.get_context("spawn"))
+    return ProcessPoolExecutor(
+        workers or os.cpu_count() or 1, mp_context=multiprocessing.get_context("spawn")
+    )
 
 
 def judge(
-    subject: Subject, todo: Iterable[Task], done: dict[str, dict[str, Counts]], *, confidence: float, seed: int
+    subject: Subject,
+    todo: Iterable[Task],
+    done: dict[str, dict[str, Counts]],
+    *,
+    confidence: float,
+    seed: int,
 ) -> Verdict:
-    """From the counted cells to a verdict: the event from the even chunks, the bound from the odd ones."""
+    """From the counted cells to a verdict: the event from the even chunks, the bound from the odd
+    ones.
+    """
     share = 1 - (1 - confidence) / len(subject.pairs)
     tables: dict[tuple[int, int, int, str], Counts] = {}
     for task in todo:
@@ -259,7 +281,11 @@ def judge(
 
 
 def _top_cells(one: Counts, other: Counts, most: int = 12) -> list[tuple[str, int, int]]:
-    names = sorted(one.keys() | other.keys(), key=lambda cell: one.get(cell, 0) + other.get(cell, 0), reverse=True)
+    names = sorted(
+        one.keys() | other.keys(),
+        key=lambda cell: one.get(cell, 0) + other.get(cell, 0),
+        reverse=True,
+    )
     return [(name, one.get(name, 0), other.get(name, 0)) for name in names[:most]]
 
 
@@ -300,7 +326,9 @@ class _Kept:
                 self.seconds = entry["seconds"]
 
     def seed(self, wanted: int | None) -> int:
-        """The seed that this audit began with, or a new one; another seed that is asked for begins anew."""
+        """The seed that this audit began with, or a new one; another seed that is asked for begins
+        anew.
+        """
         if self._seed is None or (wanted is not None and wanted != self._seed):
             self.done.clear()
             self.seconds = 0.0
@@ -309,7 +337,10 @@ class _Kept:
                 self._path.write_text(json.dumps({"seed": self._seed}) + "\n", encoding="utf-8")
         elif self._path is not None:  # drop a torn last line
             lines = [json.dumps({"seed": self._seed})]
-            lines += [json.dumps({"task": key, "counts": counts, "seconds": self.seconds}) for key, counts in self.done.items()]
+            lines += [
+                json.dumps({"task": key, "counts": counts, "seconds": self.seconds})
+                for key, counts in self.done.items()
+            ]
             self._path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         return self._seed
 

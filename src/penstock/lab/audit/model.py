@@ -10,8 +10,8 @@ import numpy as np
 
 from penstock.core.arrays import BoolArray, IntArray
 from penstock.core.domain import Domain
+from penstock.core.error_bounds import Kind
 from penstock.core.errors import ConfigurationError
-from penstock.core.spread import Kind
 from penstock.core.weights import UNIT, Weights
 from penstock.private.mechanisms.base import Mechanism
 
@@ -21,9 +21,11 @@ Maker: TypeAlias = Callable[..., Mechanism[Any]]
 
 @dataclass(frozen=True)
 class Look:
-    """Somebody looks into the memory once: in this unit, after `left` (or `right`) of its counts have arrived.
+    """Somebody looks into the memory once: in this unit, after `left` (or `right`) of its counts
+    have arrived.
 
-    Nothing of the unit has arrived yet where the parts are zeros, all of it where they are the unit's counts.
+    Nothing of the unit has arrived yet where the parts are zeros, all of it where they are the
+    unit's counts.
     """
 
     unit: int
@@ -33,7 +35,8 @@ class Look:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two neighbouring streams, units × keys: in some window they differ by one person, elsewhere not at all.
+    """Two neighbouring streams, units × keys: in some window they differ by one person, elsewhere
+    not at all.
 
     `left` holds the person, `right` does not (or the other way round).
     """
@@ -45,7 +48,9 @@ class Pair:
 
     def __post_init__(self) -> None:
         if self.left.shape != self.right.shape or self.left.ndim != 2:
-            raise ConfigurationError(f"pair {self.name!r}: two streams of the same units and keys are needed.")
+            raise ConfigurationError(
+                f"pair {self.name!r}: two streams of the same units and keys are needed."
+            )
 
     @property
     def units(self) -> int:
@@ -61,16 +66,23 @@ class Pair:
         return Pair(f"{self.name}, swapped", self.right, self.left, look)
 
     def as_released(self, mechanism: Mechanism[Any]) -> Pair:
-        """The two streams in the numbers that the mechanism releases, if those are not the keys' own."""
+        """The two streams in the numbers that the mechanism releases, if those are not the keys'
+        own.
+        """
         domain = Domain.of(self.keys)
         shown = mechanism.released(domain)
         if shown is domain:
             return self
-        left, right = (np.stack([shown.totals(counts) for counts in stream]) for stream in (self.left, self.right))
+        left, right = (
+            np.stack([shown.totals(counts) for counts in stream])
+            for stream in (self.left, self.right)
+        )
         return Pair(self.name, left, right, self.look)
 
     def is_neighbouring(self, *, window: int, contribution: int) -> bool:
-        """Whether one person with at most `contribution` events a unit, in at most `window` units in a row, explains it."""
+        """Whether one person with at most `contribution` events a unit, in at most `window` units
+        in a row, explains it.
+        """
         difference = self.left - self.right
         units = np.flatnonzero(difference.any(axis=1))
         if len(units) and units[-1] - units[0] >= window:
@@ -81,10 +93,11 @@ class Pair:
 
 @dataclass(frozen=True)
 class Traces:
-    """What was seen of many runs: releases by run, unit and key, which of them are fresh, and what a look saw.
+    """What was seen of many runs: releases by run, unit and key, which of them are fresh, and what
+    a look saw.
 
-    `public` has what else was shown, by name: divisors that are not 1, and the public arrays. `kind` and `weights` say what a
-    release is, as in `Released`.
+    `public` has what else was shown, by name: divisors that are not 1, and the public arrays.
+    `kind` and `weights` say what a release is, as in `Released`.
     """
 
     values: IntArray | np.ndarray[Any, np.dtype[np.float64]]

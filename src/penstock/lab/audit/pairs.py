@@ -23,21 +23,29 @@ def standard(
     near: int | None = None,
     user_level: bool = False,
 ) -> Iterator[Pair]:
-    """Worst cases, and a few random pairs. The person is there in every unit of a window, in another key in each.
+    """Worst cases, and a few random pairs. The person is there in every unit of a window, in
+    another key in each.
 
-    `near`, if known, is how far from its last release a stream is when the decision to release again is a close one. At
-    `user_level` the window is all that is ever read: the person is there from the first unit on, and stays beyond it.
+    `near`, if known, is how far from its last release a stream is when the decision to release
+    again is a close one. At `user_level` the window is all that is ever read: the person is there
+    from the first unit on, and stays beyond it.
     """
     units = window + 2
     stay = units if user_level else window
     for name, base in _bases(units, keys, window, epsilon):
         for first in sorted({1, units - stay + 1}):
-            yield with_person(f"{name}, a person from unit {first}", base, first, stay, contribution)
+            yield with_person(
+                f"{name}, a person from unit {first}", base, first, stay, contribution
+            )
     for name, base in [] if near is None else _hovering(units, keys, near):
         first = units - stay + 1  # so that the window meets two blocks
         yield with_person(f"{name}, a person from unit {first}", base, first, stay, contribution)
     yield with_person(
-        "user level: a person in every unit of the stream", np.zeros((window, keys), np.int64), 1, window, contribution
+        "user level: a person in every unit of the stream",
+        np.zeros((window, keys), np.int64),
+        1,
+        window,
+        contribution,
     )
     rng = np.random.default_rng(seed)
     for number in range(3):
@@ -64,7 +72,8 @@ def _hovering(units: int, keys: int, near: int) -> Iterator[tuple[str, IntArray]
     unit, key = np.arange(units)[:, None], np.arange(keys)
     first = np.full((units, keys), 10 * near, np.int64)
     apart = np.where(unit > 0, (near + key) // keys, 0)
-    # One person more moves these away from their first unit, nearer to it, and away or nearer by the key they are in.
+    # One person more moves these away from their first unit, nearer to it, and away or nearer by
+    # the key they are in.
     yield "hovering above", first + apart
     yield "hovering below", first - apart
     yield "hovering above and below", first + np.where(key % 2, -1, 1) * apart
@@ -72,8 +81,17 @@ def _hovering(units: int, keys: int, near: int) -> Iterator[tuple[str, IntArray]
     yield "hovering above, then far below", first + np.where(unit < units // 2, apart, -2 * apart)
 
 
-def with_person(name: str, base: IntArray, first: int, window: int, contribution: int, there: IntArray | None = None) -> Pair:
-    """A stream, and the same with a person in every unit of a window: in the next key in each, unless it is said where."""
+def with_person(
+    name: str,
+    base: IntArray,
+    first: int,
+    window: int,
+    contribution: int,
+    there: IntArray | None = None,
+) -> Pair:
+    """A stream, and the same with a person in every unit of a window: in the next key in each,
+    unless it is said where.
+    """
     units, keys = base.shape
     person = np.zeros((units, keys), np.int64)
     for unit in range(first - 1, min(first - 1 + window, units)):

@@ -20,7 +20,7 @@ _MOST_CELLS = 12
 """More cells than this of an event are not listed one by one."""
 
 
-# -- a sentence -----------------------------------------------------------------------------------------------------------
+# -- a sentence ------------------------------------------------------------------------------------
 
 
 def sentence(verdict: Verdict) -> str:
@@ -28,7 +28,11 @@ def sentence(verdict: Verdict) -> str:
     claimed = claim(verdict)
     low = at_least(verdict.lower_bound, above=float(verdict.claimed) if verdict.convicted else None)
     if verdict.convicted:
-        how = "by exact computation" if verdict.method == "exact" else f"with confidence {percent(verdict.confidence)}"
+        how = (
+            "by exact computation"
+            if verdict.method == "exact"
+            else f"with confidence {percent(verdict.confidence)}"
+        )
         return f"CONVICTED: ε ≥ {low} > {claimed} {how}"
     if verdict.method == "exact" and verdict.exact is not None:
         return f"not convicted: the exact loss lies in {interval(verdict.exact)}, promised were {claimed}"
@@ -37,7 +41,9 @@ def sentence(verdict: Verdict) -> str:
 
 def claim(verdict: Verdict) -> str:
     """What was promised: ε, and δ where there is one."""
-    return number(float(verdict.claimed)) + (f" (δ = {number(float(verdict.delta))})" if verdict.delta else "")
+    return number(float(verdict.claimed)) + (
+        f" (δ = {number(float(verdict.delta))})" if verdict.delta else ""
+    )
 
 
 def as_it_should_be(verdict: Verdict) -> bool:
@@ -54,12 +60,16 @@ def closing(verdicts: Sequence[Verdict], *, false_alarm: float) -> str:
     if blamed:
         said.append(f"CONVICTED, though offered for use: {', '.join(blamed)}.")
     if missed:
-        said.append(f"Flawed, and yet NOT convicted: {', '.join(missed)}. The attack has lost its teeth.")
+        said.append(
+            f"Flawed, and yet NOT convicted: {', '.join(missed)}. The attack has lost its teeth."
+        )
     if not said:
         said.append(f"Every registered mechanism was acquitted ({len(verdicts) - flawed} audits),")
         said.append(f"and every flawed variant convicted ({flawed}).")
     chance = f"{false_alarm:.0e}".replace("e-0", "e-")
-    said.append(f"The probability that a run like this convicts any mechanism that keeps its promise is at most {chance}.")
+    said.append(
+        f"The probability that a run like this convicts any mechanism that keeps its promise is at most {chance}."
+    )
     return " ".join(said)
 
 
@@ -73,7 +83,8 @@ def number(value: float) -> str:
 
 
 def at_least(value: float, *, above: float | None = None) -> str:
-    """A lower bound, rounded down; with as many digits as it takes to see that it lies above something.
+    """A lower bound, rounded down; with as many digits as it takes to see that it lies above
+    something.
 
     >>> at_least(1.8399), at_least(2.00001, above=2.0), at_least(2.4142, above=2.0)
     ('1.839', '2.00001', '2.414')
@@ -107,7 +118,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.6g} %"
 
 
-# -- the two streams -------------------------------------------------------------------------------------------------------
+# -- the two streams -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -121,30 +132,46 @@ class Column:
 def columns(pair: Pair) -> list[Column]:
     """The keys of a pair, neighbours that are alike in everything taken together."""
     both = np.vstack([pair.left, pair.right])
-    starts = [0, *(key for key in range(1, pair.keys) if (both[:, key] != both[:, key - 1]).any()), pair.keys]
+    starts = [
+        0,
+        *(key for key in range(1, pair.keys) if (both[:, key] != both[:, key - 1]).any()),
+        pair.keys,
+    ]
     return [
-        Column(f"key {start + 1}" if end == start + 1 else f"keys {start + 1}–{end}", start) for start, end in pairwise(starts)
+        Column(f"key {start + 1}" if end == start + 1 else f"keys {start + 1}–{end}", start)
+        for start, end in pairwise(starts)
     ]
 
 
 def counts(pair: Pair, side: str, unit: int, shown: Sequence[Column]) -> list[tuple[str, bool]]:
-    """The counts of a unit of the left or the right stream by column, each with whether the streams differ there."""
+    """The counts of a unit of the left or the right stream by column, each with whether the streams
+    differ there.
+    """
     stream = pair.left if side == "left" else pair.right
-    return [(f"{stream[unit, each.key]:,}", bool(pair.left[unit, each.key] != pair.right[unit, each.key])) for each in shown]
+    return [
+        (
+            f"{stream[unit, each.key]:,}",
+            bool(pair.left[unit, each.key] != pair.right[unit, each.key]),
+        )
+        for each in shown
+    ]
 
 
 def look_in_words(pair: Pair) -> str | None:
     """What somebody who looked into the memory could see of which unit."""
     if pair.look is None:
         return None
-    left, right = (", ".join(f"{count:,}" for count in part.tolist()) for part in (pair.look.left, pair.look.right))
+    left, right = (
+        ", ".join(f"{count:,}" for count in part.tolist())
+        for part in (pair.look.left, pair.look.right)
+    )
     return (
         f"Somebody looks into the memory once, in unit {pair.look.unit}, "
         f"when of its counts {left} had arrived on the left and {right} on the right."
     )
 
 
-# -- the event -------------------------------------------------------------------------------------------------------------
+# -- the event -------------------------------------------------------------------------------------
 
 
 def alphabet(verdict: Verdict) -> list[tuple[str, str]]:
@@ -153,7 +180,9 @@ def alphabet(verdict: Verdict) -> list[tuple[str, str]]:
         return [("*", "freshly published"), ("|", "ends a unit")]
     if any(cell.startswith("score") for cell in verdict.event.cells):
         more = f"the higher n, the more the output looks like the {_sides(verdict)[0]} stream"
-        return [("score n", f"a learned linear classifier puts the output into slice n of 64; {more}")]
+        return [
+            ("score n", f"a learned linear classifier puts the output into slice n of 64; {more}")
+        ]
     shown = verdict.event.cells | {cell for cell, _, _ in verdict.cells}
     used = {token for cell in shown for token in _TOKEN.findall(cell)}
     meanings = [
@@ -161,37 +190,59 @@ def alphabet(verdict: Verdict) -> list[tuple[str, str]]:
         ("=", "freshly published, where the streams do not differ"),
         ("<", "freshly published, at or below the lower of the two counts"),
         (">", "freshly published, above the lower of the two counts"),
-        ("↓", "a freshly published sum of several units, at or below the lower of the two true sums"),
+        (
+            "↓",
+            "a freshly published sum of several units, at or below the lower of the two true sums",
+        ),
         ("↑", "a freshly published sum of several units, above the lower of the two true sums"),
         ("+", "something else that is shown has changed, such as where a group began"),
         ("|", "ends a unit; a place without a letter is not looked at"),
         ("≤", "a look saw at most the lower of the two counts in memory"),
         ("≥", "a look saw more than the lower of the two counts in memory"),
-        ("L", f"the release is what was seen in memory plus exactly what came later on the {_sides(verdict)[0]}"),
-        ("R", f"the release is what was seen in memory plus exactly what came later on the {_sides(verdict)[1]}"),
+        (
+            "L",
+            f"the release is what was seen in memory plus exactly what came later on the {_sides(verdict)[0]}",
+        ),
+        (
+            "R",
+            f"the release is what was seen in memory plus exactly what came later on the {_sides(verdict)[1]}",
+        ),
         ("?", "the release is neither"),
     ]
     found = [(letter, meaning) for letter, meaning in meanings if letter in used]
     if any(len(token) > 1 for token in used):
-        found.append(("coarse n", "a float that is a multiple of 2⁻⁵², of size about 2⁻³ⁿ (n = 3: or smaller)"))
-        found.append(("fine n", "a float with bits below 2⁻⁵², which a sum with a larger count cannot have"))
+        found.append(
+            (
+                "coarse n",
+                "a float that is a multiple of 2⁻⁵², of size about 2⁻³ⁿ (n = 3: or smaller)",
+            )
+        )
+        found.append(
+            ("fine n", "a float with bits below 2⁻⁵², which a sum with a larger count cannot have")
+        )
     return found
 
 
 def in_words(verdict: Verdict) -> list[str]:
-    """The event in sentences: what all its cells have in common, or what one cell says if it is the only one."""
+    """The event in sentences: what all its cells have in common, or what one cell says if it is the
+    only one.
+    """
     many = len(verdict.event.cells)
     if not many:
         return ["No event was found that is likelier on one stream than on the other."]
     if verdict.method == "exact":
         return ["Exactly this is published, unit by unit:"]
     if any(cell.startswith("score") for cell in verdict.event.cells):
-        return [f"A linear classifier, learned on other runs, scores the whole output into one of these {many} slices."]
+        return [
+            f"A linear classifier, learned on other runs, scores the whole output into one of these {many} slices."
+        ]
     common = _in_common(sorted(verdict.event.cells), verdict)
     if many == 1:
         return ["In one run, all of this happens:", *common]
     if not common:
-        return [f"The output falls into one of {many} cells; no single unit is the same in all of them."]
+        return [
+            f"The output falls into one of {many} cells; no single unit is the same in all of them."
+        ]
     return [f"The output falls into one of {many} cells. All of them have in common:", *common]
 
 
@@ -210,7 +261,9 @@ def _in_common(cells: Sequence[str], verdict: Verdict) -> list[str]:
 
 
 def _places(pair: Pair, *, everywhere: bool) -> list[tuple[str, int, int]]:
-    """Where the letters of a cell stand: the unit, the key, and the lower of the two counts there. See `attack.cells`."""
+    """Where the letters of a cell stand: the unit, the key, and the lower of the two counts there.
+    See `attack.cells`.
+    """
     differs = pair.left != pair.right
     shown = np.flatnonzero(differs.any(axis=0)) if differs.any() else np.arange(pair.keys)
     lesser: IntArray = np.minimum(pair.left, pair.right)
@@ -239,7 +292,9 @@ def _letters(cell: str) -> list[str]:
 
 
 def _sides(verdict: Verdict) -> tuple[str, str]:
-    """What L and R stand for: the letters are those of the pair as it was given, the streams are shown likelier first."""
+    """What L and R stand for: the letters are those of the pair as it was given, the streams are
+    shown likelier first.
+    """
     return ("right", "left") if verdict.event.swapped else ("left", "right")
 
 
@@ -262,7 +317,9 @@ def _say(letter: str, key: int, lesser: int, sides: tuple[str, str]) -> str:
 
 
 def event_cells(verdict: Verdict) -> tuple[list[tuple[str, int | None, int | None]], int]:
-    """The event's cells, the most frequent first, with their counts where they were kept; and how many are left out."""
+    """The event's cells, the most frequent first, with their counts where they were kept; and how
+    many are left out.
+    """
     counts = {cell: (left, right) for cell, left, right in verdict.cells}
     first = [cell for cell in counts if cell in verdict.event.cells]
     rest = sorted(verdict.event.cells - counts.keys())
@@ -276,33 +333,41 @@ def configured(verdict: Verdict) -> str:
     """What it was audited with, and which of it is not what it does by default."""
     listed = ", ".join(f"{name}={value}" for name, value in verdict.configuration.items())
     other = ", ".join(f"{name}={value}" for name, value in verdict.chosen.items())
-    return f"{listed}." + (f" Its class asks for that; by default it has {other}, which was not audited." if other else "")
+    return f"{listed}." + (
+        f" Its class asks for that; by default it has {other}, which was not audited."
+        if other
+        else ""
+    )
 
 
 def hits(verdict: Verdict) -> str | None:
     """How often the event was seen. None if nothing was run, as in an exact audit."""
     if not verdict.half:
         return None
-    return (
-        f"{verdict.left_hits:,} of {verdict.half:,} runs on the left, {verdict.right_hits:,} of {verdict.half:,} on the right"
-    )
+    return f"{verdict.left_hits:,} of {verdict.half:,} runs on the left, {verdict.right_hits:,} of {verdict.half:,} on the right"
 
 
 def meaning(verdict: Verdict) -> str:
     """What follows, for somebody who has to decide."""
     claimed = number(float(verdict.claimed))
     factor = f"{math.exp(float(verdict.claimed)):.3g}"
-    less = f", once δ = {number(float(verdict.delta))} is taken from its probability" if verdict.delta else ""
-    promise = (
-        f"The promise is that no event is more than e^{claimed} ≈ {factor} times as likely on one stream as on the other{less}."
+    less = (
+        f", once δ = {number(float(verdict.delta))} is taken from its probability"
+        if verdict.delta
+        else ""
     )
+    promise = f"The promise is that no event is more than e^{claimed} ≈ {factor} times as likely on one stream as on the other{less}."
     if verdict.convicted:
         sure = (
             "This was computed from the probabilities of the noise, not estimated"
             if verdict.method == "exact"
             else f"That the true ratio is smaller has a chance of at most {1 - verdict.confidence:.2g}"
         )
-        found = "not bounded" if math.isinf(verdict.lower_bound) else f"at least {math.exp(verdict.lower_bound):.3g}"
+        found = (
+            "not bounded"
+            if math.isinf(verdict.lower_bound)
+            else f"at least {math.exp(verdict.lower_bound):.3g}"
+        )
         return f"{promise} Here the ratio is {found}. {sure}: the promise is broken, whatever the proof says."
     if verdict.method == "exact":
         return f"{promise} On this pair it holds, for every output that was looked at. Other streams were not looked at."
@@ -312,11 +377,13 @@ def meaning(verdict: Verdict) -> str:
     )
 
 
-# -- the page --------------------------------------------------------------------------------------------------------------
+# -- the page --------------------------------------------------------------------------------------
 
 
 def render(verdicts: Sequence[Verdict], *, title: str, command: str) -> str:
-    """One HTML page about these audits. It loads nothing and runs nothing: its content security policy forbids both."""
+    """One HTML page about these audits. It loads nothing and runs nothing: its content security
+    policy forbids both.
+    """
     wrong = sum(not as_it_should_be(verdict) for verdict in verdicts)
     tally = [
         ("audits", len(verdicts)),
@@ -388,7 +455,9 @@ def _summary(at: int, verdict: Verdict) -> str:
 
 
 def _chart(verdicts: Sequence[Verdict]) -> str:
-    """Bars of bound/promise. One column of HTML and SVG a subject, so that text stays legible at any width."""
+    """Bars of bound/promise. One column of HTML and SVG a subject, so that text stays legible at
+    any width.
+    """
     ratios = [max(0.0, verdict.lower_bound / float(verdict.claimed)) for verdict in verdicts]
     finite = [ratio for ratio in ratios if math.isfinite(ratio)]
     top = min(4.0, max([1.25, *(1.08 * ratio for ratio in finite)]))
@@ -398,13 +467,17 @@ def _chart(verdicts: Sequence[Verdict]) -> str:
         cut = ratio > top
         width = 100 * min(ratio, top) / top
         kind = "over" if verdict.convicted else "under"
-        says = f"{number(ratio) if not math.isfinite(ratio) else f'{ratio:.2f}'}{' →' if cut else ''}"
+        says = (
+            f"{number(ratio) if not math.isfinite(ratio) else f'{ratio:.2f}'}{' →' if cut else ''}"
+        )
         bar = (
             f'<svg viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="{says} of the promise">'
             f'<rect class="back" width="100" height="10"/><rect class="{kind}" y="1.5" width="{width:.2f}" height="7"/>'
             f'<line x1="{line:.2f}" x2="{line:.2f}" y1="0" y2="10"/></svg>'
         )
-        rows.append(f'<a class="name" href="#audit-{at}">{escape(verdict.name)}</a>{bar}<span class="says">{says}</span>')
+        rows.append(
+            f'<a class="name" href="#audit-{at}">{escape(verdict.name)}</a>{bar}<span class="says">{says}</span>'
+        )
     return f'<div class="chart">{"".join(rows)}</div>'
 
 
@@ -412,8 +485,13 @@ def _section(at: int, verdict: Verdict) -> str:
     pair, seen = verdict.pair, hits(verdict)
     look = look_in_words(pair)
     words = in_words(verdict)
-    letters = "".join(f"<dt><code>{escape(letter)}</code></dt><dd>{escape(said)}</dd>" for letter, said in alphabet(verdict))
-    points = f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in words[1:])}</ul>" if words[1:] else ""
+    letters = "".join(
+        f"<dt><code>{escape(letter)}</code></dt><dd>{escape(said)}</dd>"
+        for letter, said in alphabet(verdict)
+    )
+    points = (
+        f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in words[1:])}</ul>" if words[1:] else ""
+    )
     rates = ""
     if seen is not None:
         shares = verdict.left_hits / verdict.half, verdict.right_hits / verdict.half
@@ -458,7 +536,9 @@ def _streams(pair: Pair) -> str:
 
 def _cells(verdict: Verdict) -> str:
     if not verdict.cells:
-        listed = "".join(f"<li><code>{escape(cell)}</code></li>" for cell in sorted(verdict.event.cells))
+        listed = "".join(
+            f"<li><code>{escape(cell)}</code></li>" for cell in sorted(verdict.event.cells)
+        )
         return f'<ul class="cells wide">{listed}</ul>' if listed else ""
     most = max(max(left, right) for _, left, right in verdict.cells) or 1
     rows = []

@@ -22,7 +22,8 @@ from penstock.testing import intrude
 
 
 class LabNoise:
-    """The exact sampler on one stream of bits that follows from a seed: as fast as the system's, and repeatable.
+    """The exact sampler on one stream of bits that follows from a seed: as fast as the system's,
+    and repeatable.
 
     Unlike `TestNoise`, every draw goes on where the last one ended, so no two runs share any.
     """
@@ -32,11 +33,19 @@ class LabNoise:
     def __init__(self, *seed: object) -> None:
         self._bits = KeyedBits(hashlib.sha256(repr(("penstock audit", *seed)).encode()).digest())
 
-    def laplace(self, scale: Fraction, size: int, *, unit: int, label: str, fresh: bool = False) -> IntArray:
+    def laplace(
+        self, scale: Fraction, size: int, *, unit: int, label: str, fresh: bool = False
+    ) -> IntArray:
         return laplace(scale, size, self._bits)
 
     def laplace_each(
-        self, scales: Sequence[Fraction], which: IntArray, *, unit: int, label: str, fresh: bool = False
+        self,
+        scales: Sequence[Fraction],
+        which: IntArray,
+        *,
+        unit: int,
+        label: str,
+        fresh: bool = False,
     ) -> IntArray:
         values = np.empty(len(which), np.int64)
         for index, scale in enumerate(scales):
@@ -51,8 +60,16 @@ class LabNoise:
         return gaussian(variance, size, self._bits)
 
 
-def traces(mechanism: Mechanism[Any], stream: IntArray, runs: int, noise: LabNoise, *, look: Look | None = None) -> Traces:
-    """What is seen of `runs` independent runs over the stream, units × keys. `look.left` is taken as its part.
+def traces(
+    mechanism: Mechanism[Any],
+    stream: IntArray,
+    runs: int,
+    noise: LabNoise,
+    *,
+    look: Look | None = None,
+) -> Traces:
+    """What is seen of `runs` independent runs over the stream, units × keys. `look.left` is taken
+    as its part.
 
     A mechanism that treats every key by itself takes the runs as keys, all in one run.
     """
@@ -88,19 +105,26 @@ def _as_keys(mechanism: Mechanism[Any], stream: IntArray, runs: int, noise: LabN
     run = mechanism.run(Domain.of(runs * keys), noise=noise)
     released = [run.step(np.tile(counts, runs)) for counts in stream]
     values = np.stack([each.value.reshape(runs, keys) for each in released], axis=1)
-    fresh = [np.broadcast_to(np.logical_not(each.repeated), runs * keys).reshape(runs, keys) for each in released]
+    fresh = [
+        np.broadcast_to(np.logical_not(each.repeated), runs * keys).reshape(runs, keys)
+        for each in released
+    ]
     public: dict[str, IntArray] = {}
     for unit, each in enumerate(released):
         for name, array in _public(each).items():
             if len(array) == runs * keys:
                 rows = public.setdefault(name, np.zeros((runs, len(stream), keys), np.int64))
                 rows[:, unit] = array.reshape(runs, keys)
-    return Traces(values, np.stack(fresh, axis=1), None, public, released[-1].kind, released[-1].weights)
+    return Traces(
+        values, np.stack(fresh, axis=1), None, public, released[-1].kind, released[-1].weights
+    )
 
 
 def _public(released: Released) -> dict[str, IntArray]:
     """What a release shows beside its values."""
     shown = dict(released.public)
     if not isinstance(released.divisor, int) or released.divisor != 1:
-        shown["divisor"] = np.broadcast_to(np.asarray(released.divisor, np.int64), released.value.shape)
+        shown["divisor"] = np.broadcast_to(
+            np.asarray(released.divisor, np.int64), released.value.shape
+        )
     return shown

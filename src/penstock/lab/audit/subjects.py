@@ -1,12 +1,13 @@
-"""Whom to audit: every registered mechanism, every flawed variant, and anybody's by plug-in or import path.
+"""Whom to audit: every registered mechanism, every flawed variant, and anybody's by plug-in or
+import path.
 
-Somebody else's mechanism is audited with its defaults on the same pairs of streams as ours. Its class may say more, as plain
-data, so that it need not import anything of the lab:
+Somebody else's mechanism is audited with its defaults on the same pairs of streams as ours. Its
+class may say more, as plain data, so that it need not import anything of the lab:
 
-- `audited`, a dict: what to audit it with, such as {"window": 4, "span": 2}, where its defaults leave nothing to decide on
-  short streams, or so much noise that no audit would find anything;
-- `hard_streams(self)`: arrays of counts, units × keys, on which its decisions are close ones. The person is added here, so that
-  every pair is a neighbouring one.
+- `audited`, a dict: what to audit it with, such as {"window": 4, "span": 2}, where its defaults
+  leave nothing to decide on short streams, or so much noise that no audit would find anything;
+- `hard_streams(self)`: arrays of counts, units × keys, on which its decisions are close ones. The
+  person is added here, so that every pair is a neighbouring one.
 """
 
 from __future__ import annotations
@@ -61,16 +62,21 @@ class Subject:
 
     @property
     def chosen(self) -> dict[str, str]:
-        """The defaults of those that the class of somebody else's mechanism wants changed in an audit."""
+        """The defaults of those that the class of somebody else's mechanism wants changed in an
+        audit.
+        """
         cls = type(self.mechanism)
         if self.flawed or cls in MECHANISMS.values():
             return {}
         wanted = _audited(cls).keys() - {"window"}
-        return {each.name: str(each.default) for each in dataclasses.fields(cls) if each.name in wanted}
+        return {
+            each.name: str(each.default) for each in dataclasses.fields(cls) if each.name in wanted
+        }
 
 
 CHECKED, HARD = 20, 20
-"""Keys on which somebody's word for `by_key` is tried, and the most hard streams of somebody's own."""
+"""Keys on which somebody's word for `by_key` is tried, and the most hard streams of somebody's own.
+"""
 
 KEYS, WINDOW = 2, 2
 """The keys of an audit's streams, and its window unless told."""
@@ -89,17 +95,25 @@ SHORT: dict[str, dict[str, Any]] = {
     "fast": {"sampled": "1/2"},
     "fast_w": {"sampled": "1/2"},
 }
-"""The audit's streams are short, so what is summed over many units is audited with few: more noise would only hide a loss.
+"""The audit's streams are short, so what is summed over many units is audited with few: more noise
+would only hide a loss.
 
-For the same reason thresholds are a share of few people: where it is asked whether to release, both answers are then likely.
+For the same reason thresholds are a share of few people: where it is asked whether to release, both
+answers are then likely.
 """
 
 USER_LEVEL = ("dsft", "dsat")
-"""Who does something else at user level, and is audited there too: `NAME@user`, with the window for a horizon."""
+"""Who does something else at user level, and is audited there too: `NAME@user`, with the window for
+a horizon.
+"""
 
 
-def subject(name: str, *, epsilon: str = "2", window: int | None = None, runs: int = 20_000) -> Subject:
-    """A mechanism by name, ours or a plug-in's, by import path, each with `@user` for user level, or `flawed:NAME`."""
+def subject(
+    name: str, *, epsilon: str = "2", window: int | None = None, runs: int = 20_000
+) -> Subject:
+    """A mechanism by name, ours or a plug-in's, by import path, each with `@user` for user level,
+    or `flawed:NAME`.
+    """
     return resolve(f"{name} {epsilon} {_window(name) if window is None else window} {runs}")
 
 
@@ -122,7 +136,9 @@ def resolve(spec: str) -> Subject:
     if name.startswith("flawed:"):
         variant = flawed.VARIANTS.get(name.removeprefix("flawed:"))
         if variant is None:
-            raise ConfigurationError(f"there is no flawed variant {name!r}: use {', '.join(flawed.VARIANTS)}.")
+            raise ConfigurationError(
+                f"there is no flawed variant {name!r}: use {', '.join(flawed.VARIANTS)}."
+            )
         mechanism = variant.make()
         return Subject(
             spec,
@@ -139,14 +155,24 @@ def resolve(spec: str) -> Subject:
     if at and (level != "user" or not known):
         raise ConfigurationError(f"{name!r} names no audit: write a mechanism, or MECHANISM@user.")
     cls = find(known)
-    mechanism = cls(epsilon=epsilon, window=window, **_parameters(known, cls, window, user_level=bool(level)))
+    mechanism = cls(
+        epsilon=epsilon, window=window, **_parameters(known, cls, window, user_level=bool(level))
+    )
     promise = mechanism.guarantee
     if known not in MECHANISMS:
         if (promise.epsilon, promise.window) != (positive(epsilon, name="epsilon"), window):
-            raise ConfigurationError(f"{known} was asked for epsilon={epsilon}, window={window}, and states {promise}.")
+            raise ConfigurationError(
+                f"{known} was asked for epsilon={epsilon}, window={window}, and states {promise}."
+            )
         _check_by_key(mechanism)
     pairs = list(
-        standard(window=window, keys=KEYS, epsilon=float(promise.epsilon), near=near(mechanism), user_level=promise.user_level)
+        standard(
+            window=window,
+            keys=KEYS,
+            epsilon=float(promise.epsilon),
+            near=near(mechanism),
+            user_level=promise.user_level,
+        )
     )
     if isinstance(mechanism, Incremental) and mechanism.in_parts:
         pairs.extend(looked_at(pair) for pair in pairs[:6])
@@ -159,13 +185,16 @@ def resolve(spec: str) -> Subject:
         window,
         tuple(pairs),
         runs,
-        learn=known not in MECHANISMS or mechanism.guarantee.delta > 0,  # a line tells two Gaussians apart best
+        learn=known not in MECHANISMS
+        or mechanism.guarantee.delta > 0,  # a line tells two Gaussians apart best
         delta=mechanism.guarantee.delta,
     )
 
 
 def _parameters(name: str, cls: AnyMechanism, window: int, *, user_level: bool) -> dict[str, Any]:
-    """What else a mechanism is audited with: with at most every other unit released, others are left to ask about."""
+    """What else a mechanism is audited with: with at most every other unit released, others are
+    left to ask about.
+    """
     found = dict(SHORT.get(name, {})) if name in MECHANISMS else _audited(cls)
     found.pop("window", None)
     if name in USER_LEVEL:
@@ -174,18 +203,29 @@ def _parameters(name: str, cls: AnyMechanism, window: int, *, user_level: bool) 
 
 
 def _audited(cls: AnyMechanism) -> dict[str, Any]:
-    """What somebody else's class wants to be audited with; the promise itself is not theirs to choose."""
+    """What somebody else's class wants to be audited with; the promise itself is not theirs to
+    choose.
+    """
     wanted: Any = getattr(cls, "audited", {})
-    known = {field.name for field in dataclasses.fields(cls)} - {"epsilon", "delta", "contribution", "horizon"}
+    known = {field.name for field in dataclasses.fields(cls)} - {
+        "epsilon",
+        "delta",
+        "contribution",
+        "horizon",
+    }
     if not isinstance(wanted, Mapping) or not set(wanted) <= known:
-        raise ConfigurationError(f"`audited` of {cls.__name__} must be a dict with some of {', '.join(sorted(known))}.")
+        raise ConfigurationError(
+            f"`audited` of {cls.__name__} must be a dict with some of {', '.join(sorted(known))}."
+        )
     return dict(wanted)
 
 
 def _check_by_key(mechanism: Mechanism[Any]) -> None:
-    """Refuse a class that says it treats every key by itself and does not: runs that are taken as keys would not be runs.
+    """Refuse a class that says it treats every key by itself and does not: runs that are taken as
+    keys would not be runs.
 
-    Without noise, what a key shows among a few or many others must be what it shows alone, or with as many as an audit has.
+    Without noise, what a key shows among a few or many others must be what it shows alone, or with
+    as many as an audit has.
     """
     if not mechanism.by_key:
         return
@@ -200,7 +240,9 @@ def _check_by_key(mechanism: Mechanism[Any]) -> None:
         repeated = np.broadcast_to(whole_unit.repeated, keys)
         for part, run in fewer:
             few = run.step(counts[part])
-            if np.any(whole_unit.estimate[part] != few.estimate) or np.any(repeated[part] != few.repeated):
+            if np.any(whole_unit.estimate[part] != few.estimate) or np.any(
+                repeated[part] != few.repeated
+            ):
                 raise ConfigurationError(
                     f"{type(mechanism).__name__} says by_key = True, but what it releases for one key depends on the others: "
                     "leave that out."
@@ -208,11 +250,15 @@ def _check_by_key(mechanism: Mechanism[Any]) -> None:
 
 
 def _their_own(mechanism: Mechanism[Any]) -> Iterator[Pair]:
-    """A person in the first window, and in the last, of every stream that the class calls a hard one."""
+    """A person in the first window, and in the last, of every stream that the class calls a hard
+    one.
+    """
     give = getattr(mechanism, "hard_streams", None)
     streams = [] if give is None else list(islice(give(), HARD + 1))
     if len(streams) > HARD:  # every pair that is tried takes a part of the confidence
-        raise ConfigurationError(f"hard_streams of {type(mechanism).__name__} gives more than {HARD}: take the hardest.")
+        raise ConfigurationError(
+            f"hard_streams of {type(mechanism).__name__} gives more than {HARD}: take the hardest."
+        )
     for number, stream in enumerate(streams, start=1):
         base: IntArray = np.asarray(stream)
         if base.ndim != 2 or base.dtype.kind not in "iu" or not base.size or base.min() < 0:
@@ -226,7 +272,9 @@ def _their_own(mechanism: Mechanism[Any]) -> Iterator[Pair]:
 
 
 def near(mechanism: Mechanism[Any]) -> int | None:
-    """How far a stream must be from its last release for a close decision, if a public threshold says so."""
+    """How far a stream must be from its last release for a close decision, if a public threshold
+    says so.
+    """
     if not isinstance(mechanism, ByQuestion) or mechanism.plan(KEYS).price is None:
         return None
     noise = KEYS * mechanism.contribution / float(mechanism.plan(KEYS).each.epsilon)
@@ -234,6 +282,13 @@ def near(mechanism: Mechanism[Any]) -> int | None:
 
 
 def looked_at(pair: Pair) -> Pair:
-    """The same pair, and a look into the memory in the middle of the first unit in which the streams differ."""
+    """The same pair, and a look into the memory in the middle of the first unit in which the
+    streams differ.
+    """
     unit = int(np.flatnonzero((pair.left != pair.right).any(axis=1))[0]) + 1
-    return Pair(f"{pair.name}, looked into", pair.left, pair.right, Look(unit, pair.left[unit - 1], pair.right[unit - 1]))
+    return Pair(
+        f"{pair.name}, looked into",
+        pair.left,
+        pair.right,
+        Look(unit, pair.left[unit - 1], pair.right[unit - 1]),
+    )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.arrays import IntArray
-from penstock.lab.audit.attack import Event
+from penstock.lab.audit.attack import OutputEvent
 from penstock.lab.audit.engine import Verdict, audit, kept_path, new_pool
 from penstock.lab.audit.exact import ExactLoss, Output, Worst, exact_loss, loss_at, worst_output
 from penstock.lab.audit.flawed import VARIANTS
@@ -25,13 +25,28 @@ from penstock.private.mechanisms.sampling import ByQuestion
 FALSE_ALARM = 1e-3
 """The chance that a run over everybody convicts any mechanism that keeps its promise."""
 
-EXACT = ("uniform", "sample", "bd", "ba", "laplace", "rg", "pegasus", "dsft", "dsat", "dsft@user", "dsat@user")
-"""Whose loss is also computed exactly, on a tiny stream: at an ε so large that few outputs matter."""
+EXACT = (
+    "uniform",
+    "sample",
+    "bd",
+    "ba",
+    "laplace",
+    "rg",
+    "pegasus",
+    "dsft",
+    "dsat",
+    "dsft@user",
+    "dsat@user",
+)
+"""Whose loss is also computed exactly, on a tiny stream: at an ε so large that few outputs matter.
+"""
 
 EPSILON, EPSILON_EXACT = "2", "6"
 
 TAIL, TAIL_GROUPED, TAIL_ASKED = 1e-10, 1e-8, 1e-7
-"""Outputs less likely than this are not looked at; where groups or questions are followed, each of them takes longer."""
+"""Outputs less likely than this are not looked at; where groups or questions are followed, each of
+them takes longer.
+"""
 
 POPULATION = 80
 """What thresholds are shares of, where outputs are enumerated."""
@@ -41,7 +56,9 @@ QUICK_RUNS, QUICK_RUNS_BY_KEY = 400, 100_000
 
 
 def everybody(*, quick: bool) -> list[Subject]:
-    """All registered mechanisms, at user level too where that differs, and all flawed variants, each with its runs."""
+    """All registered mechanisms, at user level too where that differs, and all flawed variants,
+    each with its runs.
+    """
     subjects = []
     for name in (*MECHANISMS, *(f"{name}@user" for name in USER_LEVEL)):
         by_key = MECHANISMS[name.partition("@")[0]].by_key
@@ -69,17 +86,33 @@ def audit_all(
     confidence = 1 - FALSE_ALARM / len(subjects)
     verdicts: list[Verdict] = []
     with new_pool(workers) as pool:
-        exactly = {each.name: pool.submit(_exact_once, each, folder) for each in subjects if each.name in EXACT and not quick}
+        exactly = {
+            each.name: pool.submit(_exact_once, each, folder)
+            for each in subjects
+            if each.name in EXACT and not quick
+        }
         for each in subjects:
             name = each.name
-            tell = None if progress is None else (lambda done, of, name=name: progress(name, done, of))
+            tell = (
+                None if progress is None else (lambda done, of, name=name: progress(name, done, of))
+            )
             verdicts.append(
-                audit_one(each, confidence=confidence, seed=seed, folder=folder, progress=tell, pool=pool, forget=False)
+                audit_one(
+                    each,
+                    confidence=confidence,
+                    seed=seed,
+                    folder=folder,
+                    progress=tell,
+                    pool=pool,
+                    forget=False,
+                )
             )
         for number, verdict in enumerate(verdicts):
             if verdict.name in exactly:
                 low, high, seconds = exactly[verdict.name].result()
-                verdicts[number] = replace(verdict, exact=(low, high), seconds=verdict.seconds + seconds)
+                verdicts[number] = replace(
+                    verdict, exact=(low, high), seconds=verdict.seconds + seconds
+                )
     if folder is not None:
         for each in subjects:
             kept_path(folder, each).unlink(missing_ok=True)
@@ -88,7 +121,9 @@ def audit_all(
 
 
 def _exact_once(subject: Subject, folder: Path | None) -> tuple[float, float, float]:
-    """The exact loss and the seconds it took, from the folder if it was computed before the run was killed."""
+    """The exact loss and the seconds it took, from the folder if it was computed before the run was
+    killed.
+    """
     path = None if folder is None else _exact_path(folder, subject)
     if path is not None and path.exists():
         low, high, seconds = json.loads(path.read_text(encoding="utf-8"))
@@ -108,13 +143,23 @@ def _exact_path(folder: Path, subject: Subject) -> Path:
     return kept_path(folder, subject).with_suffix(".exact.json")
 
 
-def audit_one(subject: Subject, *, progress: Callable[[int, int], object] | None = None, **how: Any) -> Verdict:
+def audit_one(
+    subject: Subject, *, progress: Callable[[int, int], object] | None = None, **how: Any
+) -> Verdict:
     """By sampling, as `engine.audit` does, or exactly where a subject's flaw is too small for that."""
-    return audit_exactly(subject, progress=progress) if subject.exact else audit(subject, progress=progress, **how)
+    return (
+        audit_exactly(subject, progress=progress)
+        if subject.exact
+        else audit(subject, progress=progress, **how)
+    )
 
 
-def audit_exactly(subject: Subject, *, progress: Callable[[int, int], object] | None = None) -> Verdict:
-    """The loss itself: over all outputs of a tiny stream, or at the worst output that a search finds on a larger one."""
+def audit_exactly(
+    subject: Subject, *, progress: Callable[[int, int], object] | None = None
+) -> Verdict:
+    """The loss itself: over all outputs of a tiny stream, or at the worst output that a search
+    finds on a larger one.
+    """
     start = time.monotonic()
     mechanism = subject.mechanism if subject.exact else _tiny(subject.mechanism)
     pairs = subject.pairs if subject.exact else tiny_streams(mechanism)
@@ -122,7 +167,11 @@ def audit_exactly(subject: Subject, *, progress: Callable[[int, int], object] | 
     best: tuple[ExactLoss | Worst, Pair] | None = None
     most = 0.0
     for number, pair in enumerate(pairs, start=1):
-        found = worst_output(mechanism, pair) if subject.exact else exact_loss(mechanism, pair, tail=tail)
+        found = (
+            worst_output(mechanism, pair)
+            if subject.exact
+            else exact_loss(mechanism, pair, tail=tail)
+        )
         most = max(most, found.high)
         if best is None or found.low > best[0].low:
             best = (found, pair)
@@ -141,7 +190,7 @@ def audit_exactly(subject: Subject, *, progress: Callable[[int, int], object] | 
         confidence=1.0,
         runs=0,
         pair=pair,
-        event=Event(frozenset([_spelt(loss.output)]), False),
+        event=OutputEvent(frozenset([_spelt(loss.output)]), False),
         left_hits=0,
         right_hits=0,
         half=0,
@@ -160,9 +209,11 @@ def _tail(mechanism: Mechanism[Any]) -> float:
 
 
 def _tiny(mechanism: Mechanism[Any]) -> Mechanism[Any]:
-    """One that asks before it releases, with so few releases that tiny streams have questions, and with a threshold that moves.
+    """One that asks before it releases, with so few releases that tiny streams have questions, and
+    with a threshold that moves.
 
-    A twentieth of `POPULATION` is a few people: less would be rounded up to the same whole number in every unit.
+    A twentieth of `POPULATION` is a few people: less would be rounded up to the same whole number
+    in every unit.
     """
     if not isinstance(mechanism, ByQuestion):
         return mechanism
@@ -180,11 +231,16 @@ def tiny_streams(mechanism: Mechanism[Any]) -> list[Pair]:
 def tiny_pairs(window: int, *, grouped: bool = False) -> list[Pair]:
     """One key, and two between which the person moves.
 
-    With `grouped`, also a stream that has a unit before the person comes: a group that holds them may begin there.
+    With `grouped`, also a stream that has a unit before the person comes: a group that holds them
+    may begin there.
     """
     still = np.zeros((window, 1), np.int64)
     moving = np.zeros((min(window, 2), 2), np.int64)
-    pairs = [_present("still", still), _present("a step", _steps(window)), _present("moving between two keys", moving)]
+    pairs = [
+        _present("still", still),
+        _present("a step", _steps(window)),
+        _present("moving between two keys", moving),
+    ]
     if grouped:
         without = np.zeros((max(3, window + 1), 1), np.int64)
         person = np.zeros_like(without)
@@ -194,7 +250,9 @@ def tiny_pairs(window: int, *, grouped: bool = False) -> list[Pair]:
 
 
 def asked_pairs(window: int) -> list[Pair]:
-    """Streams with questions from the second block on, and a person in all of that block, or in parts of it and the next."""
+    """Streams with questions from the second block on, and a person in all of that block, or in
+    parts of it and the next.
+    """
     leap = np.repeat(np.array([[0], [4]], np.int64), window, axis=0)
     fall = np.full((2 * window + 1, 1), 6, np.int64)
     fall[-1] = 2
@@ -225,10 +283,15 @@ def _present(name: str, base: IntArray) -> Pair:
 
 
 def _spelt(shown: Output) -> str:
-    """An output for people: the values of each unit, fresh ones marked, and what else is shown of it."""
+    """An output for people: the values of each unit, fresh ones marked, and what else is shown of
+    it.
+    """
     return " | ".join(
         " ".join(
-            [f"{value}{'*' if fresh else ''}" for value, fresh in zip(unit.values, unit.fresh, strict=True)]
+            [
+                f"{value}{'*' if fresh else ''}"
+                for value, fresh in zip(unit.values, unit.fresh, strict=True)
+            ]
             + [f"{name}={','.join(map(str, numbers))}" for name, numbers in unit.public]
         )
         for unit in shown

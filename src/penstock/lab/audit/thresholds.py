@@ -1,10 +1,11 @@
 r"""What the answers of a sparse-vector run say about its threshold noise, for the exact audit.
 
-A run compares statistic + question noise with threshold + threshold noise, again and again with the same threshold noise ρ.
-The probability of its answers so far is a sum over ρ: :math:`\sum_\rho P(\rho)\prod_t P(\text{answer}_t\mid\rho)`, and an
-answer given ρ is a tail of discrete Laplace noise, of its upper end for a yes and of its lower end for a no. Every factor is
-log-concave in ρ, and so is their product: what is left out beyond the two ends of a sum is at most a geometric series, and
-that much wider are the bounds.
+A run compares statistic + question noise with threshold + threshold noise, again and again with the
+same threshold noise ρ. The probability of its answers so far is a sum over ρ: :math:`\sum_\rho
+P(\rho)\prod_t P(\text{answer}_t\mid\rho)`, and an answer given ρ is a tail of discrete Laplace
+noise, of its upper end for a yes and of its lower end for a no. Every factor is log-concave in ρ,
+and so is their product: what is left out beyond the two ends of a sum is at most a geometric
+series, and that much wider are the bounds.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from penstock.core.arrays import FloatArray
 from penstock.core.errors import ConfigurationError
 
 _REACH: Final = 45.0
-"""How many scales of the threshold noise are summed beyond the last turning point: what is left has a share near e^−45."""
+"""How many scales of the threshold noise are summed beyond the last turning point: what is left has
+a share near e^−45.
+"""
 
 _MANY_VALUES: Final = 10_000
 """Of more values of threshold noise than this, those with a share below e^−45 are left out too."""
@@ -31,8 +34,10 @@ _MOST_VALUES: Final = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """One answer: yes means that question noise − threshold noise reached `turn`. `rate` is 1/scale of the question noise."""
+class ThresholdAnswer:
+    """One answer: yes means that question noise − threshold noise reached `turn`. `rate` is 1/scale
+    of the question noise.
+    """
 
     rate: float
     turn: int
@@ -44,7 +49,7 @@ class Belief:
     """The answers of one open run about one number; `rate` is 1/scale of its threshold noise.
 
     >>> belief = Belief("watch", 0, 1.0)
-    >>> yes, no = (belief.after(Answer(0.5, 3, each)).log_chance()[0] for each in (True, False))
+    >>> yes, no = (belief.after(ThresholdAnswer(0.5, 3, each)).log_chance()[0] for each in (True, False))
     >>> round(math.exp(yes) + math.exp(no), 12)
     1.0
     """
@@ -52,9 +57,9 @@ class Belief:
     run: str
     key: int
     rate: float
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[ThresholdAnswer, ...] = ()
 
-    def after(self, answer: Answer) -> Belief:
+    def after(self, answer: ThresholdAnswer) -> Belief:
         """With one more answer."""
         return Belief(self.run, self.key, self.rate, (*self.answers, answer))
 
@@ -64,7 +69,7 @@ class Belief:
 
 
 @lru_cache(maxsize=4096)
-def _log_chance(rate: float, answers: tuple[Answer, ...]) -> tuple[float, float]:
+def _log_chance(rate: float, answers: tuple[ThresholdAnswer, ...]) -> tuple[float, float]:
     if not answers:
         return 0.0, 0.0
     turns = [-answer.turn for answer in answers]
@@ -73,7 +78,9 @@ def _log_chance(rate: float, answers: tuple[Answer, ...]) -> tuple[float, float]
     if last - first > _MANY_VALUES:
         first, last = _narrowed(rate, answers, first, last)
     if last - first > _MOST_VALUES:
-        raise ConfigurationError("a threshold's noise has too many values to be summed: raise epsilon, or use smaller counts.")
+        raise ConfigurationError(
+            "a threshold's noise has too many values to be summed: raise epsilon, or use smaller counts."
+        )
     logs = _log_terms(rate, answers, np.arange(first, last + 1, dtype=np.float64))
     most = float(logs.max())
     total = float(np.exp(logs - most).sum())
@@ -81,21 +88,29 @@ def _log_chance(rate: float, answers: tuple[Answer, ...]) -> tuple[float, float]
     return most + math.log(total), most + math.log(total + left_out)
 
 
-def _log_terms(rate: float, answers: tuple[Answer, ...], noise: FloatArray) -> FloatArray:
+def _log_terms(rate: float, answers: tuple[ThresholdAnswer, ...], noise: FloatArray) -> FloatArray:
     """The logarithms of what is summed, for these values of the threshold noise."""
     logs = math.log(math.tanh(rate / 2)) - rate * np.abs(noise)
     for answer in answers:
-        logs += _log_reached(answer.rate, noise + answer.turn if answer.yes else 1 - noise - answer.turn)
+        logs += _log_reached(
+            answer.rate, noise + answer.turn if answer.yes else 1 - noise - answer.turn
+        )
     return logs
 
 
-def _narrowed(rate: float, answers: tuple[Answer, ...], first: int, last: int) -> tuple[int, int]:
-    """The part of a range where terms are not far below the largest one: they rise up to it and fall after it."""
+def _narrowed(
+    rate: float, answers: tuple[ThresholdAnswer, ...], first: int, last: int
+) -> tuple[int, int]:
+    """The part of a range where terms are not far below the largest one: they rise up to it and
+    fall after it.
+    """
 
     def term(noise: int) -> float:
         return float(_log_terms(rate, answers, np.array([noise], np.float64))[0])
 
-    top = first + bisect_left(range(first, last), True, key=lambda noise: term(noise + 1) <= term(noise))
+    top = first + bisect_left(
+        range(first, last), True, key=lambda noise: term(noise + 1) <= term(noise)
+    )
     least = term(top) - _REACH
     low = first + bisect_left(range(first, top), True, key=lambda noise: term(noise) > least)
     return low, top + bisect_left(range(top, last), True, key=lambda noise: term(noise) < least)
@@ -110,6 +125,8 @@ def _log_reached(rate: float, least: FloatArray) -> FloatArray:
 
 
 def _beyond(end: float, before: float) -> float:
-    """At most the sum of all terms after the one at the end, from the logarithms of that one and of the one before it."""
+    """At most the sum of all terms after the one at the end, from the logarithms of that one and of
+    the one before it.
+    """
     ratio = math.exp(end - before)
     return math.exp(end) * ratio / (1 - ratio) if ratio < 1 else math.inf

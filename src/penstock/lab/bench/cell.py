@@ -1,4 +1,6 @@
-"""A cell: one line of one figure at one place, all that its numbers depend on. It can be sent to another process."""
+"""A cell: one line of one figure at one place, all that its numbers depend on. It can be sent to
+another process.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,10 @@ Value: TypeAlias = str | int | None
 class Stretch:
     """A stream: a dataset by name, or a part of it.
 
-    `options` stand in place of the dataset's own fields. Of the units only the first `units` are taken, after `merge` of them
-    in a row were made one; of the keys `keys`, evenly spread. `copies` lays so many of the same stream side by side, which is
-    as many runs at once if every key is treated by itself. `megabytes` is about what a process needs to hold it.
+    `options` stand in place of the dataset's own fields. Of the units only the first `units` are
+    taken, after `merge` of them in a row were made one; of the keys `keys`, evenly spread. `copies`
+    lays so many of the same stream side by side, which is as many runs at once if every key is
+    treated by itself. `megabytes` is about what a process needs to hold it.
     """
 
     dataset: str
@@ -63,9 +66,10 @@ class Stretch:
 class Cell:
     """One run of one line on one stream, with the measures that are taken of it.
 
-    `mechanism` is a registered name, one of a plug-in, `module:Class`, `lab:name` for a competitor that the lab keeps,
-    `flawed:Class` for a published form that is not private, or a trivial line. `parameters` are all that it is made with, ε and
-    window among them; a histogram method goes by its name.
+    `mechanism` is a registered name, one of a plug-in, `module:Class`, `lab:name` for a competitor
+    that the lab keeps, `flawed:Class` for a published form that is not private, or a trivial line.
+    `parameters` are all that it is made with, ε and window among them; a histogram method goes by
+    its name.
     """
 
     suite: str
@@ -76,10 +80,21 @@ class Cell:
     run: int = 0
 
     @classmethod
-    def of(cls, suite: str, stream: Stretch, mechanism: str, measures: tuple[str, ...], **parameters: Value) -> Cell:
-        """A cell with these parameters; a trivial line has none, so that one serves all ε and windows."""
+    def of(
+        cls,
+        suite: str,
+        stream: Stretch,
+        mechanism: str,
+        measures: tuple[str, ...],
+        **parameters: Value,
+    ) -> Cell:
+        """A cell with these parameters; a trivial line has none, so that one serves all ε and
+        windows.
+        """
         kept = () if mechanism in TRIVIAL else tuple(sorted(parameters.items()))
-        return cls(suite=suite, stream=stream, mechanism=mechanism, measures=measures, parameters=kept)
+        return cls(
+            suite=suite, stream=stream, mechanism=mechanism, measures=measures, parameters=kept
+        )
 
     @property
     def trivial(self) -> bool:
@@ -94,7 +109,9 @@ class Cell:
 
     @property
     def whole(self) -> bool:
-        """Whether it promises as much as the others: ε without a δ, for adding or removing an event."""
+        """Whether it promises as much as the others: ε without a δ, for adding or removing an
+        event.
+        """
         if self.trivial or not self.private:
             return False
         made = self.made()
@@ -117,17 +134,29 @@ class Cell:
 
     def configuration(self) -> dict[str, str]:
         """Every parameter of the mechanism, its defaults too, as text."""
-        return {} if self.trivial else {name: str(value) for name, value in self.made().configuration().items()}
+        return (
+            {}
+            if self.trivial
+            else {name: str(value) for name, value in self.made().configuration().items()}
+        )
 
     def guarantee(self) -> str:
-        """The promise as it is shown; a published form that is not private claims what it was asked for."""
+        """The promise as it is shown; a published form that is not private claims what it was asked
+        for.
+        """
         if self.trivial:
             return ""
         given = dict(self.parameters)
         if not self.private:
-            return f"none (claimed: epsilon={given.get('epsilon')}, window={given.get('window', 1)})"
+            return (
+                f"none (claimed: epsilon={given.get('epsilon')}, window={given.get('window', 1)})"
+            )
         made = self.made()
-        return f"epsilon={made.epsilon}, {made.promise}" if isinstance(made, Competitor) else repr(made.guarantee)
+        return (
+            f"epsilon={made.epsilon}, {made.promise}"
+            if isinstance(made, Competitor)
+            else repr(made.guarantee)
+        )
 
     def key(self, seed: int) -> str:
         """What its result is kept under: all that it depends on, defaults of the mechanism too."""
@@ -135,20 +164,34 @@ class Cell:
         return self._digest(seed, measures=self.measures, version=FORM, **more)
 
     def _theirs(self) -> str:
-        """A digest of the source of whatever is not ours: nobody else would tell that it has changed."""
+        """A digest of the source of whatever is not ours: nobody else would tell that it has
+        changed.
+        """
         found: list[type] = []
-        if not self.trivial and not self.mechanism.startswith((LAB, FLAWED)) and self.mechanism not in MECHANISMS:
+        if (
+            not self.trivial
+            and not self.mechanism.startswith((LAB, FLAWED))
+            and self.mechanism not in MECHANISMS
+        ):
             found.append(mechanism_class(self.mechanism))
         if self.stream.dataset not in DATASETS:
             found.append(type(find_dataset(self.stream.dataset)))
         return source_of(*found) if found else ""
 
     def noise(self, seed: int) -> int:
-        """The seed of its noise: the same whatever is measured, wherever and next to whatever it is run."""
+        """The seed of its noise: the same whatever is measured, wherever and next to whatever it is
+        run.
+        """
         return int(self._digest(seed)[:15], 16)
 
     def _digest(self, seed: int, **more: object) -> str:
-        about = {"suite": self.suite, "mechanism": self.mechanism, "run": self.run, "seed": seed, **more}
+        about = {
+            "suite": self.suite,
+            "mechanism": self.mechanism,
+            "run": self.run,
+            "seed": seed,
+            **more,
+        }
         facts = [about, self.stream.facts, self.configuration()]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
@@ -166,4 +209,5 @@ def source_of(*classes: type) -> str:
 
 
 FORM = 1
-"""Raised whenever a measure changes its meaning, so that older results are not taken for new ones."""
+"""Raised whenever a measure changes its meaning, so that older results are not taken for new ones.
+"""

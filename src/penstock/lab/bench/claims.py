@@ -1,4 +1,6 @@
-"""What a paper says of a figure, and what our rows say of it: verdicts are computed, never written by hand."""
+"""What a paper says of a figure, and what our rows say of it: verdicts are computed, never written
+by hand.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,18 @@ Verdict: TypeAlias = Literal["yes", "partly", "no", "not run"]
 
 @dataclass(frozen=True)
 class Value:
-    """The mean over runs, half a 95 % interval of it (NaN for one run), and what theory says, where it does."""
+    """The mean over runs, half a 95 % interval of it (NaN for one run), and what theory says, where
+    it does.
+    """
 
     mean: float
     half: float
     runs: int
     formula: float | None = None
     error: float | None = None
-    """The standard error of the mean, from releases of one stream that lie side by side, where there are such."""
+    """The standard error of the mean, from releases of one stream that lie side by side, where
+    there are such.
+    """
 
 
 Place: TypeAlias = tuple[str, str]
@@ -48,7 +54,9 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim(ABC):
-    """A statement of a paper about one measure, on some panels or on all. `source` says whose it is."""
+    """A statement of a paper about one measure, on some panels or on all. `source` says whose it
+    is.
+    """
 
     paper: str
     measure: str
@@ -59,7 +67,11 @@ class Claim(ABC):
 
     def found(self, places: Places) -> Finding:
         """What the rows say. `places` are those of the claim's measure."""
-        here = {place: lines for place, lines in places.items() if self.panels is None or place[0] in self.panels}
+        here = {
+            place: lines
+            for place, lines in places.items()
+            if self.panels is None or place[0] in self.panels
+        }
         words, verdict = self.look(here)
         return Finding(self.paper, words, verdict, self.source)
 
@@ -73,10 +85,12 @@ NOTHING: tuple[str, Verdict] = ("not run", "not run")
 
 @dataclass(frozen=True, kw_only=True)
 class Better(Claim):
-    """One line is better than another everywhere; somewhere by the factor `up_to`, if the paper names one.
+    """One line is better than another everywhere; somewhere by the factor `up_to`, if the paper
+    names one.
 
-    `slack` is how much of that factor is enough; below its square root, the claim does not hold at all. Means are what is
-    judged; at how many points the difference is larger than the runs explain is said beside.
+    `slack` is how much of that factor is enough; below its square root, the claim does not hold at
+    all. Means are what is judged; at how many points the difference is larger than the runs explain
+    is said beside.
     """
 
     line: str
@@ -89,7 +103,10 @@ class Better(Claim):
     """Nor are places before this."""
 
     def look(self, places: Places) -> tuple[str, Verdict]:
-        low, high = (-math.inf if self.from_x is None else self.from_x), (math.inf if self.up_to_x is None else self.up_to_x)
+        low, high = (
+            (-math.inf if self.from_x is None else self.from_x),
+            (math.inf if self.up_to_x is None else self.up_to_x),
+        )
         places = {at: lines for at, lines in places.items() if low <= float(at[1]) <= high}
         above, below = (self.line, self.rival) if self.more else (self.rival, self.line)
         ratios = {
@@ -125,7 +142,9 @@ class Inside(Claim):
     percent: bool = False
 
     def look(self, places: Places) -> tuple[str, Verdict]:
-        values = {place: lines[self.line].mean for place, lines in places.items() if self.line in lines}
+        values = {
+            place: lines[self.line].mean for place, lines in places.items() if self.line in lines
+        }
         if not values:
             return NOTHING
         inside = sum(self.low <= value <= self.high for value in values.values())
@@ -140,9 +159,11 @@ class Inside(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class Agrees(Claim):
-    """A measured value is what its formula says: within `within` of it, or no further than `errors` standard errors.
+    """A measured value is what its formula says: within `within` of it, or no further than `errors`
+    standard errors.
 
-    Four of them are passed by chance about once in 16,000 points, if many releases lie side by side.
+    Four of them are passed by chance about once in 16,000 points, if many releases lie side by
+    side.
     """
 
     source: str = "Theory"
@@ -158,8 +179,13 @@ class Agrees(Claim):
             if value is not None and value.formula and value.mean > 0:
                 ratios[place] = value.mean / value.formula
                 near = abs(ratios[place] - 1) <= self.within
-                # Squared errors are skewed, and a mean that is low by chance has a low standard error too: by logarithms.
-                agreeing += near or abs(math.log(ratios[place])) <= self.errors * (value.error or 0.0) / value.mean
+                # Squared errors are skewed, and a mean that is low by chance has a low standard
+                # error too: by logarithms.
+                agreeing += (
+                    near
+                    or abs(math.log(ratios[place]))
+                    <= self.errors * (value.error or 0.0) / value.mean
+                )
         if not ratios:
             return NOTHING
         least, most = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
@@ -169,7 +195,9 @@ class Agrees(Claim):
 
 
 def _apart(high: Value, low: Value) -> bool:
-    """Whether one is above the other by more than the intervals of both explain; of single runs nobody knows."""
+    """Whether one is above the other by more than the intervals of both explain; of single runs
+    nobody knows.
+    """
     return high.mean - low.mean > math.hypot(high.half, low.half)
 
 

@@ -17,7 +17,9 @@ from penstock.lab.bench.datasets.base import Dataset
 from penstock.lab.bench.datasets.registry import find
 
 HELD = 2**26
-"""Up to so many bytes, rows are kept for the next pass, in 32 bits a number where that is enough. Large ones are read again."""
+"""Up to so many bytes, rows are kept for the next pass, in 32 bits a number where that is enough.
+Large ones are read again.
+"""
 
 _SHORT = 2**31
 
@@ -42,17 +44,25 @@ class Feed:
         if self._chosen is None and self.stretch.copies == 1:
             return whole
         # A part of the keys is a plain domain: what lies above them is not whole any more.
-        keys = whole.keys if self._chosen is None else tuple(whole.keys[place] for place in self._chosen.tolist())
+        keys = (
+            whole.keys
+            if self._chosen is None
+            else tuple(whole.keys[place] for place in self._chosen.tolist())
+        )
         if self.stretch.copies == 1:
             return Domain(keys)
-        return Domain(tuple(f"{key} #{copy}" for copy in range(1, self.stretch.copies + 1) for key in keys))
+        return Domain(
+            tuple(f"{key} #{copy}" for copy in range(1, self.stretch.copies + 1) for key in keys)
+        )
 
     def rows(self) -> Iterator[IntArray]:
         """The counts of every unit, from the first on."""
         if self._kept is not None:
             yield from (row.astype(np.int64) for row in self._kept)
             return
-        kept: list[NDArray[np.int32] | IntArray] | None = [] if 4 * self.units * self.domain.size <= HELD else None
+        kept: list[NDArray[np.int32] | IntArray] | None = (
+            [] if 4 * self.units * self.domain.size <= HELD else None
+        )
         size = 0
         for row in self._read():
             if kept is not None:
@@ -84,7 +94,9 @@ class Feed:
 
 @lru_cache(maxsize=1)
 def feed(stretch: Stretch) -> Feed:
-    """The rows of a stretch. A process goes through streams one after the other, so the last one is enough."""
+    """The rows of a stretch. A process goes through streams one after the other, so the last one is
+    enough.
+    """
     return Feed(stretch)
 
 

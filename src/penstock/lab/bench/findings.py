@@ -14,31 +14,35 @@ from penstock.lab.bench.cell import Cell
 from penstock.lab.bench.claims import Finding, Place, Places, Value, number
 from penstock.lab.bench.datasets.registry import find as find_dataset
 from penstock.lab.bench.labels import label
-from penstock.lab.bench.results import REFUSED, Asked, Row, value_of, values_of
+from penstock.lab.bench.results import REFUSED, BenchRequest, Row, value_of, values_of
 from penstock.lab.bench.runner import command_of, key_of
-from penstock.lab.bench.suite import Drawn, Point, Question, Setting, Suite, choose
+from penstock.lab.bench.suite import BenchQuestion, PlottedMeasure, Point, Setting, Suite, choose
 
 ROUNDING = 1e-12
-"""A standard error below this share of its mean is one of arithmetic: releases that are all the same have none."""
+"""A standard error below this share of its mean is one of arithmetic: releases that are all the
+same have none.
+"""
 
 
 @dataclass(frozen=True)
 class Winner:
-    """The best private line of a place, the next one after it, and which trivial lines are at least as good as both."""
+    """The best private line of a place, the next one after it, and which trivial lines are at least
+    as good as both.
+    """
 
     place: Place
     line: str
     value: Value
     second: str
     ratio: float
-    """How far ahead: the second's error in multiples of the winner's; where more is better, what the winner has in multiples
-    of what the second has."""
+    """How far ahead: the second's error in multiples of the winner's; where more is better, what
+    the winner has in multiples of what the second has."""
     sure: bool
     """Whether their intervals lie apart."""
     beaten_by: tuple[str, ...]
 
 
-def no_worse(one: Value, other: Value, drawn: Drawn) -> bool:
+def no_worse(one: Value, other: Value, drawn: PlottedMeasure) -> bool:
     """Whether one is at least as good as the other; what differs by rounding alone is the same."""
     close = math.isclose(one.mean, other.mean, rel_tol=1e-9)
     return close or (one.mean > other.mean if drawn.more else one.mean < other.mean)
@@ -48,13 +52,13 @@ def no_worse(one: Value, other: Value, drawn: Drawn) -> bool:
 class Answered:
     """A question with the values that are there."""
 
-    question: Question
+    question: BenchQuestion
     values: dict[str, dict[Place, dict[str, Value]]]
     """By measure, by place, by line."""
     expected: dict[Place, set[str]]
     """The lines that a place must have before anybody can be said to win there."""
 
-    def places(self, drawn: Drawn) -> Places:
+    def places(self, drawn: PlottedMeasure) -> Places:
         return self.values[drawn.name]
 
     def findings(self) -> list[Finding]:
@@ -72,11 +76,19 @@ class Answered:
     @property
     def lines(self) -> list[str]:
         """Those that have any value, as the suite lists them."""
-        there = {line for places in self.values.values() for lines in places.values() for line in lines}
-        return [line for line in dict.fromkeys(point.line for point in self.question.points) if line in there]
+        there = {
+            line for places in self.values.values() for lines in places.values() for line in lines
+        }
+        return [
+            line
+            for line in dict.fromkeys(point.line for point in self.question.points)
+            if line in there
+        ]
 
-    def winners(self, drawn: Drawn) -> list[Winner]:
-        """The best private mechanism of every place that has all its lines; of a curve, at no place."""
+    def winners(self, drawn: PlottedMeasure) -> list[Winner]:
+        """The best private mechanism of every place that has all its lines; of a curve, at no
+        place.
+        """
         found: list[Winner] = []
         if drawn.curve:
             return found
@@ -89,19 +101,26 @@ class Answered:
             ratio = high.mean / low.mean if low.mean else float("inf")
             sure = low.mean + low.half < high.mean - high.half
             trivial = [
-                line for line, value in lines.items() if self.by_line[line].cell.trivial and no_worse(value, mine[best], drawn)
+                line
+                for line, value in lines.items()
+                if self.by_line[line].cell.trivial and no_worse(value, mine[best], drawn)
             ]
             found.append(Winner(place, best, mine[best], second, ratio, sure, tuple(trivial)))
         return found
 
     def complete(self, place: Place, there: Collection[str]) -> bool:
-        """Whether everybody is there who should be; the lines that need no mechanism take no time either."""
-        return all(line in there or self.by_line[line].cell.trivial for line in self.expected.get(place, ()))
+        """Whether everybody is there who should be; the lines that need no mechanism take no time
+        either.
+        """
+        return all(
+            line in there or self.by_line[line].cell.trivial
+            for line in self.expected.get(place, ())
+        )
 
     def _competes(self, line: str) -> bool:
         return self.by_line[line].private and not self.by_line[line].cell.trivial
 
-    def said(self, drawn: Drawn) -> list[str]:
+    def said(self, drawn: PlottedMeasure) -> list[str]:
         """Who wins, in a sentence a panel."""
         if drawn.curve:
             return self._highest(drawn)
@@ -113,9 +132,19 @@ class Answered:
             parts = []
             for line, times in wins.most_common():
                 its = [winner for winner in here if winner.line == line]
-                where = "everywhere" if times == len(here) else "at " + ", ".join(winner.place[1] for winner in its)
+                where = (
+                    "everywhere"
+                    if times == len(here)
+                    else "at " + ", ".join(winner.place[1] for winner in its)
+                )
                 sure = sum(winner.sure for winner in its)
-                doubt = "" if sure == times else f" (surely at {sure} of {times})" if sure else " (not surely)"
+                doubt = (
+                    ""
+                    if sure == times
+                    else f" (surely at {sure} of {times})"
+                    if sure
+                    else " (not surely)"
+                )
                 parts.append(f"{label(line)} {where}{doubt}")
             words = f"{panel}: the best mechanism is {'; '.join(parts)}"
             for trivial in dict.fromkeys(name for winner in here for name in winner.beaten_by):
@@ -125,15 +154,21 @@ class Answered:
             sentences.append(words + ".")
         return sentences
 
-    def _highest(self, drawn: Drawn) -> list[str]:
+    def _highest(self, drawn: PlottedMeasure) -> list[str]:
         """Whose curve is the best one on average over the axis, in a sentence a panel."""
         places = self.places(drawn)
         sentences = []
         for panel in dict.fromkeys(panel for panel, _ in places):
             here = [lines for (at, _), lines in places.items() if at == panel]
-            whole = [line for line in here[0] if self._competes(line) and all(line in lines for lines in here)]
+            whole = [
+                line
+                for line in here[0]
+                if self._competes(line) and all(line in lines for lines in here)
+            ]
             if whole:
-                means = {line: sum(lines[line].mean for lines in here) / len(here) for line in whole}
+                means = {
+                    line: sum(lines[line].mean for lines in here) / len(here) for line in whole
+                }
                 best = (max if drawn.more else min)(means, key=means.__getitem__)
                 words = f"{panel}: over the whole axis the {'highest' if drawn.more else 'lowest'} curve is that of"
                 sentences.append(f"{words} {label(best)}.")
@@ -141,7 +176,7 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Findings:
+class SuiteFindings:
     """Everything that a report shows."""
 
     suite: Suite
@@ -164,21 +199,35 @@ class Findings:
     def command(self) -> str:
         """What gives all of this again: one line a selection."""
         whole = any(not selection for selection in self.selections)
-        return "\n".join(command_of(self.suite, self.setting, each) for each in ([()] if whole else self.selections))
+        return "\n".join(
+            command_of(self.suite, self.setting, each)
+            for each in ([()] if whole else self.selections)
+        )
 
-    def command_for(self, question: Question) -> str:
+    def command_for(self, question: BenchQuestion) -> str:
         return command_of(self.suite, self.setting, [question.name])
 
     def notes(self) -> list[str]:
-        """What a reader must know first: what is missing, refused, unfinished or of several versions."""
+        """What a reader must know first: what is missing, refused, unfinished or of several
+        versions.
+        """
         notes = [f"{name} was not run: {reason}." for name, reason in self.skipped.items()]
         if self.setting.quick:
-            notes.append("This is the quick setting: short streams, few keys, few runs. It shows that all works, little more.")
+            notes.append(
+                "This is the quick setting: short streams, few keys, few runs. It shows that all works, little more."
+            )
         if self.cells < self.wanted:
-            notes.append(f"{self.cells:,} of {self.wanted:,} runs of cells are there: the same command goes on from here.")
+            notes.append(
+                f"{self.cells:,} of {self.wanted:,} runs of cells are there: the same command goes on from here."
+            )
         if len({version.get("code") for version in self.versions}) > 1:
-            notes.append("These results were made by different versions of the code: delete the folder to have all of one.")
-        return notes + [f"{label(mechanism)} on {stream} has no value: {why}" for stream, mechanism, why in self.refused]
+            notes.append(
+                "These results were made by different versions of the code: delete the folder to have all of one."
+            )
+        return notes + [
+            f"{label(mechanism)} on {stream} has no value: {why}"
+            for stream, mechanism, why in self.refused
+        ]
 
     def described(self) -> list[tuple[str, str, str, str, str, str]]:
         """Of every stream its name, what it is, units, keys, what a person is, and the licence."""
@@ -195,7 +244,9 @@ class Findings:
         return rows
 
     def notices(self) -> list[str]:
-        """What must stand beside results of these data, where that is more than the name of a licence."""
+        """What must stand beside results of these data, where that is more than the name of a
+        licence.
+        """
         found: dict[str, None] = {}
         for dataset in dict.fromkeys(dataset for dataset, _, _ in self.streams.values()):
             try:
@@ -206,17 +257,29 @@ class Findings:
                 found[about.notice()] = None
         return list(found)
 
-    def findings(self) -> list[tuple[Question, Finding]]:
+    def findings(self) -> list[tuple[BenchQuestion, Finding]]:
         """Of all questions that were run."""
         return [(each.question, finding) for each in self.answered for finding in each.findings()]
 
     def differences(self) -> list[str]:
         """A sentence wherever we differ from the paper."""
-        return [finding.sentence() for _, finding in self.findings() if finding.verdict in ("partly", "no")]
+        return [
+            finding.sentence()
+            for _, finding in self.findings()
+            if finding.verdict in ("partly", "no")
+        ]
 
 
-def find(suite: Suite, asked: Asked, rows: Sequence[Row], *, versions: Sequence[dict[str, str]] = ()) -> Findings:
-    """Everything that these rows say of a suite as it was asked for; rows of anything else are left out."""
+def find(
+    suite: Suite,
+    asked: BenchRequest,
+    rows: Sequence[Row],
+    *,
+    versions: Sequence[dict[str, str]] = (),
+) -> SuiteFindings:
+    """Everything that these rows say of a suite as it was asked for; rows of anything else are left
+    out.
+    """
     setting, skipped = asked.setting, asked.skipped
     values = values_of(rows)
     refused = {row["cell"] for row in rows if row["measure"] == REFUSED}
@@ -241,7 +304,9 @@ def find(suite: Suite, asked: Asked, rows: Sequence[Row], *, versions: Sequence[
 
     answered = []
     for question in choose(suite, setting, *asked.selections).questions:
-        places: dict[str, dict[Place, dict[str, Value]]] = {drawn.name: {} for drawn in question.measures}
+        places: dict[str, dict[Place, dict[str, Value]]] = {
+            drawn.name: {} for drawn in question.measures
+        }
         expected: dict[Place, set[str]] = {}
         some = False
         for point in question.points:
@@ -257,16 +322,31 @@ def find(suite: Suite, asked: Asked, rows: Sequence[Row], *, versions: Sequence[
                     if point.cell.trivial:
                         value = replace(value, half=0.0)  # nothing in it is left to chance
                     if drawn.beside and value.error is not None:
-                        value = replace(value, half=2 * value.error if value.error > ROUNDING * value.mean else 0.0)
+                        value = replace(
+                            value,
+                            half=2 * value.error if value.error > ROUNDING * value.mean else 0.0,
+                        )
                     places[drawn.name].setdefault((point.panel, point.x), {})[point.line] = value
                     some = some or not point.cell.trivial
         if some:
-            answered.append(Answered(question, {name: _ordered(each) for name, each in places.items()}, expected))
-    notes = {(row["stream"], row["mechanism"], row["note"]): None for row in rows if row["cell"] in keys and row["note"]}
+            answered.append(
+                Answered(
+                    question, {name: _ordered(each) for name, each in places.items()}, expected
+                )
+            )
+    notes = {
+        (row["stream"], row["mechanism"], row["note"]): None
+        for row in rows
+        if row["cell"] in keys and row["note"]
+    }
     mine = [row for row in rows if row["cell"] in keys]
     taken = {row["cell"]: row["seconds"] for row in mine}
-    streams = {row["stream"]: (row["stream"].partition(" (")[0], row["units"], row["keys"]) for row in mine if row["units"]}
-    return Findings(
+    streams = {
+        row["stream"]: (row["stream"].partition(" (")[0], row["units"], row["keys"])
+        for row in mine
+        if row["units"]
+    }
+    return SuiteFindings(
         suite,
         setting,
         tuple(answered),
@@ -284,7 +364,9 @@ def find(suite: Suite, asked: Asked, rows: Sequence[Row], *, versions: Sequence[
 def _ordered(places: dict[Place, dict[str, Value]]) -> dict[Place, dict[str, Value]]:
     """Panels as they come, places along the axis."""
     panels = list(dict.fromkeys(panel for panel, _ in places))
-    return {at: places[at] for at in sorted(places, key=lambda at: (panels.index(at[0]), float(at[1])))}
+    return {
+        at: places[at] for at in sorted(places, key=lambda at: (panels.index(at[0]), float(at[1])))
+    }
 
 
 def shown(value: Value) -> str:

@@ -1,12 +1,14 @@
-"""The mean squared error that theory gives for sums of releases, written down apart from the code that draws the noise."""
+"""The mean squared error that theory gives for sums of releases, written down apart from the code
+that draws the noise.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from penstock.core.arrays import FloatArray, IntArray
+from penstock.core.error_bounds import laplace_variance
 from penstock.core.exact import exact
-from penstock.core.spread import laplace_variance
 from penstock.core.weights import Weights
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.kary import SignedBlocks
@@ -16,7 +18,8 @@ from penstock.private.mechanisms.toeplitz import CorrelatedGaussian
 
 
 def formula(mechanism: Mechanism[object], weights: Weights, units: IntArray) -> float | None:
-    """Of sums with these weights, on average over the given last units; None where it depends on the data.
+    """Of sums with these weights, on average over the given last units; None where it depends on
+    the data.
 
     >>> from penstock import Laplace
     >>> round(formula(Laplace(epsilon="0.01"), Weights.window(64), np.arange(64, 128)) / (64 * 2 * 100**2), 3)
@@ -28,10 +31,16 @@ def formula(mechanism: Mechanism[object], weights: Weights, units: IntArray) -> 
     if isinstance(mechanism, Laplace):
         squares = np.cumsum(np.square(weights.sequence(int(units.max()))))
         return float(squares[units - 1].mean() * _variance(1 / epsilon))
-    if isinstance(mechanism, WindowTree) and weights == Weights.window(mechanism.span) and units.min() >= mechanism.span:
+    if (
+        isinstance(mechanism, WindowTree)
+        and weights == Weights.window(mechanism.span)
+        and units.min() >= mechanism.span
+    ):
         if isinstance(mechanism, SignedBlocks):
             levels, arity = mechanism.blocks.levels, mechanism.blocks.arity
-            noises: float = mechanism.span / arity ** (levels - 1) + (levels - 1) * (arity**2 - 1) / (2 * arity)
+            noises: float = mechanism.span / arity ** (levels - 1) + (levels - 1) * (
+                arity**2 - 1
+            ) / (2 * arity)
             return noises * _variance(levels / epsilon)
         return _binary(mechanism.span, epsilon)
     return None
@@ -43,7 +52,9 @@ def _variance(scale: float) -> float:
 
 
 def _binary(span: int, epsilon: float) -> float | None:
-    """Windows of 2^m units from a binary tree: one node if they are a block, else those of a suffix and of a prefix."""
+    """Windows of 2^m units from a binary tree: one node if they are a block, else those of a suffix
+    and of a prefix.
+    """
     if span & (span - 1):
         return None
     inside = np.arange(1, span)
@@ -58,7 +69,9 @@ def _ones(numbers: IntArray) -> IntArray:
 
 def _gaussian(mechanism: CorrelatedGaussian, weights: Weights, units: IntArray) -> float | None:
     r"""The variance of one draw times :math:`\|a/l\|^2`, cut after so many units."""
-    if mechanism.sums != weights or (weights.kind == "prefix" and int(units.max()) > mechanism.epoch):
+    if mechanism.sums != weights or (
+        weights.kind == "prefix" and int(units.max()) > mechanism.epoch
+    ):
         return None
     growth: FloatArray = np.square(mechanism.spread)
     return float(growth[np.minimum(units, len(growth)) - 1].mean() * mechanism.deviation**2)

@@ -11,7 +11,8 @@ PUBLISHED = {"IndependentAbsorption": "ba by groups", "FreshPruning": "phs_pegas
 
 
 def label(mechanism: str) -> str:
-    """What a line is called in figures: what is not private is marked, and what promises less than the others.
+    """What a line is called in figures: what is not private is marked, and what promises less than
+    the others.
 
     >>> label("toeplitz")
     'toeplitz (with δ)'

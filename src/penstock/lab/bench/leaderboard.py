@@ -1,4 +1,6 @@
-"""The leaderboard: every mechanism on every stream under every guarantee, with the command that gives each cell again."""
+"""The leaderboard: every mechanism on every stream under every guarantee, with the command that
+gives each cell again.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ from dataclasses import dataclass
 from penstock.core.guarantee import Guarantee
 from penstock.lab.bench.cell import TRIVIAL, Cell
 from penstock.lab.bench.claims import Place, Value, number
-from penstock.lab.bench.findings import Answered, Findings, no_worse, shown
+from penstock.lab.bench.findings import Answered, SuiteFindings, no_worse, shown
 from penstock.lab.bench.labels import label
 from penstock.lab.bench.runner import command_of
-from penstock.lab.bench.suite import Drawn, Point
+from penstock.lab.bench.suite import PlottedMeasure, Point
 from penstock.lab.competitors.competitor import Competitor
 
 TITLE = "# Leaderboard"
@@ -32,7 +34,7 @@ class Row:
     """A place of a question: a stream, a guarantee, and what every line has there."""
 
     answered: Answered
-    drawn: Drawn
+    drawn: PlottedMeasure
     place: Place
     points: tuple[Point, ...]
 
@@ -46,17 +48,25 @@ class Row:
 
     @property
     def guarantee(self) -> str:
-        """That of the first line that has one; whoever promises something else says so in its label."""
-        return next((found for point in self.points if (found := promise(point.cell)) is not None), "")
+        """That of the first line that has one; whoever promises something else says so in its
+        label.
+        """
+        return next(
+            (found for point in self.points if (found := promise(point.cell)) is not None), ""
+        )
 
     def best(self) -> list[str]:
-        """The best line of those that keep the promise of the row, and all that cannot be told apart from it."""
+        """The best line of those that keep the promise of the row, and all that cannot be told
+        apart from it.
+        """
         if not self.answered.complete(self.place, self.values.keys()):
             return []
         mine = {
             point.line: self.values[point.line]
             for point in self.points
-            if point.line in self.values and promise(point.cell) == self.guarantee and point.cell.whole
+            if point.line in self.values
+            and promise(point.cell) == self.guarantee
+            and point.cell.whole
         }
         order = sorted(mine, key=lambda line: mine[line].mean, reverse=self.drawn.more)
         first = mine[order[0]] if order else None
@@ -64,12 +74,18 @@ class Row:
 
     def beating(self, best: str) -> list[str]:
         """The lines that need no mechanism and are at least as good."""
-        trivial = [point.line for point in self.points if point.cell.trivial and point.line in self.values]
-        return [line for line in trivial if no_worse(self.values[line], self.values[best], self.drawn)]
+        trivial = [
+            point.line for point in self.points if point.cell.trivial and point.line in self.values
+        ]
+        return [
+            line for line in trivial if no_worse(self.values[line], self.values[best], self.drawn)
+        ]
 
 
 def apart(one: Value, other: Value) -> bool:
-    """Whether two values are different ones: by a quarter, or by more than intervals explain, which single runs do not have."""
+    """Whether two values are different ones: by a quarter, or by more than intervals explain, which
+    single runs do not have.
+    """
     if max(one.mean, other.mean) > 1.25 * min(one.mean, other.mean) + 1e-300:
         return True
     if math.isnan(one.half) or math.isnan(other.half):
@@ -101,8 +117,10 @@ def _plain(value: object) -> str:
     return f"{float(value):g}"  # type: ignore[arg-type]
 
 
-def rows(found: Findings) -> list[Row]:
-    """What of a suite stands on the leaderboard: the places that it names, where there is any value."""
+def rows(found: SuiteFindings) -> list[Row]:
+    """What of a suite stands on the leaderboard: the places that it names, where there is any
+    value.
+    """
     kept = []
     for answered in found.answered:
         places = dict(found.suite.leaders).get(answered.question.name)
@@ -116,12 +134,12 @@ def rows(found: Findings) -> list[Row]:
     return kept
 
 
-def page(every: Sequence[Findings]) -> str:
+def page(every: Sequence[SuiteFindings]) -> str:
     """All suites, one after the other, in Markdown."""
     return "\n".join([TITLE, INTRO, *(part for found in every for part in _suite(found))])
 
 
-def _suite(found: Findings) -> Iterator[str]:
+def _suite(found: SuiteFindings) -> Iterator[str]:
     kept = rows(found)
     if not kept:
         return
@@ -133,7 +151,7 @@ def _suite(found: Findings) -> Iterator[str]:
         yield from _question(found, here)
 
 
-def _question(found: Findings, kept: Sequence[Row]) -> Iterator[str]:
+def _question(found: SuiteFindings, kept: Sequence[Row]) -> Iterator[str]:
     answered, drawn = kept[0].answered, kept[0].drawn
     lines = [line for line in answered.lines if any(line in row.values for row in kept)]
     yield f"### {answered.question.title}: {drawn.title}\n\n`{found.command_for(answered.question)}`\n"
@@ -148,22 +166,41 @@ def _question(found: Findings, kept: Sequence[Row]) -> Iterator[str]:
             text = "–" if value is None else number(value.mean)
             cells.append(f"**{text}**" if line in best else f"*{text}*" if line in beaten else text)
         body.append([row.place[0], *([row.place[1]] if several else []), row.guarantee, *cells])
-    yield table(["stream", *([answered.question.axis] if several else []), "guarantee", *(_name(line) for line in lines)], body)
+    yield table(
+        [
+            "stream",
+            *([answered.question.axis] if several else []),
+            "guarantee",
+            *(_name(line) for line in lines),
+        ],
+        body,
+    )
     by_line: dict[tuple[str, str, str], list[str]] = {}
     for row in kept:
         for point in row.points:
             if point.line in row.values and not point.cell.trivial:
-                command = command_of(found.suite, found.setting, [answered.question.name, row.stream, point.line])
+                command = command_of(
+                    found.suite, found.setting, [answered.question.name, row.stream, point.line]
+                )
                 where = row.place[0], point.line, command
                 at = f"{answered.question.axis} = {row.place[1]}" if several else row.guarantee
                 by_line.setdefault(where, []).append(f"{at}: {shown(row.values[point.line])}")
-    commands = [[panel, _name(line), "<br>".join(values), f"`{command}`"] for (panel, line, command), values in by_line.items()]
+    commands = [
+        [panel, _name(line), "<br>".join(values), f"`{command}`"]
+        for (panel, line, command), values in by_line.items()
+    ]
     listed = table(["stream", "mechanism", "where: value", "command"], commands)
     yield f"<details><summary>The command of every cell</summary>\n\n{listed}\n</details>\n"
 
 
 def _name(line: str) -> str:
-    return label(line) if line in TRIVIAL else f"`{label(line)}`" if " " not in label(line) else label(line)
+    return (
+        label(line)
+        if line in TRIVIAL
+        else f"`{label(line)}`"
+        if " " not in label(line)
+        else label(line)
+    )
 
 
 def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
@@ -176,4 +213,6 @@ def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     <BLANKLINE>
     """
     lines = [head, ["---"] * len(head), *body]
-    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+    return "".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines
+    )

@@ -1,4 +1,6 @@
-"""The results as pages of the documentation, in Markdown with figures beside them: one a suite, and the leaderboard."""
+"""The results as pages of the documentation, in Markdown with figures beside them: one a suite, and
+the leaderboard.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,16 @@ from pathlib import Path
 
 from penstock.lab.bench import leaderboard
 from penstock.lab.bench.draw import draw, looks
-from penstock.lab.bench.findings import Answered, Findings
+from penstock.lab.bench.findings import Answered, SuiteFindings
 from penstock.lab.bench.leaderboard import table
 
 BOARD = "leaderboard.md"
 
 
-def write(every: Sequence[Findings], folder: Path, *, board: bool = True) -> list[Path]:
-    """Write a page for each of the suites, and the leaderboard of all of them unless these are not all."""
+def write(every: Sequence[SuiteFindings], folder: Path, *, board: bool = True) -> list[Path]:
+    """Write a page for each of the suites, and the leaderboard of all of them unless these are not
+    all.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for found in every:
@@ -26,9 +30,11 @@ def write(every: Sequence[Findings], folder: Path, *, board: bool = True) -> lis
     return written
 
 
-def _page(found: Findings, folder: Path) -> Iterator[str]:
+def _page(found: SuiteFindings, folder: Path) -> Iterator[str]:
     suite = found.suite
-    look = looks(list(dict.fromkeys(line for answered in found.answered for line in answered.lines)))
+    look = looks(
+        list(dict.fromkeys(line for answered in found.answered for line in answered.lines))
+    )
     yield f"# {suite.title}\n"
     yield f"{suite.words}\n"
     made = " and ".join(f"`{line}`" for line in found.command.splitlines())
@@ -51,7 +57,9 @@ def _page(found: Findings, folder: Path) -> Iterator[str]:
     yield table(["stream", "what", "units", "keys", "a person", "licence"], found.described())
 
 
-def _question(found: Findings, answered: Answered, look: dict[str, tuple[str, str]], folder: Path) -> Iterator[str]:
+def _question(
+    found: SuiteFindings, answered: Answered, look: dict[str, tuple[str, str]], folder: Path
+) -> Iterator[str]:
     question = answered.question
     yield f"## {question.title}\n"
     yield f"`{found.command_for(question)}`\n"

@@ -1,4 +1,6 @@
-"""Mechanisms by name: our own, those of installed plug-ins, any by import path, and what the lab keeps to compare with."""
+"""Mechanisms by name: our own, those of installed plug-ins, any by import path, and what the lab
+keeps to compare with.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,13 @@ def mechanism_class(name: str) -> AnyMechanism:
     penstock.core.errors.ConfigurationError: there is no mechanism 'bx': ...
     """
     if name in NO_MECHANISM:
-        raise ConfigurationError(f"{name!r} is a line of the bench's own, not a mechanism: write a plug-in's 'module:Class'.")
+        raise ConfigurationError(
+            f"{name!r} is a line of the bench's own, not a mechanism: write a plug-in's 'module:Class'."
+        )
     if name.startswith(LAB):
-        raise ConfigurationError(f"{name!r} is a competitor that the lab keeps for its suites; it is no mechanism.")
+        raise ConfigurationError(
+            f"{name!r} is a competitor that the lab keeps for its suites; it is no mechanism."
+        )
     return _flawed(name.removeprefix(FLAWED)) if name.startswith(FLAWED) else find(name)
 
 
@@ -47,7 +53,9 @@ def competitor_class(name: str) -> type[Competitor]:
     """
     bare = name.removeprefix(LAB)
     if bare not in COMPETITORS:
-        raise ConfigurationError(f"the lab has no competitor {bare!r}: use {', '.join(COMPETITORS)}.")
+        raise ConfigurationError(
+            f"the lab has no competitor {bare!r}: use {', '.join(COMPETITORS)}."
+        )
     return COMPETITORS[bare]
 
 

@@ -7,13 +7,22 @@ from penstock.lab.bench.suite import Suite
 from penstock.lab.bench.suites.dsat import Dsat
 from penstock.lab.bench.suites.eshp import Eshp
 from penstock.lab.bench.suites.hierarchy import OverHierarchies
-from penstock.lab.bench.suites.pegasus import Pegasus
+from penstock.lab.bench.suites.pegasus import PegasusSuite
 from penstock.lab.bench.suites.rg import RetroactiveGroups
 from penstock.lab.bench.suites.w_event import WEvent
 from penstock.lab.bench.suites.windows import Windows
 
 SUITES: dict[str, Suite] = {
-    suite.name: suite for suite in (WEvent(), RetroactiveGroups(), Pegasus(), OverHierarchies(), Dsat(), Eshp(), Windows())
+    suite.name: suite
+    for suite in (
+        WEvent(),
+        RetroactiveGroups(),
+        PegasusSuite(),
+        OverHierarchies(),
+        Dsat(),
+        Eshp(),
+        Windows(),
+    )
 }
 
 

@@ -13,17 +13,17 @@ from penstock.core.errors import ConfigurationError
 from penstock.lab.bench import pages
 from penstock.lab.bench.claims import Finding, number
 from penstock.lab.bench.draw import draw, looks
-from penstock.lab.bench.findings import Answered, Findings, find, shown
+from penstock.lab.bench.findings import Answered, SuiteFindings, find, shown
 from penstock.lab.bench.labels import label
 from penstock.lab.bench.registry import SUITES, find_suite
 from penstock.lab.bench.results import Results
-from penstock.lab.bench.suite import Drawn, Suite
+from penstock.lab.bench.suite import PlottedMeasure, Suite
 
 PAGE = "report.html"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
-def write(suite: Suite, results: Results) -> tuple[Path, Findings]:
+def write(suite: Suite, results: Results) -> tuple[Path, SuiteFindings]:
     """Make the page from what is in the folder, and nothing else."""
     found = find(suite, results.asked(), results.rows(), versions=results.versions())
     path = results.folder / PAGE
@@ -34,7 +34,9 @@ def write(suite: Suite, results: Results) -> tuple[Path, Findings]:
 
 
 def rebuild(folder: Path, *, docs: Path | None = None) -> list[Path]:
-    """The pages of all suites in a folder of results, or of the one suite whose folder it is; with `docs` in Markdown too."""
+    """The pages of all suites in a folder of results, or of the one suite whose folder it is; with
+    `docs` in Markdown too.
+    """
     if (folder / "suite.json").exists():
         folders = [folder]
     else:
@@ -42,17 +44,23 @@ def rebuild(folder: Path, *, docs: Path | None = None) -> list[Path]:
     if not folders:
         raise ConfigurationError(f"{folder} has no results of a suite.")
     written = [write(find_suite(Results(each).asked().suite), Results(each)) for each in folders]
-    more = [] if docs is None else pages.write([found for _, found in written], docs, board=folders != [folder])
+    more = (
+        []
+        if docs is None
+        else pages.write([found for _, found in written], docs, board=folders != [folder])
+    )
     return [*(path for path, _ in written), *more]
 
 
-def render(found: Findings) -> str:
+def render(found: SuiteFindings) -> str:
     """The page. It loads nothing and runs nothing: its content security policy forbids both."""
     suite = found.suite
     everybody = list(dict.fromkeys(line for answered in found.answered for line in answered.lines))
     look = looks(everybody)
     with tempfile.TemporaryDirectory() as folder:
-        sections = "".join(_question(found, answered, look, Path(folder)) for answered in found.answered)
+        sections = "".join(
+            _question(found, answered, look, Path(folder)) for answered in found.answered
+        )
     facts = [
         ("runs of cells", f"{found.cells:,}"),
         ("mechanisms", f"{sum(not line_is_trivial(line) for line in everybody)}"),
@@ -97,10 +105,10 @@ def line_is_trivial(line: str) -> bool:
     return line in ("zeros", "mean")
 
 
-# -- the parts -------------------------------------------------------------------------------------------------------------
+# -- the parts -------------------------------------------------------------------------------------
 
 
-def _notes(found: Findings) -> str:
+def _notes(found: SuiteFindings) -> str:
     notes = found.notes()
     if not notes:
         return ""
@@ -108,7 +116,7 @@ def _notes(found: Findings) -> str:
     return f'<section class="card warn"><h2>Read first</h2><ul>{listed}</ul></section>'
 
 
-def _claims(found: Findings) -> str:
+def _claims(found: SuiteFindings) -> str:
     rows = found.findings()
     if not rows:
         return ""
@@ -132,7 +140,7 @@ def _mark(finding: Finding) -> str:
     return f'<span class="mark {kind}">{finding.verdict}</span>'
 
 
-def _winning(found: Findings) -> str:
+def _winning(found: SuiteFindings) -> str:
     """Who wins where: a question and panel a row, a place on the axis a column."""
     parts = []
     for answered in found.answered:
@@ -154,8 +162,13 @@ def _winning(found: Findings) -> str:
                 if drawn.more:
                     ahead = f"it has {number(winner.ratio)} × what {label(winner.second)} has"
                 sure = "" if winner.sure else "≈"
-                beaten = "".join(f'<br><span class="tag">{escape(label(name))} no worse</span>' for name in winner.beaten_by)
-                cells.append(f'<td title="{escape(ahead)}"><b>{escape(label(winner.line))}</b>{sure}{beaten}</td>')
+                beaten = "".join(
+                    f'<br><span class="tag">{escape(label(name))} no worse</span>'
+                    for name in winner.beaten_by
+                )
+                cells.append(
+                    f'<td title="{escape(ahead)}"><b>{escape(label(winner.line))}</b>{sure}{beaten}</td>'
+                )
             rows.append(f'<tr><th scope="row">{escape(panel)}</th>{"".join(cells)}</tr>')
         head = "".join(f"<th>{escape(x)}</th>" for x in axis)
         parts.append(
@@ -168,7 +181,9 @@ surely ahead of the next one. A tag names a line that needs no
 mechanism and is at least as good.</p>{"".join(parts)}</section>"""
 
 
-def _question(found: Findings, answered: Answered, look: dict[str, tuple[str, str]], folder: Path) -> str:
+def _question(
+    found: SuiteFindings, answered: Answered, look: dict[str, tuple[str, str]], folder: Path
+) -> str:
     question = answered.question
     parts = []
     for place, drawn in enumerate(question.measures):
@@ -182,7 +197,9 @@ def _question(found: Findings, answered: Answered, look: dict[str, tuple[str, st
             f'src="data:image/png;base64,{source}"></div><ul>{said}</ul>'
             f"<details><summary>The numbers</summary>{_table(answered, drawn)}</details>"
         )
-    differ = [finding.sentence() for finding in answered.findings() if finding.verdict in ("partly", "no")]
+    differ = [
+        finding.sentence() for finding in answered.findings() if finding.verdict in ("partly", "no")
+    ]
     more = "".join(f'<p class="differ">{_text(sentence)}</p>' for sentence in differ)
     return f"""<section class="card" id="{question.name}"><h2>{escape(question.title)}</h2>
 <p>{_text(question.words)}</p>{more}{"".join(parts)}
@@ -190,7 +207,7 @@ def _question(found: Findings, answered: Answered, look: dict[str, tuple[str, st
 """
 
 
-def _table(answered: Answered, drawn: Drawn) -> str:
+def _table(answered: Answered, drawn: PlottedMeasure) -> str:
     lines = answered.lines
     best = {winner.place: winner.line for winner in answered.winners(drawn)}
     rows = []
@@ -201,8 +218,12 @@ def _table(answered: Answered, drawn: Drawn) -> str:
             text = "–" if value is None else escape(shown(value))
             if value is not None and value.formula:
                 text += f'<br><span class="sub">formula {number(value.formula)}</span>'
-            cells.append(f"<td><b>{text}</b></td>" if best.get(place) == line else f"<td>{text}</td>")
-        rows.append(f'<tr><th scope="row">{escape(place[0])}</th><td>{escape(place[1])}</td>{"".join(cells)}</tr>')
+            cells.append(
+                f"<td><b>{text}</b></td>" if best.get(place) == line else f"<td>{text}</td>"
+            )
+        rows.append(
+            f'<tr><th scope="row">{escape(place[0])}</th><td>{escape(place[1])}</td>{"".join(cells)}</tr>'
+        )
     head = "".join(f"<th>{escape(label(line))}</th>" for line in lines)
     return (
         f'<div class="wide"><table><thead><tr><th>stream</th><th>{escape(answered.question.axis)}</th>{head}</tr></thead>'
@@ -210,10 +231,12 @@ def _table(answered: Answered, drawn: Drawn) -> str:
     )
 
 
-def _streams(found: Findings) -> str:
+def _streams(found: SuiteFindings) -> str:
     rows = []
     for name, *facts in found.described():
-        rows.append(f'<tr><th scope="row">{escape(name)}</th>{"".join(f"<td>{escape(text)}</td>" for text in facts)}</tr>')
+        rows.append(
+            f'<tr><th scope="row">{escape(name)}</th>{"".join(f"<td>{escape(text)}</td>" for text in facts)}</tr>'
+        )
     notices = "".join(
         f"<details><summary>A notice that belongs to the data</summary><pre>{escape(text)}</pre></details>"
         for text in found.notices()
@@ -223,7 +246,7 @@ def _streams(found: Findings) -> str:
 <tbody>{"".join(rows)}</tbody></table></div>{notices}</section>"""
 
 
-def _made_by(found: Findings) -> str:
+def _made_by(found: SuiteFindings) -> str:
     versions = "; ".join(
         f"penstock {version.get('penstock', '?')}, code {version.get('code', '?')}, Python {version.get('python', '?')}, "
         f"NumPy {version.get('numpy', '?')}"
@@ -237,10 +260,13 @@ def _text(words: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(words))
 
 
-def sentences(found: Findings) -> Iterable[str]:
+def sentences(found: SuiteFindings) -> Iterable[str]:
     """The outcome in a few lines, for a terminal."""
     rows = found.findings()
-    held = {verdict: sum(finding.verdict == verdict for _, finding in rows) for verdict in ("yes", "partly", "no")}
+    held = {
+        verdict: sum(finding.verdict == verdict for _, finding in rows)
+        for verdict in ("yes", "partly", "no")
+    }
     if any(held.values()):
         yield (
             f"Of {sum(held.values())} findings of papers and theory that were tried, {held['yes']} hold here, "

@@ -1,4 +1,6 @@
-"""Results in Parquet: one row a cell and measure, one part a finished piece of work, so that nothing is run twice."""
+"""Results in Parquet: one row a cell and measure, one part a finished piece of work, so that
+nothing is run twice.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ COLUMNS: Mapping[str, str] = {
     "note": "string",
     "cell": "string",
 }
-"""`seconds` is the CPU time of the steps, `megabytes` what is kept between units. `note` says why there is no value."""
+"""`seconds` is the CPU time of the steps, `megabytes` what is kept between units. `note` says why
+there is no value.
+"""
 
 REFUSED = "refused"
 """The measure of a row that has a note in place of a value."""
@@ -57,12 +61,21 @@ class Results:
         """Keep rows for good: a part appears whole or not at all."""
         arrow, parquet = _arrow()
         self.folder.mkdir(parents=True, exist_ok=True)
-        types = {"string": arrow.string(), "bool": arrow.bool_(), "int64": arrow.int64(), "float64": arrow.float64()}
+        types = {
+            "string": arrow.string(),
+            "bool": arrow.bool_(),
+            "int64": arrow.int64(),
+            "float64": arrow.float64(),
+        }
         about = {key: value.encode() for key, value in version().items()}
-        schema = arrow.schema([(name, types[kind]) for name, kind in COLUMNS.items()], metadata=about)
+        schema = arrow.schema(
+            [(name, types[kind]) for name, kind in COLUMNS.items()], metadata=about
+        )
         name = f"part-{len(self.parts()):06d}-{secrets.token_hex(4)}.parquet"
         fresh = self.folder / f".{name}.new"
-        parquet.write_table(arrow.Table.from_pylist(list(rows), schema=schema), fresh, compression="zstd")
+        parquet.write_table(
+            arrow.Table.from_pylist(list(rows), schema=schema), fresh, compression="zstd"
+        )
         fresh.replace(self.folder / name)
 
     def parts(self) -> list[Path]:
@@ -78,12 +91,16 @@ class Results:
             try:
                 for row in parquet.ParquetFile(path).read(columns=list(COLUMNS)).to_pylist():
                     found[row["cell"], row["measure"]] = row
-            except Exception as error:  # whatever pyarrow says of a file that is cut short or somebody else's
+            except (
+                Exception
+            ) as error:  # whatever pyarrow says of a file that is cut short or somebody else's
                 raise ConfigurationError(
                     f"{path} cannot be read ({type(error).__name__}): delete it, and its cells are run again."
                 ) from error
         done = {cell for cell, measure in found if measure != REFUSED}
-        return [row for (cell, measure), row in found.items() if measure != REFUSED or cell not in done]
+        return [
+            row for (cell, measure), row in found.items() if measure != REFUSED or cell not in done
+        ]
 
     def done(self) -> set[str]:
         """The cells that have values. One that was refused is tried again."""
@@ -95,12 +112,16 @@ class Results:
         found: list[dict[str, str]] = []
         for path in self.parts():
             held = parquet.read_schema(path).metadata or {}
-            about = {key.decode(): value.decode() for key, value in held.items() if not key.startswith(b"ARROW")}
+            about = {
+                key.decode(): value.decode()
+                for key, value in held.items()
+                if not key.startswith(b"ARROW")
+            }
             if about not in found:
                 found.append(about)
         return found
 
-    # -- what was asked for ----------------------------------------------------------------------------------------------
+    # -- what was asked for ------------------------------------------------------------------------
 
     def note(
         self,
@@ -113,7 +134,8 @@ class Results:
     ) -> None:
         """Keep what was asked for, and which data were not here, for the report.
 
-        What was asked for before in the same setting stays; data that are `here` now are not missing any more.
+        What was asked for before in the same setting stays; data that are `here` now are not
+        missing any more.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         selections = [list(only)]
@@ -123,47 +145,67 @@ class Results:
             pass
         else:
             if (before.suite, before.setting) == (suite, setting):
-                selections = [*(list(each) for each in before.selections if each != tuple(only)), *selections]
-                skipped = {name: why for name, why in before.skipped.items() if name not in here} | dict(skipped)
-        facts = {"suite": suite, "setting": vars(setting), "selections": selections, "skipped": dict(skipped)}
+                selections = [
+                    *(list(each) for each in before.selections if each != tuple(only)),
+                    *selections,
+                ]
+                skipped = {
+                    name: why for name, why in before.skipped.items() if name not in here
+                } | dict(skipped)
+        facts = {
+            "suite": suite,
+            "setting": vars(setting),
+            "selections": selections,
+            "skipped": dict(skipped),
+        }
         fresh = self.folder / ".suite.json.new"
         fresh.write_text(json.dumps(facts, indent=1, ensure_ascii=False), encoding="utf-8")
         fresh.replace(self.folder / "suite.json")
 
     def other(self, setting: Setting, code: str) -> list[str]:
-        """What somebody should know who adds to this folder: that it holds results of other code, or of another setting."""
+        """What somebody should know who adds to this folder: that it holds results of other code,
+        or of another setting.
+        """
         said = []
         if any(each.get("code") != code for each in self.versions()):
-            said.append(f"Some results in {self.folder} are of other code, and were not run again: delete it to begin anew.")
+            said.append(
+                f"Some results in {self.folder} are of other code, and were not run again: delete it to begin anew."
+            )
         try:
             before = self.asked().setting
         except ConfigurationError:
             return said
         if before != setting:
-            said.append(f"Results of another setting stay in {self.folder}; the page shows those of this one.")
+            said.append(
+                f"Results of another setting stay in {self.folder}; the page shows those of this one."
+            )
         return said
 
-    def asked(self) -> Asked:
+    def asked(self) -> BenchRequest:
         """What `note` has kept."""
         path = self.folder / "suite.json"
         try:
             facts = json.loads(path.read_text(encoding="utf-8"))
             given = facts["setting"]
             given |= {name: tuple(given[name]) for name in ("also", "streams")}
-            return Asked(
+            return BenchRequest(
                 str(facts["suite"]),
                 Setting(**given),
                 tuple(tuple(each) for each in facts["selections"]),
                 dict(facts["skipped"]),
             )
         except FileNotFoundError:
-            raise ConfigurationError(f"{self.folder} has no suite.json: it is no folder of results.") from None
+            raise ConfigurationError(
+                f"{self.folder} has no suite.json: it is no folder of results."
+            ) from None
         except (ValueError, KeyError, TypeError):
-            raise ConfigurationError(f"{path} cannot be read: start the suite again, and it is written anew.") from None
+            raise ConfigurationError(
+                f"{path} cannot be read: start the suite again, and it is written anew."
+            ) from None
 
 
 @dataclass(frozen=True)
-class Asked:
+class BenchRequest:
     """What was asked for: a setting, some selections of its cells, and data that were not here."""
 
     suite: str
@@ -181,7 +223,9 @@ def values_of(rows: Iterable[Row]) -> dict[str, dict[str, list[float]]]:
     return found
 
 
-def value_of(values: Sequence[float], formula: float | None = None, errors: Sequence[float] = ()) -> Value:
+def value_of(
+    values: Sequence[float], formula: float | None = None, errors: Sequence[float] = ()
+) -> Value:
     """The mean of some runs and half a 95 % interval of it, by Student's t.
 
     >>> value_of([1.0, 2.0, 3.0]).mean, round(value_of([1.0, 2.0, 3.0]).half, 2)
@@ -206,7 +250,9 @@ def _student(freedom: int) -> float:
 
 @lru_cache(maxsize=1)
 def version() -> dict[str, str]:
-    """What made the numbers: the version, a digest of the code that they depend on, and of which Python and NumPy."""
+    """What made the numbers: the version, a digest of the code that they depend on, and of which
+    Python and NumPy.
+    """
     digest = hashlib.sha256()
     for part in ("core", "budget", "private", "released", "lab"):
         root = Path(str(files("penstock"))) / part
@@ -221,10 +267,16 @@ def version() -> dict[str, str]:
 
 
 def table(rows: Iterable[Row]) -> list[tuple[Any, ...]]:
-    """What must be the same for the same seed: everything but times, sizes and commands, in one order."""
+    """What must be the same for the same seed: everything but times, sizes and commands, in one
+    order.
+    """
     kept = [name for name in COLUMNS if name not in ("seconds", "megabytes", "command")]
     return sorted(
-        (tuple(row[name] for name in kept) for row in rows if row["measure"] not in ("time", "memory")),
+        (
+            tuple(row[name] for name in kept)
+            for row in rows
+            if row["measure"] not in ("time", "memory")
+        ),
         key=lambda row: tuple(map(str, row)),
     )
 

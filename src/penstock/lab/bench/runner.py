@@ -1,4 +1,6 @@
-"""Runs a suite: cells that share a stream go through it together, one pass over its rows, on all cores."""
+"""Runs a suite: cells that share a stream go through it together, one pass over its rows, on all
+cores.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from dataclasses import dataclass
 from penstock.core.errors import PenstockError
 from penstock.lab.bench.cell import Cell, Stretch
 from penstock.lab.bench.feed import feed, missing
-from penstock.lab.bench.lines import Line, line_of
+from penstock.lab.bench.lines import BenchLine, line_of
 from penstock.lab.bench.measures.base import MEMORY, TIME, Facts, Measure
 from penstock.lab.bench.measures.registry import measure_of
 from penstock.lab.bench.results import REFUSED, Results, Row
@@ -52,7 +54,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """What is to be done, what is done already, and what cannot be done here."""
 
     jobs: tuple[Job, ...]
@@ -71,20 +73,28 @@ class Plan:
         return sum(job.effort for job in self.jobs)
 
 
-def plan(suite: Suite, setting: Setting, results: Results, *, only: Sequence[str] = (), workers: int = 1) -> Plan:
+def plan(
+    suite: Suite, setting: Setting, results: Results, *, only: Sequence[str] = (), workers: int = 1
+) -> RunPlan:
     """The cells that have no result yet, in pieces for so many processes."""
     chosen = choose(suite, setting, tuple(only))
     streams = list(dict.fromkeys(cell.stream for cell in chosen.cells))
     absent = {stream: reason for stream in streams if (reason := missing(stream)) is not None}
     done = results.done()
     commands: dict[Cell, str] = {}
-    names = {point.cell: point.line for question in reversed(chosen.questions) for point in question.points}
+    names = {
+        point.cell: point.line
+        for question in reversed(chosen.questions)
+        for point in question.points
+    }
     todo: dict[Stretch, list[Cell]] = {}
     before = 0
     for first in chosen.cells:
         if first.stream in absent:
             continue
-        command = command_of(suite, setting, [first.stream.dataset, *([] if first.trivial else [names[first]])])
+        command = command_of(
+            suite, setting, [first.stream.dataset, *([] if first.trivial else [names[first]])]
+        )
         for cell in first.runs(suite.repeats(setting)):
             if key_of(cell, setting.seed) in done:
                 before += 1
@@ -94,7 +104,7 @@ def plan(suite: Suite, setting: Setting, results: Results, *, only: Sequence[str
     jobs = list(_jobs(todo, setting.seed, workers))
     skipped = {stream.dataset: reason.rstrip(".") for stream, reason in absent.items()}
     here = frozenset(stream.dataset for stream in streams if stream not in absent)
-    return Plan(tuple(jobs), commands, skipped, here, before)
+    return RunPlan(tuple(jobs), commands, skipped, here, before)
 
 
 def _jobs(todo: Mapping[Stretch, list[Cell]], seed: int, workers: int) -> Iterator[Job]:
@@ -108,7 +118,9 @@ def _jobs(todo: Mapping[Stretch, list[Cell]], seed: int, workers: int) -> Iterat
 
 def workers_for(streams: Iterable[Stretch], asked: int | None = None) -> int:
     """How many processes: one a core, or as asked, and no more than fit into memory together."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     most = cores if asked is None else asked
     heaviest = max((stream.megabytes for stream in streams), default=0)
     return max(1, min(most, MOST_MEGABYTES // (PROCESS_MEGABYTES + heaviest)))
@@ -116,7 +128,14 @@ def workers_for(streams: Iterable[Stretch], asked: int | None = None) -> int:
 
 def command_of(suite: Suite, setting: Setting, only: Sequence[str] = ()) -> str:
     """What gives the same numbers again."""
-    words = ["penstock", "bench", suite.name, *(["--quick"] if setting.quick else []), "--runs", str(suite.repeats(setting))]
+    words = [
+        "penstock",
+        "bench",
+        suite.name,
+        *(["--quick"] if setting.quick else []),
+        "--runs",
+        str(suite.repeats(setting)),
+    ]
     words += ["--seed", str(setting.seed)]
     for name in setting.also:
         words += ["--also", name]
@@ -127,17 +146,19 @@ def command_of(suite: Suite, setting: Setting, only: Sequence[str] = ()) -> str:
     return shlex.join(words)
 
 
-# -- one piece of work ---------------------------------------------------------------------------------------------------
+# -- one piece of work -----------------------------------------------------------------------------
 
 
 def work(job: Job) -> list[Row]:
-    """The rows of a job's cells, without their commands. A cell that fails has a note in place of values."""
+    """The rows of a job's cells, without their commands. A cell that fails has a note in place of
+    values.
+    """
     try:
         rows = feed(job.stream)
         units, keys = rows.units, rows.domain.size
     except Exception as error:  # a dataset may be anybody's
         return [_note(cell, job.seed, _words(error)) for cell in job.cells]
-    lines: dict[Cell, tuple[Line, list[Measure]]] = {}
+    lines: dict[Cell, tuple[BenchLine, list[Measure]]] = {}
     found: list[Row] = []
 
     def failed(cell: Cell, error: Exception) -> None:
@@ -149,7 +170,10 @@ def work(job: Job) -> list[Row]:
             line = line_of(cell, rows, job.seed)
             shown = keys if line.run is None else line.run.released.size
             facts = Facts(units, rows.domain, shown, line.run)
-            lines[cell] = line, [measure_of(name, facts) for name in cell.measures if name not in (TIME, MEMORY)]
+            lines[cell] = (
+                line,
+                [measure_of(name, facts) for name in cell.measures if name not in (TIME, MEMORY)],
+            )
         except Exception as error:
             failed(cell, error)
     try:
@@ -178,24 +202,41 @@ def _words(error: Exception) -> str:
     return str(error) if isinstance(error, PenstockError) else f"{type(error).__name__}: {error}"
 
 
-def _rows(cell: Cell, line: Line, measures: Sequence[Measure], seed: int, units: int, keys: int) -> list[Row]:
+def _rows(
+    cell: Cell, line: BenchLine, measures: Sequence[Measure], seed: int, units: int, keys: int
+) -> list[Row]:
     values = {name: value for measure in measures for name, value in measure.values().items()}
     megabytes = line.megabytes()
     if TIME in cell.measures:
         values[TIME] = 1e3 * line.seconds / units
     if MEMORY in cell.measures:
         values[MEMORY] = megabytes
-    about = _about(cell, seed) | {"seconds": line.seconds, "megabytes": megabytes, "units": units, "keys": keys, "note": ""}
+    about = _about(cell, seed) | {
+        "seconds": line.seconds,
+        "megabytes": megabytes,
+        "units": units,
+        "keys": keys,
+        "note": "",
+    }
     return [about | {"measure": name, "value": value} for name, value in values.items()]
 
 
 def _note(cell: Cell, seed: int, words: str, **facts: int) -> Row:
-    nothing = {"measure": REFUSED, "value": float("nan"), "seconds": 0.0, "megabytes": 0.0, "units": 0, "keys": 0}
+    nothing = {
+        "measure": REFUSED,
+        "value": float("nan"),
+        "seconds": 0.0,
+        "megabytes": 0.0,
+        "units": 0,
+        "keys": 0,
+    }
     return _about(cell, seed) | nothing | facts | {"note": words}
 
 
 def _about(cell: Cell, seed: int) -> Row:
-    """What every row of a cell says of it; a mechanism that cannot even be made has the parameters it was given."""
+    """What every row of a cell says of it; a mechanism that cannot even be made has the parameters
+    it was given.
+    """
     try:
         parameters, guarantee = cell.configuration(), cell.guarantee()
     except Exception:
@@ -215,17 +256,27 @@ def _about(cell: Cell, seed: int) -> Row:
 
 
 def key_of(cell: Cell, seed: int) -> str:
-    """What a cell's rows are kept under; a mechanism that cannot be made has no configuration, and is tried every time."""
+    """What a cell's rows are kept under; a mechanism that cannot be made has no configuration, and
+    is tried every time.
+    """
     try:
         return cell.key(seed)
     except Exception:
-        return json.dumps([REFUSED, cell.stream.facts, cell.mechanism, cell.parameters, cell.run, seed])
+        return json.dumps(
+            [REFUSED, cell.stream.facts, cell.mechanism, cell.parameters, cell.run, seed]
+        )
 
 
-# -- all of the work -----------------------------------------------------------------------------------------------------
+# -- all of the work -------------------------------------------------------------------------------
 
 
-def perform(what: Plan, results: Results, *, workers: int = 1, tell: Callable[[Job], object] | None = None) -> list[Row]:
+def perform(
+    what: RunPlan,
+    results: Results,
+    *,
+    workers: int = 1,
+    tell: Callable[[Job], object] | None = None,
+) -> list[Row]:
     """Do everything, keep each piece as soon as it is done, and give the rows that have a note."""
     notes: list[Row] = []
     with closing(_each(what.jobs, workers)) as each:
@@ -251,7 +302,9 @@ def _each(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, list[Row]]]
             while True:
                 for job in left:
                     waiting[pool.submit(work, job)] = job
-                    if len(waiting) > workers:  # one more than can be worked on: nobody waits, and nothing piles up
+                    if (
+                        len(waiting) > workers
+                    ):  # one more than can be worked on: nobody waits, and nothing piles up
                         break
                 if not waiting:
                     return
@@ -267,9 +320,13 @@ def _each(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, list[Row]]]
 
 @contextmanager
 def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that begin afresh and know nothing of this one. Whatever ends the suite early ends them at once."""
+    """Processes that begin afresh and know nothing of this one. Whatever ends the suite early ends
+    them at once.
+    """
     before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_begin)
+    pool = ProcessPoolExecutor(
+        workers, mp_context=multiprocessing.get_context("spawn"), initializer=_begin
+    )
     try:
         with _one_thread_each():
             yield pool
@@ -284,7 +341,9 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Processes that are begun now leave the other cores to each other: NumPy's matrix library would take them all."""
+    """Processes that are begun now leave the other cores to each other: NumPy's matrix library
+    would take them all.
+    """
     mine = {name: "1" for name in THREADS if name not in os.environ}
     os.environ.update(mine)
     try:
@@ -295,7 +354,9 @@ def _one_thread_each() -> Iterator[None]:
 
 
 def _begin() -> None:
-    """An interruption is the parent's affair, and needs no traceback of every process. Nobody outlives a parent."""
+    """An interruption is the parent's affair, and needs no traceback of every process. Nobody
+    outlives a parent.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_leave_with_the_parent, daemon=True).start()
 
@@ -308,8 +369,16 @@ def _leave_with_the_parent() -> None:
 
 
 def peak_megabytes() -> float:
-    """The most memory that this process and the largest of its finished children have had, together."""
+    """The most memory that this process and the largest of its finished children have had,
+    together.
+    """
     import resource
 
     unit = 1e6 if sys.platform == "darwin" else 1e3
-    return sum(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / unit
+    return (
+        sum(
+            resource.getrusage(who).ru_maxrss
+            for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        )
+        / unit
+    )

@@ -1,16 +1,29 @@
-"""Claims about the shape of a figure: who is below all others, how fast a line rises, where it is lowest."""
+"""Claims about the shape of a figure: who is below all others, how fast a line rises, where it is
+lowest.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from penstock.lab.bench.claims import NOTHING, Claim, Place, Places, Value, Verdict, number, share, where
+from penstock.lab.bench.claims import (
+    NOTHING,
+    Claim,
+    Place,
+    Places,
+    Value,
+    Verdict,
+    number,
+    share,
+    where,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Best(Claim):
-    """One line is better than all its rivals everywhere; somewhere by the share `below` of the second best, if one is named.
+    """One line is better than all its rivals everywhere; somewhere by the share `below` of the
+    second best, if one is named.
 
     `slack` is how much of that share is enough.
     """
@@ -51,7 +64,9 @@ def _beside(gain: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Power(Claim):
-    """In every panel a line goes like a power of the axis that lies between `least` and `most`: 1 is linear, 0 is flat."""
+    """In every panel a line goes like a power of the axis that lies between `least` and `most`: 1
+    is linear, 0 is flat.
+    """
 
     line: str
     least: float = -math.inf
@@ -67,12 +82,16 @@ class Power(Claim):
             return NOTHING
         held = sum(self.least <= power <= self.most for power in found.values())
         powers = ", ".join(f"{power:.2f} ({panel})" for panel, power in found.items())
-        return f"from end to end it goes like the axis to the power of {powers}", share(held, len(found))
+        return f"from end to end it goes like the axis to the power of {powers}", share(
+            held, len(found)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Widens(Claim):
-    """In every panel a line is further below the best of its rivals at the end of the axis than at its beginning."""
+    """In every panel a line is further below the best of its rivals at the end of the axis than at
+    its beginning.
+    """
 
     line: str
     rivals: tuple[str, ...]
@@ -96,7 +115,9 @@ class Widens(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class LeastAt(Claim):
-    """In every panel a line is lowest at one place of the axis, or no higher there than its intervals and 25 % explain."""
+    """In every panel a line is lowest at one place of the axis, or no higher there than its
+    intervals and 25 % explain.
+    """
 
     line: str
     x: str
@@ -111,13 +132,20 @@ class LeastAt(Claim):
             panels += 1
             best = min(at, key=lambda x: at[x].mean)
             here, there = at[self.x], at[best]
-            lowest = here.mean - _half(here) <= there.mean + _half(there) and here.mean <= 1.25 * there.mean
+            lowest = (
+                here.mean - _half(here) <= there.mean + _half(there)
+                and here.mean <= 1.25 * there.mean
+            )
             held += lowest
             if not lowest:
-                said.append(f"at {best} it is {number(100 * (1 - there.mean / here.mean))} % lower ({panel})")
+                said.append(
+                    f"at {best} it is {number(100 * (1 - there.mean / here.mean))} % lower ({panel})"
+                )
         if not panels:
             return NOTHING
-        return "; ".join([f"lowest at {self.x} in {held} of {panels} panels", *said]), share(held, panels)
+        return "; ".join([f"lowest at {self.x} in {held} of {panels} panels", *said]), share(
+            held, panels
+        )
 
 
 def _half(value: Value) -> float:
@@ -130,4 +158,8 @@ def _along(places: Places, line: str) -> dict[str, list[tuple[str, Value]]]:
     for (panel, x), lines in places.items():
         if line in lines:
             found.setdefault(panel, []).append((x, lines[line]))
-    return {panel: sorted(values, key=lambda at: float(at[0])) for panel, values in found.items() if len(values) > 1}
+    return {
+        panel: sorted(values, key=lambda at: float(at[0]))
+        for panel, values in found.items()
+        if len(values) > 1
+    }

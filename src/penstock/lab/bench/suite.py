@@ -1,4 +1,6 @@
-"""What a suite is: questions, each a figure of a paper, whose points are cells; and what the paper found."""
+"""What a suite is: questions, each a figure of a paper, whose points are cells; and what the paper
+found.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from penstock.lab.bench.claims import Claim
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """How much is run. `also` are mechanisms, `streams` datasets that the user wants beside those of the suite."""
+    """How much is run. `also` are mechanisms, `streams` datasets that the user wants beside those
+    of the suite.
+    """
 
     quick: bool = False
     runs: int | None = None
@@ -30,10 +34,11 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class PlottedMeasure:
     """A measure as a figure shows it.
 
-    `name` is what the measure calls its number, with {x} for the place on the axis and {of} for what a point says it is of.
+    `name` is what the measure calls its number, with {x} for the place on the axis and {of} for
+    what a point says it is of.
     """
 
     name: str
@@ -47,7 +52,9 @@ class Drawn:
     curve: bool = False
     """Whether a line counts as a whole: nobody wins at a single place."""
     beside: bool = False
-    """Whether intervals are those of releases side by side: two standard errors, however few runs there are."""
+    """Whether intervals are those of releases side by side: two standard errors, however few runs
+    there are.
+    """
 
     def at(self, x: str, of: str = "") -> str:
         return _filled(self.name, x, of)
@@ -65,7 +72,8 @@ def _filled(name: str, x: str, of: str) -> str:
 
 @dataclass(frozen=True)
 class Point:
-    """One place on one line of one panel: the mean over a cell's runs. `x` is text, as it was configured.
+    """One place on one line of one panel: the mean over a cell's runs. `x` is text, as it was
+    configured.
 
     `of` tells the numbers of one cell apart that belong to different panels or lines.
     """
@@ -87,14 +95,16 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
-    """A figure: what varies along its axis, in which panels, by which measures, and what the paper says about it."""
+class BenchQuestion:
+    """A figure: what varies along its axis, in which panels, by which measures, and what the paper
+    says about it.
+    """
 
     name: str
     title: str
     words: str
     axis: str
-    measures: tuple[Drawn, ...]
+    measures: tuple[PlottedMeasure, ...]
     points: tuple[Point, ...]
     claims: tuple[Claim, ...] = ()
     linear: bool = False
@@ -111,12 +121,14 @@ class Suite(ABC):
     words: ClassVar[str]
     """What is compared, and under which promise."""
     leaders: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = ()
-    """What stands on the leaderboard: questions, and of each some places on its axis, or all if none is named."""
+    """What stands on the leaderboard: questions, and of each some places on its axis, or all if
+    none is named.
+    """
     runs: ClassVar[int] = 10
     quick_runs: ClassVar[int] = 2
 
     @abstractmethod
-    def questions(self, setting: Setting) -> Sequence[Question]:
+    def questions(self, setting: Setting) -> Sequence[BenchQuestion]:
         """All of them, with every point; those of data that are not here are left out later."""
 
     def repeats(self, setting: Setting) -> int:
@@ -130,7 +142,7 @@ class Suite(ABC):
 class Chosen:
     """The questions of a suite, without what was not asked for."""
 
-    questions: tuple[Question, ...]
+    questions: tuple[BenchQuestion, ...]
     cells: tuple[Cell, ...] = field(repr=False)
     """One of each, run 0."""
 
@@ -138,24 +150,32 @@ class Chosen:
 def choose(suite: Suite, setting: Setting, *selections: Sequence[str]) -> Chosen:
     """All questions, or those parts of them that a selection names: questions, datasets, lines.
 
-    In a selection, names of one kind add up and names of different kinds cut each other down; the trivial lines always stay.
-    Several selections give what any of them gives. An empty one gives everything. A dataset that the suite has already is not
-    added a second time.
+    In a selection, names of one kind add up and names of different kinds cut each other down; the
+    trivial lines always stay. Several selections give what any of them gives. An empty one gives
+    everything. A dataset that the suite has already is not added a second time.
     """
-    own = {point.cell.stream.dataset for each in suite.questions(replace(setting, streams=())) for point in each.points}
+    own = {
+        point.cell.stream.dataset
+        for each in suite.questions(replace(setting, streams=()))
+        for point in each.points
+    }
     setting = replace(setting, streams=tuple(name for name in setting.streams if name not in own))
     questions = tuple(suite.questions(setting))
     kinds = {
         "question": {question.name for question in questions},
-        "stream": {name for question in questions for point in question.points for name in point.streams},
+        "stream": {
+            name for question in questions for point in question.points for name in point.streams
+        },
         "line": {point.line for question in questions for point in question.points},
     }
     for name in dict.fromkeys(name for selection in selections for name in selection):
         if not any(name in names for names in kinds.values()):
-            known = ", ".join(each for names in kinds.values() for each in sorted(names - set(TRIVIAL)))
+            known = ", ".join(
+                each for names in kinds.values() for each in sorted(names - set(TRIVIAL))
+            )
             raise ConfigurationError(f"{suite.name} has no {name!r}: use {known}.")
 
-    def kept(question: Question, point: Point, selection: Sequence[str]) -> bool:
+    def kept(question: BenchQuestion, point: Point, selection: Sequence[str]) -> bool:
         here = {"question": {question.name}, "stream": point.streams, "line": {point.line}}
         for kind, names in kinds.items():
             asked = names & set(selection)
@@ -165,7 +185,11 @@ def choose(suite: Suite, setting: Setting, *selections: Sequence[str]) -> Chosen
 
     left = []
     for question in questions:
-        points = tuple(p for p in question.points if any(kept(question, p, each) for each in selections or ((),)))
+        points = tuple(
+            p
+            for p in question.points
+            if any(kept(question, p, each) for each in selections or ((),))
+        )
         if any(not point.cell.trivial for point in points):
             left.append(replace(question, points=points))
     if not left:

@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 
 from penstock.core.arrays import FloatArray, IntArray
+from penstock.core.error_bounds import laplace_variance
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact
-from penstock.core.spread import laplace_variance
 from penstock.lab.competitors.competitor import ADDING, Estimated
 from penstock.private.noise import Noise
 
@@ -19,18 +19,20 @@ from penstock.private.noise import Noise
 class AdaptiveBudget(Estimated):
     r"""Group keys that look alike under a part of the budget, and measure the groups with the rest.
 
-    Per unit: counts with noise of scale 1/ε₁, ε₁ = `share`·ε, are sorted, and neighbours are grouped as long as a group's
-    estimated error, :math:`\max(\sum(\tilde x-\bar x)^2-(m-1)v_1,0)+v_2/m`, is below that of keys by themselves. Group sums get
-    noise of scale 1/ε₂, ε₂ = ε − ε₁. A key's estimate is the mean of its group, by both draws, each with the weight that the
-    other's variance gives it. Sums over units are post-processing.
+    Per unit: counts with noise of scale 1/ε₁, ε₁ = `share`·ε, are sorted, and neighbours are
+    grouped as long as a group's estimated error, :math:`\max(\sum(\tilde x-\bar
+    x)^2-(m-1)v_1,0)+v_2/m`, is below that of keys by themselves. Group sums get noise of scale
+    1/ε₂, ε₂ = ε − ε₁. A key's estimate is the mean of its group, by both draws, each with the
+    weight that the other's variance gives it. Sums over units are post-processing.
 
     ε-private for adding or removing one event: it is in one key and in one group, ε₁ + ε₂.
 
     References
     ----------
-    Tang et al., Application Research of Computers 37(7), 2020, as described by Wang et al., Tsinghua Science and Technology
-    29(6), 2024. Departures: groups come from noisy counts; on raw ones the choice would cost what nobody pays. The split
-    is a parameter, since its best value depends on the data.
+    Tang et al., Application Research of Computers 37(7), 2020, as described by Wang et al.,
+    Tsinghua Science and Technology 29(6), 2024. Departures: groups come from noisy counts; on raw
+    ones the choice would cost what nobody pays. The split is a parameter, since its best value
+    depends on the data.
     """
 
     name = "apb"
@@ -54,7 +56,9 @@ class AdaptiveBudget(Estimated):
         sums = noise.laplace(second, len(sizes), unit=unit, label="publish")
         np.add.at(sums, of, counts)
         before = np.bincount(of, seen) / sizes
-        weight = other / (other + one * sizes)  # of the mean of the counts that were seen: variances one/m and other/m²
+        weight = other / (
+            other + one * sizes
+        )  # of the mean of the counts that were seen: variances one/m and other/m²
         mean = weight * before + (1 - weight) * sums / sizes
         return np.asarray(mean[of], np.float64)
 

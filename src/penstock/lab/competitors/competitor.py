@@ -28,12 +28,15 @@ class Course(ABC):
 
     @abstractmethod
     def kept(self) -> object:
-        """All that it keeps between units, as arrays and numbers: their size is what it needs of memory."""
+        """All that it keeps between units, as arrays and numbers: their size is what it needs of
+        memory.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Competitor(ABC):
-    """What a paper compares itself with. `promise` says for which neighbours it is ε-private, all at event level.
+    """What a paper compares itself with. `promise` says for which neighbours it is ε-private, all
+    at event level.
 
     What is not `private` is here to be shown beside the others, marked, and promises nothing.
     """
@@ -67,7 +70,9 @@ class Competitor(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Decayed(Competitor):
-    """Answers every unit with sums over the last `span` units, each worth γ to the power of its age."""
+    """Answers every unit with sums over the last `span` units, each worth γ to the power of its
+    age.
+    """
 
     gamma: Exact = "0.95"
     span: int = 100
@@ -84,7 +89,8 @@ class Decayed(Competitor):
 
 
 class Window:
-    r"""Decayed sums of the last `span` rows: :math:`G\leftarrow\gamma G+x_t-\gamma^w x_{t-w}`, with a ring of w rows.
+    r"""Decayed sums of the last `span` rows: :math:`G\leftarrow\gamma G+x_t-\gamma^w x_{t-w}`, with
+    a ring of w rows.
 
     What is rounded decays with what it was rounded in, so that the sums do not wander off.
     """
@@ -109,7 +115,9 @@ class Window:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimated(Decayed):
-    """One private histogram a unit; the sums of the last `span` of them are post-processing, and need all of these."""
+    """One private histogram a unit; the sums of the last `span` of them are post-processing, and
+    need all of these.
+    """
 
     @abstractmethod
     def publish(self, counts: IntArray, *, noise: Noise, unit: int = 1) -> FloatArray:
@@ -130,14 +138,18 @@ class _Summing(Course):
 
     def step(self, counts: IntArray) -> FloatArray:
         self._unit += 1
-        return self._window.add(self._competitor.publish(counts, noise=self._noise, unit=self._unit))
+        return self._window.add(
+            self._competitor.publish(counts, noise=self._noise, unit=self._unit)
+        )
 
     def kept(self) -> object:
         return self._window.kept()
 
 
 def decayed(rows: FloatArray | IntArray, weights: Weights) -> FloatArray:
-    """The sums of the rows by age, after every row: what is to be estimated, or post-processing of estimates."""
+    """The sums of the rows by age, after every row: what is to be estimated, or post-processing of
+    estimates.
+    """
     out = np.zeros(rows.shape)
     for age, weight in enumerate(weights.sequence(min(weights.length, len(rows)))):
         out[age:] += weight * rows[: len(rows) - age]

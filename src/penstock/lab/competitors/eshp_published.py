@@ -27,13 +27,13 @@ class PublishedSketch(Decayed):
     :math:`\varepsilon_2=(1-\alpha)\varepsilon` for noise of scale :math:`\theta/\varepsilon_2` with
     :math:`\theta=\beta(1-\gamma^w)/(1-\gamma)`, divided by the size of a key's cluster. Sums below 0 become 0.
 
-    **Not ε-private for any ε**: one event decides who is in a cluster, and θ is not what it moves (docs/proofs/eshp.md). The
-    auditor convicts both (`eshp_raw_clusters`, `eshp_noise_scale`).
+    **Not ε-private for any ε**: one event decides who is in a cluster, and θ is not what it moves
+    (docs/proofs/eshp.md). The auditor convicts both (`eshp_raw_clusters`, `eshp_noise_scale`).
 
     References
     ----------
-    Wang et al., Tsinghua Science and Technology 29(6), 2024, algorithm 2. Departure: the sketch is the repaired one, which
-    promises what theirs should.
+    Wang et al., Tsinghua Science and Technology 29(6), 2024, algorithm 2. Departure: the sketch is
+    the repaired one, which promises what theirs should.
     """
 
     name = "eshp_published"
@@ -57,7 +57,9 @@ class PublishedSketch(Decayed):
     @property
     def scale(self) -> Fraction:
         """θ/ε₂, on the grid."""
-        return max(round(GRID * self.sketch(0).threshold), 1) / (self.budget * (1 - exact(self.alpha)))
+        return max(round(GRID * self.sketch(0).threshold), 1) / (
+            self.budget * (1 - exact(self.alpha))
+        )
 
     def begin(self, domain: Domain, *, noise: Noise) -> Course:
         return _Sketching(self, domain.size, noise)
@@ -75,7 +77,9 @@ class _Sketching(Course):
         of = groups(sums, 0.0, self._variance)
         sizes = np.bincount(of)
         means = (np.bincount(of, sums) / sizes)[of]
-        drawn = self._noise.laplace_each(self._scales, sizes[of] - 1, unit=self._sketch.unit, label="publish")
+        drawn = self._noise.laplace_each(
+            self._scales, sizes[of] - 1, unit=self._sketch.unit, label="publish"
+        )
         return np.maximum(means + drawn / GRID, 0.0)
 
     def kept(self) -> object:

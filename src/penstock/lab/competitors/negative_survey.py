@@ -18,13 +18,13 @@ class NegativeSurvey(Estimated):
 
     Of n events :math:`r_k` say k, and :math:`n-(M-1)r_k` is an unbiased estimate of its count.
 
-    **Not ε-private for any ε**: an answer rules its key out for certain. ε is there so that it can stand beside the others; it
-    changes nothing. The auditor convicts it (`negative_survey`).
+    **Not ε-private for any ε**: an answer rules its key out for certain. ε is there so that it can
+    stand beside the others; it changes nothing. The auditor convicts it (`negative_survey`).
 
     References
     ----------
-    What Wang et al., Tsinghua Science and Technology 29(6), 2024, section 6, compare themselves with. Departure: everybody
-    answers, while there a sample of the people does.
+    What Wang et al., Tsinghua Science and Technology 29(6), 2024, section 6, compare themselves
+    with. Departure: everybody answers, while there a sample of the people does.
     """
 
     name = "negative_survey"

@@ -18,9 +18,10 @@ from penstock.private.noise import Noise
 class NodeLaplace(Competitor):
     r"""Noise on every node of a hierarchy, with ε divided by the height.
 
-    In every unit each node's total gets discrete Laplace noise of scale :math:`h/\varepsilon`, with :math:`h` nodes on the
-    longest path. Nothing is done with the fact that a parent is the sum of its children. A domain that is no `Hierarchy`
-    becomes a balanced binary tree. There is one number per node (`Hierarchy.nodes`).
+    In every unit each node's total gets discrete Laplace noise of scale :math:`h/\varepsilon`, with
+    :math:`h` nodes on the longest path. Nothing is done with the fact that a parent is the sum of
+    its children. A domain that is no `Hierarchy` becomes a balanced binary tree. There is one
+    number per node (`Hierarchy.nodes`).
 
     ε-private for adding or removing one event: it is in at most h nodes, each of which costs ε/h.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.domain import Domain
-from penstock.core.spread import laplace_variance
+from penstock.core.error_bounds import laplace_variance
 from penstock.lab.competitors.competitor import ADDING, Course, Decayed
 from penstock.private.noise import Noise
 
@@ -19,19 +19,23 @@ GRID = 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class NoisePerRelease(Decayed):
-    r"""Every release is the true decayed sum with noise of its own, large enough for all the releases that an event is in.
+    r"""Every release is the true decayed sum with noise of its own, large enough for all the
+    releases that an event is in.
 
-    Weights are :math:`W_a=\mathrm{round}(2^{20}\gamma^a)`. An event moves the release of its own unit by :math:`W_0`, the next
-    by :math:`W_1`, and so on as long as it is in the window: all releases together by :math:`S=\sum_a W_a`, in one key. Each
-    gets noise of scale :math:`S/\varepsilon`, so that they lose :math:`\sum_a W_a/(S/\varepsilon)=\varepsilon`. Noise of scale
+    Weights are :math:`W_a=\mathrm{round}(2^{20}\gamma^a)`. An event moves the release of its own
+    unit by :math:`W_0`, the next by :math:`W_1`, and so on as long as it is in the window: all
+    releases together by :math:`S=\sum_a W_a`, in one key. Each gets noise of scale
+    :math:`S/\varepsilon`, so that they lose :math:`\sum_a W_a/(S/\varepsilon)=\varepsilon`. Noise
+    of scale
     :math:`W_0/\varepsilon`, as if a release were all there is, would lose :math:`S/W_0` times that.
 
-    ε-private for adding or removing one event. Keeps the raw counts of all units whose weight is not 0; no mechanism of ours
-    keeps any.
+    ε-private for adding or removing one event. Keeps the raw counts of all units whose weight is
+    not 0; no mechanism of ours keeps any.
 
     References
     ----------
-    The window perturbation that Wang et al., Tsinghua Science and Technology 29(6), 2024, set out from; docs/proofs/eshp.md.
+    The window perturbation that Wang et al., Tsinghua Science and Technology 29(6), 2024, set out
+    from; docs/proofs/eshp.md.
     """
 
     name = "noise_per_release"

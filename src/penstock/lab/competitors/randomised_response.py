@@ -1,4 +1,6 @@
-"""k-ary randomised response: people tell the truth with a known chance, in place of negative surveys."""
+"""k-ary randomised response: people tell the truth with a known chance, in place of negative
+surveys.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ _BITS = 128
 
 
 def truth(epsilon: Fraction, keys: int) -> Fraction:
-    r"""P(truth): a rational just below :math:`e^\varepsilon/(e^\varepsilon+M-1)`, so that the promise holds exactly.
+    r"""P(truth): a rational just below :math:`e^\varepsilon/(e^\varepsilon+M-1)`, so that the
+    promise holds exactly.
 
     >>> float(truth(Fraction(1), 2))
     0.7310585786300049
@@ -31,21 +34,27 @@ def truth(epsilon: Fraction, keys: int) -> Fraction:
 
 
 def negative(keys: int) -> Fraction:
-    """P(truth) of a negative survey, in which nobody tells it: **not ε-private for any ε**, what is not said is seen."""
+    """P(truth) of a negative survey, in which nobody tells it: **not ε-private for any ε**, what is
+    not said is seen.
+    """
     if whole(keys, name="keys", least=2) == 2:
         raise ConfigurationError("a negative survey of two keys says all.")
     return Fraction(0)
 
 
 def loss(honest: Fraction, keys: int) -> float:
-    """The log of how much likelier an answer may be for one person than for another: infinite for a negative survey."""
+    """The log of how much likelier an answer may be for one person than for another: infinite for a
+    negative survey.
+    """
     lie = (1 - honest) / (keys - 1)
     low, high = sorted([honest, lie])
     return float(np.log(float(high / low))) if low else float("inf")
 
 
 def answers(counts: IntArray, honest: Fraction, *, noise: Noise, unit: int = 1) -> IntArray:
-    """What so many people of each key say: the truth with that chance, else each other key alike. Exact, by thinning."""
+    """What so many people of each key say: the truth with that chance, else each other key alike.
+    Exact, by thinning.
+    """
     keys = len(counts)
     said = noise.thin(counts, honest, unit=unit, label="truth")
     left = counts - said
@@ -60,16 +69,19 @@ def answers(counts: IntArray, honest: Fraction, *, noise: Noise, unit: int = 1) 
 class RandomisedResponse(Estimated):
     r"""Every event says its own key with a known chance, else another.
 
-    Its own with :math:`p=e^\varepsilon/(e^\varepsilon+M-1)`, each other of the M keys with :math:`q=(1-p)/(M-1)`. Of n events
+    Its own with :math:`p=e^\varepsilon/(e^\varepsilon+M-1)`, each other of the M keys with
+    :math:`q=(1-p)/(M-1)`. Of n events
     :math:`r_k` say k: :math:`(r_k-nq)/(p-q)` is an unbiased estimate of its count. Sums over units are post-processing.
 
-    ε-private for **replacing** one event by another: p/q ≤ e^ε. The number n of events in a unit is public; adding or removing
-    one is not covered. p is a rational rounded down, and every answer is drawn exactly.
+    ε-private for **replacing** one event by another: p/q ≤ e^ε. The number n of events in a unit is
+    public; adding or removing one is not covered. p is a rational rounded down, and every answer is
+    drawn exactly.
 
     References
     ----------
-    Warner, JASA 60(309), 1965; Kairouz, Oh and Viswanath, NeurIPS 2014. In place of the negative surveys of Wang et al.,
-    Tsinghua Science and Technology 29(6), 2024, section 6: those never say the truth, so an answer rules its key out.
+    Warner, JASA 60(309), 1965; Kairouz, Oh and Viswanath, NeurIPS 2014. In place of the negative
+    surveys of Wang et al., Tsinghua Science and Technology 29(6), 2024, section 6: those never say
+    the truth, so an answer rules its key out.
     """
 
     name = "randomised_response"
@@ -90,4 +102,7 @@ class RandomisedResponse(Estimated):
         keys = len(counts)
         honest = truth(self.budget, keys)
         p, q = float(honest), float((1 - honest) / max(keys - 1, 1))
-        return np.asarray((counts * p * (1 - p) + (counts.sum() - counts) * q * (1 - q)) / (p - q) ** 2, np.float64)
+        return np.asarray(
+            (counts * p * (1 - p) + (counts.sum() - counts) * q * (1 - q)) / (p - q) ** 2,
+            np.float64,
+        )

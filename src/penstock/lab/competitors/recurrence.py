@@ -14,12 +14,15 @@ from penstock.private.noise import Noise
 
 @dataclass(frozen=True, kw_only=True)
 class Recurrence(Decayed):
-    r"""Noise of scale 1/ε on every unit's counts, and :math:`G\leftarrow\gamma G+\tilde x`: no window, no sketch.
+    r"""Noise of scale 1/ε on every unit's counts, and :math:`G\leftarrow\gamma G+\tilde x`: no
+    window, no sketch.
 
-    What left the window long ago is still in G: :math:`\gamma^w` of the sum as it was w units ago. Where that is negligible,
-    nothing else is needed; where it is not, G is too large, for ever if γ = 1.
+    What left the window long ago is still in G: :math:`\gamma^w` of the sum as it was w units ago.
+    Where that is negligible, nothing else is needed; where it is not, G is too large, for ever if γ
+    = 1.
 
-    ε-private for adding or removing one event: it is in one count of one unit. Sums are post-processing.
+    ε-private for adding or removing one event: it is in one count of one unit. Sums are
+    post-processing.
 
     References
     ----------
@@ -35,7 +38,11 @@ class Recurrence(Decayed):
 
 class _Recurring(Course):
     def __init__(self, competitor: Recurrence, keys: int, noise: Noise) -> None:
-        self._rate, self._scale, self._noise = float(competitor.weights.rate), 1 / competitor.budget, noise
+        self._rate, self._scale, self._noise = (
+            float(competitor.weights.rate),
+            1 / competitor.budget,
+            noise,
+        )
         self._sum = np.zeros(keys)
         self._unit = 0
 

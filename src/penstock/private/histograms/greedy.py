@@ -19,25 +19,30 @@ from penstock.private.gate import Gate
 from penstock.private.histograms.base import APART, PUBLISH
 
 ORDER, TOTAL = f"{PUBLISH} order", f"{PUBLISH} total"
-"""The labels of the draw that orders the keys, and of the groups' totals; the counts have the plain label."""
+"""The labels of the draw that orders the keys, and of the groups' totals; the counts have the plain
+label.
+"""
 
 _CLEARLY = 4
-"""A total is drawn if its noise has so many times less variance than that of the sum of its counts."""
+"""A total is drawn if its noise has so many times less variance than that of the sum of its counts.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Greedy:
     r"""Counts with noise, where keys that look alike share their mean.
 
-    Half of `share`·ε orders the keys by counts with noise. Counts with noise for (1 − `share`)·ε are put in that order, and the
-    largest stretches of it, by halving, whose counts spread little more than their noise become groups
-    (`core.grouping.stretches`). A large group's total is drawn once more, with the other half of `share`·ε: for a tenth, groups
-    of about 1,300 keys and more. A key's number is its part of its group's total, in whole numbers that add up to it; a key by
+    Half of `share`·ε orders the keys by counts with noise. Counts with noise for (1 − `share`)·ε
+    are put in that order, and the largest stretches of it, by halving, whose counts spread little
+    more than their noise become groups (`core.grouping.stretches`). A large group's total is drawn
+    once more, with the other half of `share`·ε: for a tenth, groups of about 1,300 keys and more. A
+    key's number is its part of its group's total, in whole numbers that add up to it; a key by
     itself keeps its count. All but the draws is post-processing.
 
-    The release claims the noise of one count for every key. That is an upper bound for a group's keys, and for any sum of keys
-    though these share their noise; how far the counts of a group differ is in no interval. Against `Plain`, a key that is in no
-    group has 1/(1 − `share`) times the error; keys that differ by less than the noise have a fraction of it.
+    The release claims the noise of one count for every key. That is an upper bound for a group's
+    keys, and for any sum of keys though these share their noise; how far the counts of a group
+    differ is in no interval. Against `Plain`, a key that is in no group has 1/(1 − `share`) times
+    the error; keys that differ by less than the noise have a fraction of it.
 
     Spends at most ε on any key. Proof: docs/proofs/greedy.md.
 
@@ -52,14 +57,15 @@ class Greedy:
     References
     ----------
     Zhang et al., SDM 2014, for clusters of counts in the order of noisy ones.
-    Departures: there, and in `penstock.lab.competitors.apb`, one draw gives both the order of the keys and the spread of a
-    group. Counts that are neighbours because of their noise look alike and are not; where counts spread evenly, that costs
-    three times the error of plain noise and more. Here the spread comes from a draw of its own, which also serves keys that
-    are in no group.
+    Departures: there, and in `penstock.lab.competitors.apb`, one draw gives both the order of the
+    keys and the spread of a group. Counts that are neighbours because of their noise look alike and
+    are not; where counts spread evenly, that costs three times the error of plain noise and more.
+    Here the spread comes from a draw of its own, which also serves keys that are in no group.
     """
 
     by_place: ClassVar[bool] = True
-    """Equal counts, and what is left over when a total is shared out, go by the order of the keys."""
+    """Equal counts, and what is left over when a total is shared out, go by the order of the keys.
+    """
 
     share: Exact = "0.1"
 
@@ -75,7 +81,9 @@ class Greedy:
         order = np.argsort(first.value, kind="stable")
         groups = _groups(order, stretches(noisy.value[order], float(noisy.variance[0])))
         totals = groups.sums(noisy.value)
-        large = groups.sizes * noisy.variance[0] >= _CLEARLY * first.variance[0]  # a total's own noise is as the first draw's
+        large = (
+            groups.sizes * noisy.variance[0] >= _CLEARLY * first.variance[0]
+        )  # a total's own noise is as the first draw's
         if large.any():
             drawn = gate.laplace(counts.sums(groups), epsilon=half, label=TOTAL, where=large)
             totals = np.where(large, drawn.value, totals)

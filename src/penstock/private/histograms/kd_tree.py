@@ -1,4 +1,6 @@
-"""`KdTree`: totals of blocks of a grid that are first cut where about half of the people are on either side."""
+"""`KdTree`: totals of blocks of a grid that are first cut where about half of the people are on
+either side.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +15,32 @@ from penstock.core.exact import Exact, exact, positive, whole
 from penstock.core.private import Private
 from penstock.private.gate import Gate
 from penstock.private.histograms.base import PUBLISH
-from penstock.private.histograms.spatial import Decomposition, Parts, Shape, Shares, cells, cut, growing, quarters, within
+from penstock.private.histograms.spatial import (
+    Decomposition,
+    LevelShares,
+    Parts,
+    Shape,
+    cells,
+    cut,
+    growing,
+    quarters,
+    within,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class KdTree(Decomposition):
-    r"""As `QuadTree`, but the blocks of the first levels are cut at the noisy median of where their people are.
+    r"""As `QuadTree`, but the blocks of the first levels are cut at the noisy median of where their
+    people are.
 
-    On each of the first `cuts` levels, a block that is divided is cut across its longer side, and each part across its own
-    longer side again. The totals of its rows or columns are read with noise, and the cut lies where the sums on both sides
-    differ least. All this takes `decide` of :math:`\varepsilon`, in equal shares. Below these levels blocks are quartered.
+    On each of the first `cuts` levels, a block that is divided is cut across its longer side, and
+    each part across its own longer side again. The totals of its rows or columns are read with
+    noise, and the cut lies where the sums on both sides differ least. All this takes `decide` of
+    :math:`\varepsilon`, in equal shares. Below these levels blocks are quartered.
 
-    Cuts may be uneven, so there are `cuts` more levels than in a `QuadTree` until every block is a cell; everything else is as
-    there. A block that is not divided has what its cuts would have cost, too.
+    Cuts may be uneven, so there are `cuts` more levels than in a `QuadTree` until every block is a
+    cell; everything else is as there. A block that is not divided has what its cuts would have
+    cost, too.
 
     Guarantee: spends at most its :math:`\varepsilon` on any key. Proof: docs/proofs/spatial.md.
 
@@ -54,7 +69,7 @@ class KdTree(Decomposition):
     def deepest(self, shape: Shape) -> int:
         return super().deepest(shape) + (self.cuts if max(shape) > 1 else 0)
 
-    def shares(self, epsilon: Budget, shape: Shape) -> Shares:
+    def shares(self, epsilon: Budget, shape: Shape) -> LevelShares:
         levels = self.levels(shape)
         cuts = min(self.cuts, levels - 1)
         each = epsilon.grid.floor(epsilon.epsilon * exact(self.decide)) // max(2 * cuts, 1)
@@ -62,19 +77,38 @@ class KdTree(Decomposition):
             raise ConfigurationError(
                 f"epsilon={epsilon.epsilon} is too little for cuts on {cuts} levels with decide={self.decide}."
             )
-        return Shares(growing(epsilon - each * (2 * cuts), levels, exact(self.growth)), (each * 2,) * cuts)
+        return LevelShares(
+            growing(epsilon - each * (2 * cuts), levels, exact(self.growth)), (each * 2,) * cuts
+        )
 
-    def divide(self, blocks: IntArray, depth: int, counts: Private, shares: Shares, gate: Gate, shape: Shape) -> Parts:
+    def divide(
+        self,
+        blocks: IntArray,
+        depth: int,
+        counts: Private,
+        shares: LevelShares,
+        gate: Gate,
+        shape: Shape,
+    ) -> Parts:
         if depth >= len(shares.cuts):
             return quarters(blocks)
         of = np.arange(len(blocks))
         for turn in (1, 2):
-            blocks, again = _halves(blocks, counts, shares.cuts[depth] // 2, gate, f"{PUBLISH} cut {2 * depth + turn}", shape)
+            blocks, again = _halves(
+                blocks,
+                counts,
+                shares.cuts[depth] // 2,
+                gate,
+                f"{PUBLISH} cut {2 * depth + turn}",
+                shape,
+            )
             of = of[again]
         return blocks, of
 
 
-def _halves(blocks: IntArray, counts: Private, epsilon: Budget, gate: Gate, label: str, shape: Shape) -> Parts:
+def _halves(
+    blocks: IntArray, counts: Private, epsilon: Budget, gate: Gate, label: str, shape: Shape
+) -> Parts:
     """The blocks, each cut across its longer side at the noisy median; single cells as they are."""
     sides = blocks[:, 1::2] - blocks[:, ::2]
     axis, side = sides.argmax(axis=1), sides.max(axis=1)
@@ -98,7 +132,8 @@ def _lines(blocks: IntArray, axis: IntArray, side: IntArray) -> IntArray:
 
 
 def _medians(values: IntArray, sizes: IntArray) -> IntArray:
-    """For each run of so many values, after how many of them their sum is nearest to that of the others; not after all.
+    """For each run of so many values, after how many of them their sum is nearest to that of the
+    others; not after all.
 
     >>> _medians(np.array([1, 5, 2, 9, 0, 0, 4]), np.array([3, 4])).tolist()
     [2, 1]
@@ -108,6 +143,8 @@ def _medians(values: IntArray, sizes: IntArray) -> IntArray:
     before = sums[last] - np.add.reduceat(values, last + 1 - sizes)
     apart = np.abs(2 * sums - np.repeat(before + sums[last], sizes))
     apart[last] = np.iinfo(np.int64).max
-    nearest = np.flatnonzero(apart == np.repeat(np.minimum.reduceat(apart, last + 1 - sizes), sizes))
+    nearest = np.flatnonzero(
+        apart == np.repeat(np.minimum.reduceat(apart, last + 1 - sizes), sizes)
+    )
     _, first = np.unique(np.repeat(np.arange(len(sizes)), sizes)[nearest], return_index=True)
     return within(sizes)[nearest[first]] + 1

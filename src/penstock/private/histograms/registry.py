@@ -7,12 +7,12 @@ import inspect
 from typing import Any, Final
 
 from penstock.core.errors import ConfigurationError
+from penstock.core.plugins import Plugin, imported, not_of_the_lab, package_of, plugged, plugins
 from penstock.private.histograms.base import Histogram
 from penstock.private.histograms.greedy import Greedy
 from penstock.private.histograms.kd_tree import KdTree
 from penstock.private.histograms.plain import Plain
 from penstock.private.histograms.quad_tree import QuadTree
-from penstock.private.imported import Plugin, imported, not_of_the_lab, package_of, plugged, plugins
 
 GROUP: Final = "penstock.histograms"
 """The entry points by which another package adds histogram methods: name = "module:Class"."""
@@ -26,7 +26,8 @@ HISTOGRAMS: dict[str, type[Histogram]] = {
 
 
 def find(name: str) -> type[Histogram]:
-    """The histogram method of this name, of ours or of another package, or of this import path (`module:Class`).
+    """The histogram method of this name, of ours or of another package, or of this import path
+    (`module:Class`).
 
     >>> find("greedy").__name__
     'Greedy'
@@ -42,18 +43,27 @@ def find(name: str) -> type[Histogram]:
         return _histogram(imported(name), repr(name))
     plugin = plugged(GROUP, name)
     if plugin is None:
-        raise ConfigurationError(f"there is no histogram {name!r}: use {', '.join(names())}, or a path such as 'module:Class'.")
+        raise ConfigurationError(
+            f"there is no histogram {name!r}: use {', '.join(names())}, or a path such as 'module:Class'."
+        )
     return _histogram(plugin.load(), str(plugin))
 
 
 def names() -> tuple[str, ...]:
     """All names, ours first, then those of other packages."""
-    return (*HISTOGRAMS, *dict.fromkeys(plugin.name for plugin in plugins(GROUP) if plugin.name not in HISTOGRAMS))
+    return (
+        *HISTOGRAMS,
+        *dict.fromkeys(plugin.name for plugin in plugins(GROUP) if plugin.name not in HISTOGRAMS),
+    )
 
 
 def table() -> list[dict[str, Any]]:
-    """What is known of every method, as plain data; one of another package that cannot be used says why under `problem`."""
-    return [describe(cls) for cls in HISTOGRAMS.values()] + [_row(plugin) for plugin in plugins(GROUP)]
+    """What is known of every method, as plain data; one of another package that cannot be used says
+    why under `problem`.
+    """
+    return [describe(cls) for cls in HISTOGRAMS.values()] + [
+        _row(plugin) for plugin in plugins(GROUP)
+    ]
 
 
 def _row(plugin: Plugin) -> dict[str, Any]:
@@ -61,7 +71,9 @@ def _row(plugin: Plugin) -> dict[str, Any]:
     problem = None
     try:
         if plugin.name in HISTOGRAMS:
-            raise ConfigurationError(f"{plugin} is not used: {plugin.name!r} is a method of Penstock's own.")
+            raise ConfigurationError(
+                f"{plugin} is not used: {plugin.name!r} is a method of Penstock's own."
+            )
         known = describe(find(plugin.name))
     except ConfigurationError as error:
         problem = str(error)
@@ -69,8 +81,12 @@ def _row(plugin: Plugin) -> dict[str, Any]:
 
 
 def _histogram(found: Any, what: str) -> type[Histogram]:
-    if not (isinstance(found, type) and dataclasses.is_dataclass(found) and issubclass(found, Histogram)):
-        raise ConfigurationError(f"{what} is not a dataclass with a method release(counts, epsilon, gate).")
+    if not (
+        isinstance(found, type) and dataclasses.is_dataclass(found) and issubclass(found, Histogram)
+    ):
+        raise ConfigurationError(
+            f"{what} is not a dataclass with a method release(counts, epsilon, gate)."
+        )
     not_of_the_lab(found, what)
     return found
 

@@ -1,4 +1,6 @@
-"""What the trees over a grid share: noisy totals of ever smaller blocks, and what all of them say of every cell."""
+"""What the trees over a grid share: noisy totals of ever smaller blocks, and what all of them say
+of every cell.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,10 @@ import numpy as np
 
 from penstock.budget.grid import Budget, Budgets
 from penstock.core.arrays import BoolArray, IntArray
+from penstock.core.consistency import make_consistent
 from penstock.core.cover import Groups
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact, positive, whole
-from penstock.core.fitting import agree
 from penstock.core.private import Private
 from penstock.core.released import Released, Scale
 from penstock.private.gate import Gate, affordable
@@ -34,18 +36,23 @@ Shape: TypeAlias = tuple[int, int]
 Parts: TypeAlias = tuple[IntArray, IntArray]
 """Blocks, and which of the blocks that were divided each of them is a part of."""
 
-# Blocks are rows of an array: the first row of cells and the one after the last, the first column and the one after the last.
+# Blocks are rows of an array: the first row of cells and the one after the last, the first column
+# and the one after the last.
 
 
 @dataclass(frozen=True)
-class Shares:
-    """What each level spends on its blocks' totals, and the first ones on where their blocks are cut."""
+class LevelShares:
+    """What each level spends on its blocks' totals, and the first ones on where their blocks are
+    cut.
+    """
 
     totals: tuple[Budget, ...]
     cuts: tuple[Budget, ...] = ()
 
     def rest(self, depth: int, *, uncut: bool = False) -> Budget:
-        """What a block of this level can spend if nothing below it is read; `uncut`: nor was the one above it cut."""
+        """What a block of this level can spend if nothing below it is read; `uncut`: nor was the
+        one above it cut.
+        """
         first = max(depth - 1, 0) if uncut else depth
         quanta = sum(each.quanta for each in (*self.totals[depth:], *self.cuts[first:]))
         return Budget(quanta, self.totals[0].grid)
@@ -53,7 +60,9 @@ class Shares:
 
 @dataclass(frozen=True)
 class Level:
-    """The blocks of one level: which one above each is in, whether it is divided no further, and its noisy total."""
+    """The blocks of one level: which one above each is in, whether it is divided no further, and
+    its noisy total.
+    """
 
     blocks: IntArray
     parents: IntArray
@@ -62,8 +71,8 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Tree:
-    """The blocks of all levels, as `agree` wants to know of them."""
+class BlockTree:
+    """The blocks of all levels, as `make_consistent` wants to know of them."""
 
     slices: tuple[slice, ...]
     parents: IntArray
@@ -71,12 +80,14 @@ class Tree:
     leaves: IntArray
 
     @classmethod
-    def of(cls, levels: Sequence[Level]) -> Tree:
+    def of(cls, levels: Sequence[Level]) -> BlockTree:
         starts = [0, *itertools.accumulate(len(level.last) for level in levels)]
         above = [0, *starts[:-2]]
         return cls(
             slices=tuple(itertools.starmap(slice, itertools.pairwise(starts))),
-            parents=np.concatenate([level.parents + first for level, first in zip(levels, above, strict=True)]),
+            parents=np.concatenate(
+                [level.parents + first for level, first in zip(levels, above, strict=True)]
+            ),
             inner=~np.concatenate([level.last for level in levels]),
             leaves=np.concatenate([areas(level.blocks) for level in levels]),
         )
@@ -84,7 +95,9 @@ class Tree:
 
 @dataclass(frozen=True, kw_only=True)
 class Decomposition(ABC):
-    """Noisy totals of the blocks of a grid: all of it, its parts, theirs, and so on where there is enough to see."""
+    """Noisy totals of the blocks of a grid: all of it, its parts, theirs, and so on where there is
+    enough to see.
+    """
 
     by_place: ClassVar[bool] = True
     """The order of keys matters: they are cells, and neighbours count."""
@@ -106,7 +119,9 @@ class Decomposition(ABC):
                 raise ConfigurationError(f"split must be None or not negative, not {self.split}.")
 
     def levels(self, shape: Shape) -> int:
-        """How many levels the tree has: the whole grid is the first, the last has nothing but cells unless `height` is less."""
+        """How many levels the tree has: the whole grid is the first, the last has nothing but cells
+        unless `height` is less.
+        """
         most = self.deepest(shape)
         return most if self.height is None else min(self.height, most)
 
@@ -114,12 +129,20 @@ class Decomposition(ABC):
         """How many levels there are until every block is a cell."""
         return 1 + (max(shape) - 1).bit_length()
 
-    def shares(self, epsilon: Budget, shape: Shape) -> Shares:
+    def shares(self, epsilon: Budget, shape: Shape) -> LevelShares:
         """What is spent where."""
-        return Shares(growing(epsilon, self.levels(shape), exact(self.growth)))
+        return LevelShares(growing(epsilon, self.levels(shape), exact(self.growth)))
 
     @abstractmethod
-    def divide(self, blocks: IntArray, depth: int, counts: Private, shares: Shares, gate: Gate, shape: Shape) -> Parts:
+    def divide(
+        self,
+        blocks: IntArray,
+        depth: int,
+        counts: Private,
+        shares: LevelShares,
+        gate: Gate,
+        shape: Shape,
+    ) -> Parts:
         """The parts of these blocks of a level."""
 
     def release(self, counts: Private, epsilon: Budget, gate: Gate) -> Released:
@@ -127,15 +150,25 @@ class Decomposition(ABC):
         shares = self.shares(epsilon, shape)
         smallest = min((*shares.totals, *(cut // 2 for cut in shares.cuts)))
         if not affordable(smallest, sensitivity=counts.sensitivity, keys=gate.keys):
-            raise ConfigurationError(f"epsilon={epsilon.amount} is too little for {len(shares.totals)} levels.")
-        least = None if self.split is None else _above(exact(self.split) * counts.sensitivity, epsilon)
-        blocks, parents, kept = np.array([[0, shape[0], 0, shape[1]]]), np.full(1, -1), np.zeros(1, np.bool_)
+            raise ConfigurationError(
+                f"epsilon={epsilon.amount} is too little for {len(shares.totals)} levels."
+            )
+        least = (
+            None if self.split is None else _above(exact(self.split) * counts.sensitivity, epsilon)
+        )
+        blocks, parents, kept = (
+            np.array([[0, shape[0], 0, shape[1]]]),
+            np.full(1, -1),
+            np.zeros(1, np.bool_),
+        )
         levels: list[Level] = []
         for depth, each in enumerate(shares.totals):
             last = kept | (areas(blocks) == 1) | (depth + 1 == len(shares.totals))
             rest = np.where(kept, shares.rest(depth, uncut=True).quanta, shares.rest(depth).quanta)
             spend = Budgets(np.where(last, rest, each.quanta), epsilon.grid)
-            noisy = gate.laplace(counts.sums(cells(blocks, shape)), epsilon=spend, label=f"{PUBLISH} {depth + 1}")
+            noisy = gate.laplace(
+                counts.sums(cells(blocks, shape)), epsilon=spend, label=f"{PUBLISH} {depth + 1}"
+            )
             levels.append(Level(blocks, parents, last, noisy))
             if last.all():
                 break
@@ -143,18 +176,24 @@ class Decomposition(ABC):
             (places,), (others,) = divided.nonzero(), (~last & ~divided).nonzero()
             parts, of = self.divide(blocks[places], depth, counts, shares, gate, shape)
             kept = np.repeat([False, True], [len(parts), len(others)])
-            blocks, parents = np.concatenate([parts, blocks[others]]), np.concatenate([places[of], others])
+            blocks, parents = (
+                np.concatenate([parts, blocks[others]]),
+                np.concatenate([places[of], others]),
+            )
         return _together(levels, shape)
 
     def _shape_of(self, size: int) -> Shape:
         shape = square(size) if self.shape is None else self.shape
         if math.prod(shape) != size:
-            raise ConfigurationError(f"shape: {shape[0]} rows of {shape[1]} cells are not {size} keys.")
+            raise ConfigurationError(
+                f"shape: {shape[0]} rows of {shape[1]} cells are not {size} keys."
+            )
         return shape
 
 
 def growing(epsilon: Budget, levels: int, growth: Fraction) -> tuple[Budget, ...]:
-    """All of a budget, shared among levels that each have so many times what the one before has; the last has the rest.
+    """All of a budget, shared among levels that each have so many times what the one before has;
+    the last has the rest.
 
     >>> from penstock.budget.grid import promised
     >>> from penstock.core.guarantee import Guarantee
@@ -162,10 +201,14 @@ def growing(epsilon: Budget, levels: int, growth: Fraction) -> tuple[Budget, ...
     [0.143, 0.286, 0.571]
     """
     weights = [growth**level for level in range(levels)]
-    shares = [Budget(int(epsilon.quanta * weight / sum(weights)), epsilon.grid) for weight in weights[:-1]]
+    shares = [
+        Budget(int(epsilon.quanta * weight / sum(weights)), epsilon.grid) for weight in weights[:-1]
+    ]
     shares.append(Budget(epsilon.quanta - sum(share.quanta for share in shares), epsilon.grid))
     if not all(shares):
-        raise ConfigurationError(f"epsilon={epsilon.amount} is too little for {levels} levels with growth={growth}.")
+        raise ConfigurationError(
+            f"epsilon={epsilon.amount} is too little for {levels} levels with growth={growth}."
+        )
     return tuple(shares)
 
 
@@ -210,7 +253,8 @@ def within(sizes: IntArray) -> IntArray:
 
 
 def cut(blocks: IntArray, axis: IntArray, at: IntArray) -> Parts:
-    """Each block in two along its rows (`axis` 0) or columns (1), the second beginning `at`; in one where that is its first.
+    """Each block in two along its rows (`axis` 0) or columns (1), the second beginning `at`; in one
+    where that is its first.
 
     >>> cut(np.array([[0, 4, 0, 2], [4, 8, 0, 2]]), np.array([0, 0]), np.array([1, 4]))[0].tolist()
     [[0, 1, 0, 2], [1, 4, 0, 2], [4, 8, 0, 2]]
@@ -225,7 +269,9 @@ def cut(blocks: IntArray, axis: IntArray, at: IntArray) -> Parts:
 
 
 def quarters(blocks: IntArray) -> Parts:
-    """Each block's halves along its longer side, and along the other too unless that is half as long or less."""
+    """Each block's halves along its longer side, and along the other too unless that is half as
+    long or less.
+    """
     parts, of = blocks, np.arange(len(blocks))
     rows, columns = blocks[:, 1] - blocks[:, 0], blocks[:, 3] - blocks[:, 2]
     for axis, side, other in ((0, rows, columns), (1, columns, rows)):
@@ -237,11 +283,13 @@ def quarters(blocks: IntArray) -> Parts:
 
 def _together(levels: Sequence[Level], shape: Shape) -> Released:
     """One number per cell: its even share of the fitted total of the last block that it is in."""
-    tree, one = Tree.of(levels), levels[0].noisy
+    tree, one = BlockTree.of(levels), levels[0].noisy
     noisy = np.concatenate([level.noisy.value for level in levels])
-    parts = np.concatenate([np.broadcast_to(level.noisy.scale.parts, len(level.last)) for level in levels])
+    parts = np.concatenate(
+        [np.broadcast_to(level.noisy.scale.parts, len(level.last)) for level in levels]
+    )
     variances = np.concatenate([level.noisy.variance for level in levels])
-    fitted = agree(tree, noisy.astype(np.float64), variances)
+    fitted = make_consistent(tree, noisy.astype(np.float64), variances)
     ends = np.concatenate([level.blocks[level.last] for level in levels])
     block = np.flatnonzero(~tree.inner)[cells(ends, shape).of]
     size = tree.leaves[block]
@@ -264,7 +312,9 @@ def _together(levels: Sequence[Level], shape: Shape) -> Released:
 
 def _sides(shape: object) -> Shape:
     if not isinstance(shape, (tuple, list)) or len(shape) != 2:
-        raise ConfigurationError(f"shape must be two numbers, of rows and of columns, not {shape!r}.")
+        raise ConfigurationError(
+            f"shape must be two numbers, of rows and of columns, not {shape!r}."
+        )
     rows, columns = (whole(side, name="shape", least=1) for side in shape)
     return rows, columns
 

@@ -30,12 +30,14 @@ _PLAIN = (bool, int, str, Fraction, tuple, type(None))
 class Mechanism(ABC, Generic[S]):
     """How counts become releases under one promise.
 
-    A subclass is a frozen dataclass with keyword-only parameters that all have defaults but `epsilon` and `window`. It
-    names its `State` (a dataclass of plain data: released values and public numbers only) and says how to `start` and
-    how to `step`. Raw counts come as a `Private`; whatever is to be known of them is asked of the gate.
+    A subclass is a frozen dataclass with keyword-only parameters that all have defaults but
+    `epsilon` and `window`. It names its `State` (a dataclass of plain data: released values and
+    public numbers only) and says how to `start` and how to `step`. Raw counts come as a `Private`;
+    whatever is to be known of them is asked of the gate.
 
-    `epsilon` is an int, a `Fraction` or a decimal string; `contribution` the most events that a person has in a unit;
-    `horizon` the last unit that is ever read (with `horizon=window` the promise is at user level).
+    `epsilon` is an int, a `Fraction` or a decimal string; `contribution` the most events that a
+    person has in a unit; `horizon` the last unit that is ever read (with `horizon=window` the
+    promise is at user level).
     """
 
     name: ClassVar[str]
@@ -46,9 +48,12 @@ class Mechanism(ABC, Generic[S]):
     """The page under docs/proofs/ that its promise rests on."""
     State: ClassVar[type]
     family: ClassVar[str] = "w-event"
-    """What it was made for: `w-event`; `event`, with a window of 1 unless asked for another; or `user`, with few releases."""
+    """What it was made for: `w-event`; `event`, with a window of 1 unless asked for another; or
+    `user`, with few releases.
+    """
     by_key: ClassVar[bool] = False
-    """Whether every key is treated by itself, so that an audit may take independent runs as keys."""
+    """Whether every key is treated by itself, so that an audit may take independent runs as keys.
+    """
 
     epsilon: Exact
     window: int
@@ -56,7 +61,9 @@ class Mechanism(ABC, Generic[S]):
     horizon: int | None = None
 
     def __post_init__(self) -> None:
-        promise = Guarantee(self.epsilon, self.window, self.contribution, horizon=self.horizon)  # checks, makes them plain
+        promise = Guarantee(
+            self.epsilon, self.window, self.contribution, horizon=self.horizon
+        )  # checks, makes them plain
         object.__setattr__(self, "epsilon", promise.epsilon)
         object.__setattr__(self, "window", promise.window)
         object.__setattr__(self, "contribution", promise.contribution)
@@ -65,7 +72,9 @@ class Mechanism(ABC, Generic[S]):
     @cached_property
     def guarantee(self) -> Guarantee:
         """The promise, in the form that every release carries."""
-        return Guarantee(self.epsilon, self.window, self.contribution, self.intrusions(), horizon=self.horizon)
+        return Guarantee(
+            self.epsilon, self.window, self.contribution, self.intrusions(), horizon=self.horizon
+        )
 
     @cached_property
     def grid(self) -> Grid:
@@ -82,7 +91,9 @@ class Mechanism(ABC, Generic[S]):
         return ""
 
     def released(self, domain: Domain) -> Domain:
-        """What the releases have a number for: the keys, unless a mechanism releases totals of them too."""
+        """What the releases have a number for: the keys, unless a mechanism releases totals of them
+        too.
+        """
         return domain
 
     @abstractmethod
@@ -103,16 +114,25 @@ class Mechanism(ABC, Generic[S]):
     ) -> Run:
         """Publish a stream over this domain, array in, `Released` out.
 
-        `record` keeps all ledger lines instead of the last window's. `keep` names a file in which every release is
-        saved before it is handed out; if the file exists, the run goes on from there. `noise` is the system's unless
-        a test says otherwise.
+        `record` keeps all ledger lines instead of the last window's. `keep` names a file in which
+        every release is saved before it is handed out; if the file exists, the run goes on from
+        there. `noise` is the system's unless a test says otherwise.
         """
         from penstock.private.run import Run
 
         return Run(self, Domain.of(domain), noise=noise, record=record, keep=keep)
 
-    def restore(self, snapshot: bytes, domain: AnyDomain, *, noise: Noise | None = None, record: bool = False) -> Run:
-        """Go on from `run.snapshot()`. What was released after it would be drawn again: `run(keep=...)` prevents that."""
+    def restore(
+        self,
+        snapshot: bytes,
+        domain: AnyDomain,
+        *,
+        noise: Noise | None = None,
+        record: bool = False,
+    ) -> Run:
+        """Go on from `run.snapshot()`. What was released after it would be drawn again:
+        `run(keep=...)` prevents that.
+        """
         run = self.run(domain, noise=noise, record=record)
         run.load(snapshot)
         return run
@@ -125,11 +145,16 @@ class Mechanism(ABC, Generic[S]):
     def configuration(self) -> dict[str, Any]:
         """The parameters by name; a part such as a histogram method as it shows itself."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value if isinstance(value, _PLAIN) else repr(value) for name, value in values.items()}
+        return {
+            name: value if isinstance(value, _PLAIN) else repr(value)
+            for name, value in values.items()
+        }
 
 
 class Incremental(Mechanism[S]):
-    """A mechanism that takes a unit's counts in parts, as they arrive, into counters that hold noise first."""
+    """A mechanism that takes a unit's counts in parts, as they arrive, into counters that hold
+    noise first.
+    """
 
     @abstractmethod
     def begin(self, state: S, gate: Gate) -> None:

@@ -12,9 +12,10 @@ from penstock.private.mechanisms.shares import Halving
 class BudgetDistribution(ByDistance):
     r"""Publish when the stream has moved; spend half of what the window has left.
 
-    With last release :math:`o` and counts :math:`c` over :math:`d` keys, the distance :math:`\sum_j|c_j-o_j|` is
-    measured with :math:`\varepsilon/2w`; if it exceeds the noise :math:`d/e` that a publication would carry, publish
-    with half of what is left of :math:`\varepsilon/2` in the window.
+    With last release :math:`o` and counts :math:`c` over :math:`d` keys, the distance
+    :math:`\sum_j|c_j-o_j|` is measured with :math:`\varepsilon/2w`; if it exceeds the noise
+    :math:`d/e` that a publication would carry, publish with half of what is left of
+    :math:`\varepsilon/2` in the window.
 
     Guarantee: w-event, pure. Proof: docs/proofs/bd.md.
     Kept between units: the last release. No raw data.
@@ -25,8 +26,9 @@ class BudgetDistribution(ByDistance):
     References
     ----------
     Kellaris et al., PVLDB 7(12), 2014, sections 4.2 and 4.5.
-    Departures: before the first release, o = 0. Distances are whole numbers. A halved budget is rounded down to five
-    significant binary digits of ε, and below ε/10⁶ nothing is measured or published.
+    Departures: before the first release, o = 0. Distances are whole numbers. A halved budget is
+    rounded down to five significant binary digits of ε, and below ε/10⁶ nothing is measured or
+    published.
     """
 
     name = "bd"

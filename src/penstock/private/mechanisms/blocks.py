@@ -1,8 +1,10 @@
-"""Blocks of units whose noise adds up to the noise of a window: the public arithmetic of `sw_tree` and `kary`.
+"""Blocks of units whose noise adds up to the noise of a window: the public arithmetic of `sw_tree`
+and `kary`.
 
-Unit t is at place t − 1. A level of size s has nodes side by side, [0, s), [s, 2s), …; the sizes are 1, k, k², … A window of
-places is rounded to whole nodes at every level, and each level carries what is in its own rounding of the window and not in
-the next level's, less what is in the next level's and not in its own. All levels together are the window itself.
+Unit t is at place t − 1. A level of size s has nodes side by side, [0, s), [s, 2s), …; the sizes
+are 1, k, k², … A window of places is rounded to whole nodes at every level, and each level carries
+what is in its own rounding of the window and not in the next level's, less what is in the next
+level's and not in its own. All levels together are the window itself.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from penstock.private.gate import Combination, Node
 class Blocks:
     """Nodes of `levels` sizes, the powers of `arity`, for windows of `span` units.
 
-    Signed: both ends are rounded to the nearest node, which needs an odd `arity`; where that is outwards, finer nodes are
-    subtracted. Unsigned: both ends are rounded inwards, and nothing is subtracted.
+    Signed: both ends are rounded to the nearest node, which needs an odd `arity`; where that is
+    outwards, finer nodes are subtracted. Unsigned: both ends are rounded inwards, and nothing is
+    subtracted.
 
     >>> Blocks(span=9, arity=3, levels=2, signed=True).at(14).minus
     ((0, 14),)
@@ -40,8 +43,12 @@ class Blocks:
         windows = [*self._rounded(unit), (0, 0)]
         for level, size in enumerate(self.sizes):
             fine, coarse = windows[level], windows[level + 1]
-            plus += [(level, first) for part in _without(fine, coarse) for first in range(*part, size)]
-            minus += [(level, first) for part in _without(coarse, fine) for first in range(*part, size)]
+            plus += [
+                (level, first) for part in _without(fine, coarse) for first in range(*part, size)
+            ]
+            minus += [
+                (level, first) for part in _without(coarse, fine) for first in range(*part, size)
+            ]
         starts = [start for start, _ in self._rounded(unit + 1)]
         since = tuple(map(min, starts, [*starts[1:], starts[-1]]))
         return Combination(self.sizes, tuple(plus), tuple(minus), since)
@@ -50,7 +57,10 @@ class Blocks:
         """The window that ends with this unit in whole nodes, level by level."""
         start, end = max(unit - self.span, 0), unit
         if self.signed:
-            return [((start + size // 2) // size * size, (end + size // 2) // size * size) for size in self.sizes]
+            return [
+                ((start + size // 2) // size * size, (end + size // 2) // size * size)
+                for size in self.sizes
+            ]
         return [(-(-start // size) * size, end // size * size) for size in self.sizes]
 
 
@@ -62,7 +72,8 @@ def _without(here: tuple[int, int], there: tuple[int, int]) -> list[tuple[int, i
 
 
 def draws(span: int, arity: int, levels: int) -> Fraction:
-    """How many noises of signed blocks are in a full window's sum, on average over its positions; arity^(levels−1) ≤ span.
+    """How many noises of signed blocks are in a full window's sum, on average over its positions;
+    arity^(levels−1) ≤ span.
 
     The top level has span/k^(h−1); every other level has (k² − 1)/4k at each of the window's ends.
 
@@ -73,7 +84,9 @@ def draws(span: int, arity: int, levels: int) -> Fraction:
 
 
 def cost(span: int, arity: int, levels: int) -> Fraction:
-    """The mean squared error of a window's sum at ε = 1, with noise of variance 2·levels² for each of its draws."""
+    """The mean squared error of a window's sum at ε = 1, with noise of variance 2·levels² for each
+    of its draws.
+    """
     return 2 * levels**2 * draws(span, arity, levels)
 
 
@@ -81,7 +94,8 @@ def cost(span: int, arity: int, levels: int) -> Fraction:
 def best(span: int, arity: int = 0) -> tuple[int, int]:
     """The arity (if it is 0, of all odd ones) and the number of levels of the least `cost`.
 
-    With h > 1 levels the cost falls with the arity k while k^h·(1 + 1/k²) < 2·span, and rises from there on.
+    With h > 1 levels the cost falls with the arity k while k^h·(1 + 1/k²) < 2·span, and rises from
+    there on.
 
     >>> [best(span) for span in (24, 64, 256, 1024, 4096)]
     [(3, 1), (11, 2), (23, 2), (13, 3), (21, 3)]

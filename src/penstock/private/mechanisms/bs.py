@@ -22,7 +22,7 @@ MOST = 4096
 
 
 @dataclass(frozen=True)
-class Recent:
+class SmoothingState:
     """The last noisy counts, the oldest first, and their sum: all released."""
 
     noisy: tuple[IntArray, ...]
@@ -30,12 +30,13 @@ class Recent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BackwardSmoothing(Mechanism[Recent]):
+class BackwardSmoothing(Mechanism[SmoothingState]):
     r"""Publish the mean of the last few noisy counts.
 
-    Every unit's counts get discrete Laplace noise of scale :math:`1/\varepsilon`, and the release of unit t is the mean of the
-    noisy counts of units :math:`t-k+1` to t, of fewer at the beginning; k is `over`. The noise of a mean has a variance k times
-    smaller; in exchange a change is seen in full only after k units. `public["noisy"]` has the unit's own noisy counts.
+    Every unit's counts get discrete Laplace noise of scale :math:`1/\varepsilon`, and the release
+    of unit t is the mean of the noisy counts of units :math:`t-k+1` to t, of fewer at the
+    beginning; k is `over`. The noise of a mean has a variance k times smaller; in exchange a change
+    is seen in full only after k units. `public["noisy"]` has the unit's own noisy counts.
 
     Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window. Proof: docs/proofs/bs.md.
     Kept between units: the last k noisy counts and their sum. No raw data.
@@ -56,7 +57,7 @@ class BackwardSmoothing(Mechanism[Recent]):
     paper = "Chen et al., CCS 2017, section 6.1"
     proof = "bs.md"
     family = "event"
-    State = Recent
+    State = SmoothingState
     by_key = True
 
     window: int = 1
@@ -73,10 +74,12 @@ class BackwardSmoothing(Mechanism[Recent]):
         """What every unit spends."""
         return self.total // self.window
 
-    def start(self, domain: Domain) -> Recent:
-        return Recent((), np.zeros(domain.size, np.int64))
+    def start(self, domain: Domain) -> SmoothingState:
+        return SmoothingState((), np.zeros(domain.size, np.int64))
 
-    def step(self, state: Recent, unit: Private, gate: Gate) -> tuple[Recent, Released]:
+    def step(
+        self, state: SmoothingState, unit: Private, gate: Gate
+    ) -> tuple[SmoothingState, Released]:
         fresh = gate.laplace(unit, epsilon=self.share, label="publish")
         noisy = fresh.value
         total, recent = state.total + noisy, (*state.noisy, noisy)
@@ -85,4 +88,4 @@ class BackwardSmoothing(Mechanism[Recent]):
             recent = recent[1:]
         units = len(recent)
         smooth = replace(fresh, value=total, divisor=units, layers=units, public={"noisy": noisy})
-        return Recent(recent, total), smooth
+        return SmoothingState(recent, total), smooth

@@ -1,4 +1,6 @@
-"""What `bd` and `ba` share: measure how far the stream has moved, publish if that is more than the noise would be."""
+"""What `bd` and `ba` share: measure how far the stream has moved, publish if that is more than the
+noise would be.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from penstock.private.mechanisms.shares import DISTANCE, Shifting
 
 
 @dataclass(frozen=True)
-class Position:
+class DistanceState:
     """The last release, and where the sharing of the budget stands."""
 
     last: Released
@@ -22,24 +24,30 @@ class Position:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ByDistance(Shifting[Position]):
-    """Publish when the counts have moved further from the last release than a publication's noise would."""
+class ByDistance(Shifting[DistanceState]):
+    """Publish when the counts have moved further from the last release than a publication's noise
+    would.
+    """
 
-    State = Position
+    State = DistanceState
 
-    def start(self, domain: Domain) -> Position:
+    def start(self, domain: Domain) -> DistanceState:
         self.plan(domain.size)  # refuses a domain that the budget cannot serve
-        return Position(Released.nothing(domain.size, self.guarantee), 1)
+        return DistanceState(Released.nothing(domain.size, self.guarantee), 1)
 
-    def step(self, state: Position, unit: Private, gate: Gate) -> tuple[Position, Released]:
+    def step(
+        self, state: DistanceState, unit: Private, gate: Gate
+    ) -> tuple[DistanceState, Released]:
         plan = self.plan(len(state.last.value))
         offer = plan.shares.offer(state.position, gate)
         if not offer or not self._moved(unit, state.last, offer, plan.watch, gate):
             return state, gate.repeat(state.last)
         fresh = gate.laplace(unit, epsilon=offer, label=PUBLISH)
-        return Position(fresh, plan.shares.after(state.position, gate, offer)), fresh
+        return DistanceState(fresh, plan.shares.after(state.position, gate, offer)), fresh
 
-    def _moved(self, unit: Private, last: Released, offer: Budget, watch: Budget, gate: Gate) -> bool:
+    def _moved(
+        self, unit: Private, last: Released, offer: Budget, watch: Budget, gate: Gate
+    ) -> bool:
         """Whether the noisy distance is above what the noise of a publication is expected to add."""
         distance = gate.laplace(unit.distance(last.value), epsilon=watch, label=DISTANCE).number
         return distance > offer.into(len(last.value) * self.contribution)

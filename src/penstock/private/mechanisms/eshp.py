@@ -25,12 +25,16 @@ GRID = 1024
 """Weighted sums are released as multiples of 1/1024."""
 
 _APART = 0.2
-"""Two sums share at most this part of their noise variance if the one may order the keys and the other be averaged."""
+"""Two sums share at most this part of their noise variance if the one may order the keys and the
+other be averaged.
+"""
 
 
 @dataclass(frozen=True)
-class Fading:
-    """The sketch of the noisy counts, what was last released, and two earlier histograms: all public."""
+class SketchState:
+    """The sketch of the noisy counts, what was last released, and two earlier histograms: all
+    public.
+    """
 
     sketch: AESketch
     value: IntArray
@@ -43,33 +47,39 @@ class Fading:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WeightedHistogram(Mechanism[Fading]):
+class WeightedHistogram(Mechanism[SketchState]):
     r"""Publish sums over a window in which older units count less, from noise that is added once.
 
-    Every unit's counts get discrete Laplace noise of scale :math:`1/\varepsilon`, once and first. What is released is made of
-    these: per key :math:`\sum_{a<w}\gamma^a\tilde c_{t-a}` with w = `span` and γ = `gamma`, from an `AESketch` of 2⌈1/`beta`⌉
-    blocks. Its noise has the variance :math:`2(1-\gamma^{2w})/((1-\gamma^2)\varepsilon^2)` (discrete noise a little less),
-    where noise drawn for every release would need :math:`2S^2/\varepsilon^2` with :math:`S=(1-\gamma^w)/(1-\gamma)`: 11.6
-    against 247 for γ = 0.91, 100.5 against 20 000 for γ = 0.99, at ε = 1 and w = 2000.
+    Every unit's counts get discrete Laplace noise of scale :math:`1/\varepsilon`, once and first.
+    What is released is made of these: per key :math:`\sum_{a<w}\gamma^a\tilde c_{t-a}` with w =
+    `span` and γ = `gamma`, from an `AESketch` of 2⌈1/`beta`⌉ blocks. Its noise has the variance
+    :math:`2(1-\gamma^{2w})/((1-\gamma^2)\varepsilon^2)` (discrete noise a little less), where noise
+    drawn for every release would need :math:`2S^2/\varepsilon^2` with
+    :math:`S=(1-\gamma^w)/(1-\gamma)`: 11.6 against 247 for γ = 0.91, 100.5 against 20 000 for γ =
+    0.99, at ε = 1 and w = 2000.
 
-    - `grouping`: keys of similar size share their mean. All keys, in the order of an *earlier* histogram, are one group if
-      their variance is clearly below twice that of the noise (:math:`2\sigma^2(1-\sqrt{2/(m-1)})` for m keys), else each half
-      of them is asked the same. Averaging m equal keys divides the noise variance by m; from twice that variance on, the
-      keys differ by more than their noise, and averaging would add more than it takes away.
-    - `tolerance`: a key repeats its last release while it has moved by at most so many standard deviations of its noise.
-      It saves no budget and no accuracy, only readers' attention: 0, always release, is the default.
-    - `replacement`: the promise is for a person whose events may be *replaced* by others, not only added or removed, and
-      the noise has twice the scale.
+    - `grouping`: keys of similar size share their mean. All keys, in the order of an *earlier*
+      histogram, are one group if their variance is clearly below twice that of the noise
+      (:math:`2\sigma^2(1-\sqrt{2/(m-1)})` for m keys), else each half of them is asked the same.
+      Averaging m equal keys divides the noise variance by m; from twice that variance on, the keys
+      differ by more than their noise, and averaging would add more than it takes away.
+    - `tolerance`: a key repeats its last release while it has moved by at most so many standard
+      deviations of its noise. It saves no budget and no accuracy, only readers' attention: 0,
+      always release, is the default.
+    - `replacement`: the promise is for a person whose events may be *replaced* by others, not only
+      added or removed, and the noise has twice the scale.
 
-    `public` holds the unit's `noisy` counts, from which anybody can make sums with other weights; the size of the `group` that
-    each number is the mean of; and the most that the sketch is `off`, in 1/1024. The variance of a release is that of the noise
-    of a single key, so for the mean of a group it is an upper bound; how far the keys of a group differ is in no interval.
+    `public` holds the unit's `noisy` counts, from which anybody can make sums with other weights;
+    the size of the `group` that each number is the mean of; and the most that the sketch is `off`,
+    in 1/1024. The variance of a release is that of the noise of a single key, so for the mean of a
+    group it is an upper bound; how far the keys of a group differ is in no interval.
 
-    No sketch is needed where :math:`\gamma^w` is negligible: the one number a key of :math:`G\leftarrow\gamma G+\tilde c` does,
-    and so does the query for decayed sums over the releases of `laplace`. See `AESketch`.
+    No sketch is needed where :math:`\gamma^w` is negligible: the one number a key of
+    :math:`G\leftarrow\gamma G+\tilde c` does, and so does the query for decayed sums over the
+    releases of `laplace`. See `AESketch`.
 
-    Guarantee: event level, pure; :math:`(\varepsilon, w')` for any privacy `window` w'. Proof: docs/proofs/eshp.md.
-    Kept between units: sums of noisy counts. No raw data.
+    Guarantee: event level, pure; :math:`(\varepsilon, w')` for any privacy `window` w'. Proof:
+    docs/proofs/eshp.md. Kept between units: sums of noisy counts. No raw data.
 
     >>> WeightedHistogram(epsilon="1", gamma="0.9", span=50).weights.in_words()
     'the sum of the last 50 units, each worth 0.9 to the power of its age'
@@ -79,16 +89,17 @@ class WeightedHistogram(Mechanism[Fading]):
     References
     ----------
     Wang et al., Tsinghua Science and Technology 29(6), 2024, section 4.
-    Departures: the paper tests and clusters raw sums and adds noise of scale θ/ε, which is no sensitivity; that is not private.
-    Here the noise comes first and everything else follows from it. Keys are ordered by an earlier histogram, not by the one
-    that is averaged: keys put together because their noise made them look alike are not improved by averaging. Groups are
-    sought from the largest down. Sums are not cut at 0, which would bias small ones.
+    Departures: the paper tests and clusters raw sums and adds noise of scale θ/ε, which is no
+    sensitivity; that is not private. Here the noise comes first and everything else follows from
+    it. Keys are ordered by an earlier histogram, not by the one that is averaged: keys put together
+    because their noise made them look alike are not improved by averaging. Groups are sought from
+    the largest down. Sums are not cut at 0, which would bias small ones.
     """
 
     name = "eshp"
     paper = "Wang et al., Tsinghua Science and Technology 29(6), 2024, section 4"
     proof = "eshp.md"
-    State = Fading
+    State = SketchState
     family = "event"
 
     window: int = 1
@@ -108,7 +119,9 @@ class WeightedHistogram(Mechanism[Fading]):
             raise ConfigurationError(f"tolerance must not be negative, not {self.tolerance}.")
         for name in ("grouping", "replacement"):
             if not isinstance(getattr(self, name), bool):
-                raise ConfigurationError(f"{name} must be True or False, not {getattr(self, name)!r}.")
+                raise ConfigurationError(
+                    f"{name} must be True or False, not {getattr(self, name)!r}."
+                )
         self._sketch(0)  # refuses a gamma and a beta that make no sense
 
     @cached_property
@@ -125,40 +138,68 @@ class WeightedHistogram(Mechanism[Fading]):
     def lag(self) -> int:
         """How many units apart two sums must be to share little of their noise."""
         gamma = float(exact(self.gamma))
-        return self.span if gamma**self.span > _APART else int(np.ceil(np.log(_APART) / np.log(gamma)))
+        return (
+            self.span if gamma**self.span > _APART else int(np.ceil(np.log(_APART) / np.log(gamma)))
+        )
 
     def _sketch(self, keys: int) -> AESketch:
         return AESketch.start(keys, gamma=self.gamma, span=self.span, beta=self.beta)
 
-    def start(self, domain: Domain) -> Fading:
+    def start(self, domain: Domain) -> SketchState:
         size = domain.size
         nothing = np.zeros(size, np.int64)
-        return Fading(self._sketch(size), nothing, nothing, nothing, nothing, domain.ranks, np.zeros(0), np.zeros(0))
+        return SketchState(
+            self._sketch(size),
+            nothing,
+            nothing,
+            nothing,
+            nothing,
+            domain.ranks,
+            np.zeros(0),
+            np.zeros(0),
+        )
 
-    def step(self, state: Fading, unit: Private, gate: Gate) -> tuple[Fading, Released]:
-        read = unit.map(lambda counts: counts, stability=2, cover=EACH) if self.replacement else unit
+    def step(self, state: SketchState, unit: Private, gate: Gate) -> tuple[SketchState, Released]:
+        read = (
+            unit.map(lambda counts: counts, stability=2, cover=EACH) if self.replacement else unit
+        )
         noisy = gate.laplace(read, epsilon=self.share, label="publish")
         sketch = state.sketch.add(noisy.value)
         size, layers = len(noisy.value), min(gate.unit, self.span)
         estimate, most = sketch.even, 2**60 // size
         value = np.clip(np.rint(estimate * GRID), -most, most).astype(np.int64)
-        fresh = replace(noisy, value=value, divisor=GRID, layers=layers, kind="weighted", weights=self.weights)
+        fresh = replace(
+            noisy, value=value, divisor=GRID, layers=layers, kind="weighted", weights=self.weights
+        )
         spread = GRID * np.sqrt(fresh.variance)
         value, group = self._grouped(value, state, float(spread[0]))
         off = np.ceil(np.minimum(sketch.even_error * GRID, most)).astype(np.int64)
         of = np.full(size, layers)
         if self.tolerance:
-            still = (state.layers > 0) & (np.abs(value - state.value) <= float(exact(self.tolerance)) * spread)
+            still = (state.layers > 0) & (
+                np.abs(value - state.value) <= float(exact(self.tolerance)) * spread
+            )
             value, of, group, off = (
                 np.where(still, old, new)
-                for old, new in ((state.value, value), (state.layers, of), (state.group, group), (state.off, off))
+                for old, new in (
+                    (state.value, value),
+                    (state.layers, of),
+                    (state.group, group),
+                    (state.off, off),
+                )
             )
             fresh = replace(fresh, layers=of, repeated=still)
-        fresh = replace(fresh, value=value, public={"noisy": noisy.value, "group": group, "off": off})
-        older, newer = (state.newer, estimate) if gate.unit % self.lag == 0 else (state.older, state.newer)
-        return Fading(sketch, value, of, group, off, state.ranks, older, newer), fresh
+        fresh = replace(
+            fresh, value=value, public={"noisy": noisy.value, "group": group, "off": off}
+        )
+        older, newer = (
+            (state.newer, estimate) if gate.unit % self.lag == 0 else (state.older, state.newer)
+        )
+        return SketchState(sketch, value, of, group, off, state.ranks, older, newer), fresh
 
-    def _grouped(self, value: IntArray, state: Fading, spread: float) -> tuple[IntArray, IntArray]:
+    def _grouped(
+        self, value: IntArray, state: SketchState, spread: float
+    ) -> tuple[IntArray, IntArray]:
         """The means of groups of similar keys, and the sizes of the groups."""
         alone = np.ones(len(value), np.int64)
         if not (self.grouping and len(state.older)):

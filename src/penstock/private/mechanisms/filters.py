@@ -1,7 +1,8 @@
-"""Filters that follow a level from noisy samples of it: post-processing of what was released, without any randomness.
+"""Filters that follow a level from noisy samples of it: post-processing of what was released,
+without any randomness.
 
-Both believe that the level moves from unit to unit by steps of mean 0 and a given variance, so that they predict the last
-estimate, and both know the noise of a sample.
+Both believe that the level moves from unit to unit by steps of mean 0 and a given variance, so that
+they predict the last estimate, and both know the noise of a sample.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ FilterName: TypeAlias = Literal["kalman", "particle"]
 
 
 @dataclass(frozen=True)
-class Track:
-    """What is believed of every key: its level, and either the variance of that, the same for all keys, or particles."""
+class FilterState:
+    """What is believed of every key: its level, and either the variance of that, the same for all
+    keys, or particles.
+    """
 
     level: FloatArray
     uncertainty: float = 0.0
@@ -31,8 +34,10 @@ class Track:
 
 
 @dataclass(frozen=True)
-class Sampled:
-    """One noisy sample of every key, and the scale and the variance that its noise is taken to have."""
+class FilterSample:
+    """One noisy sample of every key, and the scale and the variance that its noise is taken to
+    have.
+    """
 
     value: FloatArray
     scale: float
@@ -42,73 +47,89 @@ class Sampled:
 class Filter(Protocol):
     """How a belief begins with a first sample and is corrected by the next ones."""
 
-    def begin(self, sample: Sampled) -> Track:
+    def begin(self, sample: FilterSample) -> FilterState:
         """What is believed after the first sample."""
         ...
 
-    def correct(self, track: Track, sample: Sampled, drift: float) -> Track:
-        """What is believed after a sample; `drift` is the variance that the level has gained since the last one."""
+    def correct(self, track: FilterState, sample: FilterSample, drift: float) -> FilterState:
+        """What is believed after a sample; `drift` is the variance that the level has gained since
+        the last one.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class Kalman:
-    """The best linear estimate: the prediction and the sample, each counted by the inverse of its variance.
+    """The best linear estimate: the prediction and the sample, each counted by the inverse of its
+    variance.
 
-    >>> sample = Sampled(np.array([10.0]), 1.0, 2.0)
-    >>> track = Kalman().correct(Kalman().begin(sample), Sampled(np.array([16.0]), 1.0, 2.0), drift=2.0)
+    >>> sample = FilterSample(np.array([10.0]), 1.0, 2.0)
+    >>> track = Kalman().correct(Kalman().begin(sample), FilterSample(np.array([16.0]), 1.0, 2.0), drift=2.0)
     >>> track.level, round(track.uncertainty, 3)
     (array([14.]), 1.333)
     """
 
-    def begin(self, sample: Sampled) -> Track:
-        return Track(sample.value, sample.variance)
+    def begin(self, sample: FilterSample) -> FilterState:
+        return FilterState(sample.value, sample.variance)
 
-    def correct(self, track: Track, sample: Sampled, drift: float) -> Track:
+    def correct(self, track: FilterState, sample: FilterSample, drift: float) -> FilterState:
         before = track.uncertainty + drift
         gain = before / (before + sample.variance)
         level = sample.value - track.level
         level *= gain
         level += track.level
-        return Track(level, (1 - gain) * before)
+        return FilterState(level, (1 - gain) * before)
 
 
 @dataclass(frozen=True)
 class Particles:
-    r"""The mean of many guesses, each weighed by how likely it moved there and by how likely noise takes it to the sample.
+    r"""The mean of many guesses, each weighed by how likely it moved there and by how likely noise
+    takes it to the sample.
 
-    The law of the noise is discrete Laplace's, :math:`e^{-|z-x|/s}`, and steps are Gaussian. Every guess moves towards the
-    sample as a Kalman filter would, and its weight takes back how much likelier that made it. Where a random draw would be
-    taken, there are equal shares of a law instead, dealt in a fixed order; those that are kept are chosen systematically,
-    from the middle of each share. So equal samples give equal beliefs, in every run and in any order of the keys.
+    The law of the noise is discrete Laplace's, :math:`e^{-|z-x|/s}`, and steps are Gaussian. Every
+    guess moves towards the sample as a Kalman filter would, and its weight takes back how much
+    likelier that made it. Where a random draw would be taken, there are equal shares of a law
+    instead, dealt in a fixed order; those that are kept are chosen systematically, from the middle
+    of each share. So equal samples give equal beliefs, in every run and in any order of the keys.
 
-    >>> track = Particles(50).begin(Sampled(np.array([10.0]), 1.0, 2.0))
+    >>> track = Particles(50).begin(FilterSample(np.array([10.0]), 1.0, 2.0))
     >>> track.level, track.cloud.shape
     (array([10.]), (1, 50))
     """
 
     number: int = 100
 
-    def begin(self, sample: Sampled) -> Track:
-        return Track(sample.value, cloud=sample.value[:, None] + sample.scale * _laplace(self.number))
+    def begin(self, sample: FilterSample) -> FilterState:
+        return FilterState(
+            sample.value, cloud=sample.value[:, None] + sample.scale * _laplace(self.number)
+        )
 
-    def correct(self, track: Track, sample: Sampled, drift: float) -> Track:
+    def correct(self, track: FilterState, sample: FilterSample, drift: float) -> FilterState:
         level, kept = np.empty_like(sample.value), np.empty_like(track.cloud)
         rows = max(1, _AT_ONCE // self.number)
         for first in range(0, len(level), rows):
             some = slice(first, first + rows)
-            level[some], kept[some] = self._weighed(track.cloud[some], sample.value[some, None], sample.scale, drift)
-        return Track(level, cloud=kept)
+            level[some], kept[some] = self._weighed(
+                track.cloud[some], sample.value[some, None], sample.scale, drift
+            )
+        return FilterState(level, cloud=kept)
 
-    def _weighed(self, cloud: FloatArray, target: FloatArray, scale: float, drift: float) -> tuple[FloatArray, FloatArray]:
+    def _weighed(
+        self, cloud: FloatArray, target: FloatArray, scale: float, drift: float
+    ) -> tuple[FloatArray, FloatArray]:
         """The mean of the guesses after their steps, and those that are kept, in order."""
         steps, noise = _steps(self.number), 2 * scale**2
         gain = drift / (drift + noise)
         move = gain * (target - cloud) + (gain * noise) ** 0.5 * steps
         moved = cloud + move
-        weight = np.square(steps) / 2 - np.square(move) / (2 * drift) - np.abs(target - moved) / scale
+        weight = (
+            np.square(steps) / 2 - np.square(move) / (2 * drift) - np.abs(target - moved) / scale
+        )
         order = np.argsort(moved, axis=1)
-        moved, weight = np.take_along_axis(moved, order, axis=1), np.take_along_axis(weight, order, axis=1)
+        moved, weight = (
+            np.take_along_axis(moved, order, axis=1),
+            np.take_along_axis(weight, order, axis=1),
+        )
         weight -= weight.max(axis=1, keepdims=True)
         shares = np.cumsum(np.exp(weight), axis=1)
         shares /= shares[:, -1:].copy()
@@ -118,7 +139,9 @@ class Particles:
 
 
 def _times(shares: FloatArray, number: int) -> IntArray:
-    """How often each particle is kept, given the running shares of their weights: the middles (i + 1/2)/number in its own."""
+    """How often each particle is kept, given the running shares of their weights: the middles (i +
+    1/2)/number in its own.
+    """
     upto = np.ceil(shares * number - 0.5).astype(np.int64)
     upto[:, 1:] -= upto[:, :-1].copy()
     return upto
@@ -131,7 +154,9 @@ def _middles(number: int) -> FloatArray:
 
 @lru_cache(maxsize=16)
 def _steps(number: int) -> FloatArray:
-    """Gaussian steps of variance 1, one per particle, in an order that has nothing to do with the particles' own."""
+    """Gaussian steps of variance 1, one per particle, in an order that has nothing to do with the
+    particles' own.
+    """
     steps = np.array([NormalDist().inv_cdf(share) for share in _middles(number).tolist()])
     order = np.argsort(np.arange(number) * (5**0.5 - 1) / 2 % 1.0, kind="stable")
     return np.asarray(steps[order] / np.std(steps))

@@ -18,17 +18,17 @@ from penstock.private.mechanisms.base import Mechanism
 
 
 @dataclass(frozen=True)
-class Last:
+class LastRelease:
     """The last release."""
 
     last: Released
 
 
 @dataclass(frozen=True, kw_only=True)
-class Periodic(Mechanism[Last]):
+class Periodic(Mechanism[LastRelease]):
     """Publish one unit in `interval`, repeat it in between."""
 
-    State = Last
+    State = LastRelease
     by_key = True
 
     histogram: Histogram = field(default=Plain())
@@ -36,7 +36,9 @@ class Periodic(Mechanism[Last]):
     def __post_init__(self) -> None:
         super().__post_init__()
         part(self.histogram)
-        object.__setattr__(self, "by_key", isinstance(self.histogram, Plain))  # others look at several keys at once
+        object.__setattr__(
+            self, "by_key", isinstance(self.histogram, Plain)
+        )  # others look at several keys at once
 
     @property
     @abstractmethod
@@ -48,22 +50,22 @@ class Periodic(Mechanism[Last]):
         """What every publication spends: a window has at most so many of them."""
         return self.total // -(-self.window // self.interval)
 
-    def start(self, domain: Domain) -> Last:
-        return Last(Released.nothing(domain.size, self.guarantee))
+    def start(self, domain: Domain) -> LastRelease:
+        return LastRelease(Released.nothing(domain.size, self.guarantee))
 
-    def step(self, state: Last, unit: Private, gate: Gate) -> tuple[Last, Released]:
+    def step(self, state: LastRelease, unit: Private, gate: Gate) -> tuple[LastRelease, Released]:
         if gate.unit % self.interval != 1 % self.interval:
             return state, gate.repeat(state.last)
         fresh = publish(self.histogram, unit, self.share, gate)
-        return Last(fresh), fresh
+        return LastRelease(fresh), fresh
 
 
 @dataclass(frozen=True, kw_only=True)
 class FixedSampling(Periodic):
     r"""Publish one unit in so many with an equal share of the budget, repeat it in between.
 
-    With :math:`I` = `every`, units 1, I + 1, 2I + 1, … are published with :math:`\varepsilon/\lceil w/I\rceil` each.
-    `every=1` is `uniform`, `every=window` is `sample`.
+    With :math:`I` = `every`, units 1, I + 1, 2I + 1, … are published with :math:`\varepsilon/\lceil
+    w/I\rceil` each. `every=1` is `uniform`, `every=window` is `sample`.
 
     Guarantee: w-event, pure; user level with `horizon=window`. Proof: docs/proofs/sample.md.
     Kept between units: the last release.

@@ -1,4 +1,6 @@
-"""`bd_grouped` and `ba_grouped`: groups of keys that publish when they have moved, under one shared ledger."""
+"""`bd_grouped` and `ba_grouped`: groups of keys that publish when they have moved, under one shared
+ledger.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,10 @@ from penstock.private.mechanisms.shares import DISTANCE, Absorbing, Halving, Shi
 
 
 @dataclass(frozen=True)
-class Grouping:
-    """The last release, where the sharing stands, the groups, and what the next groups are formed from: all public."""
+class GroupedState:
+    """The last release, where the sharing stands, the groups, and what the next groups are formed
+    from: all public.
+    """
 
     last: Released
     position: int
@@ -31,15 +35,15 @@ class Grouping:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupedByDistance(Shifting[Grouping]):
+class GroupedByDistance(Shifting[GroupedState]):
     """Keys in groups of similar size; the groups that have moved publish, all with the same budget.
 
-    `groups` of nearly equal numbers of keys are formed anew every `regroup` units (0: every max(w, 20)) from the root
-    mean square of what was released. They publish only if together they are further off than the fraction `caution`
-    of the noise that publishing every key would add.
+    `groups` of nearly equal numbers of keys are formed anew every `regroup` units (0: every max(w,
+    20)) from the root mean square of what was released. They publish only if together they are
+    further off than the fraction `caution` of the noise that publishing every key would add.
     """
 
-    State = Grouping
+    State = GroupedState
 
     groups: int = 20
     regroup: int = 0
@@ -53,26 +57,30 @@ class GroupedByDistance(Shifting[Grouping]):
         if exact(self.caution) < 0:
             raise ConfigurationError(f"caution must not be negative, not {self.caution}.")
 
-    def start(self, domain: Domain) -> Grouping:
+    def start(self, domain: Domain) -> GroupedState:
         self.plan(domain.size)  # refuses a domain that the budget cannot serve
         groups = Groups.from_ranks(domain.ranks, min(self.groups, domain.size))
         nothing = Released.nothing(domain.size, self.guarantee)
-        return Grouping(nothing, 1, groups, domain.ranks, np.zeros(domain.size))
+        return GroupedState(nothing, 1, groups, domain.ranks, np.zeros(domain.size))
 
-    def step(self, state: Grouping, unit: Private, gate: Gate) -> tuple[Grouping, Released]:
+    def step(self, state: GroupedState, unit: Private, gate: Gate) -> tuple[GroupedState, Released]:
         plan = self.plan(len(state.ranks))
         last, groups, position = state.last, state.groups, state.position
         out = None
         offer = plan.shares.offer(position, gate)
         if offer:
-            distances = gate.laplace(unit.distances(last.value, groups), epsilon=plan.watch, label=DISTANCE).value
+            distances = gate.laplace(
+                unit.distances(last.value, groups), epsilon=plan.watch, label=DISTANCE
+            ).value
             moved = self._moved(distances, groups, offer)
             publishing = np.count_nonzero(moved)
             if publishing == groups.number:
                 last = gate.laplace(unit, epsilon=offer, label=PUBLISH)
             elif publishing:
                 where = moved[groups.of]
-                last = gate.laplace(unit, epsilon=offer, label=PUBLISH, where=where).over(last, where)
+                last = gate.laplace(unit, epsilon=offer, label=PUBLISH, where=where).over(
+                    last, where
+                )
             if publishing:
                 out, position = last, plan.shares.after(position, gate, offer)
         squares = state.squares + np.square(last.value, dtype=np.float64)
@@ -80,15 +88,18 @@ class GroupedByDistance(Shifting[Grouping]):
             ranks = np.empty_like(state.ranks)
             ranks[np.lexsort((state.ranks, squares))] = np.arange(len(ranks))
             groups, squares = Groups.from_ranks(ranks, groups.number), np.zeros(len(ranks))
-        return Grouping(last, position, groups, state.ranks, squares), out or gate.repeat(last)
+        return GroupedState(last, position, groups, state.ranks, squares), out or gate.repeat(last)
 
     def _moved(self, distances: IntArray, groups: Groups, offer: Budget) -> BoolArray:
         """The groups that publish: those above their noise, if their excess is worth it."""
-        # What the noise of a publication is expected to add, to each group and to the fraction `caution` of all keys.
+        # What the noise of a publication is expected to add, to each group and to the fraction
+        # `caution` of all keys.
         sizes, which = groups.distinct_sizes
         expected = np.array([offer.into(size * self.contribution) for size in sizes])[which]
         share = exact(self.caution)
-        worth = Budget(offer.quanta * share.denominator, offer.grid).into(len(groups.of) * self.contribution * share.numerator)
+        worth = Budget(offer.quanta * share.denominator, offer.grid).into(
+            len(groups.of) * self.contribution * share.numerator
+        )
         excess = np.maximum(distances - expected, 0)
         return excess > 0 if np.add.reduce(excess) > worth else np.zeros(len(excess), np.bool_)
 
@@ -100,8 +111,8 @@ _PAPER = "Kellaris et al., PVLDB 7(12), 2014, section 4.5"
 class GroupedDistribution(GroupedByDistance):
     """Budget distribution in which only the groups of keys that have moved publish.
 
-    One distance per group is measured with ε/2w (a person is in one of them); all groups that publish in a unit spend
-    the same budget once, whoever publishes.
+    One distance per group is measured with ε/2w (a person is in one of them); all groups that
+    publish in a unit spend the same budget once, whoever publishes.
 
     Guarantee: w-event, pure. Proof: docs/proofs/grouped.md.
     Kept between units: the last release and public figures made from releases. No raw data.
@@ -112,8 +123,8 @@ class GroupedDistribution(GroupedByDistance):
     References
     ----------
     Kellaris et al., PVLDB 7(12), 2014, section 4.5.
-    Departures: the paper runs an independent instance per group, which is not w-event private for people who move
-    between groups; here one ledger serves all groups.
+    Departures: the paper runs an independent instance per group, which is not w-event private for
+    people who move between groups; here one ledger serves all groups.
     """
 
     name = "bd_grouped"
@@ -126,7 +137,8 @@ class GroupedDistribution(GroupedByDistance):
 class GroupedAbsorption(GroupedByDistance):
     """Budget absorption in which only the groups of keys that have moved publish.
 
-    As `bd_grouped`, with the shares of `ba`: whichever group publishes, the shares are absorbed and nullified for all.
+    As `bd_grouped`, with the shares of `ba`: whichever group publishes, the shares are absorbed and
+    nullified for all.
 
     Guarantee: w-event, pure. Proof: docs/proofs/grouped.md.
     Kept between units: the last release and public figures made from releases. No raw data.

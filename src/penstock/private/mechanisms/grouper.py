@@ -1,6 +1,7 @@
 r"""The deviation of a group that grows: what `pegasus` asks its sparse-vector runs about.
 
-A group of counts :math:`c_1 … c_n` with mean :math:`m` has deviation :math:`\sum_i|c_i-m|`. With :math:`p=\lfloor m\rfloor`,
+A group of counts :math:`c_1 … c_n` with mean :math:`m` has deviation :math:`\sum_i|c_i-m|`. With
+:math:`p=\lfloor m\rfloor`,
 :math:`nm=np+r`, :math:`B` counts that are at most :math:`p`, and :math:`D` the sum of :math:`p-c_i` over those,
 
 .. math:: \lfloor 256\,\mathrm{dev}\rfloor = 512\,D + \lfloor 512\,B\,r/n\rfloor,
@@ -23,7 +24,9 @@ FINENESS = 256
 """A deviation is compared in parts of 1/256."""
 
 STABILITY = 512
-"""What one event changes a group's deviation by, at most, in these parts. See docs/proofs/pegasus.md."""
+"""What one event changes a group's deviation by, at most, in these parts. See
+docs/proofs/pegasus.md.
+"""
 
 FURTHEST = 2**40
 """A group whose deviation is larger counts as having this one."""
@@ -44,16 +47,21 @@ _AT_ONCE = 1024
 
 
 def price_of(epsilon: Budget) -> Price:
-    """The price of a grouper that costs at most this much in every unit: half for the threshold, a quarter for a question."""
+    """The price of a grouper that costs at most this much in every unit: half for the threshold, a
+    quarter for a question.
+    """
     question = epsilon // 4
     return Price(question * 2, question)
 
 
-def deviations(secret: Any, counts: IntArray, *, fresh: BoolArray, where: BoolArray | None = None) -> tuple[Any, IntArray]:
-    """A fold for `Gate.keep`: each key's count joins its group, or opens one where `fresh`; ⌊256·deviation⌋ of each group.
+def deviations(
+    secret: Any, counts: IntArray, *, fresh: BoolArray, where: BoolArray | None = None
+) -> tuple[Any, IntArray]:
+    """A fold for `Gate.keep`: each key's count joins its group, or opens one where `fresh`;
+    ⌊256·deviation⌋ of each group.
 
-    Outside of `where`, in which `fresh` lies, groups go on as if this unit had not been. The secret that is given is used up:
-    its tables are changed in place.
+    Outside of `where`, in which `fresh` lies, groups go on as if this unit had not been. The secret
+    that is given is used up: its tables are changed in place.
     """
     size = len(counts)
     if secret is None:
@@ -101,7 +109,10 @@ def deviations(secret: Any, counts: IntArray, *, fresh: BoolArray, where: BoolAr
         tables.add(old, x[old])
         now_below, now_under = _cut(tables, old, x[old], mean, floor[old], below[old], under[old])
         floor[old], below[old], under[old] = mean, now_below, now_under
-        statistic[old] = 2 * FINENESS * np.minimum(now_under, FURTHEST) + 2 * FINENESS * now_below * rest // length[old]
+        statistic[old] = (
+            2 * FINENESS * np.minimum(now_under, FURTHEST)
+            + 2 * FINENESS * now_below * rest // length[old]
+        )
     statistic[beyond] = FINENESS * FURTHEST
     np.minimum(statistic, FINENESS * FURTHEST, out=statistic)
     after = {
@@ -148,7 +159,9 @@ def _cut(
     below: IntArray,
     under: IntArray,
 ) -> tuple[IntArray, IntArray]:
-    """How many counts are at most the mean, and by how much they are under it, from the same with the last mean."""
+    """How many counts are at most the mean, and by how much they are under it, from the same with
+    the last mean.
+    """
     joins = x <= floor
     below += joins
     under += np.where(joins, floor - x, 0)

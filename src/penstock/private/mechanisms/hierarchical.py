@@ -10,17 +10,17 @@ import numpy as np
 
 from penstock.budget.grid import Budget, Budgets
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
+from penstock.core.consistency import make_consistent
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact, positive, whole
-from penstock.core.fitting import agree
 from penstock.core.hierarchy import Hierarchy
 from penstock.core.private import Private
 from penstock.core.released import Released, Scale
 from penstock.private.gate import Gate
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.grouper import price_of
-from penstock.private.mechanisms.pegasus import Grouped, advance, threshold_of
+from penstock.private.mechanisms.pegasus import PegasusState, advance, threshold_of
 from penstock.private.mechanisms.smoothers import SMOOTHERS, Smoother
 
 FINENESS = 256
@@ -33,11 +33,11 @@ Fill: TypeAlias = Literal["zero", "share"]
 
 
 @dataclass(frozen=True)
-class Levels:
+class HierarchyState:
     """The hierarchy, and the groups on each of its levels: all public."""
 
     tree: Hierarchy
-    levels: tuple[Grouped, ...]
+    levels: tuple[PegasusState, ...]
 
 
 @lru_cache(maxsize=8)
@@ -46,10 +46,10 @@ def _tree(domain: Domain) -> Hierarchy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OverHierarchy(Mechanism[Levels]):
+class OverHierarchy(Mechanism[HierarchyState]):
     """PeGaSus on every level of a hierarchy, and least squares over what it says of the nodes."""
 
-    State = Levels
+    State = HierarchyState
     family = "event"
 
     window: int = 1
@@ -81,19 +81,24 @@ class OverHierarchy(Mechanism[Levels]):
         level = self.level(tree)
         return level - self.grid.floor(level.epsilon * exact(self.perturb))
 
-    def start(self, domain: Domain) -> Levels:
+    def start(self, domain: Domain) -> HierarchyState:
         tree = _tree(domain)
         perturb = self.level(tree) - self.grouper(tree)
         if not perturb or not price_of(self.grouper(tree)).question:
-            raise ConfigurationError(f"{self.name}: epsilon={self.epsilon} is too little for {tree.height} levels.")
+            raise ConfigurationError(
+                f"{self.name}: epsilon={self.epsilon} is too little for {tree.height} levels."
+            )
         how = {"smoother": self.smoother, "perturb": perturb, "sensitivity": self.contribution}
-        return Levels(tree, tuple(Grouped.nothing(level.number, **how) for level in tree.levels))  # type: ignore[arg-type]
+        states = (PegasusState.nothing(level.number, **how) for level in tree.levels)  # type: ignore[arg-type]
+        return HierarchyState(tree, tuple(states))
 
     def splits(self, tree: Hierarchy, unit: Private, gate: Gate) -> BoolArray:
         """Which nodes have children that are read in this unit."""
         return tree.inner
 
-    def step(self, state: Levels, unit: Private, gate: Gate) -> tuple[Levels, Released]:
+    def step(
+        self, state: HierarchyState, unit: Private, gate: Gate
+    ) -> tuple[HierarchyState, Released]:
         tree = state.tree
         splits = self.splits(tree, unit, gate)
         share, group = self.level(tree), self.grouper(tree)
@@ -104,7 +109,10 @@ class OverHierarchy(Mechanism[Levels]):
             if depth:
                 read[level] = splits[tree.parents[level]]
             # Where nothing below is read, a node has the shares of the levels below it too.
-            spend = np.where(splits[level], share.quanta, share.quanta * (tree.height - depth)) - group.quanta
+            spend = (
+                np.where(splits[level], share.quanta, share.quanta * (tree.height - depth))
+                - group.quanta
+            )
             last, released = advance(
                 state.levels[depth],
                 unit.sums(groups),
@@ -117,7 +125,7 @@ class OverHierarchy(Mechanism[Levels]):
             )
             after.append(last)
             found.append(released)
-        return Levels(tree, tuple(after)), self._together(tree, read, found)
+        return HierarchyState(tree, tuple(after)), self._together(tree, read, found)
 
     def _together(self, tree: Hierarchy, read: BoolArray, found: list[Released]) -> Released:
         """One release of all nodes: the fitted numbers, with the noise that each had before."""
@@ -127,9 +135,11 @@ class OverHierarchy(Mechanism[Levels]):
         estimates = np.concatenate([each.estimate for each in found])
         if self.fit:
             variances = np.where(read, np.concatenate([each.variance for each in found]), np.inf)
-            estimates = agree(tree, estimates, variances)
+            estimates = make_consistent(tree, estimates, variances)
         divisor = layers if one.kind == "sum" else FINENESS
-        value = np.rint(np.clip(self.filled(estimates, read) * divisor, -_MOST, _MOST)).astype(np.int64)
+        value = np.rint(np.clip(self.filled(estimates, read) * divisor, -_MOST, _MOST)).astype(
+            np.int64
+        )
         return Released(
             unit=one.unit,
             value=value,
@@ -140,7 +150,9 @@ class OverHierarchy(Mechanism[Levels]):
             divisor=divisor,
             layers=layers,
             kind=one.kind,
-            public={name: np.concatenate([each.public[name] for each in found]) for name in one.public},
+            public={
+                name: np.concatenate([each.public[name] for each in found]) for name in one.public
+            },
         )
 
     def filled(self, estimates: FloatArray, read: BoolArray) -> FloatArray:
@@ -150,7 +162,12 @@ class OverHierarchy(Mechanism[Levels]):
 
 def _joined(parts: list[int | IntArray], tree: Hierarchy) -> IntArray:
     """One number per node, from one or one per node of each level."""
-    return np.concatenate([np.broadcast_to(part, level.number) for part, level in zip(parts, tree.levels, strict=True)])
+    return np.concatenate(
+        [
+            np.broadcast_to(part, level.number)
+            for part, level in zip(parts, tree.levels, strict=True)
+        ]
+    )
 
 
 def _share(value: Exact, *, name: str) -> Exact:
@@ -162,7 +179,9 @@ def _share(value: Exact, *, name: str) -> Exact:
 
 def _one_of(value: object, allowed: tuple[object, ...], *, name: str) -> None:
     if value not in allowed:
-        raise ConfigurationError(f"{name} must be one of {', '.join(map(str, allowed))}, not {value!r}.")
+        raise ConfigurationError(
+            f"{name} must be one of {', '.join(map(str, allowed))}, not {value!r}."
+        )
 
 
 _PAPER = "Chen et al., CCS 2017, section 5"
@@ -172,17 +191,20 @@ _PAPER = "Chen et al., CCS 2017, section 5"
 class HierarchicalPegasus(OverHierarchy):
     r"""Run PeGaSus on every node of a hierarchy, and make parents and children agree.
 
-    With :math:`h` nodes on the longest path, every level runs `pegasus` on the totals of its nodes with
+    With :math:`h` nodes on the longest path, every level runs `pegasus` on the totals of its nodes
+    with
     :math:`\varepsilon/h`; a key that ends at level :math:`i<h` has the :math:`h-i` shares below it for its noisy count too.
-    Then the numbers are fitted by least squares, each counted by the inverse of its variance, so that every parent is the
-    sum of its children (`fit=False` leaves them alone). A domain that is no `Hierarchy` becomes a balanced binary tree.
+    Then the numbers are fitted by least squares, each counted by the inverse of its variance, so
+    that every parent is the sum of its children (`fit=False` leaves them alone). A domain that is
+    no `Hierarchy` becomes a balanced binary tree.
 
-    There is one number per node (`Hierarchy.nodes`). `scale` and `layers` are those of the node's own smoothed count
-    *before* the fit, which raises no variance if the smoother is linear. `public["noisy"]` has the noisy counts,
-    `public["start"]` where each node's group began.
+    There is one number per node (`Hierarchy.nodes`). `scale` and `layers` are those of the node's
+    own smoothed count *before* the fit, which raises no variance if the smoother is linear.
+    `public["noisy"]` has the noisy counts, `public["start"]` where each node's group began.
 
-    Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window. Proof: docs/proofs/hierarchy.md.
-    Kept between units: the totals of the open groups and their noisy thresholds, in the gate; the groups' noisy counts.
+    Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window. Proof:
+    docs/proofs/hierarchy.md. Kept between units: the totals of the open groups and their noisy
+    thresholds, in the gate; the groups' noisy counts.
 
     >>> from penstock.core.hierarchy import Hierarchy
     >>> campus = Hierarchy.of({"room 1": "A", "room 2": "A", "room 3": "B"})
@@ -205,31 +227,36 @@ class HierarchicalPegasus(OverHierarchy):
 
 @dataclass(frozen=True, kw_only=True)
 class PrunedPegasus(OverHierarchy):
-    r"""Run PeGaSus on the nodes of a hierarchy that are worth it, unit by unit; small totals are not looked into.
+    r"""Run PeGaSus on the nodes of a hierarchy that are worth it, unit by unit; small totals are
+    not looked into.
 
-    In every unit, :math:`\varepsilon_{pr}` = `prune` :math:`\cdot\varepsilon` decides, from the roots down, which totals
+    In every unit, :math:`\varepsilon_{pr}` = `prune` :math:`\cdot\varepsilon` decides, from the
+    roots down, which totals
     :math:`c` are split into their children, with :math:`\beta` = `beta` :math:`/\varepsilon`:
 
-    - `noisy`: if :math:`c` with noise of scale :math:`(h-1)/\varepsilon_{pr}` is at least :math:`\beta`;
+    - `noisy`: if :math:`c` with noise of scale :math:`(h-1)/\varepsilon_{pr}` is at least
+      :math:`\beta`;
     - `privtree`: if :math:`\max(\beta-\delta,\,c-i\delta)`, at depth :math:`i`, with noise of scale
       :math:`\lambda=(2\kappa-1)/((\kappa-1)\varepsilon_{pr})` is above :math:`\beta`, where
       :math:`\delta=\lceil\lambda\ln\kappa\rceil`: a small total is split with chance :math:`1/2\kappa` at most.
 
-    Nodes that are read run `pegasus` as in `hs_pegasus`, with an :math:`h`-th of the rest, and a node whose children are not
-    read has the shares of the levels below it for its noisy count too. A node that is not read has no number of its own: it
-    shows 0, or with `fill="share"` what the fit leaves to each of its keys, and its variance is infinite. Its group goes on
-    with the next unit in which it is read.
+    Nodes that are read run `pegasus` as in `hs_pegasus`, with an :math:`h`-th of the rest, and a
+    node whose children are not read has the shares of the levels below it for its noisy count too.
+    A node that is not read has no number of its own: it shows 0, or with `fill="share"` what the
+    fit leaves to each of its keys, and its variance is infinite. Its group goes on with the next
+    unit in which it is read.
 
-    Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window. Proof: docs/proofs/hierarchy.md.
-    Kept between units: as in `hs_pegasus`.
+    Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window. Proof:
+    docs/proofs/hierarchy.md. Kept between units: as in `hs_pegasus`.
 
     >>> PrunedPegasus(epsilon="0.1").guarantee
     Guarantee(epsilon=1/10, window=1)
 
     References
     ----------
-    Chen, Machanavajjhala, Hay, Miklau, CCS 2017, section 5.2; Zhang, Xiao, Xie, SIGMOD 2016, for `privtree`.
-    Departures: the paper's pruning is not private from height 4 on and is replaced by either rule; as in `hs_pegasus`.
+    Chen, Machanavajjhala, Hay, Miklau, CCS 2017, section 5.2; Zhang, Xiao, Xie, SIGMOD 2016, for
+    `privtree`. Departures: the paper's pruning is not private from height 4 on and is replaced by
+    either rule; as in `hs_pegasus`.
     """
 
     name = "phs_pegasus"
@@ -261,12 +288,16 @@ class PrunedPegasus(OverHierarchy):
     def least(self) -> int:
         """β: what a total must reach, or be above, to be split."""
         unit, times = self.total // self.window, exact(self.beta)
-        return Budget(unit.quanta * times.denominator, self.grid).into(times.numerator * self.contribution)
+        return Budget(unit.quanta * times.denominator, self.grid).into(
+            times.numerator * self.contribution
+        )
 
-    def start(self, domain: Domain) -> Levels:
+    def start(self, domain: Domain) -> HierarchyState:
         tree = _tree(domain)
         if tree.height > 1 and not self.pruner(tree) // (tree.height - 1):
-            raise ConfigurationError(f"{self.name}: epsilon={self.epsilon} is too little to prune {tree.height} levels.")
+            raise ConfigurationError(
+                f"{self.name}: epsilon={self.epsilon} is too little to prune {tree.height} levels."
+            )
         return super().start(domain)
 
     def splits(self, tree: Hierarchy, unit: Private, gate: Gate) -> BoolArray:
@@ -274,13 +305,19 @@ class PrunedPegasus(OverHierarchy):
         if tree.height == 1:
             return tree.inner
         if self.rule == "privtree":
-            return gate.split(unit, tree, threshold=self.least, epsilon=spend, label="prune", kappa=self.kappa)
+            return gate.split(
+                unit, tree, threshold=self.least, epsilon=spend, label="prune", kappa=self.kappa
+            )
         each = spend // (tree.height - 1)
         splits = tree.inner.copy()
-        for depth, (level, groups) in enumerate(zip(tree.slices[:-1], tree.levels[:-1], strict=True)):
+        for depth, (level, groups) in enumerate(
+            zip(tree.slices[:-1], tree.levels[:-1], strict=True)
+        ):
             if depth:
                 splits[level] &= splits[tree.parents[level]]
-            noisy = gate.laplace(unit.sums(groups), epsilon=each, label=f"prune {depth + 1}", where=splits[level])
+            noisy = gate.laplace(
+                unit.sums(groups), epsilon=each, label=f"prune {depth + 1}", where=splits[level]
+            )
             splits[level] &= noisy.value >= self.least
         return splits
 

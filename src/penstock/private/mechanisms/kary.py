@@ -15,18 +15,21 @@ from penstock.private.mechanisms.sw_tree import WindowTree
 class SignedBlocks(WindowTree):
     r"""Publish the sum of the last `span` units, from blocks that are added and subtracted.
 
-    Blocks of :math:`1, k, \dots, k^{h-1}` units, :math:`k` odd; each has noise of scale :math:`h/\varepsilon`, drawn once. The
-    ends of the last :math:`W` units are rounded to the *nearest* block of every size, so that at most :math:`(k-1)/2` blocks
-    of a size are added or subtracted at either end. A subtracted block may lie in the future: its noise is there before
-    its data. On average :math:`W/k^{h-1}+(h-1)(k^2-1)/2k` noises of variance about :math:`2h^2/\varepsilon^2` are in a sum.
+    Blocks of :math:`1, k, \dots, k^{h-1}` units, :math:`k` odd; each has noise of scale
+    :math:`h/\varepsilon`, drawn once. The ends of the last :math:`W` units are rounded to the
+    *nearest* block of every size, so that at most :math:`(k-1)/2` blocks of a size are added or
+    subtracted at either end. A subtracted block may lie in the future: its noise is there before
+    its data. On average :math:`W/k^{h-1}+(h-1)(k^2-1)/2k` noises of variance about
+    :math:`2h^2/\varepsilon^2` are in a sum.
 
-    `arity` is k; 0 takes the best one for `span`. The number of sizes h is the best one for both. Up to a span of 32 that is
-    one: then a sum carries what it would if the releases of `laplace` were added up, and those can be used for more.
+    `arity` is k; 0 takes the best one for `span`. The number of sizes h is the best one for both.
+    Up to a span of 32 that is one: then a sum carries what it would if the releases of `laplace`
+    were added up, and those can be used for more.
 
-    Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window; for streams that are fixed in advance. Proof:
-    docs/proofs/kary.md.
-    Kept between units: nothing. The gate keeps the counts of `span` units and the noise of about as many blocks.
-    Sums of fewer units, and the counts themselves, cannot be had from these releases.
+    Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window; for streams that are
+    fixed in advance. Proof: docs/proofs/kary.md. Kept between units: nothing. The gate keeps the
+    counts of `span` units and the noise of about as many blocks. Sums of fewer units, and the
+    counts themselves, cannot be had from these releases.
 
     >>> blocks = SignedBlocks(epsilon="1", span=1024).blocks
     >>> blocks.arity, blocks.levels
@@ -47,7 +50,9 @@ class SignedBlocks(WindowTree):
         super().__post_init__()
         object.__setattr__(self, "arity", whole(self.arity, name="arity", least=0))
         if self.arity and (self.arity % 2 == 0 or self.arity < 3):
-            raise ConfigurationError(f"arity must be an odd number of at least 3, or 0 for the best, not {self.arity}.")
+            raise ConfigurationError(
+                f"arity must be an odd number of at least 3, or 0 for the best, not {self.arity}."
+            )
 
     @cached_property
     def blocks(self) -> Blocks:

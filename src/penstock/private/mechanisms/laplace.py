@@ -11,11 +11,11 @@ from penstock.private.mechanisms.uniform import Uniform
 class Laplace(Uniform):
     r"""Publish every unit with noise of its own, for one event.
 
-    Counts get discrete Laplace noise of scale :math:`1/\varepsilon` in every unit: `uniform` at event level. Asked for a
-    longer window, it is `uniform`.
+    Counts get discrete Laplace noise of scale :math:`1/\varepsilon` in every unit: `uniform` at
+    event level. Asked for a longer window, it is `uniform`.
 
-    Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window. Proof: docs/proofs/uniform.md.
-    Kept between units: nothing.
+    Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window. Proof:
+    docs/proofs/uniform.md. Kept between units: nothing.
 
     >>> Laplace(epsilon="0.1").guarantee
     Guarantee(epsilon=1/10, window=1)

@@ -1,4 +1,6 @@
-"""One multiset of whole numbers a key, for groups that may be long: most of it in a table of counts, the rest in a list."""
+"""One multiset of whole numbers a key, for groups that may be long: most of it in a table of
+counts, the rest in a list.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,11 @@ from penstock.core.arrays import BoolArray, IntArray
 
 @dataclass
 class Multisets:
-    """How often each value occurs, by key: dense within `width` values from the key's `base` on, listed where it is far away.
+    """How often each value occurs, by key: dense within `width` values from the key's `base` on,
+    listed where it is far away.
 
-    It is changed in place, and takes a row for every key as soon as one has been placed. Values that are far away are few if
-    the base is chosen well; with any base nothing is lost.
+    It is changed in place, and takes a row for every key as soon as one has been placed. Values
+    that are far away are few if the base is chosen well; with any base nothing is lost.
     """
 
     counts: NDArray[np.int32]
@@ -79,7 +82,10 @@ class Multisets:
             gone[keys] = True
             stays = ~gone[self.far_key[: self.far]]
             if not stays.all():
-                self.far_key, self.far_value = self.far_key[: self.far][stays], self.far_value[: self.far][stays]
+                self.far_key, self.far_value = (
+                    self.far_key[: self.far][stays],
+                    self.far_value[: self.far][stays],
+                )
                 self.far = len(self.far_key)
 
     def covers(self, keys: IntArray, values: IntArray) -> BoolArray:
@@ -89,7 +95,9 @@ class Multisets:
 
     def at(self, keys: IntArray, values: IntArray) -> IntArray:
         """How often these values, which the tables cover, occur."""
-        found: IntArray = self.counts.reshape(-1)[keys * self.width + values - self.base[keys]].astype(np.int64)
+        found: IntArray = self.counts.reshape(-1)[
+            keys * self.width + values - self.base[keys]
+        ].astype(np.int64)
         return found
 
     def listed(self, keys: IntArray) -> tuple[IntArray, IntArray]:
@@ -101,7 +109,9 @@ class Multisets:
         return which[theirs], self.far_value[: self.far][theirs]
 
     def next(self, keys: IntArray, values: IntArray, step: int) -> tuple[IntArray, BoolArray]:
-        """The next value that occurs above (`step` 1) or below (-1) each of these, and whether the table has one."""
+        """The next value that occurs above (`step` 1) or below (-1) each of these, and whether the
+        table has one.
+        """
         base = self.base[keys]
         offset = values - base
         found = np.zeros(len(keys), np.bool_)
@@ -109,8 +119,12 @@ class Multisets:
         left = np.arange(len(keys))
         reach = 4
         while len(left):
-            places = (keys[left] * self.width + offset[left])[:, None] + step * np.arange(1, reach + 1)
-            full = flat.take(places, mode="clip") > 0  # it may see the rows beside its own, but does not go there
+            places = (keys[left] * self.width + offset[left])[:, None] + step * np.arange(
+                1, reach + 1
+            )
+            full = (
+                flat.take(places, mode="clip") > 0
+            )  # it may see the rows beside its own, but does not go there
             first = full.argmax(axis=1)
             hit = full[np.arange(len(left)), first]
             spot = offset[left] + step * np.where(hit, first + 1, reach)

@@ -41,9 +41,10 @@ class PanState:
 class PanPrivate(Sharing[PanState], Incremental[PanState]):
     """Counts stand in memory only on top of noise that was there first.
 
-    `intrusion` says whom to survive: "between" units, once and unannounced; "within" a unit, once and unannounced;
-    "announced", any number of times (tell the run with `run.intruded()`). Within a unit absolute differences cannot be
-    added up without raw counts, so the distance is then the sum of |Σ(c − o)| over `buckets` of keys.
+    `intrusion` says whom to survive: "between" units, once and unannounced; "within" a unit, once
+    and unannounced; "announced", any number of times (tell the run with `run.intruded()`). Within a
+    unit absolute differences cannot be added up without raw counts, so the distance is then the sum
+    of |Σ(c − o)| over `buckets` of keys.
     """
 
     reserve: ClassVar[int]
@@ -55,7 +56,9 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
 
     def __post_init__(self) -> None:
         if self.intrusion not in get_args(Intrusion):
-            raise ConfigurationError(f"intrusion must be 'between', 'within' or 'announced', not {self.intrusion!r}.")
+            raise ConfigurationError(
+                f"intrusion must be 'between', 'within' or 'announced', not {self.intrusion!r}."
+            )
         object.__setattr__(self, "buckets", whole(self.buckets, name="buckets", least=1))
         super().__post_init__()
 
@@ -85,9 +88,21 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
             return  # whatever arrives in this unit is not counted anywhere
         if self.in_parts:
             watch = self.plan(len(state.last.value)).watch
-            gate.prime(DISTANCE, epsilon=watch, sensitivity=self.contribution, size=state.buckets.number, exposed=None)
+            gate.prime(
+                DISTANCE,
+                epsilon=watch,
+                sensitivity=self.contribution,
+                size=state.buckets.number,
+                exposed=None,
+            )
         size = len(state.last.value)
-        gate.prime(PUBLISH, epsilon=offer, sensitivity=self.contribution, size=size, exposed=not self.announced)
+        gate.prime(
+            PUBLISH,
+            epsilon=offer,
+            sensitivity=self.contribution,
+            size=size,
+            exposed=not self.announced,
+        )
 
     def feed(self, state: PanState, part: Private, gate: Gate) -> None:
         if gate.primed(PUBLISH) is not None:
@@ -101,7 +116,11 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
             return state, gate.repeat(state.last)
         self.feed(state, unit, gate)
         forced = gate.disturbed
-        if self._distance(state, unit, gate) > offer.into(len(state.last.value) * self.contribution) or forced:
+        if (
+            self._distance(state, unit, gate)
+            > offer.into(len(state.last.value) * self.contribution)
+            or forced
+        ):
             fresh = self._publish(gate)
             shares = self.plan(len(fresh.value)).shares
             return PanState(fresh, shares.after(state.position, gate, offer), state.buckets), fresh
@@ -109,15 +128,20 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
         return state, gate.repeat(state.last)
 
     def _publish(self, gate: Gate) -> Released:
-        """What stands in the counter, with fresh noise if somebody may have looked into it before it was full."""
+        """What stands in the counter, with fresh noise if somebody may have looked into it before
+        it was full.
+        """
         return gate.read(PUBLISH, again=self.in_parts)
 
     def _distance(self, state: PanState, unit: Private, gate: Gate) -> int:
         watch = self.plan(len(state.last.value)).watch
         if not self.in_parts:
-            return gate.laplace(unit.distance(state.last.value), epsilon=watch, label=DISTANCE).number
+            return gate.laplace(
+                unit.distance(state.last.value), epsilon=watch, label=DISTANCE
+            ).number
         noisy = gate.read(DISTANCE, again=True).value - state.buckets.sums(state.last.value)
-        # |X + Y| of two Laplace variables of scale s has mean 3s/2: what the noise alone adds to the distance.
+        # |X + Y| of two Laplace variables of scale s has mean 3s/2: what the noise alone adds to
+        # the distance.
         from_noise = (watch * 2).into(3 * state.buckets.number * self.contribution)
         return int(np.abs(noisy).sum()) - from_noise
 
@@ -129,8 +153,8 @@ _PAPER = "Kellaris et al., PVLDB 7(12), 2014, section 4.5"
 class PanDistribution(PanPrivate):
     """Budget distribution that survives somebody who looks into its memory.
 
-    Publications have a pool of ε/3 (ε/2 if looks are announced) and spend half of what the window has left of it, so
-    that one unpaid look, worth at most ε/6, still fits into ε.
+    Publications have a pool of ε/3 (ε/2 if looks are announced) and spend half of what the window
+    has left of it, so that one unpaid look, worth at most ε/6, still fits into ε.
 
     Guarantee: w-event and pan-private, pure. Proof: docs/proofs/pan.md.
     Kept between units: the last release. Within a unit: counts on top of noise.
@@ -141,8 +165,8 @@ class PanDistribution(PanPrivate):
     References
     ----------
     Kellaris et al., PVLDB 7(12), 2014, section 4.5.
-    Departures: the paper spends a third of what is left of ε/2, which reaches 7/6 ε; within a unit it uses the same
-    noise in memory and in the output, so that their difference is exact.
+    Departures: the paper spends a third of what is left of ε/2, which reaches 7/6 ε; within a unit
+    it uses the same noise in memory and in the output, so that their difference is exact.
     """
 
     name = "bd_pan"
@@ -156,8 +180,8 @@ class PanDistribution(PanPrivate):
 class PanAbsorption(PanPrivate):
     """Budget absorption that survives somebody who looks into its memory.
 
-    Shares are ε/4w (ε/2w if looks are announced), so that one unpaid look, worth at most ε/4, still fits into ε. Data
-    of nullified units are not counted anywhere.
+    Shares are ε/4w (ε/2w if looks are announced), so that one unpaid look, worth at most ε/4, still
+    fits into ε. Data of nullified units are not counted anywhere.
 
     Guarantee: w-event and pan-private, pure. Proof: docs/proofs/pan.md.
     Kept between units: the last release. Within a unit: counts on top of noise.

@@ -25,8 +25,10 @@ _MOST = 2**60
 
 
 @dataclass(frozen=True)
-class Grouped:
-    """Where each key's group began, whether it is over, its noisy counts and the smallest budget among them: all public."""
+class PegasusState:
+    """Where each key's group began, whether it is over, its noisy counts and the smallest budget
+    among them: all public.
+    """
 
     start: IntArray
     over: BoolArray
@@ -34,22 +36,34 @@ class Grouped:
     least: IntArray
 
     @classmethod
-    def nothing(cls, size: int, *, smoother: Smoother, perturb: Budget, sensitivity: int) -> Grouped:
-        """Before the first unit. `perturb` is the perturber's usual budget; only speed depends on it."""
-        smoothing = smoothers.start(smoother, size, scale=perturb.into(sensitivity) if perturb else 1)
-        return cls(np.zeros(size, np.int64), np.ones(size, np.bool_), smoothing, np.zeros(size, np.int64))
+    def nothing(
+        cls, size: int, *, smoother: Smoother, perturb: Budget, sensitivity: int
+    ) -> PegasusState:
+        """Before the first unit. `perturb` is the perturber's usual budget; only speed depends on
+        it.
+        """
+        smoothing = smoothers.start(
+            smoother, size, scale=perturb.into(sensitivity) if perturb else 1
+        )
+        return cls(
+            np.zeros(size, np.int64), np.ones(size, np.bool_), smoothing, np.zeros(size, np.int64)
+        )
 
 
 def threshold_of(theta: Exact, group: Budget, *, sensitivity: int) -> int:
-    """θ = theta·L/ε_g for a grouper that spends `group`, on the grid on which deviations are compared."""
+    """θ = theta·L/ε_g for a grouper that spends `group`, on the grid on which deviations are
+    compared.
+    """
     share = exact(theta)
     price = price_of(group)
     paid = price.threshold + price.question * 2
-    return Budget(paid.quanta * share.denominator, paid.grid).into(FINENESS * share.numerator * sensitivity)
+    return Budget(paid.quanta * share.denominator, paid.grid).into(
+        FINENESS * share.numerator * sensitivity
+    )
 
 
 def advance(
-    state: Grouped,
+    state: PegasusState,
     unit: Private,
     gate: Gate,
     *,
@@ -58,12 +72,14 @@ def advance(
     threshold: int,
     suffix: str = "",
     read: BoolArray | None = None,
-) -> tuple[Grouped, Released]:
-    """One unit of every number in `unit`: perturb it, ask whether it fits its group, smooth the group.
+) -> tuple[PegasusState, Released]:
+    """One unit of every number in `unit`: perturb it, ask whether it fits its group, smooth the
+    group.
 
-    Charges `perturb` under "publish" and at most `group` under "group", both with the suffix. Numbers whose `perturb` is 0
-    are grouped but not perturbed; what is released of them comes from the other units of their group, if there are any. With
-    `read`, the others' groups go on as if this unit had not been: they are neither read nor charged, and must not be perturbed.
+    Charges `perturb` under "publish" and at most `group` under "group", both with the suffix.
+    Numbers whose `perturb` is 0 are grouped but not perturbed; what is released of them comes from
+    the other units of their group, if there are any. With `read`, the others' groups go on as if
+    this unit had not been: they are neither read nor charged, and must not be perturbed.
     """
     noisy = gate.laplace(unit, epsilon=perturb, label=f"publish{suffix}")
     price = price_of(group)
@@ -102,22 +118,26 @@ def advance(
         kind=smoothing.kind,
         public={"noisy": noisy.value, "start": start},
     )
-    return Grouped(start, over, smoothing, least), released
+    return PegasusState(start, over, smoothing, least), released
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pegasus(Mechanism[Grouped]):
+class Pegasus(Mechanism[PegasusState]):
     r"""Perturb every count, find out where the stream is stable, and smooth the noise there.
 
-    With :math:`\varepsilon_p` = `perturb` :math:`\cdot\varepsilon` and :math:`\varepsilon_g=\varepsilon-\varepsilon_p`, every
-    count gets discrete Laplace noise of scale :math:`1/\varepsilon_p`. Per key, a unit joins the open group while the group's
-    deviation from its mean, :math:`\sum|c_i-\bar c|` with this unit in it, plus noise of scale :math:`8/\varepsilon_g`, is
-    below :math:`\theta` = `theta` :math:`/\varepsilon_g` plus noise of scale :math:`4/\varepsilon_g`, drawn once a group. The
-    unit that breaks a group stands alone. What is released is the median (or mean, or James-Stein's estimate) of the noisy
-    counts of the unit's group so far. `public["noisy"]` has the noisy counts, `public["start"]` where each group began.
+    With :math:`\varepsilon_p` = `perturb` :math:`\cdot\varepsilon` and
+    :math:`\varepsilon_g=\varepsilon-\varepsilon_p`, every count gets discrete Laplace noise of
+    scale :math:`1/\varepsilon_p`. Per key, a unit joins the open group while the group's deviation
+    from its mean, :math:`\sum|c_i-\bar c|` with this unit in it, plus noise of scale
+    :math:`8/\varepsilon_g`, is below :math:`\theta` = `theta` :math:`/\varepsilon_g` plus noise of
+    scale :math:`4/\varepsilon_g`, drawn once a group. The unit that breaks a group stands alone.
+    What is released is the median (or mean, or James-Stein's estimate) of the noisy counts of the
+    unit's group so far. `public["noisy"]` has the noisy counts, `public["start"]` where each group
+    began.
 
-    Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window. Proof: docs/proofs/pegasus.md.
-    Kept between units: the counts of the open groups and their noisy thresholds, in the gate; the groups' noisy counts.
+    Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window. Proof:
+    docs/proofs/pegasus.md. Kept between units: the counts of the open groups and their noisy
+    thresholds, in the gate; the groups' noisy counts.
 
     >>> from fractions import Fraction
     >>> mechanism = Pegasus(epsilon="0.1")
@@ -127,14 +147,15 @@ class Pegasus(Mechanism[Grouped]):
     References
     ----------
     Chen, Machanavajjhala, Hay, Miklau, CCS 2017, section 3.
-    Departures: noise is discrete and deviations are rounded down to parts of 1/256, which needs no more noise; `theta` is 60
-    by default, not 5, with which groups stay short; groups end after 2**22 units.
+    Departures: noise is discrete and deviations are rounded down to parts of 1/256, which needs no
+    more noise; `theta` is 60 by default, not 5, with which groups stay short; groups end after
+    2**22 units.
     """
 
     name = "pegasus"
     paper = "Chen et al., CCS 2017"
     proof = "pegasus.md"
-    State = Grouped
+    State = PegasusState
     family = "event"
     by_key = True
 
@@ -150,7 +171,9 @@ class Pegasus(Mechanism[Grouped]):
         if exact(self.perturb) >= 1:
             raise ConfigurationError(f"perturb must lie between 0 and 1, not be {self.perturb}.")
         if self.smoother not in SMOOTHERS:
-            raise ConfigurationError(f"smoother must be one of {', '.join(SMOOTHERS)}, not {self.smoother!r}.")
+            raise ConfigurationError(
+                f"smoother must be one of {', '.join(SMOOTHERS)}, not {self.smoother!r}."
+            )
 
     @cached_property
     def perturber(self) -> Budget:
@@ -167,10 +190,19 @@ class Pegasus(Mechanism[Grouped]):
         """θ, in parts of 1/256."""
         return threshold_of(self.theta, self.grouper, sensitivity=self.contribution)
 
-    def start(self, domain: Domain) -> Grouped:
+    def start(self, domain: Domain) -> PegasusState:
         if not self.perturber or not price_of(self.grouper).question:
-            raise ConfigurationError(f"perturb={self.perturb} leaves nothing for the perturber or the grouper.")
-        return Grouped.nothing(domain.size, smoother=self.smoother, perturb=self.perturber, sensitivity=self.contribution)
+            raise ConfigurationError(
+                f"perturb={self.perturb} leaves nothing for the perturber or the grouper."
+            )
+        return PegasusState.nothing(
+            domain.size,
+            smoother=self.smoother,
+            perturb=self.perturber,
+            sensitivity=self.contribution,
+        )
 
-    def step(self, state: Grouped, unit: Private, gate: Gate) -> tuple[Grouped, Released]:
-        return advance(state, unit, gate, perturb=self.perturber, group=self.grouper, threshold=self.threshold)
+    def step(self, state: PegasusState, unit: Private, gate: Gate) -> tuple[PegasusState, Released]:
+        return advance(
+            state, unit, gate, perturb=self.perturber, group=self.grouper, threshold=self.threshold
+        )

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, Final
 
 from penstock.core.errors import ConfigurationError
-from penstock.private.imported import Plugin, imported, not_of_the_lab, package_of, plugged, plugins
+from penstock.core.plugins import Plugin, imported, not_of_the_lab, package_of, plugged, plugins
 from penstock.private.mechanisms.ba import BudgetAbsorption
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.bd import BudgetDistribution
@@ -64,7 +64,8 @@ MECHANISMS: dict[str, AnyMechanism] = {
 
 
 def find(name: str) -> AnyMechanism:
-    """The mechanism of this name, of ours or of another package, or of this import path (`module:Class`).
+    """The mechanism of this name, of ours or of another package, or of this import path
+    (`module:Class`).
 
     A plug-in cannot take one of our names: ours are looked at first, and the plug-in is left alone.
 
@@ -82,13 +83,18 @@ def find(name: str) -> AnyMechanism:
         return _mechanism(imported(name), repr(name))
     plugin = plugged(GROUP, name)
     if plugin is None:
-        raise ConfigurationError(f"there is no mechanism {name!r}: use {', '.join(names())}, or a path such as 'module:Class'.")
+        raise ConfigurationError(
+            f"there is no mechanism {name!r}: use {', '.join(names())}, or a path such as 'module:Class'."
+        )
     return _of_plugin(plugin)
 
 
 def names() -> tuple[str, ...]:
     """All names, ours first, then those of other packages."""
-    return (*MECHANISMS, *dict.fromkeys(plugin.name for plugin in plugins(GROUP) if plugin.name not in MECHANISMS))
+    return (
+        *MECHANISMS,
+        *dict.fromkeys(plugin.name for plugin in plugins(GROUP) if plugin.name not in MECHANISMS),
+    )
 
 
 def table() -> list[dict[str, Any]]:
@@ -96,15 +102,21 @@ def table() -> list[dict[str, Any]]:
 
     A plug-in that cannot be used has its reason under `problem`, and nothing else is known of it.
     """
-    return [describe(cls) for cls in MECHANISMS.values()] + [_row(plugin) for plugin in plugins(GROUP)]
+    return [describe(cls) for cls in MECHANISMS.values()] + [
+        _row(plugin) for plugin in plugins(GROUP)
+    ]
 
 
 def _row(plugin: Plugin) -> dict[str, Any]:
-    known: dict[str, Any] = dict.fromkeys(("class", "summary", "guarantee", "parameters", "paper", "proof"))
+    known: dict[str, Any] = dict.fromkeys(
+        ("class", "summary", "guarantee", "parameters", "paper", "proof")
+    )
     problem = None
     try:
         if plugin.name in MECHANISMS:
-            raise ConfigurationError(f"{plugin} is not used: {plugin.name!r} is a mechanism of Penstock's own.")
+            raise ConfigurationError(
+                f"{plugin} is not used: {plugin.name!r} is a mechanism of Penstock's own."
+            )
         known = describe(find(plugin.name))
     except ConfigurationError as error:
         problem = str(error)
@@ -115,7 +127,9 @@ def _of_plugin(plugin: Plugin) -> AnyMechanism:
     cls = _mechanism(plugin.load(), str(plugin))
     own = getattr(cls, "name", None)
     if own != plugin.name:  # ledgers, logs and snapshots know a mechanism by its own name
-        raise ConfigurationError(f"{plugin} calls itself {own!r}: write name = {plugin.name!r} in the class.")
+        raise ConfigurationError(
+            f"{plugin} calls itself {own!r}: write name = {plugin.name!r} in the class."
+        )
     return cls
 
 
@@ -127,7 +141,9 @@ def _mechanism(found: Any, what: str) -> AnyMechanism:
 
 
 def describe(cls: AnyMechanism) -> dict[str, Any]:
-    """What the registry knows of a mechanism, as plain data; the proof page of somebody else's as they give it."""
+    """What the registry knows of a mechanism, as plain data; the proof page of somebody else's as
+    they give it.
+    """
     parameters = [
         {
             "name": field.name,
@@ -144,7 +160,9 @@ def describe(cls: AnyMechanism) -> dict[str, Any]:
         "class": cls.__name__,
         "summary": cls.summary(),
         "guarantee": (
-            "(epsilon, delta, window), zCDP" if "delta" in {p["name"] for p in parameters} else "(epsilon, window), pure"
+            "(epsilon, delta, window), zCDP"
+            if "delta" in {p["name"] for p in parameters}
+            else "(epsilon, window), pure"
         )
         + (", and pan-private" if "intrusion" in {p["name"] for p in parameters} else ""),
         "parameters": parameters,

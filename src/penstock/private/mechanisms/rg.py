@@ -24,7 +24,7 @@ WATCH, PUBLISH = "watch", "publish"
 
 
 @dataclass(frozen=True)
-class Open:
+class OpenGroup:
     """The last release of every key, and how many units its open group has."""
 
     last: Released
@@ -32,24 +32,30 @@ class Open:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RetroactiveGrouping(Mechanism[Open]):
-    r"""Watch every key; publish what has jumped at once, and what has not as the mean of groups of 2, 4, 8, … units.
+class RetroactiveGrouping(Mechanism[OpenGroup]):
+    r"""Watch every key; publish what has jumped at once, and what has not as the mean of groups of
+    2, 4, 8, … units.
 
-    Of a unit's ε, the share `watch` is :math:`e_1` and the rest :math:`e_2`. Per key, a count c is watched,
+    Of a unit's ε, the share `watch` is :math:`e_1` and the rest :math:`e_2`. Per key, a count c is
+    watched,
     :math:`\tilde c = c + DLap(1/e_1)`, and compared with the last release o:
 
-    - a jump, :math:`(\tilde c - o)^2 \ge \tau`: publish :math:`c + DLap(1/e_2)`, and leave the open group out for good;
-    - else c joins the open group; if that now has m units, publish :math:`(\sum c + DLap(1/e_2))/m`, its mean;
+    - a jump, :math:`(\tilde c - o)^2 \ge \tau`: publish :math:`c + DLap(1/e_2)`, and leave the open
+      group out for good;
+    - else c joins the open group; if that now has m units, publish :math:`(\sum c +
+      DLap(1/e_2))/m`, its mean;
     - else repeat o.
 
-    m is 2 after a single publication, and twice the last group's size after a group's, up to `longest`. The threshold is
+    m is 2 after a single publication, and twice the last group's size after a group's, up to
+    `longest`. The threshold is
     :math:`\tau = 2/e_2^2 + 2\kappa/e_1^2` with κ = `caution`: what a single publication adds, and κ times what the watch adds
-    by itself. The first unit is published without a watch. With contribution L, noise scales and :math:`\sqrt\tau` are L times
-    as large.
+    by itself. The first unit is published without a watch. With contribution L, noise scales and
+    :math:`\sqrt\tau` are L times as large.
 
-    `keep` below 1 watches a sample in which every event stays with that chance, which buys less noise for the same ε
-    (`amplified`) and never pays (`best_keep`). `public["start"]` has the first of the units whose mean each number is, and
-    the `divisor` how many these are. The sum of the estimates of any units in a row estimates their total.
+    `keep` below 1 watches a sample in which every event stays with that chance, which buys less
+    noise for the same ε (`amplified`) and never pays (`best_keep`). `public["start"]` has the first
+    of the units whose mean each number is, and the `divisor` how many these are. The sum of the
+    estimates of any units in a row estimates their total.
 
     Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window. Proof: docs/proofs/rg.md.
     Kept between units: the last release, the sizes of the open groups; in the gate, their raw sums.
@@ -61,16 +67,16 @@ class RetroactiveGrouping(Mechanism[Open]):
     References
     ----------
     Chen, Shen and Jin, CIKM 2015.
-    Departures: the threshold knows the watch's noise, and the watch has more of ε (`watch="0.1", caution=0` are the paper's,
-    with which a constant stream is published worse than by `laplace`); the watch samples nothing unless told to; groups stop
-    growing at `longest`.
+    Departures: the threshold knows the watch's noise, and the watch has more of ε (`watch="0.1",
+    caution=0` are the paper's, with which a constant stream is published worse than by `laplace`);
+    the watch samples nothing unless told to; groups stop growing at `longest`.
     """
 
     name = "rg"
     paper = "Chen, Shen and Jin, CIKM 2015"
     proof = "rg.md"
     family = "event"
-    State = Open
+    State = OpenGroup
     by_key = True
 
     window: int = 1
@@ -104,7 +110,9 @@ class RetroactiveGrouping(Mechanism[Open]):
 
     @cached_property
     def threshold(self) -> Fraction:
-        """The squared distance from which a key has jumped; a sampled watch adds its sampling error."""
+        """The squared distance from which a key has jumped; a sampled watch adds its sampling
+        error.
+        """
         return self._squared_noise(self.publishing) + exact(self.caution) * self._watch_noise
 
     @cached_property
@@ -116,12 +124,16 @@ class RetroactiveGrouping(Mechanism[Open]):
     def _squared_noise(self, epsilon: Budget) -> Fraction:
         return 2 * (self.contribution / epsilon.epsilon) ** 2
 
-    def start(self, domain: Domain) -> Open:
+    def start(self, domain: Domain) -> OpenGroup:
         if not self.watching or not self.publishing:
-            raise ConfigurationError(f"watch={self.watch} leaves nothing to watch with, or nothing to publish with.")
-        return Open(Released.nothing(domain.size, self.guarantee), np.zeros(domain.size, np.int64))
+            raise ConfigurationError(
+                f"watch={self.watch} leaves nothing to watch with, or nothing to publish with."
+            )
+        return OpenGroup(
+            Released.nothing(domain.size, self.guarantee), np.zeros(domain.size, np.int64)
+        )
 
-    def step(self, state: Open, unit: Private, gate: Gate) -> tuple[Open, Released]:
+    def step(self, state: OpenGroup, unit: Private, gate: Gate) -> tuple[OpenGroup, Released]:
         last, held = state.last, state.held
         if last.unit:
             jump = self._jumped(self.watched(unit, gate), last)
@@ -140,7 +152,7 @@ class RetroactiveGrouping(Mechanism[Open]):
         start = gate.unit + 1 - held - divisor
         value = fresh.value + last.value * repeated
         released = replace(fresh, value=value, divisor=divisor, public={"start": start})
-        return Open(released, held), released
+        return OpenGroup(released, held), released
 
     def watched(self, unit: Private, gate: Gate) -> FloatArray:
         """A noisy estimate of every count."""

@@ -11,8 +11,8 @@ from penstock.private.mechanisms.fixed import Periodic
 class Sample(Periodic):
     r"""Publish one unit in w with the whole budget, repeat it in between.
 
-    Units 1, w + 1, 2w + 1, … are released by `histogram`: with discrete Laplace noise of scale :math:`1/\varepsilon`, unless
-    another method is given.
+    Units 1, w + 1, 2w + 1, … are released by `histogram`: with discrete Laplace noise of scale
+    :math:`1/\varepsilon`, unless another method is given.
 
     Guarantee: w-event, pure. Proof: docs/proofs/sample.md.
     Kept between units: the last release.

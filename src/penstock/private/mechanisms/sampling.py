@@ -1,6 +1,8 @@
-"""What `dsft` and `dsat` share: ask in every unit whether the stream has moved away from the last release, release if so.
+"""What `dsft` and `dsat` share: ask in every unit whether the stream has moved away from the last
+release, release if so.
 
-The question is the sparse vector technique's: distance and threshold both carry noise, and only the answer leaves.
+The question is the sparse vector technique's: distance and threshold both carry noise, and only the
+answer leaves.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ MOVED = "moved"
 PAPER = "Li et al., CIKM 2015"
 
 MOST_PEOPLE = 2**60
-"""All counts of a unit together are never more (`gate.limit`), and no two histograms are farther apart than twice this."""
+"""All counts of a unit together are never more (`gate.limit`), and no two histograms are farther
+apart than twice this.
+"""
 
 
 LITTLE = 0.001
@@ -39,8 +43,10 @@ LITTLE = 0.001
 
 
 @dataclass(frozen=True)
-class Standing:
-    """The last release, when the releases of the last window were made, and where the threshold stands: all public."""
+class SamplingState:
+    """The last release, when the releases of the last window were made, and where the threshold
+    stands: all public.
+    """
 
     last: Released
     made: tuple[int, ...] = ()
@@ -54,18 +60,20 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a release and a question cost; without a price nothing is asked, and units are released as long as they may be."""
+class SamplingCosts:
+    """What a release and a question cost; without a price nothing is asked, and units are released
+    as long as they may be.
+    """
 
     each: Budget
     price: Price | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class ByQuestion(Mechanism[Standing]):
+class ByQuestion(Mechanism[SamplingState]):
     """Release when a noisy distance reaches a noisy threshold, at most `releases` times a window."""
 
-    State = Standing
+    State = SamplingState
     family = "user"
 
     releases: int = 10
@@ -78,9 +86,13 @@ class ByQuestion(Mechanism[Standing]):
         part(self.histogram)
         object.__setattr__(self, "releases", whole(self.releases, name="releases", least=1))
         if self.population is not None:
-            object.__setattr__(self, "population", whole(self.population, name="population", least=1))
+            object.__setattr__(
+                self, "population", whole(self.population, name="population", least=1)
+            )
             if self.population > MOST_PEOPLE:
-                raise ConfigurationError(f"population must be at most {MOST_PEOPLE}, not {self.population}.")
+                raise ConfigurationError(
+                    f"population must be at most {MOST_PEOPLE}, not {self.population}."
+                )
         if self.decide is not None:
             object.__setattr__(self, "decide", exact(self.decide, name="decide"))
             if not 0 < exact(self.decide) < 1:
@@ -95,50 +107,63 @@ class ByQuestion(Mechanism[Standing]):
     def weights(self) -> tuple[int, int]:
         """How often a window pays for a threshold and for a question, at worst.
 
-        At user level there is one run, whose positive answers are C − 1 beside the first release, and each counts twice: once
-        for the run, once for the window. Else two runs meet a window, of C positive answers each, and C are inside it.
+        At user level there is one run, whose positive answers are C − 1 beside the first release,
+        and each counts twice: once for the run, once for the window. Else two runs meet a window,
+        of C positive answers each, and C are inside it.
         """
         return (1, 2 * (self.most - 1)) if self.guarantee.user_level else (2, 3 * self.most)
 
     @cached_property
-    def _plans(self) -> dict[int, Plan]:
+    def _plans(self) -> dict[int, SamplingCosts]:
         return {}
 
-    def plan(self, size: int) -> Plan:
+    def plan(self, size: int) -> SamplingCosts:
         """The costs, for so many keys."""
         if size not in self._plans:
             self._plans[size] = self._planned(size)
         return self._plans[size]
 
-    def _planned(self, size: int) -> Plan:
+    def _planned(self, size: int) -> SamplingCosts:
         thresholds, questions = self.weights
         if self.most == self.window or not questions:
-            return self._affordable(Plan(self.total // self.most, None), size)
-        share = _share(size, self.most, self.window, self.weights) if self.decide is None else exact(self.decide)
+            return self._affordable(SamplingCosts(self.total // self.most, None), size)
+        share = (
+            _share(size, self.most, self.window, self.weights)
+            if self.decide is None
+            else exact(self.decide)
+        )
         decide = self.grid.floor(self.total.epsilon * share)
         ratio = Fraction((questions / thresholds) ** (1 / 3)).limit_denominator(10**6)
         question = self.grid.floor(decide.epsilon / (questions + thresholds * ratio))
         threshold = (decide - question * questions) // thresholds
-        return self._affordable(Plan((self.total - decide) // self.most, Price(threshold, question)), size)
+        return self._affordable(
+            SamplingCosts((self.total - decide) // self.most, Price(threshold, question)), size
+        )
 
-    def _affordable(self, plan: Plan, size: int) -> Plan:
+    def _affordable(self, plan: SamplingCosts, size: int) -> SamplingCosts:
         """The plan, unless one of its noises would be so wide that the gate must refuse it."""
-        costs = [plan.each] if plan.price is None else [plan.each, plan.price.threshold, plan.price.question]
+        costs = (
+            [plan.each]
+            if plan.price is None
+            else [plan.each, plan.price.threshold, plan.price.question]
+        )
         if not affordable(min(costs), sensitivity=self.contribution, keys=size):
             raise ConfigurationError(
                 f"{self.name}: epsilon={self.epsilon} is too little for {self.most} releases of {size} keys a window."
             )
         return plan
 
-    def start(self, domain: Domain) -> Standing:
+    def start(self, domain: Domain) -> SamplingState:
         self.plan(domain.size)  # refuses a domain that the budget cannot serve
-        return Standing(Released.nothing(domain.size, self.guarantee), threshold=self.first_threshold())
+        return SamplingState(
+            Released.nothing(domain.size, self.guarantee), threshold=self.first_threshold()
+        )
 
     @abstractmethod
     def first_threshold(self) -> float:
         """T before the first question."""
 
-    def adjust(self, state: Standing, unit: int) -> Standing:
+    def adjust(self, state: SamplingState, unit: int) -> SamplingState:
         """The threshold for this unit's question, from what was released before."""
         return state
 
@@ -146,7 +171,9 @@ class ByQuestion(Mechanism[Standing]):
         """Whether nothing is asked about this unit, whatever was released."""
         return False
 
-    def step(self, state: Standing, unit: Private, gate: Gate) -> tuple[Standing, Released]:
+    def step(
+        self, state: SamplingState, unit: Private, gate: Gate
+    ) -> tuple[SamplingState, Released]:
         plan, now = self.plan(len(state.last.value)), gate.unit
         if (now - 1) % self.window == 0:  # a new block, with threshold noise of its own
             gate.close(MOVED)
@@ -163,29 +190,40 @@ class ByQuestion(Mechanism[Standing]):
         return self._after(state, fresh, now), fresh
 
     def _unasked(self, now: int) -> bool:
-        """The first unit is always released, and so is the last one of all if a release is left for it."""
+        """The first unit is always released, and so is the last one of all if a release is left for
+        it.
+        """
         return now == 1 or now == self.horizon
 
-    def _moved(self, state: Standing, unit: Private, price: Price, gate: Gate) -> bool:
-        return bool(gate.ask(MOVED, unit.distance(rounded(state.last)), threshold=bound(state), price=price)[0])
+    def _moved(self, state: SamplingState, unit: Private, price: Price, gate: Gate) -> bool:
+        return bool(
+            gate.ask(
+                MOVED, unit.distance(rounded(state.last)), threshold=bound(state), price=price
+            )[0]
+        )
 
-    def _after(self, state: Standing, fresh: Released, now: int) -> Standing:
+    def _after(self, state: SamplingState, fresh: Released, now: int) -> SamplingState:
         people = self.population or max(1, round(float(fresh.estimate.sum())))
         floor = round(min(apart(fresh), MOST_PEOPLE))
         return replace(state, last=fresh, made=(*state.made, now), people=people, floor=floor)
 
 
-def bound(state: Standing) -> int:
-    """What a distance must reach: the threshold's share of all people above the floor, of which little is left below `LITTLE`.
+def bound(state: SamplingState) -> int:
+    """What a distance must reach: the threshold's share of all people above the floor, of which
+    little is left below `LITTLE`.
 
     A release may know its noise badly, and a floor that is too high would never be reached.
     """
     share = min(1.0, state.threshold / LITTLE)
-    return math.ceil(share * state.floor) + math.ceil(min(state.threshold * state.people, MOST_PEOPLE))
+    return math.ceil(share * state.floor) + math.ceil(
+        min(state.threshold * state.people, MOST_PEOPLE)
+    )
 
 
 def rounded(released: Released) -> IntArray:
-    """The release in whole numbers, and no larger than counts can be, so that distances to it are whole and fit into int64."""
+    """The release in whole numbers, and no larger than counts can be, so that distances to it are
+    whole and fit into int64.
+    """
     most = limit(len(released.value))
     if isinstance(released.divisor, int) and released.divisor == 1:
         return np.clip(released.value, -most, most)
@@ -193,10 +231,12 @@ def rounded(released: Released) -> IntArray:
 
 
 def _share(size: int, most: int, window: int, weights: tuple[int, int]) -> Fraction:
-    """The share of ε for the questions that makes the noise in a distance least: a release's, and a question's.
+    """The share of ε for the questions that makes the noise in a distance least: a release's, and a
+    question's.
 
-    That is A/(1 − k)² + B/k² in all, with C releases over all keys in A, and threshold and question, ε shared between them in
-    the best way, in B. And no release may have less than it would have if every unit were released.
+    That is A/(1 − k)² + B/k² in all, with C releases over all keys in A, and threshold and
+    question, ε shared between them in the best way, in B. And no release may have less than it
+    would have if every unit were released.
     """
     thresholds, questions = weights
     releases = 2 * size * most**2

@@ -1,4 +1,6 @@
-"""How the w-event family shares out ε: so much for a unit's distance, the rest by halving or by absorbing."""
+"""How the w-event family shares out ε: so much for a unit's distance, the rest by halving or by
+absorbing.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,18 @@ DISTANCE = "distance"
 """The label of every measured distance in the ledger."""
 
 SIGNIFICANT_BITS = 5
-"""Halved budgets keep this many binary digits: at most 1/17 is given up, and noise tables are used again."""
+"""Halved budgets keep this many binary digits: at most 1/17 is given up, and noise tables are used
+again.
+"""
 
 SMALLEST_SHARE = 10**6
 """A halved budget below ε divided by this is not worth a publication."""
 
 
-class Shares(Protocol):
-    """A rule for the next publication's budget. Its `position` is public and part of the mechanism's state."""
+class ShareRule(Protocol):
+    """A rule for the next publication's budget. Its `position` is public and part of the
+    mechanism's state.
+    """
 
     def offer(self, position: int, gate: Gate) -> Budget:
         """What a publication of this unit may spend; nothing if it may not publish."""
@@ -68,7 +74,9 @@ class Absorbing:
     @classmethod
     def of(cls, pool: Budget, total: Budget, window: int) -> Absorbing:
         if not pool // window:
-            raise ConfigurationError("the budget of one unit rounds to nothing: raise epsilon or shorten the window.")
+            raise ConfigurationError(
+                "the budget of one unit rounds to nothing: raise epsilon or shorten the window."
+            )
         return cls(pool // window, window)
 
     def offer(self, position: int, gate: Gate) -> Budget:
@@ -79,39 +87,49 @@ class Absorbing:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a unit's distance costs, and how publications are paid: public, the same for the whole stream."""
+class BudgetPlan:
+    """What a unit's distance costs, and how publications are paid: public, the same for the whole
+    stream.
+    """
 
     watch: Budget
-    shares: Shares
+    shares: ShareRule
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sharing(Mechanism[S]):
-    """A mechanism that measures every unit with a fixed budget and publishes some of them with what is left."""
+    """A mechanism that measures every unit with a fixed budget and publishes some of them with what
+    is left.
+    """
 
     sharing: ClassVar[type[Halving] | type[Absorbing]]
 
     def budgets(self, size: int) -> tuple[Budget, Budget]:
-        """For this many keys: what one unit's distance costs, and the pool of a window's publications."""
+        """For this many keys: what one unit's distance costs, and the pool of a window's
+        publications.
+        """
         watch = self.total // (2 * self.window)
         return watch, self.total - watch * self.window
 
-    def plan(self, size: int) -> Plan:
+    def plan(self, size: int) -> BudgetPlan:
         plan = self._plans.get(size)
         if plan is None:
             watch, pool = self.budgets(size)
-            plan = self._plans[size] = Plan(watch, self.sharing.of(pool, self.total, self.window))
+            plan = self._plans[size] = BudgetPlan(
+                watch, self.sharing.of(pool, self.total, self.window)
+            )
         return plan
 
     @cached_property
-    def _plans(self) -> dict[int, Plan]:
+    def _plans(self) -> dict[int, BudgetPlan]:
         return {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shifting(Sharing[S]):
-    """`shift` spends only ε/d on a unit's distance and leaves the rest to publications; it needs at least 2w keys."""
+    """`shift` spends only ε/d on a unit's distance and leaves the rest to publications; it needs at
+    least 2w keys.
+    """
 
     shift: bool = False
 
@@ -119,8 +137,12 @@ class Shifting(Sharing[S]):
         if not self.shift:
             return super().budgets(size)
         if size < 2 * self.window:
-            raise ConfigurationError(f"shift needs at least 2·window = {2 * self.window} keys, not {size}.")
+            raise ConfigurationError(
+                f"shift needs at least 2·window = {2 * self.window} keys, not {size}."
+            )
         watch = self.total // size
         if not watch:
-            raise ConfigurationError(f"with shift, the distance's share of epsilon rounds to nothing for {size} keys.")
+            raise ConfigurationError(
+                f"with shift, the distance's share of epsilon rounds to nothing for {size} keys."
+            )
         return watch, self.total - watch * self.window

@@ -1,7 +1,8 @@
-"""What a group's noisy counts say about its newest unit: their mean, their median, or the newest shrunk towards the mean.
+"""What a group's noisy counts say about its newest unit: their mean, their median, or the newest
+shrunk towards the mean.
 
-A smoother sees noisy counts only, so it costs nothing. It is given one more for some keys, may be told that a group begins,
-and does not get slower as groups get longer.
+A smoother sees noisy counts only, so it costs nothing. It is given one more for some keys, may be
+told that a group begins, and does not get slower as groups get longer.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 
 from penstock.core.arrays import BoolArray, IntArray
-from penstock.core.spread import Kind
+from penstock.core.error_bounds import Kind
 from penstock.private.mechanisms.multisets import Multisets
 
 Smoother: TypeAlias = Literal["median", "mean", "james_stein"]
@@ -44,7 +45,12 @@ class Means:
         """Begin groups where `fresh`, and add a noisy count `where` there is one."""
         length = np.where(fresh, 0, self.length) + where
         total = np.where(fresh, 0, self.total) + np.where(where, noisy, 0)
-        return replace(self, length=length, total=total, newest=np.where(where, noisy, np.where(fresh, 0, self.newest)))
+        return replace(
+            self,
+            length=length,
+            total=total,
+            newest=np.where(where, noisy, np.where(fresh, 0, self.newest)),
+        )
 
     def smoothed(self) -> tuple[IntArray, int | IntArray]:
         """The mean of each group, as value and divisor."""
@@ -67,9 +73,11 @@ class Shrinking(Means):
 
 @dataclass(frozen=True)
 class Medians:
-    """The noisy counts of each key's group: sorted while they are few, then in tables, with the lower median and its rank.
+    """The noisy counts of each key's group: sorted while they are few, then in tables, with the
+    lower median and its rank.
 
-    The tables are changed in place: what `add` is called on is used up if it has groups of more than 16.
+    The tables are changed in place: what `add` is called on is used up if it has groups of more
+    than 16.
     """
 
     kind: ClassVar[Kind] = "median"
@@ -115,12 +123,18 @@ class Medians:
         return np.where(self.length > 0, self.middle + self.upper, 0), 2
 
 
-def _insert(young: IntArray, keys: IntArray, noisy: IntArray, fresh: BoolArray, length: IntArray) -> IntArray:
-    """Sorted lists (one a column) with one more number for these keys, or the largest integer where there is none."""
+def _insert(
+    young: IntArray, keys: IntArray, noisy: IntArray, fresh: BoolArray, length: IntArray
+) -> IntArray:
+    """Sorted lists (one a column) with one more number for these keys, or the largest integer where
+    there is none.
+    """
     result = young.copy()
     result[:, fresh] = _NOTHING
     longest = max(int(length[keys].max()), 1)
-    if 4 * len(keys) > young.shape[1]:  # then all of them are faster; those of other keys are not used again
+    if (
+        4 * len(keys) > young.shape[1]
+    ):  # then all of them are faster; those of other keys are not used again
         result[:longest] = _merge(result[:longest], noisy)
     else:
         result[:longest, keys] = _merge(result[:longest, keys], noisy[keys])
@@ -134,7 +148,13 @@ def _merge(lists: IntArray, numbers: IntArray) -> IntArray:
 
 
 def _move(
-    tables: Multisets, keys: IntArray, noisy: IntArray, length: IntArray, middle: IntArray, below: IntArray, upper: IntArray
+    tables: Multisets,
+    keys: IntArray,
+    noisy: IntArray,
+    length: IntArray,
+    middle: IntArray,
+    below: IntArray,
+    upper: IntArray,
 ) -> None:
     """Bring the lower and upper medians of these keys up to date, in place, after one more number."""
     n = length[keys]
@@ -171,7 +191,9 @@ def _move(
 
 
 def _look_again(tables: Multisets, key: IntArray) -> tuple[int, int, int]:
-    """The lower and upper median of one key and how many numbers are below, from all of them; its table is laid anew."""
+    """The lower and upper median of one key and how many numbers are below, from all of them; its
+    table is laid anew.
+    """
     row = tables.counts[key[0]]
     full = np.flatnonzero(row)
     _, listed = tables.listed(key)
@@ -182,7 +204,11 @@ def _look_again(tables: Multisets, key: IntArray) -> tuple[int, int, int]:
     return low, high, int(np.searchsorted(values, low))
 
 
-SMOOTHERS: Mapping[Smoother, type[Means] | type[Medians]] = {"median": Medians, "mean": Means, "james_stein": Shrinking}
+SMOOTHERS: Mapping[Smoother, type[Means] | type[Medians]] = {
+    "median": Medians,
+    "mean": Means,
+    "james_stein": Shrinking,
+}
 
 
 def start(smoother: Smoother, size: int, *, scale: int) -> Means | Medians:
@@ -192,7 +218,9 @@ def start(smoother: Smoother, size: int, *, scale: int) -> Means | Medians:
         return np.zeros(size, np.int64)
 
     if smoother != "median":
-        return (Shrinking if smoother == "james_stein" else Means)(length=zeros(), total=zeros(), newest=zeros())
+        return (Shrinking if smoother == "james_stein" else Means)(
+            length=zeros(), total=zeros(), newest=zeros()
+        )
     width = min(max(1 << (16 * max(scale, 1) - 1).bit_length(), NARROWEST), WIDEST)
     young = np.full((YOUNG, size), _NOTHING, np.int64)
     return Medians(zeros(), young, Multisets.empty(size, width), zeros(), zeros(), zeros())

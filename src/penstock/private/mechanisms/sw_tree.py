@@ -13,22 +13,24 @@ from penstock.core.released import Released
 from penstock.private.gate import Gate
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.blocks import Blocks
-from penstock.private.mechanisms.uniform import Nothing
+from penstock.private.mechanisms.uniform import NoState
 
 LABEL = "window"
 
 
 @dataclass(frozen=True, kw_only=True)
-class WindowTree(Mechanism[Nothing]):
+class WindowTree(Mechanism[NoState]):
     r"""Publish the sum of the last `span` units, from the nodes of a binary tree.
 
-    Nodes of :math:`1, 2, 4, \dots, 2^{h-1}` units, the largest not above `span`; each has noise of scale
+    Nodes of :math:`1, 2, 4, \dots, 2^{h-1}` units, the largest not above `span`; each has noise of
+    scale
     :math:`h/\varepsilon`, drawn once. A sum of the last :math:`W` units carries the noise of the fewest nodes that make it
     up, at most two of a size. Before :math:`W` units have passed, the sum is of those so far.
 
-    Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window. Proof: docs/proofs/sw_tree.md.
-    Kept between units: nothing. The gate keeps the counts of `span` units and the noise of at most about as many nodes.
-    Sums of fewer units, and the counts themselves, cannot be had from these releases.
+    Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window. Proof:
+    docs/proofs/sw_tree.md. Kept between units: nothing. The gate keeps the counts of `span` units
+    and the noise of at most about as many nodes. Sums of fewer units, and the counts themselves,
+    cannot be had from these releases.
 
     >>> WindowTree(epsilon="1", span=64).blocks.levels
     7
@@ -36,14 +38,14 @@ class WindowTree(Mechanism[Nothing]):
     References
     ----------
     Cao et al., EDBT 2013; as the competitor SW_w of Chen et al., CCS 2017, section 6.2.
-    Departures: nodes lie along the whole stream in place of one tree per `span` units; if `span` is a power of two, that is
-    the same, and it serves every other `span` too.
+    Departures: nodes lie along the whole stream in place of one tree per `span` units; if `span` is
+    a power of two, that is the same, and it serves every other `span` too.
     """
 
     name = "sw_tree"
     paper = "Cao et al., EDBT 2013"
     proof = "sw_tree.md"
-    State = Nothing
+    State = NoState
     family = "event"
     by_key = True
 
@@ -64,9 +66,9 @@ class WindowTree(Mechanism[Nothing]):
         """Which nodes there are."""
         return Blocks(self.span, arity=2, levels=self.span.bit_length(), signed=False)
 
-    def start(self, domain: Domain) -> Nothing:
-        return Nothing()
+    def start(self, domain: Domain) -> NoState:
+        return NoState()
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         nodes = self.blocks.at(gate.unit)
         return state, gate.linear(LABEL, unit, epsilon=self.share, span=self.span, nodes=nodes)

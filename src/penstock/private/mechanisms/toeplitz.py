@@ -16,9 +16,9 @@ from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact, positive, whole
 from penstock.core.guarantee import Guarantee
+from penstock.core.power_series import longest, quotient, root
 from penstock.core.private import Private
 from penstock.core.released import Released, Scale
-from penstock.core.series import longest, quotient, root
 from penstock.core.weights import Weights
 from penstock.private.gate import Gate
 from penstock.private.mechanisms.base import Mechanism
@@ -33,7 +33,9 @@ REACH = 2
 """How many spans back a coefficient reaches."""
 
 DAMPING = 0.2
-"""By about this part a coefficient is less than the root's for every span that it reaches back: old noise dies out."""
+"""By about this part a coefficient is less than the root's for every span that it reaches back: old
+noise dies out.
+"""
 
 LONGEST_SPAN = 2**14
 
@@ -42,8 +44,10 @@ _MANY = 256  # keys for which going row by row is faster than all at once
 
 
 @dataclass(frozen=True)
-class Counts:
-    """What the releases so far say about the last units, oldest first; and about all before them, where they count on."""
+class UnitEstimates:
+    """What the releases so far say about the last units, oldest first; and about all before them,
+    where they count on.
+    """
 
     recent: FloatArray
     before: FloatArray
@@ -51,21 +55,26 @@ class Counts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorrelatedGaussian(Mechanism[Counts]):
-    r"""Publish a weighted sum over the last units, with Gaussian noise that later units partly take back.
+class CorrelatedGaussian(Mechanism[UnitEstimates]):
+    r"""Publish a weighted sum over the last units, with Gaussian noise that later units partly take
+    back.
 
-    With weights :math:`a(x)=\sum_j a_j x^j` by age, :math:`l(x)` is :math:`\sqrt{a(x)}`, slightly damped, cut after 2 spans and
-    rounded to multiples of :math:`2^{-12}`. Every unit, :math:`y_t=\sum_j l_j c_{t-j}+z_t` leaves the gate, and nothing
-    else does; the sum :math:`\sum_j a_j c_{t-j}` is estimated by :math:`(a/l)(y)`. The noise :math:`z_t` is a rounded
-    Gaussian, its variance :math:`\|l\|^2/2\rho` for a window of 1, and that of the estimate :math:`\|a/l\|^2` times as much:
-    for a sum over W units about :math:`(\ln W/\pi+1.07)^2/2\rho`, where one draw a unit would leave :math:`W/2\rho`.
+    With weights :math:`a(x)=\sum_j a_j x^j` by age, :math:`l(x)` is :math:`\sqrt{a(x)}`, slightly
+    damped, cut after 2 spans and rounded to multiples of :math:`2^{-12}`. Every unit,
+    :math:`y_t=\sum_j l_j c_{t-j}+z_t` leaves the gate, and nothing else does; the sum :math:`\sum_j
+    a_j c_{t-j}` is estimated by :math:`(a/l)(y)`. The noise :math:`z_t` is a rounded Gaussian, its
+    variance :math:`\|l\|^2/2\rho` for a window of 1, and that of the estimate :math:`\|a/l\|^2`
+    times as much: for a sum over W units about :math:`(\ln W/\pi+1.07)^2/2\rho`, where one draw a
+    unit would leave :math:`W/2\rho`.
 
-    `weights` are those of the last `span` units: `window` (all 1), `decay` (γ to the power of the age, γ = `rate`), `power`
-    ((1 + age) to the power of −`rate`); or `prefix`, all units so far. Of a prefix, `epoch` units make an epoch: within it
-    the variance grows like the square of a logarithm, and every epoch that is over leaves its own behind.
+    `weights` are those of the last `span` units: `window` (all 1), `decay` (γ to the power of the
+    age, γ = `rate`), `power` ((1 + age) to the power of −`rate`); or `prefix`, all units so far. Of
+    a prefix, `epoch` units make an epoch: within it the variance grows like the square of a
+    logarithm, and every epoch that is over leaves its own behind.
 
-    Guarantee: event level (or any window), (ε, δ), of Gaussian noise; ρ-zCDP too. Proof: docs/proofs/toeplitz.md.
-    Kept between units: noisy counts of the last 2 spans (or of the epoch). The gate keeps the raw counts of as many.
+    Guarantee: event level (or any window), (ε, δ), of Gaussian noise; ρ-zCDP too. Proof:
+    docs/proofs/toeplitz.md. Kept between units: noisy counts of the last 2 spans (or of the epoch).
+    The gate keeps the raw counts of as many.
 
     >>> CorrelatedGaussian(epsilon="1").guarantee
     Guarantee(epsilon=1, delta=1/1000000, window=1)
@@ -74,18 +83,19 @@ class CorrelatedGaussian(Mechanism[Counts]):
 
     References
     ----------
-    Fichtenberger, Henzinger and Upadhyay, ICML 2023, and Henzinger, Upadhyay and Upadhyay, SODA 2023 (prefix sums);
-    Henzinger, Upadhyay and Upadhyay, SODA 2024 (decaying sums); Balle and Wang, ICML 2018, and Dong, Roth and Su, JRSS B 2022
-    (the ε and δ of Gaussian noise).
-    Departures: coefficients are whole numbers and the noise is rounded, so that the promise holds for what is computed; they
-    are damped and cut, so that a stream may be endless; a window w above 1 pays for the length of overlapping shifts, not for
-    w² times that of one. Counts above 2^60/Σ|l| (2^40 and more) are taken for that.
+    Fichtenberger, Henzinger and Upadhyay, ICML 2023, and Henzinger, Upadhyay and Upadhyay, SODA
+    2023 (prefix sums); Henzinger, Upadhyay and Upadhyay, SODA 2024 (decaying sums); Balle and Wang,
+    ICML 2018, and Dong, Roth and Su, JRSS B 2022 (the ε and δ of Gaussian noise). Departures:
+    coefficients are whole numbers and the noise is rounded, so that the promise holds for what is
+    computed; they are damped and cut, so that a stream may be endless; a window w above 1 pays for
+    the length of overlapping shifts, not for w² times that of one. Counts above 2^60/Σ|l| (2^40 and
+    more) are taken for that.
     """
 
     name = "toeplitz"
     paper = "Fichtenberger, Henzinger and Upadhyay, ICML 2023"
     proof = "toeplitz.md"
-    State = Counts
+    State = UnitEstimates
     family = "event"
     by_key = True
 
@@ -109,7 +119,14 @@ class CorrelatedGaussian(Mechanism[Counts]):
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        return Guarantee(self.epsilon, self.window, self.contribution, self.intrusions(), self.delta, self.horizon)
+        return Guarantee(
+            self.epsilon,
+            self.window,
+            self.contribution,
+            self.intrusions(),
+            self.delta,
+            self.horizon,
+        )
 
     @cached_property
     def share(self) -> Budget:
@@ -127,7 +144,9 @@ class CorrelatedGaussian(Mechanism[Counts]):
             return Weights.decay(self.rate, self.span)
         if self.weights == "power":
             return Weights.power(self.rate, self.span)
-        raise ConfigurationError(f"weights must be 'window', 'prefix', 'decay' or 'power', not {self.weights!r}.")
+        raise ConfigurationError(
+            f"weights must be 'window', 'prefix', 'decay' or 'power', not {self.weights!r}."
+        )
 
     @cached_property
     def coefficients(self) -> IntArray:
@@ -141,7 +160,8 @@ class CorrelatedGaussian(Mechanism[Counts]):
 
     @cached_property
     def spread(self) -> FloatArray:
-        """The standard deviation of a sum's noise, in units of that of one draw, after 1, 2, ... units.
+        """The standard deviation of a sum's noise, in units of that of one draw, after 1, 2, ...
+        units.
 
         After the last of these it grows by less than a millionth.
         """
@@ -160,17 +180,21 @@ class CorrelatedGaussian(Mechanism[Counts]):
         """The standard deviation of one draw: rounding adds at most 1/12 to the variance."""
         return math.sqrt(self.variance + 1 / 12)
 
-    def start(self, domain: Domain) -> Counts:
-        return Counts(np.zeros((0, domain.size)), np.zeros(domain.size), 0)
+    def start(self, domain: Domain) -> UnitEstimates:
+        return UnitEstimates(np.zeros((0, domain.size)), np.zeros(domain.size), 0)
 
-    def step(self, state: Counts, unit: Private, gate: Gate) -> tuple[Counts, Released]:
+    def step(
+        self, state: UnitEstimates, unit: Private, gate: Gate
+    ) -> tuple[UnitEstimates, Released]:
         recent, before, epochs = state.recent, state.before, state.epochs
         over = self.weights == "prefix" and len(recent) == self.epoch
         if over:
             recent, before, epochs = recent[:0], before + recent.sum(axis=0), epochs + 1
         seen = gate.convolve("sum", unit, coefficients=self.coefficients, rho=self.share, anew=over)
         latest = (seen.value - _weighted(self.coefficients[1:], recent)) / self.coefficients[0]
-        recent = np.concatenate([recent[max(len(recent) - self._kept + 1, 0) :], latest[np.newaxis]])
+        recent = np.concatenate(
+            [recent[max(len(recent) - self._kept + 1, 0) :], latest[np.newaxis]]
+        )
         sums = before + _weighted(self.sums.sequence(len(recent)), recent)
         value = np.rint(np.clip(sums * FINE, -_LAST, _LAST)).astype(np.int64)
         out = Released(
@@ -184,12 +208,14 @@ class CorrelatedGaussian(Mechanism[Counts]):
             weights=self.sums,
             public={"sums": seen.value},
         )
-        return Counts(recent, before, epochs), out
+        return UnitEstimates(recent, before, epochs), out
 
     @property
     def _kept(self) -> int:
         """Of how many units counts are kept."""
-        return self.epoch if self.weights == "prefix" else max(len(self.coefficients) - 1, self.span)
+        return (
+            self.epoch if self.weights == "prefix" else max(len(self.coefficients) - 1, self.span)
+        )
 
     def _deviation_after(self, units: int) -> float:
         """The standard deviation of the noise in the sum that is released after so many units."""
@@ -200,7 +226,9 @@ class CorrelatedGaussian(Mechanism[Counts]):
 
 
 def _weighted(by_age: FloatArray | IntArray, rows: FloatArray) -> FloatArray:
-    """Σ by_age[j]·(the j-th last row), for every key by the same additions in the same order, wherever it is listed."""
+    """Σ by_age[j]·(the j-th last row), for every key by the same additions in the same order,
+    wherever it is listed.
+    """
     size = min(len(by_age), len(rows))
     ages, taken = by_age[:size][::-1], rows[len(rows) - size :]
     if taken.shape[1] < _MANY:

@@ -14,12 +14,12 @@ from penstock.private.mechanisms.base import Mechanism
 
 
 @dataclass(frozen=True)
-class Nothing:
+class NoState:
     """No state at all."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Uniform(Mechanism[Nothing]):
+class Uniform(Mechanism[NoState]):
     r"""Publish every unit with an equal share of the budget.
 
     Counts get discrete Laplace noise of scale :math:`w/\varepsilon` in every unit.
@@ -38,7 +38,7 @@ class Uniform(Mechanism[Nothing]):
     name = "uniform"
     paper = "Kellaris et al., PVLDB 7(12), 2014, section 3"
     proof = "uniform.md"
-    State = Nothing
+    State = NoState
     by_key = True
 
     @cached_property
@@ -46,8 +46,8 @@ class Uniform(Mechanism[Nothing]):
         """What every unit spends."""
         return self.total // self.window
 
-    def start(self, domain: Domain) -> Nothing:
-        return Nothing()
+    def start(self, domain: Domain) -> NoState:
+        return NoState()
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         return state, gate.laplace(unit, epsilon=self.share, label="publish")

@@ -1,4 +1,6 @@
-"""Where random bits come from: the key stream of AES-256 in counter mode, which is faster than PCG64."""
+"""Where random bits come from: the key stream of AES-256 in counter mode, which is faster than
+PCG64.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 from numpy.typing import NDArray
 
 REKEY_AFTER = 1 << 26
-"""A key of `SystemBits` makes at most about this many bytes; the next comes from the operating system."""
+"""A key of `SystemBits` makes at most about this many bytes; the next comes from the operating
+system.
+"""
 
 _BLOCK = 16  # of AES; the cipher wants room for one block less a byte behind what it writes
 _PIECE = 1 << 16
@@ -37,7 +41,9 @@ class KeyedBits:
     __slots__ = ("_stream",)
 
     def __init__(self, key: bytes | bytearray) -> None:
-        self._stream: CipherContext = Cipher(algorithms.AES(key), modes.CTR(bytes(_BLOCK))).encryptor()
+        self._stream: CipherContext = Cipher(
+            algorithms.AES(key), modes.CTR(bytes(_BLOCK))
+        ).encryptor()
 
     def bytes(self, count: int) -> NDArray[np.uint8]:
         made = np.empty(count + _BLOCK - 1, np.uint8)
@@ -51,7 +57,9 @@ class KeyedBits:
 
 
 class SystemBits:
-    """Bits that nobody can foresee: AES-256-CTR under a key from the operating system, replaced after `REKEY_AFTER` bytes."""
+    """Bits that nobody can foresee: AES-256-CTR under a key from the operating system, replaced
+    after `REKEY_AFTER` bytes.
+    """
 
     __slots__ = ("_left", "_stream")
 
@@ -68,7 +76,9 @@ class SystemBits:
 
 
 class FreshBits:
-    """Bits for one draw alone: a few straight from the operating system, many under a key that nobody keeps."""
+    """Bits for one draw alone: a few straight from the operating system, many under a key that
+    nobody keeps.
+    """
 
     __slots__ = ("_stream",)
 

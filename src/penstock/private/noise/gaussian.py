@@ -1,12 +1,14 @@
-r"""Gaussian noise of any rational variance, rounded to whole numbers: a small table, uniform bits and a rare rejection.
+r"""Gaussian noise of any rational variance, rounded to whole numbers: a small table, uniform bits
+and a rare rejection.
 
 With the k for which :math:`64 < \sigma/2^k \le 128`,
 
 .. math:: G = \pm 2^k (Y + e)
 
-where Y ≥ 0 is half a discrete Gaussian of variance :math:`\sigma^2/4^k`, e is uniform on [0, 1), and the pair is kept with
-probability :math:`\exp(-e(2Y + e)4^k/2\sigma^2)`, which is 0.99 and more on average. G is a continuous Gaussian, of which no
-more bits are drawn than it takes; given is the whole number next to it. Proof: docs/proofs/gaussian.md.
+where Y ≥ 0 is half a discrete Gaussian of variance :math:`\sigma^2/4^k`, e is uniform on [0, 1),
+and the pair is kept with probability :math:`\exp(-e(2Y + e)4^k/2\sigma^2)`, which is 0.99 and more
+on average. G is a continuous Gaussian, of which no more bits are drawn than it takes; given is the
+whole number next to it. Proof: docs/proofs/gaussian.md.
 """
 
 from __future__ import annotations
@@ -61,14 +63,16 @@ class HalfGaussianLaw(Law):
     def _weights(self, bits: int, least: int) -> tuple[list[int], list[int]]:
         """exp(−k²/2σ²)·2^bits for k = 0, 1, ... from below and from above.
 
-        At least `least` of them, and as many as it takes until all that follow are worth 1 or less together.
+        At least `least` of them, and as many as it takes until all that follow are worth 1 or less
+        together.
         """
         one = 1 << bits
         rate = Fraction(self.denominator, 2 * self.numerator)
         low_step, high_step = exp_bounds(rate, bits)  # from k to k + 1, times exp(−(2k + 1)·rate)
         low_ratio, high_ratio = exp_bounds(2 * rate, bits)
         lows, highs = [one], [one]
-        # Steps fall, so what follows the last weight is below a geometric series of the next step's ratio.
+        # Steps fall, so what follows the last weight is below a geometric series of the next step's
+        # ratio.
         while len(lows) < least or highs[-1] * high_step > one - high_step:
             lows.append(lows[-1] * low_step >> bits)
             highs.append(-(-highs[-1] * high_step >> bits))
@@ -83,7 +87,8 @@ class HalfGaussianLaw(Law):
         return low, high, low[-1], high[-1] + 1
 
     def bounds(self, index: int, bits: int) -> tuple[int, int]:
-        # The bounds of weight k are less than 3(k + 1)² apart, so those of the sums less than 3K³ for K weights.
+        # The bounds of weight k are less than 3(k + 1)² apart, so those of the sums less than 3K³
+        # for K weights.
         extra = 3 * (index + self.numerator // self.denominator + bits).bit_length() + 8
         low, high, least, most = self._sums(bits + extra, index)
         return (low[index] << bits) // most, min(1 << bits, -((-high[index] << bits) // least))
@@ -115,11 +120,14 @@ def _shift(numerator: int, denominator: int) -> int:
 def check_variance(variance: Fraction) -> None:
     """Refuse a variance above `MAX_VARIANCE`."""
     if variance.numerator > MAX_VARIANCE * variance.denominator:
-        raise NoiseError("the variance is above 2**100, where noise could pass the range of int64. Nothing was drawn.")
+        raise NoiseError(
+            "the variance is above 2**100, where noise could pass the range of int64. Nothing was drawn."
+        )
 
 
 def gaussian(variance: Fraction, size: int, bits: Bits) -> IntArray:
-    """`size` independent values, each the whole number next to a Gaussian of this variance, exactly, from ideal bits.
+    """`size` independent values, each the whole number next to a Gaussian of this variance,
+    exactly, from ideal bits.
 
     Their own variance is larger by 1/12 at most.
     """
@@ -176,8 +184,9 @@ def _round(values: IntArray, e: IntArray, shift: int) -> None:
 def _kept(high: IntArray, e: IntArray, v: IntArray, small: Fraction, bits: Bits) -> BoolArray:
     """Which pairs are kept: each with probability exp(−γ), γ = e(2Y + e)/2s², s² the variance of Y.
 
-    In units of 2^−63, and with the leading 16 bits of e, γ lies between two integers; a pair is kept for certain if V ≥ γ and
-    not kept for certain if V < γ − γ²/2, V being uniform. The few that this leaves open are settled in big integers.
+    In units of 2^−63, and with the leading 16 bits of e, γ lies between two integers; a pair is
+    kept for certain if V ≥ γ and not kept for certain if V < γ − γ²/2, V being uniform. The few
+    that this leaves open are settled in big integers.
     """
     rate = Fraction(1 << KNOWN - 2 * _FINE, 2) / small  # of units of 2^−32 in e(2Y + e)
     rate_low, rate_high = int(rate), int(rate) + 1

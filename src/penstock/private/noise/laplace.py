@@ -4,7 +4,8 @@ With scale b and M = 256, let J be the smallest integer with :math:`b/M^J \le 12
 
 .. math:: X = \sum_{j<J} M^j W_j + M^J Y
 
-where Y is discrete Laplace of scale :math:`b/M^J` and :math:`W_j` is the difference of two digits, geometric of scale
+where Y is discrete Laplace of scale :math:`b/M^J` and :math:`W_j` is the difference of two digits,
+geometric of scale
 :math:`b/M^j` cut to 0..M−1, all independent. Proof: docs/proofs/noise.md.
 """
 
@@ -24,21 +25,25 @@ from penstock.private.noise.laws import LAST, WORD, Law, alternating, alternatin
 from penstock.private.noise.tables import DIRECT, TABLES, draw
 
 MAX_SCALE: Final = 1 << 50
-"""The largest scale: |X| reaches 2^62 with probability below e^−4096, and is then cut to about 2^62."""
+"""The largest scale: |X| reaches 2^62 with probability below e^−4096, and is then cut to about
+2^62.
+"""
 
 BASE: Final = 256
 LARGEST_WHOLE: Final = 128
 """The largest scale that has a table of its own."""
 
 _GUARD = 96
-"""Bits beyond 64 in the bulk computation of thresholds; what they leave open is settled one by one."""
+"""Bits beyond 64 in the bulk computation of thresholds; what they leave open is settled one by one.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class LaplaceLaw(Law):
     r"""P(k) ∝ q^|k| with q = exp(−denominator/numerator), the scale being numerator/denominator.
 
-    In the order 0, 1, −1, 2, −2, ... what lies beyond is :math:`q^k` after k, and :math:`2q^{k+1}/(1+q)` after −k.
+    In the order 0, 1, −1, 2, −2, ... what lies beyond is :math:`q^k` after k, and
+    :math:`2q^{k+1}/(1+q)` after −k.
     """
 
     numerator: int
@@ -96,7 +101,8 @@ class LaplaceLaw(Law):
 class DigitLaw(Law):
     r"""D − D′ with P(D = d) ∝ r^d on 0..255, r = exp(−denominator/numerator).
 
-    P(w) is proportional to :math:`\sum_i r^{|w|+2i}` over 0 ≤ i < 256 − |w|: sums of positive terms, with nothing cancelled.
+    P(w) is proportional to :math:`\sum_i r^{|w|+2i}` over 0 ≤ i < 256 − |w|: sums of positive
+    terms, with nothing cancelled.
     """
 
     numerator: int
@@ -119,18 +125,23 @@ class DigitLaw(Law):
         powers = [1 << bits]
         for _ in range(2 * BASE - 2):
             powers.append(powers[-1] * low >> bits)
-        # same[e] = r^e + r^(e−2) + ..., so a weight is a difference of two, and the sum of its terms as they were rounded
+        # same[e] = r^e + r^(e−2) + ..., so a weight is a difference of two, and the sum of its
+        # terms as they were rounded
         same = powers[:2]
         for exponent in range(2, 2 * BASE - 1):
             same.append(same[exponent - 2] + powers[exponent])
         weights = [same[2 * BASE - 2 - w] - (same[w - 2] if w >= 2 else 0) for w in range(BASE)]
         terms = BASE * BASE
-        return list(accumulate(weights[abs(alternating(index))] for index in range(self.count))), terms * 2 * BASE * step
+        return list(
+            accumulate(weights[abs(alternating(index))] for index in range(self.count))
+        ), terms * 2 * BASE * step
 
     def bounds(self, index: int, bits: int) -> tuple[int, int]:
         sums, error = self._sums(bits + 64)
         total = sums[-1]
-        return (sums[index] << bits) // (total + error), min(1 << bits, -((-(sums[index] + error) << bits) // total))
+        return (sums[index] << bits) // (total + error), min(
+            1 << bits, -((-(sums[index] + error) << bits) // total)
+        )
 
     def thresholds(self) -> list[int]:
         bits = WORD + _GUARD
@@ -146,7 +157,8 @@ class DigitLaw(Law):
 
 @lru_cache(maxsize=4096)
 def parts(numerator: int, denominator: int) -> tuple[tuple[Law, int], ...]:
-    """The laws whose sum is discrete Laplace of this scale, with their powers of two, the highest first.
+    """The laws whose sum is discrete Laplace of this scale, with their powers of two, the highest
+    first.
 
     >>> [(type(law).__name__, shift) for law, shift in parts(100_000, 1)]
     [('LaplaceLaw', 16), ('DigitLaw', 8), ('DigitLaw', 0)]
@@ -163,12 +175,17 @@ def parts(numerator: int, denominator: int) -> tuple[tuple[Law, int], ...]:
 def check_scale(scale: Fraction) -> None:
     """Refuse a scale above `MAX_SCALE`."""
     if scale.numerator > MAX_SCALE * scale.denominator:
-        raise NoiseError(f"scale={scale} is above 2**50, where noise could pass the range of int64. Nothing was drawn.")
+        raise NoiseError(
+            f"scale={scale} is above 2**50, where noise could pass the range of int64. Nothing was drawn."
+        )
 
 
 def laplace(scale: Fraction, size: int, bits: Bits) -> IntArray:
     """`size` independent values with P(k) ∝ exp(−|k|/scale), exactly, from ideal bits."""
     check_scale(scale)
     guided = size > DIRECT
-    tables = [(TABLES.get(law, guided=guided), shift) for law, shift in parts(scale.numerator, scale.denominator)]
+    tables = [
+        (TABLES.get(law, guided=guided), shift)
+        for law, shift in parts(scale.numerator, scale.denominator)
+    ]
     return draw(tables, size, bits)

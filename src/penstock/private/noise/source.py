@@ -1,4 +1,6 @@
-"""The sources of noise: `SystemNoise` for people's data, `TestNoise` and `NoNoise` for everything else."""
+"""The sources of noise: `SystemNoise` for people's data, `TestNoise` and `NoNoise` for everything
+else.
+"""
 
 from __future__ import annotations
 
@@ -22,22 +24,35 @@ from penstock.private.noise.thinning import check_counts, thin
 
 
 class Noise(Protocol):
-    """Exact noise on whole numbers. `unit` and `label` say what a draw is for; only `TestNoise` makes use of them."""
+    """Exact noise on whole numbers. `unit` and `label` say what a draw is for; only `TestNoise`
+    makes use of them.
+    """
 
     @property
     def private(self) -> bool:
-        """True only for `SystemNoise`; what is made with any other source is marked not private for ever."""
+        """True only for `SystemNoise`; what is made with any other source is marked not private for
+        ever.
+        """
         ...
 
-    def laplace(self, scale: Fraction, size: int, *, unit: int, label: str, fresh: bool = False) -> IntArray:
+    def laplace(
+        self, scale: Fraction, size: int, *, unit: int, label: str, fresh: bool = False
+    ) -> IntArray:
         """`size` independent values with P(k) ∝ exp(−|k|/scale).
 
-        With `fresh`, from bits or a key that the operating system makes for this call and that do not outlive it.
+        With `fresh`, from bits or a key that the operating system makes for this call and that do
+        not outlive it.
         """
         ...
 
     def laplace_each(
-        self, scales: Sequence[Fraction], which: IntArray, *, unit: int, label: str, fresh: bool = False
+        self,
+        scales: Sequence[Fraction],
+        which: IntArray,
+        *,
+        unit: int,
+        label: str,
+        fresh: bool = False,
     ) -> IntArray:
         """Independent values, the i-th of scale `scales[which[i]]`."""
         ...
@@ -52,7 +67,9 @@ class Noise(Protocol):
 
 
 class _Source(ABC):
-    """What the sources share: arguments are checked, copies refused, and a forked child cannot draw."""
+    """What the sources share: arguments are checked, copies refused, and a forked child cannot
+    draw.
+    """
 
     _private: ClassVar[bool]
 
@@ -63,7 +80,9 @@ class _Source(ABC):
     def private(self) -> bool:
         return self._private
 
-    def laplace(self, scale: Fraction, size: int, *, unit: int, label: str, fresh: bool = False) -> IntArray:
+    def laplace(
+        self, scale: Fraction, size: int, *, unit: int, label: str, fresh: bool = False
+    ) -> IntArray:
         scale = _scale(scale)
         if type(size) is not int or size < 0:
             size = whole(size, name="size", least=0)
@@ -71,19 +90,31 @@ class _Source(ABC):
         return self._laplace([scale], [size], unit, label, fresh)
 
     def laplace_each(
-        self, scales: Sequence[Fraction], which: IntArray, *, unit: int, label: str, fresh: bool = False
+        self,
+        scales: Sequence[Fraction],
+        which: IntArray,
+        *,
+        unit: int,
+        label: str,
+        fresh: bool = False,
     ) -> IntArray:
         checked = [_scale(scale) for scale in scales]
         which = np.asarray(which)
         if which.ndim != 1 or which.dtype.kind not in "iu":
-            raise ConfigurationError(f"which must be one row of whole numbers, not {which.ndim} of {which.dtype}.")
+            raise ConfigurationError(
+                f"which must be one row of whole numbers, not {which.ndim} of {which.dtype}."
+            )
         if which.size and not 0 <= which.min() <= which.max() < len(checked):
-            raise ConfigurationError(f"which must lie in 0..{len(checked) - 1}, the places of the {len(checked)} scales.")
+            raise ConfigurationError(
+                f"which must lie in 0..{len(checked) - 1}, the places of the {len(checked)} scales."
+            )
         self._check_home()
         sizes = np.bincount(which.astype(np.intp, copy=False), minlength=len(checked))
         values = np.empty(len(which), np.int64)
         narrow = np.uint16 if len(checked) <= 1 << 16 else np.int64  # NumPy sorts 16 bits by radix
-        values[np.argsort(which.astype(narrow), kind="stable")] = self._laplace(checked, sizes.tolist(), unit, label, fresh)
+        values[np.argsort(which.astype(narrow), kind="stable")] = self._laplace(
+            checked, sizes.tolist(), unit, label, fresh
+        )
         return values
 
     def thin(self, counts: IntArray, keep: Fraction, *, unit: int, label: str) -> IntArray:
@@ -103,7 +134,9 @@ class _Source(ABC):
         return self._gaussian(variance, size, unit, label)
 
     @abstractmethod
-    def _laplace(self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str, fresh: bool) -> IntArray:
+    def _laplace(
+        self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str, fresh: bool
+    ) -> IntArray:
         """sizes[0] values of scales[0], then sizes[1] of scales[1], and so on."""
 
     @abstractmethod
@@ -144,8 +177,9 @@ class _Source(ABC):
 class SystemNoise(_Source):
     """Noise that nobody can foresee or repeat. It takes no seed.
 
-    Bits are the key stream of AES-256-CTR; keys come from the operating system and are replaced regularly. Bits are made
-    when they are needed, none are kept for later. Threads may share a source.
+    Bits are the key stream of AES-256-CTR; keys come from the operating system and are replaced
+    regularly. Bits are made when they are needed, none are kept for later. Threads may share a
+    source.
 
     >>> noise = SystemNoise()
     >>> noise.private, noise
@@ -154,7 +188,8 @@ class SystemNoise(_Source):
     dtype('int64')
     >>> noise.laplace(0.1, 3, unit=0, label="counts")
     Traceback (most recent call last):
-    penstock.core.errors.InexactError: scale=0.1 is a float, and a float is not the number it shows. \
+    penstock.core.errors.InexactError: scale=0.1 is a float, and a float is not the number it shows.
+    \
 Write scale="0.1" or Fraction(1, 10).
     """
 
@@ -165,7 +200,9 @@ Write scale="0.1" or Fraction(1, 10).
         self._bits = SystemBits()
         self._lock = threading.Lock()
 
-    def _laplace(self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str, fresh: bool) -> IntArray:
+    def _laplace(
+        self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str, fresh: bool
+    ) -> IntArray:
         if fresh:
             return _in_turn(scales, sizes, FreshBits())
         with self._lock:
@@ -182,7 +219,8 @@ Write scale="0.1" or Fraction(1, 10).
 
 @final
 class TestNoise(_Source):
-    """Noise that follows from a seed, the unit and the label, so that a restart repeats it. Never private.
+    """Noise that follows from a seed, the unit and the label, so that a restart repeats it. Never
+    private.
 
     The same call gives the same values, whatever was drawn before. `fresh` changes nothing.
 
@@ -201,7 +239,9 @@ class TestNoise(_Source):
         super().__init__()
         self._seed: Final = whole(seed, name="seed", least=0)
 
-    def _laplace(self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str, fresh: bool) -> IntArray:
+    def _laplace(
+        self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str, fresh: bool
+    ) -> IntArray:
         return _in_turn(scales, sizes, self._stream("laplace", unit, label))
 
     def _thin(self, counts: IntArray, keep: Fraction, unit: int, label: str) -> IntArray:
@@ -211,7 +251,11 @@ class TestNoise(_Source):
         return gaussian(variance, size, self._stream("gaussian", unit, label))
 
     def _stream(self, kind: str, unit: int, label: str) -> KeyedBits:
-        return KeyedBits(hashlib.sha256(f"penstock test noise\0{kind}\0{self._seed}\0{unit}\0{label}".encode()).digest())
+        return KeyedBits(
+            hashlib.sha256(
+                f"penstock test noise\0{kind}\0{self._seed}\0{unit}\0{label}".encode()
+            ).digest()
+        )
 
     def __repr__(self) -> str:
         return f"TestNoise(seed={self._seed})"
@@ -234,11 +278,15 @@ class NoNoise(_Source):
 
     _private = False
 
-    def _laplace(self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str, fresh: bool) -> IntArray:
+    def _laplace(
+        self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str, fresh: bool
+    ) -> IntArray:
         return np.zeros(sum(sizes), np.int64)
 
     def _thin(self, counts: IntArray, keep: Fraction, unit: int, label: str) -> IntArray:
-        return np.array([count * keep.numerator // keep.denominator for count in counts.tolist()], np.int64)
+        return np.array(
+            [count * keep.numerator // keep.denominator for count in counts.tolist()], np.int64
+        )
 
     def _gaussian(self, variance: Fraction, size: int, unit: int, label: str) -> IntArray:
         return np.zeros(size, np.int64)
@@ -252,7 +300,9 @@ def _in_turn(scales: Sequence[Fraction], sizes: Sequence[int], bits: Bits) -> In
 
 
 def _scale(value: Fraction) -> Fraction:
-    scale = value if type(value) is Fraction and value.numerator > 0 else positive(value, name="scale")
+    scale = (
+        value if type(value) is Fraction and value.numerator > 0 else positive(value, name="scale")
+    )
     check_scale(scale)
     return scale
 

@@ -1,13 +1,15 @@
 """Guided lazy tables: inversion of a law by 16 bits, rarely 64, and as many more as it takes.
 
-A `Table` holds floor(F·2^64) for the outcomes of a law, and a guide over the first 16 bits of U: the outcome, where no
-threshold falls into that cell, and a mark where one does. `draw` reads 16 bits for every value and 48 more for the marked;
-where those tie with a threshold, `settle` goes on in big integers. So every value is what exact inversion of an infinitely
-long U would give. What a draw leaves in memory is overwritten before it returns, except in what it returns.
+A `Table` holds floor(F·2^64) for the outcomes of a law, and a guide over the first 16 bits of U:
+the outcome, where no threshold falls into that cell, and a mark where one does. `draw` reads 16
+bits for every value and 48 more for the marked; where those tie with a threshold, `settle` goes on
+in big integers. So every value is what exact inversion of an infinitely long U would give. What a
+draw leaves in memory is overwritten before it returns, except in what it returns.
 
-The number of bytes read, and of values refined, depends on the size and the tables only: marked values are padded with dummies
-to a count that is exceeded with probability below 2^−64 (then all are refined, and the draw is still exact). Ties, of
-probability below 2^−50 a value, are the only other exception.
+The number of bytes read, and of values refined, depends on the size and the tables only: marked
+values are padded with dummies to a count that is exceeded with probability below 2^−64 (then all
+are refined, and the draw is still exact). Ties, of probability below 2^−50 a value, are the only
+other exception.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from penstock.private.noise.bits import Bits
 from penstock.private.noise.laws import Law, settle
 
 LIMIT: Final = 1 << 62
-"""The largest absolute value of a part: what exact inversion puts beyond it, with probability below e^−4096, is cut to it."""
+"""The largest absolute value of a part: what exact inversion puts beyond it, with probability below
+e^−4096, is cut to it.
+"""
 
 DIRECT: Final = 512
 """Up to this many values at once, 64 bits are read for each and the guide is left out."""
@@ -39,19 +43,25 @@ _CELL_BITS = 16
 _CELLS = 1 << _CELL_BITS
 _REST = np.uint64(64 - _CELL_BITS)
 _USED = np.uint64(_CELL_BITS)
-_MARK: Final = -(1 << 14)  # below every outcome of a table; even times the highest power of two it is within int64
+_MARK: Final = -(
+    1 << 14
+)  # below every outcome of a table; even times the highest power of two it is within int64
 _CHUNK = 1 << 15
 
 
 class Table:
-    """The outcomes of a law by the leading 64 bits of U. Nothing here is secret: it follows from the law."""
+    """The outcomes of a law by the leading 64 bits of U. Nothing here is secret: it follows from
+    the law.
+    """
 
     __slots__ = ("_before", "_guide", "_outcomes", "_thresholds", "law", "marked")
 
     def __init__(self, law: Law) -> None:
         self.law = law
         thresholds = law.thresholds()
-        self._before = np.array([thresholds[0], *thresholds], np.uint64)  # at i, the threshold that ends outcome i − 1
+        self._before = np.array(
+            [thresholds[0], *thresholds], np.uint64
+        )  # at i, the threshold that ends outcome i − 1
         self._thresholds = self._before[1:]
         self._outcomes = law.outcomes(len(self._before))
         self._guide: NDArray[np.int16] | None = None
@@ -76,7 +86,9 @@ class Table:
         return self._before.nbytes + self._outcomes.nbytes + guide
 
     def invert(self, words: NDArray[np.uint64], bits: Bits, *, shift: int = 0) -> IntArray:
-        """The outcomes that 64 bits pick, with more read from `bits` where they tie; they will be shifted by `shift`."""
+        """The outcomes that 64 bits pick, with more read from `bits` where they tie; they will be
+        shifted by `shift`.
+        """
         places = self._thresholds.searchsorted(words, side="right")
         values = self._outcomes.take(places)
         tied = self._before.take(places) == words
@@ -91,10 +103,12 @@ class Table:
         return values
 
     def most(self, size: int) -> int:
-        r"""How many of `size` values to refine: more are marked with probability below :math:`2^{-64}`.
+        r"""How many of `size` values to refine: more are marked with probability below
+        :math:`2^{-64}`.
 
-        By Bernstein's inequality for a binomial of variance at most v = size·p: beyond its mean by t with probability at most
-        exp(−t²/(2v + 2t/3)), which is below 2^−64 for t = L/3 + √(L²/9 + 2Lv) with L = 45 > 64 ln 2.
+        By Bernstein's inequality for a binomial of variance at most v = size·p: beyond its mean by
+        t with probability at most exp(−t²/(2v + 2t/3)), which is below 2^−64 for t = L/3 + √(L²/9 +
+        2Lv) with L = 45 > 64 ln 2.
         """
         mean = -(-size * self.marked // _CELLS)
         return min(size, mean + 16 + isqrt(225 + 90 * mean) + 1)
@@ -105,7 +119,9 @@ Part = tuple[Table, int]
 
 
 def draw(parts: Sequence[Part], size: int, bits: Bits) -> IntArray:
-    """`size` independent sums of one outcome of every part, times its power of two; the parts with the highest power first."""
+    """`size` independent sums of one outcome of every part, times its power of two; the parts with
+    the highest power first.
+    """
     return _draw_directly(parts, size, bits) if size <= DIRECT else _draw_guided(parts, size, bits)
 
 
@@ -181,7 +197,9 @@ def _word(bits: Bits) -> int:
 
 
 class TableCache:
-    """The tables that were used last, within a bound on their bytes. Shared by all sources: tables are public."""
+    """The tables that were used last, within a bound on their bytes. Shared by all sources: tables
+    are public.
+    """
 
     def __init__(self, most: int = CACHE_BYTES) -> None:
         self._most = most

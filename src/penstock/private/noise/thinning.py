@@ -1,7 +1,9 @@
-r"""Exact binomial thinning: how many of n are kept if each is kept with probability π, independently.
+r"""Exact binomial thinning: how many of n are kept if each is kept with probability π,
+independently.
 
-Bin(n, π) is a sum of independent binomials over the set bits of n, Bin(2^k, π) each with a table. Above 2^20, n is so many
-times 2^20 and a rest. Every table below the largest count is drawn from for every key, whether or not its bit is set.
+Bin(n, π) is a sum of independent binomials over the set bits of n, Bin(2^k, π) each with a table.
+Above 2^20, n is so many times 2^20 and a rest. Every table below the largest count is drawn from
+for every key, whether or not its bit is set.
 """
 
 from __future__ import annotations
@@ -26,17 +28,21 @@ MAX_COUNT: Final = 1 << 40
 _TOP = 20
 _STEP = 4  # tables are drawn from in fours, so that time tells little of the largest count
 _GUARD = 96
-_EXACT = 1 << 12  # binomials whose probabilities are fractions of at most this many bits are computed without rounding
+_EXACT = (
+    1 << 12
+)  # binomials whose probabilities are fractions of at most this many bits are computed without rounding
 _PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class BinomialLaw(Law):
-    r"""X − mode for X of Bin(trials, numerator/denominator), from the mode outwards: 0, 1, −1, 2, −2, ... while these exist.
+    r"""X − mode for X of Bin(trials, numerator/denominator), from the mode outwards: 0, 1, −1, 2,
+    −2, ... while these exist.
 
     Weights are relative to that of the mode, by the ratio of neighbours
     :math:`P(x+1)/P(x) = (n-x)\,\pi / ((x+1)(1-\pi))`, each rounded down; ratios away from the mode are at most 1, so the
-    k-th weight is at most k below its value. Where the weights have come to 0, what is left out is below a geometric series.
+    k-th weight is at most k below its value. Where the weights have come to 0, what is left out is
+    below a geometric series.
     """
 
     trials: int
@@ -61,14 +67,23 @@ class BinomialLaw(Law):
         below, above = self.mode, self.trials - self.mode
         paired = min(count, 2 * min(below, above) + 1)
         rest = np.arange(paired, count, dtype=np.int64)
-        return np.concatenate([alternating_row(paired), rest - below if above > below else above - rest])
+        return np.concatenate(
+            [alternating_row(paired), rest - below if above > below else above - rest]
+        )
 
     def _exact_bits(self) -> int:
         return self.trials * self.denominator.bit_length()
 
     def _sums(self, bits: int) -> tuple[list[int], int]:
-        """Cumulative weights from below, for as long as any is above 0 (the last is the total), and a bound on their error."""
-        n, mode, kept, lost = self.trials, self.mode, self.numerator, self.denominator - self.numerator
+        """Cumulative weights from below, for as long as any is above 0 (the last is the total), and
+        a bound on their error.
+        """
+        n, mode, kept, lost = (
+            self.trials,
+            self.mode,
+            self.numerator,
+            self.denominator - self.numerator,
+        )
         weights = {0: 1 << bits}
         error = 1
         for sign, room in ((1, n - mode), (-1, mode)):
@@ -81,7 +96,8 @@ class BinomialLaw(Law):
                 weight = weight * top // bottom
                 error += distance
                 if weight == 0:
-                    # the true weight is below `distance`, and those beyond fall at least as fast as top/bottom < 1
+                    # the true weight is below `distance`, and those beyond fall at least as fast as
+                    # top/bottom < 1
                     error += distance * (bottom // (bottom - top) + 1)
                     break
                 weights[sign * distance] = weight
@@ -96,7 +112,9 @@ class BinomialLaw(Law):
         for x in range(self.trials + 1):
             weights.append(weight)
             weight = weight * (self.trials - x) * kept // ((x + 1) * lost)
-        return list(accumulate(weights[self.mode + self.outcome(index)] for index in range(self.count)))
+        return list(
+            accumulate(weights[self.mode + self.outcome(index)] for index in range(self.count))
+        )
 
     def bounds(self, index: int, bits: int) -> tuple[int, int]:
         if self._exact_bits() <= max(_EXACT, bits):
@@ -105,7 +123,9 @@ class BinomialLaw(Law):
             return sum_ // total, -(-sum_ // total)
         sums, error = self._sums(bits + 64)
         total, below = sums[-1], sums[min(index, len(sums) - 1)]
-        return (below << bits) // (total + error), min(1 << bits, -((-(below + error) << bits) // total))
+        return (below << bits) // (total + error), min(
+            1 << bits, -((-(below + error) << bits) // total)
+        )
 
     def thresholds(self) -> list[int]:
         if self._exact_bits() <= _EXACT:
@@ -164,6 +184,8 @@ def _thin_blocks(blocks: IntArray, law: BinomialLaw, bits: Bits) -> IntArray:
 def check_counts(counts: IntArray) -> None:
     """Refuse what is not a row of counts from 0 to `MAX_COUNT`; the message shows none of them."""
     if counts.dtype != np.int64 or counts.ndim != 1:
-        raise InputError(f"counts to thin must be one row of int64, not {counts.ndim} of {counts.dtype}.")
+        raise InputError(
+            f"counts to thin must be one row of int64, not {counts.ndim} of {counts.dtype}."
+        )
     if counts.size and (counts.min() < 0 or counts.max() > MAX_COUNT):
         raise InputError("counts to thin must lie in 0..2**40.")

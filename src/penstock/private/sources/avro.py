@@ -15,11 +15,13 @@ from penstock.core.errors import ConfigurationError
 from penstock.core.exact import whole
 from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
 from penstock.private.sources.files import LIMIT
-from penstock.private.sources.values import lengths
+from penstock.private.sources.message_formats import lengths
 
 HEADER = 5
 ITEMS = 1_000
-"""Items of arrays and maps of one message that are looked at one by one; with more, a message is refused."""
+"""Items of arrays and maps of one message that are looked at one by one; with more, a message is
+refused.
+"""
 
 DEPTH = 32
 PADDING = bytes(16)
@@ -35,18 +37,19 @@ TIMES = {
 
 
 @dataclass(frozen=True)
-class Avro:
+class AvroMessages:
     """Records of one schema, given as JSON text or as what that text says.
 
-    A column is a field at the top, of a whole number (also a timestamp or a date), text, bytes or an enumeration, or a union
-    of null and one of these. Other fields may be of any type; they are passed over. A value that does not end where the
-    schema says is broken and loses only itself.
+    A column is a field at the top, of a whole number (also a timestamp or a date), text, bytes or
+    an enumeration, or a union of null and one of these. Other fields may be of any type; they are
+    passed over. A value that does not end where the schema says is broken and loses only itself.
 
-    `framed`: whether values begin with the five bytes that schema registries put there (a zero, and the number of a schema,
-    which is not looked at). Where nothing is said, a value that is no record of the schema is tried without these bytes. Values
-    of other versions of the schema cannot be told from broken ones, or worse, so a topic must keep to one.
+    `framed`: whether values begin with the five bytes that schema registries put there (a zero, and
+    the number of a schema, which is not looked at). Where nothing is said, a value that is no
+    record of the schema is tried without these bytes. Values of other versions of the schema cannot
+    be told from broken ones, or worse, so a topic must keep to one.
 
-    >>> Avro('{"type": "record", "name": "Tap", "fields": [{"name": "station", "type": "string"}]}').fields
+    >>> AvroMessages('{"type": "record", "name": "Tap", "fields": [{"name": "station", "type": "string"}]}').fields
     ('station',)
     """
 
@@ -70,14 +73,18 @@ class Avro:
         nodes = dict(self._record.fields)
         for name in columns.names:
             if name not in nodes:
-                raise ConfigurationError(f"avro: the schema has no field {name!r}; it has {', '.join(map(repr, nodes))}.")
+                raise ConfigurationError(
+                    f"avro: the schema has no field {name!r}; it has {', '.join(map(repr, nodes))}."
+                )
             if nodes[name].arrow is None:
                 raise ConfigurationError(
                     f"avro: the field {name!r} must be a whole number, text, bytes, an enumeration, "
                     "or a union of null and one of these."
                 )
 
-    def table(self, values: Sequence[bytes | None], columns: Columns, *, rejections: Rejections) -> Arrow:
+    def table(
+        self, values: Sequence[bytes | None], columns: Columns, *, rejections: Rejections
+    ) -> Arrow:
         self.check(columns)
         there, bounds = lengths(values, rejections=rejections, limit=self.limit)
         data = np.frombuffer(b"".join((*there, PADDING)), np.uint8)
@@ -90,9 +97,13 @@ class Avro:
             found, good = self._read(data, np.where(zero & ~good, first + HEADER, first), end)
         rejections.add(Reason.BROKEN, int(np.count_nonzero(~good)))
         nodes = dict(self._record.fields)
-        return arrow().table({name: nodes[name].arrow(data, found[name].of(good)) for name in columns.names})
+        return arrow().table(
+            {name: nodes[name].arrow(data, found[name].of(good)) for name in columns.names}
+        )
 
-    def _read(self, data: Bytes, first: IntArray, end: IntArray) -> tuple[dict[str, _Found], BoolArray]:
+    def _read(
+        self, data: Bytes, first: IntArray, end: IntArray
+    ) -> tuple[dict[str, _Found], BoolArray]:
         """What every field is, and which values are whole records."""
         cursor = _Cursor.of(data, first, end)
         found = {name: node.read(cursor, DEPTH) for name, node in self._record.fields}
@@ -113,7 +124,9 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class _Found(NamedTuple):
-    """What a field is in every message: a number, or where a text begins and how long it is; and whether it is there."""
+    """What a field is in every message: a number, or where a text begins and how long it is; and
+    whether it is there.
+    """
 
     number: IntArray
     length: IntArray
@@ -129,7 +142,9 @@ class _Found(NamedTuple):
 
 @dataclass
 class _Cursor:
-    """Where each message is being read. A message that goes wrong stops at a place where nothing good follows."""
+    """Where each message is being read. A message that goes wrong stops at a place where nothing
+    good follows.
+    """
 
     data: Bytes
     at: IntArray
@@ -161,7 +176,9 @@ class _Cursor:
         np.copyto(self.at, self.end, where=over)
 
     def skip(self, size: IntArray | int) -> None:
-        """Pass over so many bytes. Sizes are checked first, as sums of large ones would turn around."""
+        """Pass over so many bytes. Sizes are checked first, as sums of large ones would turn
+        around.
+        """
         wrong = np.broadcast_to((size < 0) | (size > self.end - self.at), self.at.shape)
         self.at += np.where(wrong, 0, size)
         self.check(wrong)
@@ -195,7 +212,9 @@ Make = Callable[[Bytes, _Found], Arrow]
 
 @dataclass
 class _Node:
-    """A type of Avro. `arrow` makes a column of what was found, and is None where no column can be made."""
+    """A type of Avro. `arrow` makes a column of what was found, and is None where no column can be
+    made.
+    """
 
     arrow: Make | None = field(default=None, init=False)
 
@@ -224,7 +243,9 @@ class _Number(_Node):
         self.arrow = self._array
 
     def read(self, cursor: _Cursor, depth: int) -> _Found:
-        return _Found(cursor.long(), np.zeros(len(cursor), np.int64), np.ones(len(cursor), np.bool_))
+        return _Found(
+            cursor.long(), np.zeros(len(cursor), np.int64), np.ones(len(cursor), np.bool_)
+        )
 
     def _array(self, data: Bytes, found: _Found) -> Arrow:
         pa = arrow()
@@ -260,7 +281,9 @@ class _Text(_Node):
         places = np.repeat(found.number - bounds[:-1], sizes) + np.arange(bounds[-1])
         missing = pa.array(found.there).buffers()[1]
         return pa.Array.from_buffers(
-            pa.large_binary(), len(sizes), [missing, pa.py_buffer(bounds), pa.py_buffer(np.ascontiguousarray(data[places]))]
+            pa.large_binary(),
+            len(sizes),
+            [missing, pa.py_buffer(bounds), pa.py_buffer(np.ascontiguousarray(data[places]))],
         )
 
 
@@ -322,7 +345,9 @@ class _Union(_Node):
 
 @dataclass
 class _Blocks(_Node):
-    """An array or a map: blocks of items, each with their number; a negative one is followed by the block's size."""
+    """An array or a map: blocks of items, each with their number; a negative one is followed by the
+    block's size.
+    """
 
     item: tuple[_Node, ...]
 
@@ -395,7 +420,9 @@ class _Schema:
         for name in (f"{space}.{kind}", kind):
             if name in self.names:
                 return self.names[name]
-        raise ConfigurationError(f"avro: the schema names the type {kind!r} and does not say what it is.")
+        raise ConfigurationError(
+            f"avro: the schema names the type {kind!r} and does not say what it is."
+        )
 
     def _named(self, kind: str, schema: Mapping[str, Any], space: str) -> _Node:
         name = schema.get("name")
@@ -411,8 +438,14 @@ class _Schema:
             node = record = _Record()
             self.names[name] = record
             for each in schema.get("fields", ()):
-                if not isinstance(each, Mapping) or not isinstance(each.get("name"), str) or "type" not in each:
-                    raise ConfigurationError("avro: the schema has a record with a field that lacks its name or type.")
+                if (
+                    not isinstance(each, Mapping)
+                    or not isinstance(each.get("name"), str)
+                    or "type" not in each
+                ):
+                    raise ConfigurationError(
+                        "avro: the schema has a record with a field that lacks its name or type."
+                    )
                 record.fields.append((each["name"], self.node(each["type"], space)))
         self.names[name] = node
         return node

@@ -1,4 +1,6 @@
-"""What every source gives: batches of events in columns, the place to go on from, and a private tally of what was bad."""
+"""What every source gives: batches of events in columns, the place to go on from, and a private
+tally of what was bad.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ Arrow: TypeAlias = Any
 """An Arrow array, table or record batch."""
 
 Position: TypeAlias = Mapping[str, str | int]
-"""Where a source stands: plain data that JSON can write. It belongs to the private state, as it tells how much was read."""
+"""Where a source stands: plain data that JSON can write. It belongs to the private state, as it
+tells how much was read.
+"""
 
 Kind: TypeAlias = Literal["text", "integer"]
 Clock: TypeAlias = Literal["iso", "seconds", "milliseconds", "microseconds"]
@@ -103,7 +107,9 @@ class Rejections:
             self._counts[reason] += count
 
     def for_operator(self) -> dict[str, int]:
-        """The tallies, for those who may see private figures. Rows that are read again after a restart count again."""
+        """The tallies, for those who may see private figures. Rows that are read again after a
+        restart count again.
+        """
         return {str(reason): self._counts[reason] for reason in Reason if self._counts[reason]}
 
 
@@ -111,12 +117,14 @@ class Rejections:
 class Batch:
     """Events as columns of equal length: only good rows, each with a key of the domain.
 
-    `time` is in microseconds since 1970 UTC, `key` a code into the domain; `person` is an array of int64, or of Arrow
-    strings (perhaps as a dictionary), or None where every event is its own person. `position` is where the source stands
-    after this batch, None if it cannot go on from anywhere. A batch may be empty: its position still moves on.
+    `time` is in microseconds since 1970 UTC, `key` a code into the domain; `person` is an array of
+    int64, or of Arrow strings (perhaps as a dictionary), or None where every event is its own
+    person. `position` is where the source stands after this batch, None if it cannot go on from
+    anywhere. A batch may be empty: its position still moves on.
 
-    `certain`: nothing that follows is earlier than this instant, as a finished file itself says; None if nothing is known.
-    `parts`: what the source wants kept with this batch, by name, until it gives None for it; a `Receiver` gets it back.
+    `certain`: nothing that follows is earlier than this instant, as a finished file itself says;
+    None if nothing is known. `parts`: what the source wants kept with this batch, by name, until it
+    gives None for it; a `Receiver` gets it back.
     """
 
     time: IntArray
@@ -145,16 +153,22 @@ class Source(Protocol):
         """What was not taken so far."""
 
     def batches(self, after: Position | None = None) -> Iterator[Batch]:
-        """All that there is now and that follows `after`, in order, none twice; ask again later for what has come since."""
+        """All that there is now and that follows `after`, in order, none twice; ask again later for
+        what has come since.
+        """
 
 
 @runtime_checkable
 class Receiver(Source, Protocol):
-    """A source that listens: somebody sends, and may wait to hear that what was sent will not be lost."""
+    """A source that listens: somebody sends, and may wait to hear that what was sent will not be
+    lost.
+    """
 
     @property
     def answers(self) -> bool:
-        """Whether somebody waits to hear that: then what came is kept at once, and not only when a unit closes."""
+        """Whether somebody waits to hear that: then what came is kept at once, and not only when a
+        unit closes.
+        """
 
     def open(self, parts: Mapping[str, bytes]) -> None:
         """Begin to listen. `parts` is what was kept with the batches so far."""
@@ -163,7 +177,9 @@ class Receiver(Source, Protocol):
         """Return as soon as something has come, or after so many seconds."""
 
     def kept(self, batch: Batch) -> None:
-        """This batch, and all before it, is on disk with its position and its parts: whoever waits may be told so."""
+        """This batch, and all before it, is on disk with its position and its parts: whoever waits
+        may be told so.
+        """
 
     def close(self) -> None:
         """Listen no more. What was not kept is refused or left to be sent again."""
@@ -173,12 +189,13 @@ class Receiver(Source, Protocol):
 class Columns:
     """Which columns tell when, what and who, and how they are written.
 
-    `key` is one column, or one per attribute of a `Product` in its order. With `clock="iso"` times are ISO 8601 text or
-    Arrow timestamps, with or without an offset; otherwise whole numbers since 1970 UTC, while Arrow timestamps are taken
-    as they are. Times without an offset are of the `zone`: of a time that a clock shows twice the first is meant, and a time
-    that it skips is the moment of the jump. Types are declared, never guessed: an `integer` is written as Python
-    writes it, within 64 bits (so that 7 and 007 are not one person); whole numbers may also be read as `text`, except
-    in JSON, where `text` is in quotes.
+    `key` is one column, or one per attribute of a `Product` in its order. With `clock="iso"` times
+    are ISO 8601 text or Arrow timestamps, with or without an offset; otherwise whole numbers since
+    1970 UTC, while Arrow timestamps are taken as they are. Times without an offset are of the
+    `zone`: of a time that a clock shows twice the first is meant, and a time that it skips is the
+    moment of the jump. Types are declared, never guessed: an `integer` is written as Python writes
+    it, within 64 bits (so that 7 and 007 are not one person); whole numbers may also be read as
+    `text`, except in JSON, where `text` is in quotes.
 
     >>> Columns("start", "station", person="rider", zone="Europe/Paris").names
     ('start', 'station', 'rider')
@@ -199,12 +216,18 @@ class Columns:
         if not self.keys or not all(self.names):
             raise ConfigurationError("columns: time, key and person must be names of columns.")
         if self.clock not in ("iso", *FACTORS):
-            raise ConfigurationError(f"columns: clock must be 'iso', {', '.join(map(repr, FACTORS))}, not {self.clock!r}.")
+            raise ConfigurationError(
+                f"columns: clock must be 'iso', {', '.join(map(repr, FACTORS))}, not {self.clock!r}."
+            )
         if len(self.key_types) != len(self.keys):
-            raise ConfigurationError("columns: key_type must be one type, or one for each column of the key.")
+            raise ConfigurationError(
+                "columns: key_type must be one type, or one for each column of the key."
+            )
         for kind in (*self.key_types, self.person_type):
             if kind not in ("text", "integer"):
-                raise ConfigurationError(f"columns: key_type and person_type must be 'text' or 'integer', not {kind!r}.")
+                raise ConfigurationError(
+                    f"columns: key_type and person_type must be 'text' or 'integer', not {kind!r}."
+                )
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -214,20 +237,25 @@ class Columns:
     @property
     def key_types(self) -> tuple[Kind, ...]:
         """The type of each column of the key."""
-        return (self.key_type,) * len(self.keys) if isinstance(self.key_type, str) else self.key_type
+        return (
+            (self.key_type,) * len(self.keys) if isinstance(self.key_type, str) else self.key_type
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
         """Every column that is read, each once."""
-        return tuple(dict.fromkeys((self.time, *self.keys, *((self.person,) if self.person else ()))))
+        return tuple(
+            dict.fromkeys((self.time, *self.keys, *((self.person,) if self.person else ())))
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Intake:
-    """Makes batches of Arrow columns: times in microseconds, keys as codes of the domain, bad rows dropped and counted.
+    """Makes batches of Arrow columns: times in microseconds, keys as codes of the domain, bad rows
+    dropped and counted.
 
-    A key that the domain lacks becomes `other`, one of its keys, or the row is dropped. Whether a row is taken depends on that
-    row alone.
+    A key that the domain lacks becomes `other`, one of its keys, or the row is dropped. Whether a
+    row is taken depends on that row alone.
     """
 
     columns: Columns
@@ -241,12 +269,16 @@ class Intake:
             raise ConfigurationError("other must be a key of the domain.")
         sides = len(domain.attributes) if isinstance(domain, Product) else 1
         if len(self.columns.keys) not in (1, sides):
-            raise ConfigurationError(f"columns: key must be one column or, for this domain, {sides}: one per attribute.")
+            raise ConfigurationError(
+                f"columns: key must be one column or, for this domain, {sides}: one per attribute."
+            )
         pa, pc = arrow(), arrow("pyarrow.compute")
         try:
             pc.assume_timezone(pa.array([0], pa.timestamp("us")), self.columns.zone)
         except pa.ArrowInvalid:
-            raise ConfigurationError(f"columns: zone={self.columns.zone!r} is not a known time zone.") from None
+            raise ConfigurationError(
+                f"columns: zone={self.columns.zone!r} is not a known time zone."
+            ) from None
 
     def batch(self, table: Arrow, *, position: Position | None, rejections: Rejections) -> Batch:
         """The good rows of a table or record batch with all the columns that are named."""
@@ -333,7 +365,9 @@ class _Lookup:
 
     @cached_property
     def _near(self) -> tuple[int, IntArray] | None:
-        """The smallest whole number among the values, and the codes from it on, −1 in between; None if too few have one."""
+        """The smallest whole number among the values, and the codes from it on, −1 in between; None
+        if too few have one.
+        """
         known, places = self._numbers
         numbers = known.to_numpy()
         if not len(numbers) or int(numbers.max()) - int(numbers.min()) >= 4 * len(numbers) + 1_024:
@@ -346,14 +380,24 @@ class _Lookup:
     @cached_property
     def _same(self) -> bool:
         """Whether the values are 0, 1, 2, …, so that each is its own code."""
-        return self._near is not None and self._near[0] == 0 and np.array_equal(self._near[1], np.arange(self.size))
+        return (
+            self._near is not None
+            and self._near[0] == 0
+            and np.array_equal(self._near[1], np.arange(self.size))
+        )
 
     def _found(self, numbers: IntArray) -> IntArray:
         """The code of each number, −1 where there is none."""
         if self._near is None:
             known, places = self._numbers
-            found = _filled(arrow("pyarrow.compute").index_in(arrow().array(numbers), value_set=known), -1)
-            return np.where(found >= 0, places[found], -1) if len(places) else np.full(len(numbers), -1, np.int64)
+            found = _filled(
+                arrow("pyarrow.compute").index_in(arrow().array(numbers), value_set=known), -1
+            )
+            return (
+                np.where(found >= 0, places[found], -1)
+                if len(places)
+                else np.full(len(numbers), -1, np.int64)
+            )
         low, codes = self._near
         if _within(numbers, low, low + len(codes) - 1):
             return numbers if self._same else codes.take(numbers - low if low else numbers)
@@ -385,7 +429,9 @@ class _Lookup:
 
 
 def instants(array: Arrow, columns: Columns) -> tuple[IntArray, BoolArray | None]:
-    """Microseconds since 1970 UTC, anything where the value is missing or wrong, and where it is wrong."""
+    """Microseconds since 1970 UTC, anything where the value is missing or wrong, and where it is
+    wrong.
+    """
     pa = arrow()
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -394,7 +440,11 @@ def instants(array: Arrow, columns: Columns) -> tuple[IntArray, BoolArray | None
     if pa.types.is_timestamp(array.type):
         numbers = _filled(array.cast(pa.int64()))
         unit, zone = array.type.unit, array.type.tz
-        numbers = numbers // 1_000 if unit == "ns" else _scaled(numbers, {"s": 1_000_000, "ms": 1_000, "us": 1}[unit])
+        numbers = (
+            numbers // 1_000
+            if unit == "ns"
+            else _scaled(numbers, {"s": 1_000_000, "ms": 1_000, "us": 1}[unit])
+        )
         return (numbers if zone else _placed(numbers, columns.zone)), None
     if columns.clock != "iso":
         numbers, wrong = _integers(array)
@@ -432,7 +482,9 @@ def _placed(numbers: IntArray, zone: str) -> IntArray:
     pa, pc = arrow(), arrow("pyarrow.compute")
     shown = pa.array(np.clip(numbers, FIRST, LAST)).cast(pa.timestamp("us"))
     moments = pc.assume_timezone(shown, zone, ambiguous="earliest", nonexistent="latest")
-    return np.where((numbers < FIRST) | (numbers > LAST), numbers, _filled(moments.cast(pa.int64())))
+    return np.where(
+        (numbers < FIRST) | (numbers > LAST), numbers, _filled(moments.cast(pa.int64()))
+    )
 
 
 def _scaled(numbers: IntArray, factor: int) -> IntArray:
@@ -471,7 +523,9 @@ def _integers(array: Arrow) -> tuple[IntArray, BoolArray | None]:
     if long.any():
         digits = pc.utf8_ltrim(texts, characters="-")
         most = pc.if_else(pc.starts_with(texts, pattern="-"), str(2**63), str(2**63 - 1))
-        fits = pc.or_(pc.less(pc.binary_length(digits), 19), pc.less_equal(digits, most.cast(digits.type)))
+        fits = pc.or_(
+            pc.less(pc.binary_length(digits), 19), pc.less_equal(digits, most.cast(digits.type))
+        )
         whole &= ~long | _mask(fits)
     bad = ~whole & ~_mask(array.is_null())
     wrong = bad if wrong is None else bad | wrong
@@ -481,7 +535,9 @@ def _integers(array: Arrow) -> tuple[IntArray, BoolArray | None]:
 
 
 def _texts(array: Arrow) -> tuple[Arrow, BoolArray | None]:
-    """Strings, and where they are not UTF-8 or the type is wrong. A dictionary of strings stays one."""
+    """Strings, and where they are not UTF-8 or the type is wrong. A dictionary of strings stays
+    one.
+    """
     pa, pc = arrow(), arrow("pyarrow.compute")
     if pa.types.is_dictionary(array.type):
         words, wrong = _texts(array.dictionary)
@@ -493,7 +549,9 @@ def _texts(array: Arrow) -> tuple[Arrow, BoolArray | None]:
     if not _is_text(array.type):
         return pa.nulls(len(array), pa.string()), _none(array)[1]
     raw = array.cast(
-        pa.large_binary() if pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type) else pa.binary()
+        pa.large_binary()
+        if pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
+        else pa.binary()
     )
     kind = pa.large_string() if pa.types.is_large_binary(raw.type) else pa.string()
     try:

@@ -10,16 +10,18 @@ from typing import BinaryIO
 
 from penstock.core.errors import ConfigurationError
 from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
-from penstock.private.sources.files import ByLine, Mark, joined, lines, require, taken
+from penstock.private.sources.files import LineFormat, Mark, joined, lines, require, taken
 
 
 @dataclass(frozen=True, kw_only=True)
-class Csv(ByLine):
-    """Comma-separated values, or with another delimiter; fields may be in double quotes, an empty field is a missing value.
+class CsvFormat(LineFormat):
+    """Comma-separated values, or with another delimiter; fields may be in double quotes, an empty
+    field is a missing value.
 
-    The first line of each file names the columns unless `names` does. A line that is broken is dropped by itself. With
-    `quoted_newlines` a field in quotes may go on over several lines; then a quote that is lost takes with it what stands up
-    to the next quote, but no more than `limit` bytes, so leave it off unless it is needed.
+    The first line of each file names the columns unless `names` does. A line that is broken is
+    dropped by itself. With `quoted_newlines` a field in quotes may go on over several lines; then a
+    quote that is lost takes with it what stands up to the next quote, but no more than `limit`
+    bytes, so leave it off unless it is needed.
     """
 
     delimiter: str = ","
@@ -28,17 +30,31 @@ class Csv(ByLine):
 
     def __post_init__(self) -> None:
         if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '"\r\n':
-            raise ConfigurationError("delimiter must be one ASCII character, not a quote or a line break.")
+            raise ConfigurationError(
+                "delimiter must be one ASCII character, not a quote or a line break."
+            )
         super().__post_init__()
 
     def tables(
-        self, file: BinaryIO, mark: Mark, columns: Columns, *, name: str, rows: int, final: bool, rejections: Rejections
+        self,
+        file: BinaryIO,
+        mark: Mark,
+        columns: Columns,
+        *,
+        name: str,
+        rows: int,
+        final: bool,
+        rejections: Rejections,
     ) -> Iterator[tuple[Arrow, Mark]]:
         names = self.names
         if mark.offset:
             if names is None:
                 file.seek(0)
-                names = next(self._names(array) for array, _ in self._lines(file, 0, 1, True, Rejections()) if len(array))
+                names = next(
+                    self._names(array)
+                    for array, _ in self._lines(file, 0, 1, True, Rejections())
+                    if len(array)
+                )
             file.seek(mark.offset)
         if names is not None:
             require(columns, names, name=name)
@@ -54,7 +70,14 @@ class Csv(ByLine):
     ) -> Iterator[tuple[Arrow, int]]:
         quote = b'"' if self.quoted_newlines else None
         return lines(
-            file, offset, rows=rows, final=final, rejections=rejections, limit=self.limit, block=self.block, quote=quote
+            file,
+            offset,
+            rows=rows,
+            final=final,
+            rejections=rejections,
+            limit=self.limit,
+            block=self.block,
+            quote=quote,
         )
 
     def _names(self, array: Arrow) -> tuple[str, ...]:
@@ -64,11 +87,18 @@ class Csv(ByLine):
         except csv.Error:
             return ()
 
-    def _table(self, array: Arrow, names: tuple[str, ...], columns: Columns, rejections: Rejections) -> Arrow:
+    def _table(
+        self, array: Arrow, names: tuple[str, ...], columns: Columns, rejections: Rejections
+    ) -> Arrow:
         pa, pc, pcsv = arrow(), arrow("pyarrow.compute"), arrow("pyarrow.csv")
         data = joined(array)
         if self._suspicious(data):
-            array = taken(array, pc.match_substring_regex(array, pattern=self._pattern), Reason.BROKEN, rejections)
+            array = taken(
+                array,
+                pc.match_substring_regex(array, pattern=self._pattern),
+                Reason.BROKEN,
+                rejections,
+            )
             data = joined(array)
         places = [str(names.index(column)) for column in columns.names]
         if not data.size:
@@ -81,9 +111,13 @@ class Csv(ByLine):
         return pcsv.read_csv(
             pa.BufferReader(data),
             read_options=pcsv.ReadOptions(
-                use_threads=False, block_size=data.size + 1, column_names=[*map(str, range(len(names)))]
+                use_threads=False,
+                block_size=data.size + 1,
+                column_names=[*map(str, range(len(names)))],
             ),
-            parse_options=pcsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=skip),
+            parse_options=pcsv.ParseOptions(
+                delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=skip
+            ),
             convert_options=pcsv.ConvertOptions(
                 check_utf8=False,
                 include_columns=places,

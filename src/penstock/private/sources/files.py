@@ -22,7 +22,18 @@ import numpy as np
 from penstock.core.arrays import IntArray
 from penstock.core.errors import ConfigurationError, InputError, StateError
 from penstock.core.exact import whole
-from penstock.private.sources.base import UTF8, Arrow, Batch, Columns, Intake, Position, Reason, Rejections, arrow, sealed
+from penstock.private.sources.base import (
+    UTF8,
+    Arrow,
+    Batch,
+    Columns,
+    Intake,
+    Position,
+    Reason,
+    Rejections,
+    arrow,
+    sealed,
+)
 
 ROWS = 2**19
 AHEAD = 2
@@ -43,7 +54,9 @@ T = TypeVar("T")
 
 
 class Mark(NamedTuple):
-    """A place in a file: bytes that were taken (for a file that never grows: its size), and rows where those count."""
+    """A place in a file: bytes that were taken (for a file that never grows: its size), and rows
+    where those count.
+    """
 
     offset: int = 0
     row: int = 0
@@ -57,7 +70,15 @@ class Format(Protocol):
         """Whether it is read line by line, so that a file may grow and a pipe will do."""
 
     def tables(
-        self, file: BinaryIO, mark: Mark, columns: Columns, *, name: str, rows: int, final: bool, rejections: Rejections
+        self,
+        file: BinaryIO,
+        mark: Mark,
+        columns: Columns,
+        *,
+        name: str,
+        rows: int,
+        final: bool,
+        rejections: Rejections,
     ) -> Iterator[tuple[Arrow, Mark]]:
         """The rows after the mark, at most `rows` at a time, each time with the place after them.
 
@@ -65,20 +86,26 @@ class Format(Protocol):
         """
 
     def check(self, file: BinaryIO, columns: Columns, *, name: str) -> None:
-        """That a finished file, of a finite input, looks as if it had the columns, before anything of it is taken."""
+        """That a finished file, of a finite input, looks as if it had the columns, before anything
+        of it is taken.
+        """
 
     def length(self, file: BinaryIO) -> int:
-        """How much there is to read: bytes, or rows where a place is told in rows. 0 if the file does not say."""
+        """How much there is to read: bytes, or rows where a place is told in rows. 0 if the file
+        does not say.
+        """
 
     def earliest(self, file: BinaryIO, columns: Columns) -> Sequence[tuple[int, int | None]]:
-        """What a finished file itself says of each of its parts: the row after it, and an instant that no event in it precedes.
+        """What a finished file itself says of each of its parts: the row after it, and an instant
+        that no event in it precedes.
 
-        That is `NOTHING` for a part without events, and None where the file does not say, is damaged or is of another kind.
+        That is `NOTHING` for a part without events, and None where the file does not say, is
+        damaged or is of another kind.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
-class ByLine:
+class LineFormat:
     """What formats of lines share: the longest line, and how many bytes are read at once."""
 
     limit: int = LIMIT
@@ -104,7 +131,9 @@ class ByLine:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where `Files` stands: in which file, how far, what the file looked like, and how many files there were up to it."""
+    """Where `FileSource` stands: in which file, how far, what the file looked like, and how many
+    files there were up to it.
+    """
 
     path: str
     offset: int
@@ -115,29 +144,33 @@ class Place:
     @classmethod
     def of(cls, position: Position) -> Place:
         types = {each.name: int if each.type == "int" else str for each in fields(cls)}
-        good = position.keys() == types.keys() and all(type(position[name]) is kind for name, kind in types.items())
+        good = position.keys() == types.keys() and all(
+            type(position[name]) is kind for name, kind in types.items()
+        )
         if not good:
             raise StateError("the position is not one of files.")
         return cls(**position)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Files:
+class FileSource:
     """Events of one file, or of all the files that match a pattern, in the order of their names.
 
-    A file counts as finished as soon as one with a later name is there; with `growing` the last one may still be written
-    to, and its end is left for the next call while it is no whole line. Without `growing` all files are finished. A
-    file whose name comes before the one that is being read is too late: it is counted, not read. The file that a position
-    names must stay, as it was or longer: if it is gone, shorter or another one, that is a `StateError`.
+    A file counts as finished as soon as one with a later name is there; with `growing` the last one
+    may still be written to, and its end is left for the next call while it is no whole line.
+    Without `growing` all files are finished. A file whose name comes before the one that is being
+    read is too late: it is counted, not read. The file that a position names must stay, as it was
+    or longer: if it is gone, shorter or another one, that is a `StateError`.
 
-    A file that is damaged, or lacks a column, is an `InputError`: a finite input goes no further, and goes on from there when
-    the file is repaired. A growing one waits for it to become whole while it is the last; once another follows, the rest of
-    it is left out, counted, and told by `notes`. If it becomes whole before anything of a later file was taken, it is read
-    after all.
+    A file that is damaged, or lacks a column, is an `InputError`: a finite input goes no further,
+    and goes on from there when the file is repaired. A growing one waits for it to become whole
+    while it is the last; once another follows, the rest of it is left out, counted, and told by
+    `notes`. If it becomes whole before anything of a later file was taken, it is read after all.
 
-    While what is left is in finished files that say how early their events are (the statistics of Parquet), batches are
-    `certain` of it; after the last one nothing follows, and nothing is said. Rows that come earlier than their file had
-    said are an `InputError`. Of more than `ASKED` files nothing is said until no more are left.
+    While what is left is in finished files that say how early their events are (the statistics of
+    Parquet), batches are `certain` of it; after the last one nothing follows, and nothing is said.
+    Rows that come earlier than their file had said are an `InputError`. Of more than `ASKED` files
+    nothing is said until no more are left.
     """
 
     pattern: str | Path
@@ -163,7 +196,9 @@ class Files:
         return said
 
     def share(self, position: Position) -> float:
-        """How much of a finite input lies before a position, from 0 to 1, by the sizes of its files when first asked."""
+        """How much of a finite input lies before a position, from 0 to 1, by the sizes of its files
+        when first asked.
+        """
         place = Place.of(position)
         before, size = self._sizes.get(place.path, (0, 0))
         total = sum(size for _, size in self._sizes.values())
@@ -171,18 +206,25 @@ class Files:
             self._lengths[place.path] = 0
             with suppress(InputError, OSError), _opened(self._root / place.path) as file:
                 self._lengths[place.path] = self.format.length(file)
-        length, done = self._lengths[place.path], place.offset if self.format.streamed else place.row
+        length, done = (
+            self._lengths[place.path],
+            place.offset if self.format.streamed else place.row,
+        )
         within = min(done / length, 1.0) if length else 0.0
         return (before + size * within) / total if total else 0.0
 
     def batches(self, after: Position | None = None) -> Iterator[Batch]:
-        """All rows after the position that are there now; ask again, with the last position, for what has come since."""
+        """All rows after the position that are there now; ask again, with the last position, for
+        what has come since.
+        """
         place = None if after is None else Place.of(after)
         names = self._names()
         first = 0
         if place is not None:
             if place.path not in names:
-                raise StateError(f"{_base(place.path)}: this file, in which the source stands, is gone.")
+                raise StateError(
+                    f"{_base(place.path)}: this file, in which the source stands, is gone."
+                )
             first = names.index(place.path)
             self.rejections.add(Reason.ORDER, max(first + 1 - place.files, 0))
         elif not names and not self.growing:
@@ -202,7 +244,9 @@ class Files:
                 try:
                     for batch, row in self._rows(file, path, mark, number, final=final):
                         if promised is not None and len(batch) and batch.time.min() < promised:
-                            raise InputError(f"{_base(path)}: its statistics do not fit its rows. It was read up to there.")
+                            raise InputError(
+                                f"{_base(path)}: its statistics do not fit its rows. It was read up to there."
+                            )
                         promised = _certain(parts, row)
                         yield replace(batch, certain=promised if promised != NOTHING else None)
                 except InputError as error:
@@ -210,7 +254,9 @@ class Files:
                         raise
                     self._leave_out(path, error)
 
-    def _rows(self, file: BinaryIO, path: str, mark: Mark, number: int, *, final: bool) -> Iterator[tuple[Batch, int]]:
+    def _rows(
+        self, file: BinaryIO, path: str, mark: Mark, number: int, *, final: bool
+    ) -> Iterator[tuple[Batch, int]]:
         """The batches of a file after a mark, each with the row after it."""
         name, columns = _base(path), self.intake.columns
         try:
@@ -218,10 +264,25 @@ class Files:
                 if not self.growing and mark == Mark():
                     self.format.check(file, columns, name=name)
                 for table, (offset, row) in self.format.tables(
-                    file, mark, columns, name=name, rows=self.rows, final=final, rejections=self.rejections
+                    file,
+                    mark,
+                    columns,
+                    name=name,
+                    rows=self.rows,
+                    final=final,
+                    rejections=self.rejections,
                 ):
-                    here = Place(path=path, offset=offset, row=row, fingerprint=_fingerprint(file, offset), files=number)
-                    yield self.intake.batch(table, position=asdict(here), rejections=self.rejections), row
+                    here = Place(
+                        path=path,
+                        offset=offset,
+                        row=row,
+                        fingerprint=_fingerprint(file, offset),
+                        files=number,
+                    )
+                    yield (
+                        self.intake.batch(table, position=asdict(here), rejections=self.rejections),
+                        row,
+                    )
         except OSError as error:
             raise InputError(f"{name}: the file cannot be read ({type(error).__name__}).") from None
 
@@ -233,19 +294,26 @@ class Files:
             self._notes.append(f"{error} As another file follows, what is left of it is left out.")
 
     def _later(self, names: Sequence[str], number: int) -> dict[int, int | None]:
-        """For this file and each that follows: an instant that nothing in the files after it precedes, as those say."""
+        """For this file and each that follows: an instant that nothing in the files after it
+        precedes, as those say.
+        """
         if self.growing or len(names) - number > ASKED:
             return {number: None}
         later: dict[int, int | None] = {len(names): NOTHING}
         for after in range(len(names), number, -1):
             later[after - 1] = None
             if later[after] is not None:
-                with suppress(InputError), _opened(self._root / names[after - 1]) as file:  # it is reported in its turn
+                with (
+                    suppress(InputError),
+                    _opened(self._root / names[after - 1]) as file,
+                ):  # it is reported in its turn
                     _, later[after - 1] = self._parts(file, later[after])[0]
         return later
 
     def _parts(self, file: BinaryIO, later: int | None) -> Sequence[tuple[int, int | None]]:
-        """For each part of a file the row after it, and an instant that nothing in it and after it precedes."""
+        """For each part of a file the row after it, and an instant that nothing in it and after it
+        precedes.
+        """
         parts: list[tuple[int, int | None]] = [(NOTHING, later)]
         if later is not None:
             for row, earliest in reversed(self.format.earliest(file, self.intake.columns)):
@@ -281,8 +349,10 @@ class Files:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stdin:
-    """Events of standard input (or another stream that can be read once). It cannot go on after a restart, and says so."""
+class StdinSource:
+    """Events of standard input (or another stream that can be read once). It cannot go on after a
+    restart, and says so.
+    """
 
     format: Format
     intake: Intake
@@ -293,21 +363,31 @@ class Stdin:
     def __post_init__(self) -> None:
         whole(self.rows, name="rows", least=1)
         if not self.format.streamed:
-            raise ConfigurationError(f"format: {type(self.format).__name__} cannot be read from standard input.")
+            raise ConfigurationError(
+                f"format: {type(self.format).__name__} cannot be read from standard input."
+            )
 
     @property
     def resumable(self) -> bool:
         return False
 
     def batches(self, after: Position | None = None) -> Iterator[Batch]:
-        """All that comes until the stream ends. Batches have no position, as what was read once is gone."""
+        """All that comes until the stream ends. Batches have no position, as what was read once is
+        gone.
+        """
         if after is not None:
             raise StateError("standard input cannot go on from a position.")
         stream: Any = sys.stdin.buffer if self.stream is None else self.stream
         name, columns = "standard input", self.intake.columns
         with sealed(name):
             for table, _ in self.format.tables(
-                stream, Mark(), columns, name=name, rows=self.rows, final=True, rejections=self.rejections
+                stream,
+                Mark(),
+                columns,
+                name=name,
+                rows=self.rows,
+                final=True,
+                rejections=self.rejections,
             ):
                 yield self.intake.batch(table, position=None, rejections=self.rejections)
 
@@ -325,9 +405,9 @@ def lines(
 ) -> Iterator[tuple[Arrow, int]]:
     """Whole lines with their ends, as Arrow arrays of bytes, each array with the offset after it.
 
-    A line longer than `limit` bytes or not in UTF-8 is dropped and counted; never more than a block and a line are in
-    memory. With `quote` a line goes on while a quote is open; if it becomes too long that way, or the file ends, only its
-    part up to the first line break is taken for it.
+    A line longer than `limit` bytes or not in UTF-8 is dropped and counted; never more than a block
+    and a line are in memory. With `quote` a line goes on while a quote is open; if it becomes too
+    long that way, or the file ends, only its part up to the first line break is taken for it.
     """
     read = file.read if file.seekable() else getattr(file, "read1", file.read)
     rest, skipped, ended, moved = b"", 0, False, False
@@ -357,7 +437,9 @@ def lines(
 
 
 def ahead(source: Iterator[T]) -> Iterator[T]:
-    """What the source gives, read in another thread while what came before is worked on, and never more than `AHEAD` of it."""
+    """What the source gives, read in another thread while what came before is worked on, and never
+    more than `AHEAD` of it.
+    """
     with ThreadPoolExecutor(1, thread_name_prefix="penstock-reader") as reader:
         coming = deque(reader.submit(next, source, _END) for _ in range(AHEAD))
         while (each := coming.popleft().result()) is not _END:
@@ -387,7 +469,9 @@ def require(columns: Columns, there: Sequence[str], *, name: str) -> None:
         if there.count(column) != 1:
             what = "has no column" if column not in there else "has more than one column"
             shown = ", ".join(map(repr, there[:SHOWN])) + (", …" if len(there) > SHOWN else "")
-            if not there or any(not each or not (each[0].isalpha() or each[0] == "_") for each in there):
+            if not there or any(
+                not each or not (each[0].isalpha() or each[0] == "_") for each in there
+            ):
                 shown = "names that do not look like names of columns"
             raise InputError(f"{name} {what} {column!r}; it has {shown}.")
 
@@ -399,13 +483,19 @@ def _bounds(data: bytes, *, quote: bytes | None, limit: int, final: bool) -> Int
     if quote is None:
         parts = [breaks]
     else:
-        parts = _outside(breaks, np.flatnonzero(codes == ord(quote)), len(data), limit=limit, final=final)
+        parts = _outside(
+            breaks, np.flatnonzero(codes == ord(quote)), len(data), limit=limit, final=final
+        )
     bounds = np.concatenate([np.zeros(1, np.int64), *parts])
     return np.append(bounds, len(data)) if final and bounds[-1] < len(data) else bounds
 
 
-def _outside(breaks: IntArray, quotes: IntArray, size: int, *, limit: int, final: bool) -> list[IntArray]:
-    """The line breaks that no quote encloses; of a line that would become too long, or never end, the first one."""
+def _outside(
+    breaks: IntArray, quotes: IntArray, size: int, *, limit: int, final: bool
+) -> list[IntArray]:
+    """The line breaks that no quote encloses; of a line that would become too long, or never end,
+    the first one.
+    """
     parts: list[IntArray] = []
     start = 0
     while True:
@@ -428,7 +518,9 @@ def good_lines(data: bytes, bounds: IntArray, *, limit: int, rejections: Rejecti
     """The lines between the bounds that are short enough and UTF-8."""
     pa, pc = arrow(), arrow("pyarrow.compute")
     array = pa.Array.from_buffers(
-        pa.large_binary(), len(bounds) - 1, [None, pa.py_buffer(np.ascontiguousarray(bounds)), pa.py_buffer(data)]
+        pa.large_binary(),
+        len(bounds) - 1,
+        [None, pa.py_buffer(np.ascontiguousarray(bounds)), pa.py_buffer(data)],
     )
     short = np.diff(bounds) <= limit
     if not short.all():
@@ -436,7 +528,9 @@ def good_lines(data: bytes, bounds: IntArray, *, limit: int, rejections: Rejecti
     try:
         array.cast(pa.large_string())
     except pa.ArrowInvalid:
-        array = taken(array, pc.match_substring_regex(array, pattern=UTF8), Reason.ENCODING, rejections)
+        array = taken(
+            array, pc.match_substring_regex(array, pattern=UTF8), Reason.ENCODING, rejections
+        )
     return array
 
 
@@ -445,7 +539,9 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     try:
         file = path.open("rb")
     except OSError as error:
-        raise InputError(f"{path.name}: the file cannot be opened ({type(error).__name__}).") from None
+        raise InputError(
+            f"{path.name}: the file cannot be opened ({type(error).__name__})."
+        ) from None
     with file:
         yield file
 
@@ -453,17 +549,29 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 def _passing(error: InputError) -> bool:
     """Whether it came from the machine and not from the file, so that it may be over soon."""
     cause = error.__context__
-    return isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno is not None)
+    return isinstance(cause, MemoryError) or (
+        isinstance(cause, OSError) and cause.errno is not None
+    )
 
 
 def _unchanged(file: BinaryIO, place: Place, *, streamed: bool) -> None:
-    """That the file is the one that the position was taken in: as long or, if it may grow, longer, with the same edges."""
+    """That the file is the one that the position was taken in: as long or, if it may grow, longer,
+    with the same edges.
+    """
     name, size = _base(place.path), os.fstat(file.fileno()).st_size
     if size < place.offset:
         raise StateError(f"{name}: the file is shorter than what was already read from it.")
-    if (size > place.offset and not streamed) or _fingerprint(file, place.offset) != place.fingerprint:
-        raise StateError(f"{name}: this is not the file that was read before; it was replaced or changed.")
-    if size > place.offset > 0 and streamed and os.pread(file.fileno(), 1, place.offset - 1) != b"\n":
+    if (size > place.offset and not streamed) or _fingerprint(
+        file, place.offset
+    ) != place.fingerprint:
+        raise StateError(
+            f"{name}: this is not the file that was read before; it was replaced or changed."
+        )
+    if (
+        size > place.offset > 0
+        and streamed
+        and os.pread(file.fileno(), 1, place.offset - 1) != b"\n"
+    ):
         raise StateError(f"{name}: the file went on in the middle of a line that was already read.")
 
 

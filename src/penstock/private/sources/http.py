@@ -17,11 +17,18 @@ from typing import Any, TypeAlias
 
 from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.exact import whole
-from penstock.core.serving import bound, configuration, module
+from penstock.core.web_server import bound, configuration, module
 from penstock.private.sources.base import Batch, Intake, Position, Rejections
-from penstock.private.sources.bodies import MEDIA, ROWS, SIZE, Bodies, BodyError, Encoding
-from penstock.private.sources.inbox import BUSY, CLOSED, KEPT, Answer, Inbox, Sending
-from penstock.private.sources.seen import Entry, Seen
+from penstock.private.sources.idempotency import Entry, IdempotencyKeys
+from penstock.private.sources.inbox import BUSY, CLOSED, KEPT, Inbox, SenderReply, Sending
+from penstock.private.sources.request_bodies import (
+    MEDIA,
+    ROWS,
+    SIZE,
+    BodyError,
+    Encoding,
+    RequestBodies,
+)
 
 Request: TypeAlias = Any
 Response: TypeAlias = Any
@@ -36,10 +43,12 @@ GRACE = 5
 LEAST = 16
 PURPOSE = "taking events by HTTP"
 
-UNKNOWN = Answer(401, "a bearer token is needed.")
-SLOW = Answer(408, "the body did not come in time; nothing was taken.")
-LATE = Answer(503, "this is not on disk yet, and may be soon. Send it again with the same idempotency key.")
-FAILED = Answer(500, "this could not be taken, and was not kept.")
+UNKNOWN = SenderReply(401, "a bearer token is needed.")
+SLOW = SenderReply(408, "the body did not come in time; nothing was taken.")
+LATE = SenderReply(
+    503, "this is not on disk yet, and may be soon. Send it again with the same idempotency key."
+)
+FAILED = SenderReply(500, "this could not be taken, and was not kept.")
 
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _KEY = re.compile(r"[\x20-\x7e]{1,200}")
@@ -48,28 +57,32 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Http:
-    """A server that takes batches of events by `POST /events` and answers 200 once they are on disk.
+class HttpSource:
+    """A server that takes batches of events by `POST /events` and answers 200 once they are on
+    disk.
 
-    Whoever sends needs the `token`, as `Authorization: Bearer …`. The body is JSON lines, JSON or an Arrow stream, perhaps
-    with `Content-Encoding: gzip`; `Bodies` says which and what becomes of bad rows. The answer is the same whatever is in
-    it: neither answers nor logs show data, nor how much of it was good.
+    Whoever sends needs the `token`, as `Authorization: Bearer …`. The body is JSON lines, JSON or
+    an Arrow stream, perhaps with `Content-Encoding: gzip`; `RequestBodies` says which and what
+    becomes of bad rows. The answer is the same whatever is in it: neither answers nor logs show
+    data, nor how much of it was good.
 
-    With an `Idempotency-Key` (up to 200 printable characters) a batch counts once, however often it is sent: at least the last
-    `window` keys are known, after a restart too, as they are kept with the events. A key that comes again with another body is
-    answered 422: the bytes that are sent must be the same, with their type and encoding. Requests without a key are batches of
-    their own.
+    With an `Idempotency-Key` (up to 200 printable characters) a batch counts once, however often it
+    is sent: at least the last `window` keys are known, after a restart too, as they are kept with
+    the events. A key that comes again with another body is answered 422: the bytes that are sent
+    must be the same, with their type and encoding. Requests without a key are batches of their own.
 
-    ====== ==============================================================================================
-    200    kept: it is on disk, and will be counted once
-    400    the body or the key cannot be read            413  it is too large: send it in pieces
-    401    no token, or a wrong one                      415  another type or encoding
-    408    the body did not come within `patience`       422  the key came before with another body
-    429    too much is waiting (`most_events`, `most_bytes`): nothing was taken, send it again after `Retry-After`
-    503    not on disk within `patience` seconds, or the server is closing: send it again with its key
-    ====== ==============================================================================================
+    ======
+    ==============================================================================================
+    200    kept: it is on disk, and will be counted once 400    the body or the key cannot be read
+    413  it is too large: send it in pieces 401    no token, or a wrong one                      415
+    another type or encoding 408    the body did not come within `patience`       422  the key came
+    before with another body 429    too much is waiting (`most_events`, `most_bytes`): nothing was
+    taken, send it again after `Retry-After` 503    not on disk within `patience` seconds, or the
+    server is closing: send it again with its key ======
+    ==============================================================================================
 
-    It speaks plain HTTP: towards other machines a proxy before it adds encryption, and limits who may connect.
+    It speaks plain HTTP: towards other machines a proxy before it adds encryption, and limits who
+    may connect.
     """
 
     intake: Intake
@@ -102,7 +115,9 @@ class Http:
         if not self.patience > 0:
             raise ConfigurationError(f"patience must be above 0 seconds, not {self.patience}.")
         if len(self.token) < LEAST or not _TOKEN.fullmatch(self.token):
-            raise ConfigurationError(f"token must have at least {LEAST} characters, all printable ASCII and no space.")
+            raise ConfigurationError(
+                f"token must have at least {LEAST} characters, all printable ASCII and no space."
+            )
         for name in ("fastapi", "uvicorn"):
             module(name, PURPOSE)
 
@@ -129,7 +144,9 @@ class Http:
         self._inbox.wait(seconds)
 
     def batches(self, after: Position | None = None) -> Iterator[Batch]:
-        """What has come until now, several requests in one batch. A batch is given again until it is kept or passed."""
+        """What has come until now, several requests in one batch. A batch is given again until it
+        is kept or passed.
+        """
         self._server.check()
         yield from self._inbox.batches(after)
 
@@ -143,23 +160,29 @@ class Http:
 
     @cached_property
     def _inbox(self) -> Inbox:
-        seen = Seen(window=self.window)
+        seen = IdempotencyKeys(window=self.window)
         return Inbox(
-            rows=self.rows, most_events=self.most_events, most_bytes=self.most_bytes, seen=seen, rejections=self.rejections
+            rows=self.rows,
+            most_events=self.most_events,
+            most_bytes=self.most_bytes,
+            seen=seen,
+            rejections=self.rejections,
         )
 
     @cached_property
-    def _server(self) -> _Server:
-        bodies = Bodies(intake=self.intake, size=self.size, rows=self.rows)
-        desk = _Desk(bodies=bodies, inbox=self._inbox, token=_digest(self.token), patience=self.patience)
-        return _Server(desk=desk, connections=self.connections)
+    def _server(self) -> _IngestServer:
+        bodies = RequestBodies(intake=self.intake, size=self.size, rows=self.rows)
+        desk = _IngestDesk(
+            bodies=bodies, inbox=self._inbox, token=_digest(self.token), patience=self.patience
+        )
+        return _IngestServer(desk=desk, connections=self.connections)
 
 
 @dataclass(kw_only=True, eq=False)
-class _Server:
+class _IngestServer:
     """The thread that serves, and the one that reads bodies so that the first can go on answering."""
 
-    desk: _Desk
+    desk: _IngestDesk
     connections: int
     _server: Any = field(default=None, init=False)
     _thread: Thread | None = field(default=None, init=False)
@@ -212,7 +235,9 @@ class _Server:
         if self._thread is None:
             raise StateError("http: the source is not open.")
         if not self._thread.is_alive() and not self.desk.inbox.closed:
-            raise StateError("http: the server has stopped by itself. Start again; what was answered is on disk.")
+            raise StateError(
+                "http: the server has stopped by itself. Start again; what was answered is on disk."
+            )
 
     def close(self) -> None:
         if self._thread is not None:
@@ -223,10 +248,10 @@ class _Server:
 
 
 @dataclass(kw_only=True, eq=False)
-class _Desk:
+class _IngestDesk:
     """Answers requests, all in the thread of the server."""
 
-    bodies: Bodies
+    bodies: RequestBodies
     inbox: Inbox
     token: bytes
     patience: float
@@ -251,7 +276,11 @@ class _Desk:
             self._loop.call_soon_threadsafe(now)
 
     async def health(self, _: Request) -> Response:
-        return _response(503, status="closing") if self.inbox.closed else _response(200, status="listening")
+        return (
+            _response(503, status="closing")
+            if self.inbox.closed
+            else _response(200, status="listening")
+        )
 
     async def events(self, request: Request) -> Response:
         transit = _Transit(inbox=self.inbox, most=self.bodies.size)
@@ -263,7 +292,7 @@ class _Desk:
                 with suppress(BodyError):
                     await self._within(transit.discard(request))
         except BodyError as error:
-            answer = Answer(error.status, str(error))
+            answer = SenderReply(error.status, str(error))
         except Exception as error:
             log.error("http: a request has failed (%s).", type(error).__name__)
             answer = FAILED
@@ -272,35 +301,50 @@ class _Desk:
         if answer == KEPT:
             return _response(200, status=KEPT.text)
         again = {"retry-after": "1"}
-        headers = {401: {"www-authenticate": "Bearer"}, 429: again, 503: again}.get(answer.status, {})
-        return _response(answer.status, headers if transit.ended else {**headers, "connection": "close"}, error=answer.text)
+        headers = {401: {"www-authenticate": "Bearer"}, 429: again, 503: again}.get(
+            answer.status, {}
+        )
+        return _response(
+            answer.status,
+            headers if transit.ended else {**headers, "connection": "close"},
+            error=answer.text,
+        )
 
-    def _refused(self, request: Request) -> Answer | None:
+    def _refused(self, request: Request) -> SenderReply | None:
         """What can be said before the body has come."""
         headers = request.headers
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        if not hmac.compare_digest(_digest(token.strip()), self.token) or scheme.lower() != "bearer":
+        if (
+            not hmac.compare_digest(_digest(token.strip()), self.token)
+            or scheme.lower() != "bearer"
+        ):
             return UNKNOWN
         if self.inbox.closed:
             return CLOSED
         media, encoding = _described(request)
         if media not in MEDIA:
-            return Answer(415, f"the content type must be one of {', '.join(MEDIA)}, in UTF-8.")
+            return SenderReply(
+                415, f"the content type must be one of {', '.join(MEDIA)}, in UTF-8."
+            )
         if encoding not in ("", "gzip"):
-            return Answer(415, "the content encoding must be gzip, or none.")
+            return SenderReply(415, "the content encoding must be gzip, or none.")
         if "idempotency-key" in headers and not _KEY.fullmatch(headers["idempotency-key"]):
-            return Answer(400, "the idempotency key must be of 1 to 200 printable characters of ASCII.")
+            return SenderReply(
+                400, "the idempotency key must be of 1 to 200 printable characters of ASCII."
+            )
         size = int(headers.get("content-length", 0))
         if size > self.bodies.size:
-            return Answer(413, _large(self.bodies.size))
+            return SenderReply(413, _large(self.bodies.size))
         return None if self.inbox.space(size) else BUSY
 
-    async def _taken(self, request: Request, transit: _Transit) -> Answer:
+    async def _taken(self, request: Request, transit: _Transit) -> SenderReply:
         """Read the body, put the events in line, and wait for what becomes of them."""
         body = await self._within(transit.read(request))
         media, encoding = _described(request)
         key = request.headers.get("idempotency-key")
-        sending = Sending(entry=None if key is None else Entry.of(key, f"{media} {encoding}\n".encode(), body))
+        sending = Sending(
+            entry=None if key is None else Entry.of(key, f"{media} {encoding}\n".encode(), body)
+        )
         first = self.inbox.enter(sending)
         if first is sending and not sending.outcome.done():
             task = asyncio.ensure_future(self._read(sending, transit.give(), body, media, encoding))
@@ -308,21 +352,27 @@ class _Desk:
             task.add_done_callback(self._reading.discard)
         self.inbox.release(transit.give())
         del body
-        outcome: asyncio.Future[Answer] = asyncio.wrap_future(first.outcome)
+        outcome: asyncio.Future[SenderReply] = asyncio.wrap_future(first.outcome)
         both: set[asyncio.Future[Any]] = {outcome, self._closing}
         await asyncio.wait(both, timeout=self.patience, return_when=asyncio.FIRST_COMPLETED)
         if first.outcome.done():
             return first.outcome.result()
         return CLOSED if self._closing.done() else LATE
 
-    async def _read(self, sending: Sending, held: int, body: bytes, media: str, encoding: Encoding) -> None:
-        """Read a body in the other thread and put its events in line, even if the sender waits no longer."""
-        work = self._loop.run_in_executor(self.reader, self.bodies.read, body, media, encoding, sending.rejections)
+    async def _read(
+        self, sending: Sending, held: int, body: bytes, media: str, encoding: Encoding
+    ) -> None:
+        """Read a body in the other thread and put its events in line, even if the sender waits no
+        longer.
+        """
+        work = self._loop.run_in_executor(
+            self.reader, self.bodies.read, body, media, encoding, sending.rejections
+        )
         del body
         try:
             batch, size = await work
         except BodyError as error:
-            self.inbox.refuse(sending, Answer(error.status, str(error)))
+            self.inbox.refuse(sending, SenderReply(error.status, str(error)))
         except Exception as error:
             log.error("http: a request has failed (%s).", type(error).__name__)
             self.inbox.refuse(sending, FAILED)
@@ -336,7 +386,9 @@ class _Desk:
         task = asyncio.ensure_future(reading)
         both: set[asyncio.Future[Any]] = {task, self._closing}
         try:
-            done, _ = await asyncio.wait(both, timeout=self.patience, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(
+                both, timeout=self.patience, return_when=asyncio.FIRST_COMPLETED
+            )
         finally:
             task.cancel()
         if task in done:
@@ -386,11 +438,20 @@ class _Transit:
 
 
 def _described(request: Request) -> tuple[str, Encoding]:
-    """The type and the encoding of a body, as the sender says; a text that is not in UTF-8 is of no known type."""
-    media, *parameters = (part.strip().lower() for part in request.headers.get("content-type", "").split(";"))
-    charsets = [part.partition("=")[2].strip('"') for part in parameters if part.startswith("charset=")]
+    """The type and the encoding of a body, as the sender says; a text that is not in UTF-8 is of no
+    known type.
+    """
+    media, *parameters = (
+        part.strip().lower() for part in request.headers.get("content-type", "").split(";")
+    )
+    charsets = [
+        part.partition("=")[2].strip('"') for part in parameters if part.startswith("charset=")
+    ]
     encoding = request.headers.get("content-encoding", "").strip().lower()
-    return media if set(charsets) <= {"utf-8", "utf8"} else "", "" if encoding == "identity" else encoding
+    return media if set(charsets) <= {
+        "utf-8",
+        "utf8",
+    } else "", "" if encoding == "identity" else encoding
 
 
 def _large(size: int) -> str:
@@ -402,12 +463,16 @@ def _digest(token: str) -> bytes:
 
 
 def _response(code: int, headers: Mapping[str, str] | None = None, **content: str) -> Response:
-    return module("fastapi.responses", PURPOSE).JSONResponse(content, code, headers=dict(headers or {}))
+    return module("fastapi.responses", PURPOSE).JSONResponse(
+        content, code, headers=dict(headers or {})
+    )
 
 
-def _application(desk: _Desk) -> Any:
+def _application(desk: _IngestDesk) -> Any:
     """Two plain routes: nothing is validated by FastAPI, as its errors quote what they refuse."""
-    application = module("fastapi", PURPOSE).FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    application = module("fastapi", PURPOSE).FastAPI(
+        openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
+    )
     application.add_route("/events", desk.events, methods=["POST"])
     application.add_route("/health", desk.health, methods=["GET"])
     return application

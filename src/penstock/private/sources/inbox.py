@@ -14,24 +14,27 @@ import numpy as np
 from penstock.core.arrays import IntArray
 from penstock.core.errors import StateError
 from penstock.private.sources.base import Arrow, Batch, Position, Reason, Rejections, arrow
-from penstock.private.sources.seen import Entry, Seen
+from penstock.private.sources.idempotency import Entry, IdempotencyKeys
 
 OVERHEAD = 1024
 """What a request without any event counts, in bytes."""
 
 
-class Answer(NamedTuple):
+class SenderReply(NamedTuple):
     """What a sender is told: a status of HTTP, and a sentence without data."""
 
     status: int
     text: str
 
 
-KEPT = Answer(200, "kept")
-BUSY = Answer(429, "too much is waiting; nothing was taken. Send it again later.")
-CLOSED = Answer(503, "the server is closing; this was not kept. Send it again.")
-UNSURE = Answer(503, "the server is closing, and this may be kept or not. Send it again with the same idempotency key.")
-OTHER = Answer(422, "this idempotency key came before with another body; nothing was taken.")
+KEPT = SenderReply(200, "kept")
+BUSY = SenderReply(429, "too much is waiting; nothing was taken. Send it again later.")
+CLOSED = SenderReply(503, "the server is closing; this was not kept. Send it again.")
+UNSURE = SenderReply(
+    503,
+    "the server is closing, and this may be kept or not. Send it again with the same idempotency key.",
+)
+OTHER = SenderReply(422, "this idempotency key came before with another body; nothing was taken.")
 
 
 @dataclass(kw_only=True, eq=False)
@@ -39,35 +42,39 @@ class Sending:
     """One request: who waits for its outcome, and once it is read, its events."""
 
     entry: Entry | None = None
-    outcome: Future[Answer] = field(default_factory=Future, repr=False)
+    outcome: Future[SenderReply] = field(default_factory=Future, repr=False)
     rejections: Rejections = field(default_factory=Rejections)
     batch: Batch | None = None
     size: int = 0
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: SenderReply) -> None:
         if not self.outcome.done():
             self.outcome.set_result(answer)
 
 
 @dataclass(kw_only=True, eq=False)
 class Inbox:
-    """Takes what was sent up to a limit of events and bytes, and hands it out in batches of at most `rows` events.
+    """Takes what was sent up to a limit of events and bytes, and hands it out in batches of at most
+    `rows` events.
 
-    What was handed out counts, and is handed out again to whoever asks for what follows an earlier position, until it is
-    `kept`. Every method may be called from any thread; `batches`, `kept` and `close` from one only.
+    What was handed out counts, and is handed out again to whoever asks for what follows an earlier
+    position, until it is `kept`. Every method may be called from any thread; `batches`, `kept` and
+    `close` from one only.
     """
 
     rows: int
     most_events: int
     most_bytes: int
-    seen: Seen
+    seen: IdempotencyKeys
     rejections: Rejections
     closed: bool = field(default=False, init=False)
     _events: int = field(default=0, init=False, repr=False)
     _bytes: int = field(default=0, init=False, repr=False)
     _ready: deque[Sending] = field(default_factory=deque, init=False, repr=False)
     _open: dict[bytes, Sending] = field(default_factory=dict, init=False, repr=False)
-    _handed: deque[tuple[int, Batch, list[Sending]]] = field(default_factory=deque, init=False, repr=False)
+    _handed: deque[tuple[int, Batch, list[Sending]]] = field(
+        default_factory=deque, init=False, repr=False
+    )
     _kept: int = field(default=0, init=False, repr=False)
     _last: int | None = field(default=None, init=False, repr=False)
     _changed: Condition = field(default_factory=Condition, init=False, repr=False)
@@ -89,7 +96,9 @@ class Inbox:
             self._bytes -= size
 
     def enter(self, sending: Sending) -> Sending:
-        """The request under whose outcome this one stands: itself, or the one that came before with the same key."""
+        """The request under whose outcome this one stands: itself, or the one that came before with
+        the same key.
+        """
         entry = sending.entry
         with self._changed:
             if self.closed:
@@ -107,14 +116,18 @@ class Inbox:
             return sending
 
     def put(self, sending: Sending, batch: Batch, size: int, held: int) -> None:
-        """The request's events have been read, and `held` bytes are free again. If there is no space, that is its outcome."""
+        """The request's events have been read, and `held` bytes are free again. If there is no
+        space, that is its outcome.
+        """
         size += OVERHEAD
         with self._changed:
             self._bytes -= held
             more = bool(self._events or self._bytes)
             if self.closed:
                 self._refuse(sending, CLOSED)
-            elif more and (self._events + len(batch) > self.most_events or self._bytes + size > self.most_bytes):
+            elif more and (
+                self._events + len(batch) > self.most_events or self._bytes + size > self.most_bytes
+            ):
                 self._refuse(sending, BUSY)
             else:
                 sending.batch, sending.size = batch, size
@@ -123,13 +136,13 @@ class Inbox:
                 self._ready.append(sending)
                 self._changed.notify_all()
 
-    def refuse(self, sending: Sending, answer: Answer) -> None:
+    def refuse(self, sending: Sending, answer: SenderReply) -> None:
         """The request will not be taken: its key may come again. What was bad in it is counted."""
         with self._changed:
             self._refuse(sending, answer)
             self._count(sending)
 
-    def _refuse(self, sending: Sending, answer: Answer) -> None:
+    def _refuse(self, sending: Sending, answer: SenderReply) -> None:
         if sending.entry is not None:
             self._open.pop(sending.entry.key, None)
         sending.answer(answer)
@@ -143,7 +156,9 @@ class Inbox:
             self._changed.wait_for(lambda: self._ready or self.closed, seconds)
 
     def batches(self, after: Position | None) -> Iterator[Batch]:
-        """What was handed out after the position and is not kept, and what was there when this began."""
+        """What was handed out after the position and is not kept, and what was there when this
+        began.
+        """
         number = _number(after)
         with self._changed:
             if self._last is None:
@@ -160,7 +175,11 @@ class Inbox:
             if not some:
                 return
             coming -= len(some)
-            batch = _merged([each.batch for each in some if each.batch is not None], {"batch": self._last + 1}, parts)
+            batch = _merged(
+                [each.batch for each in some if each.batch is not None],
+                {"batch": self._last + 1},
+                parts,
+            )
             with self._changed:
                 self._last += 1
                 self._handed.append((self._last, batch, some))
@@ -215,7 +234,9 @@ def _number(position: Position | None) -> int:
     return number
 
 
-def _merged(batches: Sequence[Batch], position: Position, parts: Mapping[str, bytes | None]) -> Batch:
+def _merged(
+    batches: Sequence[Batch], position: Position, parts: Mapping[str, bytes | None]
+) -> Batch:
     return Batch(
         time=_joined([each.time for each in batches]),
         key=_joined([each.key for each in batches]),
@@ -240,5 +261,12 @@ def _persons(columns: Sequence[Arrow]) -> IntArray | Arrow | None:
     if len(columns) == 1:
         return columns[0]
     pa = arrow()
-    plain = [each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in columns]
-    return pa.concat_arrays([each if pa.types.is_large_string(each.type) else each.cast(pa.large_string()) for each in plain])
+    plain = [
+        each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in columns
+    ]
+    return pa.concat_arrays(
+        [
+            each if pa.types.is_large_string(each.type) else each.cast(pa.large_string())
+            for each in plain
+        ]
+    )

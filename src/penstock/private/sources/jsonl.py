@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
-from penstock.private.sources.files import LIMIT, ByLine, Mark, joined, lines, require, taken
+from penstock.private.sources.files import LIMIT, LineFormat, Mark, joined, lines, require, taken
 
 PIECE = 4096
 DIGITS = 20
@@ -21,30 +21,49 @@ BLANK = r"^[ \t\r\n]*\z"
 
 
 @dataclass(frozen=True, kw_only=True)
-class JsonLines(ByLine):
-    """An object a line; the columns are fields at its top, whatever else it has. A field that a line lacks is a missing value.
+class JsonLinesFormat(LineFormat):
+    """An object a line; the columns are fields at its top, whatever else it has. A field that a
+    line lacks is a missing value.
 
-    A line that is broken, has a field twice or of another type is dropped by itself; finding it costs far more than
-    reading a good one.
+    A line that is broken, has a field twice or of another type is dropped by itself; finding it
+    costs far more than reading a good one.
     """
 
     def tables(
-        self, file: BinaryIO, mark: Mark, columns: Columns, *, name: str, rows: int, final: bool, rejections: Rejections
+        self,
+        file: BinaryIO,
+        mark: Mark,
+        columns: Columns,
+        *,
+        name: str,
+        rows: int,
+        final: bool,
+        rejections: Rejections,
     ) -> Iterator[tuple[Arrow, Mark]]:
         schema = schema_of(columns)
         if mark.offset:
             file.seek(mark.offset)
         for array, offset in lines(
-            file, mark.offset, rows=rows, final=final, rejections=rejections, limit=self.limit, block=self.block
+            file,
+            mark.offset,
+            rows=rows,
+            final=final,
+            rejections=rejections,
+            limit=self.limit,
+            block=self.block,
         ):
             yield objects(array, schema, rejections), Mark(offset)
 
     def check(self, file: BinaryIO, columns: Columns, *, name: str) -> None:
         """That the beginning of a finished file has every column somewhere."""
         beginning, schema, nowhere = file.read(LIMIT), schema_of(columns), Rejections()
-        for array, _ in lines(io.BytesIO(beginning), 0, rows=LIMIT, final=len(beginning) < LIMIT, rejections=nowhere):
+        for array, _ in lines(
+            io.BytesIO(beginning), 0, rows=LIMIT, final=len(beginning) < LIMIT, rejections=nowhere
+        ):
             table = objects(array, schema, nowhere)
-            if table.num_rows and any(column.null_count == table.num_rows for column in table.columns):
+            if table.num_rows and any(
+                column.null_count == table.num_rows for column in table.columns
+            ):
                 found = (_fields(line.as_py()) for line in array)
                 require(columns, next(filter(None, found), []), name=name)
         file.seek(0)
@@ -64,7 +83,9 @@ def objects(array: Arrow, schema: Arrow, rejections: Rejections) -> Arrow:
     pa, pc = arrow(), arrow("pyarrow.compute")
     if not _framed(array):
         array = array.filter(pc.invert(pc.match_substring_regex(array, pattern=BLANK)))
-        array = taken(array, pc.match_substring_regex(array, pattern=OBJECT), Reason.BROKEN, rejections)
+        array = taken(
+            array, pc.match_substring_regex(array, pattern=OBJECT), Reason.BROKEN, rejections
+        )
     return pa.concat_tables([schema.empty_table(), *_pieces(array, schema, rejections)])
 
 
@@ -76,7 +97,9 @@ def _framed(array: Arrow) -> bool:
 
 
 def _pieces(array: Arrow, schema: Arrow, rejections: Rejections) -> Iterator[Arrow]:
-    """All lines that can be read: halves of what cannot be read as a whole, and in the end line by line."""
+    """All lines that can be read: halves of what cannot be read as a whole, and in the end line by
+    line.
+    """
     table = _parsed(array, schema)
     if table is not None:
         yield table
@@ -99,10 +122,12 @@ def _pieces(array: Arrow, schema: Arrow, rejections: Rejections) -> Iterator[Arr
 
 
 def _parsed(array: Arrow, schema: Arrow) -> Arrow | None:
-    """The lines, each of them in braces, as columns; None if not every line is one object of the right types.
+    """The lines, each of them in braces, as columns; None if not every line is one object of the
+    right types.
 
-    No object reaches from one line into the next: a brace that closes and then one that opens, with nothing between
-    them, cannot stand inside of anything. So as many rows as lines means one row per line.
+    No object reaches from one line into the next: a brace that closes and then one that opens, with
+    nothing between them, cannot stand inside of anything. So as many rows as lines means one row
+    per line.
     """
     pa, pj = arrow(), arrow("pyarrow.json")
     if not len(array):
@@ -112,7 +137,9 @@ def _parsed(array: Arrow, schema: Arrow) -> Arrow | None:
         table = pj.read_json(
             pa.BufferReader(data),
             read_options=pj.ReadOptions(use_threads=False, block_size=data.size + 1),
-            parse_options=pj.ParseOptions(explicit_schema=schema, newlines_in_values=True, unexpected_field_behavior="ignore"),
+            parse_options=pj.ParseOptions(
+                explicit_schema=schema, newlines_in_values=True, unexpected_field_behavior="ignore"
+            ),
         )
     except pa.ArrowInvalid:
         return None
@@ -166,7 +193,9 @@ def _fits(value: object, kind: type) -> bool:
 
 
 def _halves(text: str, found: object) -> bool:
-    """Whether one half of a surrogate pair stands alone somewhere, as where a text was cut: that is no text."""
+    """Whether one half of a surrogate pair stands alone somewhere, as where a text was cut: that is
+    no text.
+    """
     if not SURROGATE.search(text):
         return False
     try:

@@ -1,4 +1,6 @@
-"""Events of a Kafka topic. How far it was read is kept in our store, with what was read, and not in Kafka."""
+"""Events of a Kafka topic. How far it was read is kept in our store, with what was read, and not in
+Kafka.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,14 @@ from typing import Any, Literal, TypeAlias
 from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
 from penstock.core.exact import whole
 from penstock.private.sources.base import Arrow, Batch, Intake, Position, Rejections, arrow
-from penstock.private.sources.values import Json, Values
+from penstock.private.sources.message_formats import JsonMessages, MessageFormat
 
 ROWS = 100_000
 BYTES = 64 * 2**20
 AT_ONCE = 500
-"""Messages that the client hands over at once: more of them do not fit into the cache of a processor."""
+"""Messages that the client hands over at once: more of them do not fit into the cache of a
+processor.
+"""
 
 PIECE = 20_000
 """Values that are made into columns together."""
@@ -45,7 +49,9 @@ def client(module: str = "confluent_kafka") -> Any:
 
 @dataclass(frozen=True)
 class Topic:
-    """What the broker says of the topic: its id, its partitions, and the first and the next offset of those that answer."""
+    """What the broker says of the topic: its id, its partitions, and the first and the next offset
+    of those that answer.
+    """
 
     name: str
     partitions: frozenset[int]
@@ -53,28 +59,30 @@ class Topic:
 
 
 @dataclass(kw_only=True, eq=False)
-class Kafka:
+class KafkaSource:
     """Reads every partition of a topic, in the order of each, exactly once.
 
-    The position has the next offset of every partition, and the topic's id. Partitions are assigned, not shared out among
-    consumers: the `group` is only the name by which the broker knows this reader (in its access rules, for one), nothing
-    is committed to it, and a second reader of the same group disturbs nobody. A partition that was never seen is read
-    from its earliest event on; those that are added later are found. Events of transactions are seen when they are committed.
+    The position has the next offset of every partition, and the topic's id. Partitions are
+    assigned, not shared out among consumers: the `group` is only the name by which the broker knows
+    this reader (in its access rules, for one), nothing is committed to it, and a second reader of
+    the same group disturbs nobody. A partition that was never seen is read from its earliest event
+    on; those that are added later are found. Events of transactions are seen when they are
+    committed.
 
-    While no broker answers, nothing comes; the client keeps trying, and `problem` says what the matter is. What cannot be
-    gone on from is a `StateError`, as events would be missing or counted again: the broker deleted events before they were
-    read, has fewer than were read already, or has another topic of this name. With `accept_loss` reading goes on at the
-    first event that is there.
+    While no broker answers, nothing comes; the client keeps trying, and `problem` says what the
+    matter is. What cannot be gone on from is a `StateError`, as events would be missing or counted
+    again: the broker deleted events before they were read, has fewer than were read already, or has
+    another topic of this name. With `accept_loss` reading goes on at the first event that is there.
 
-    With a `username` the connection is by TLS unless `tls` says otherwise; `authority` is a file with certificates to trust
-    instead of the system's.
+    With a `username` the connection is by TLS unless `tls` says otherwise; `authority` is a file
+    with certificates to trust instead of the system's.
     """
 
     intake: Intake
     servers: str | Sequence[str]
     topic: str
     group: str = "penstock"
-    format: Values = field(default_factory=Json)
+    format: MessageFormat = field(default_factory=JsonMessages)
     username: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
     mechanism: Mechanism = "PLAIN"
@@ -99,9 +107,13 @@ class Kafka:
         if not self.topic or not self.group or not self.servers:
             raise ConfigurationError("kafka: servers, topic and group must not be empty.")
         if (self.username is None) != (self.password is None):
-            raise ConfigurationError("kafka: username and password belong together: give both or neither.")
+            raise ConfigurationError(
+                "kafka: username and password belong together: give both or neither."
+            )
         if self.mechanism not in MECHANISMS:
-            raise ConfigurationError(f"kafka: mechanism must be one of {', '.join(MECHANISMS)}, not {self.mechanism!r}.")
+            raise ConfigurationError(
+                f"kafka: mechanism must be one of {', '.join(MECHANISMS)}, not {self.mechanism!r}."
+            )
         self.format.check(self.intake.columns)
         client()
 
@@ -126,7 +138,9 @@ class Kafka:
                 self._consumer = kafka.Consumer(self._reading())
                 self._admin = admin.AdminClient(self._connection())
             except kafka.KafkaException as error:
-                raise ConfigurationError(f"kafka: the client refuses this configuration ({error.args[0].name()}).") from None
+                raise ConfigurationError(
+                    f"kafka: the client refuses this configuration ({error.args[0].name()})."
+                ) from None
             self._worker = ThreadPoolExecutor(1, thread_name_prefix="kafka")
 
     def batches(self, after: Position | None = None) -> Iterator[Batch]:
@@ -149,7 +163,9 @@ class Kafka:
                     coming, last = (tables, position), position
                 more = bool(count) and self._assigned and self._behind(ends)
                 if before is not None:
-                    yield self._batch(*before)  # what comes after it is being made into columns meanwhile
+                    yield self._batch(
+                        *before
+                    )  # what comes after it is being made into columns meanwhile
             if coming is not None:
                 before, coming = coming, None
                 yield self._batch(*before)
@@ -173,21 +189,25 @@ class Kafka:
         """Nothing to do: nobody waits to hear of it."""
 
     def close(self) -> None:
-        """Leave the broker. What was not kept is read again by whoever goes on from the last position."""
+        """Leave the broker. What was not kept is read again by whoever goes on from the last
+        position.
+        """
         if self._consumer is not None:
             self._consumer.close()
             self._worker.shutdown()
         self._consumer = self._admin = self._worker = None
         self._forget()
 
-    # -- where it stands -------------------------------------------------------------------------------------------
+    # -- where it stands ---------------------------------------------------------------------------
 
     def _found(self) -> Topic | None:
         """What the broker says of the topic; None if it says nothing just now."""
         kafka, admin = client(), client("confluent_kafka.admin")
         names = kafka.TopicCollection([self.topic])
         try:
-            found = self._admin.describe_topics(names, request_timeout=self.patience)[self.topic].result()
+            found = self._admin.describe_topics(names, request_timeout=self.patience)[
+                self.topic
+            ].result()
             places = [kafka.TopicPartition(self.topic, each.id) for each in found.partitions]
             first, following = (
                 self._admin.list_offsets(
@@ -204,12 +224,17 @@ class Kafka:
         bounds = {}
         for place in places:
             try:
-                bounds[place.partition] = first[place].result().offset, following[place].result().offset
+                bounds[place.partition] = (
+                    first[place].result().offset,
+                    following[place].result().offset,
+                )
             except kafka.KafkaException as error:
                 self._problem = self._told(error.args[0])
         return Topic(str(found.topic_id), frozenset(place.partition for place in places), bounds)
 
-    def _stand(self, after: Position | None, start: tuple[str, dict[int, int]] | None, topic: Topic) -> None:
+    def _stand(
+        self, after: Position | None, start: tuple[str, dict[int, int]] | None, topic: Topic
+    ) -> None:
         """Have the client read from the position on: further on, if that is where it stands."""
         if not self._assigned or after != self._given:
             self._forget()
@@ -217,17 +242,27 @@ class Kafka:
             self._given = after
         at = dict(self._at)
         if NAMELESS not in (self._name, topic.name) and self._name != topic.name:
-            self._lost("there is another topic of this name than the one that was read before; unread events may be gone")
+            self._lost(
+                "there is another topic of this name than the one that was read before; unread events may be gone"
+            )
             at = {}
         if not at.keys() <= topic.partitions:
             self._lost("it has fewer partitions than were read before")
-            at = {partition: offset for partition, offset in at.items() if partition in topic.partitions}
+            at = {
+                partition: offset
+                for partition, offset in at.items()
+                if partition in topic.partitions
+            }
         for partition, (first, end) in topic.bounds.items():
             offset = at.get(partition, first)
             if offset < first:
-                self._lost("the broker deleted events before they were read (its retention is too short)")
+                self._lost(
+                    "the broker deleted events before they were read (its retention is too short)"
+                )
             elif offset > end:
-                self._lost("the broker has fewer events than were already read; it lost some, perhaps unread ones too")
+                self._lost(
+                    "the broker has fewer events than were already read; it lost some, perhaps unread ones too"
+                )
             at[partition] = min(max(offset, first), end)
         if self._assigned and self._at.items() <= at.items():
             self._assign({each: at[each] for each in at.keys() - self._at.keys()}, anew=False)
@@ -256,15 +291,19 @@ class Kafka:
         self._assigned, self._given, self._at, self._name, self._held = False, None, {}, "", []
 
     def _position(self) -> Position:
-        return {TOPIC: self._name, **{str(partition): self._at[partition] for partition in sorted(self._at)}}
+        return {
+            TOPIC: self._name,
+            **{str(partition): self._at[partition] for partition in sorted(self._at)},
+        }
 
     def _behind(self, ends: Mapping[int, int]) -> bool:
         return any(self._at[partition] < end for partition, end in ends.items())
 
-    # -- what comes ------------------------------------------------------------------------------------------------
+    # -- what comes --------------------------------------------------------------------------------
 
     def _next(self, ends: Mapping[int, int]) -> tuple[int, list[Future[Arrow]]]:
-        """How many events came next, none if there are no more or the broker is silent, and their columns to be.
+        """How many events came next, none if there are no more or the broker is silent, and their
+        columns to be.
 
         Pieces are made into columns in a thread of their own while the next ones come.
         """
@@ -272,12 +311,24 @@ class Kafka:
         values: list[bytes | None] = []
         count, size, last = 0, 0, time.monotonic()
         value = client().Message.value
-        while count < self.rows and size < BYTES and self._assigned and (self._held or self._behind(ends)):
-            messages, self._held = self._held or self._consumed(min(self.rows - count, AT_ONCE), GATHER), []
+        while (
+            count < self.rows
+            and size < BYTES
+            and self._assigned
+            and (self._held or self._behind(ends))
+        ):
+            messages, self._held = (
+                self._held or self._consumed(min(self.rows - count, AT_ONCE), GATHER),
+                [],
+            )
             if messages:
                 self._move(messages)
                 some = list(map(value, messages))
-                count, size, last = count + len(some), size + sum(map(len, filter(None, some))), time.monotonic()
+                count, size, last = (
+                    count + len(some),
+                    size + sum(map(len, filter(None, some))),
+                    time.monotonic(),
+                )
                 values += some
                 if len(values) >= PIECE:
                     tables.append(self._worker.submit(self._columns, values))
@@ -306,7 +357,9 @@ class Kafka:
             if what is None:
                 events.append(message)
             elif what.code() == kafka.KafkaError._PARTITION_EOF:
-                self._at[message.partition()] = max(self._at.get(message.partition(), 0), message.offset())
+                self._at[message.partition()] = max(
+                    self._at.get(message.partition(), 0), message.offset()
+                )
             else:
                 self._noted(what)
         return events
@@ -338,7 +391,7 @@ class Kafka:
         if error.code() == client().KafkaError._AUTO_OFFSET_RESET:
             self._assigned = False
 
-    # -- the client's settings -------------------------------------------------------------------------------------
+    # -- the client's settings ---------------------------------------------------------------------
 
     def _reading(self) -> dict[str, Any]:
         return {
@@ -359,7 +412,9 @@ class Kafka:
         tls = self.username is not None if self.tls is None else self.tls
         protocol = ("SASL_" if self.username is not None else "") + ("SSL" if tls else "PLAINTEXT")
         settings: dict[str, Any] = {
-            "bootstrap.servers": self.servers if isinstance(self.servers, str) else ",".join(self.servers),
+            "bootstrap.servers": self.servers
+            if isinstance(self.servers, str)
+            else ",".join(self.servers),
             "client.id": "penstock",
             "security.protocol": protocol,
             "log_level": 0,
@@ -367,7 +422,11 @@ class Kafka:
             "socket.keepalive.enable": True,
         }
         if self.username is not None:
-            settings |= {"sasl.mechanisms": self.mechanism, "sasl.username": self.username, "sasl.password": self.password}
+            settings |= {
+                "sasl.mechanisms": self.mechanism,
+                "sasl.username": self.username,
+                "sasl.password": self.password,
+            }
         if self.authority is not None:
             settings["ssl.ca.location"] = str(self.authority)
         return settings

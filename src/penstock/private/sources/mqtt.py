@@ -18,7 +18,7 @@ import msgspec
 from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
 from penstock.core.exact import whole
 from penstock.private.sources.base import Batch, Intake, Position, Reason, Rejections
-from penstock.private.sources.values import Json
+from penstock.private.sources.message_formats import JsonMessages
 
 ROWS = 10_000
 BYTES = 64 * 2**20
@@ -41,7 +41,9 @@ def library() -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """What came: its number in the session (0 if it needs no answer), which session that is, a digest, and the payload."""
+    """What came: its number in the session (0 if it needs no answer), which session that is, a
+    digest, and the payload.
+    """
 
     number: int
     session: int
@@ -53,24 +55,28 @@ class Message:
 
 
 @dataclass(kw_only=True, eq=False)
-class Mqtt:
-    """Subscribes to a topic, or a pattern of topics, in a session that the broker keeps while we are away.
+class MqttSource:
+    """Subscribes to a topic, or a pattern of topics, in a session that the broker keeps while we
+    are away.
 
-    A payload is a JSON object, an array of objects, or objects on lines; a bad one loses only itself. The session goes by
-    the name of the `client`, which nobody else may use. Messages of quality 1 or more are acknowledged once they are kept,
-    so none is lost while the broker keeps the session; those that are sent with quality 0 are lost in a crash, as that
-    means. How much the broker keeps for us, and how many unacknowledged messages it sends, are its own settings (for
-    Mosquitto `max_queued_messages` and `max_inflight_messages`). Retained messages are no events but the last word of a
-    sensor: of these nothing is counted.
+    A payload is a JSON object, an array of objects, or objects on lines; a bad one loses only
+    itself. The session goes by the name of the `client`, which nobody else may use. Messages of
+    quality 1 or more are acknowledged once they are kept, so none is lost while the broker keeps
+    the session; those that are sent with quality 0 are lost in a crash, as that means. How much the
+    broker keeps for us, and how many unacknowledged messages it sends, are its own settings (for
+    Mosquitto `max_queued_messages` and `max_inflight_messages`). Retained messages are no events
+    but the last word of a sensor: of these nothing is counted.
 
-    MQTT has no offsets. A message that was kept just before a crash, and whose acknowledgement did not arrive, is sent
-    again: it is known by its number, its mark as a repetition and its content, which are kept with the events, and is not
-    counted twice. A broker that loses the session or numbers its messages anew may still have such a message counted
-    twice; then too a person counts with at most as many events in a unit as bounding allows, so the promise holds (where
-    there is a column for persons).
+    MQTT has no offsets. A message that was kept just before a crash, and whose acknowledgement did
+    not arrive, is sent again: it is known by its number, its mark as a repetition and its content,
+    which are kept with the events, and is not counted twice. A broker that loses the session or
+    numbers its messages anew may still have such a message counted twice; then too a person counts
+    with at most as many events in a unit as bounding allows, so the promise holds (where there is a
+    column for persons).
 
-    With a `username` the connection is by TLS unless `tls` says otherwise; `authority` is a file with certificates to trust
-    instead of the system's. While the broker does not answer, nothing comes, and `problem` says what the matter is.
+    With a `username` the connection is by TLS unless `tls` says otherwise; `authority` is a file
+    with certificates to trust instead of the system's. While the broker does not answer, nothing
+    comes, and `problem` says what the matter is.
     """
 
     intake: Intake
@@ -82,7 +88,7 @@ class Mqtt:
     tls: bool | None = None
     authority: str | Path | None = None
     rows: int = ROWS
-    format: Json = field(default_factory=Json)
+    format: JsonMessages = field(default_factory=JsonMessages)
     rejections: Rejections = field(default_factory=Rejections, init=False)
     _connection: Any = field(default=None, init=False, repr=False)
     _problem: str | None = field(default="not connected yet", init=False, repr=False)
@@ -99,10 +105,14 @@ class Mqtt:
         if not self.topic or not self.client:
             raise ConfigurationError("mqtt: topic and client must not be empty.")
         if (self.username is None) != (self.password is None):
-            raise ConfigurationError("mqtt: username and password belong together: give both or neither.")
+            raise ConfigurationError(
+                "mqtt: username and password belong together: give both or neither."
+            )
         host, _, port = self.server.rpartition(":")
         if not host or not port.isdecimal():
-            raise ConfigurationError("mqtt: server must be a host and a port, such as 'localhost:1883'.")
+            raise ConfigurationError(
+                "mqtt: server must be a host and a port, such as 'localhost:1883'."
+            )
         library()
 
     @property
@@ -154,7 +164,9 @@ class Mqtt:
         while left > 0:
             with self._news:
                 messages = list(islice(self._queue, min(left, self.rows)))
-            values = [value for message in messages for value in _values(message.payload, self.rejections)]
+            values = [
+                value for message in messages for value in _values(message.payload, self.rejections)
+            ]
             table = self.format.table(values, self.intake.columns, rejections=self.rejections)
             number += 1
             batch = self.intake.batch(table, position={"batch": number}, rejections=self.rejections)
@@ -203,9 +215,11 @@ class Mqtt:
         self._waiting.clear()
         self._size = 0
 
-    # -- in the thread of the client -------------------------------------------------------------------------------
+    # -- in the thread of the client ---------------------------------------------------------------
 
-    def _connected(self, connection: Any, _data: object, flags: Any, reason: Any, _properties: object) -> None:
+    def _connected(
+        self, connection: Any, _data: object, flags: Any, reason: Any, _properties: object
+    ) -> None:
         if reason.is_failure:
             self._problem = f"refused: {reason}"
             return
@@ -218,17 +232,29 @@ class Mqtt:
         connection.subscribe(self.topic, QUALITY)
 
     def _subscribed(
-        self, _connection: object, _data: object, _number: int, reasons: Sequence[Any], _properties: object
+        self,
+        _connection: object,
+        _data: object,
+        _number: int,
+        reasons: Sequence[Any],
+        _properties: object,
     ) -> None:
-        self._problem = next((f"the subscription was refused: {reason}" for reason in reasons if reason.is_failure), None)
+        self._problem = next(
+            (f"the subscription was refused: {reason}" for reason in reasons if reason.is_failure),
+            None,
+        )
 
-    def _disconnected(self, _connection: object, _data: object, _flags: object, reason: Any, _properties: object) -> None:
+    def _disconnected(
+        self, _connection: object, _data: object, _flags: object, reason: Any, _properties: object
+    ) -> None:
         if not (self._problem or "").startswith("refused"):
             self._problem = f"disconnected: {reason}"
 
     def _came(self, connection: Any, _data: object, message: Any) -> None:
         number = message.mid if message.qos else 0
-        digest = hashlib.blake2b(message.topic.encode() + b"\0" + message.payload, digest_size=8).hexdigest()
+        digest = hashlib.blake2b(
+            message.topic.encode() + b"\0" + message.payload, digest_size=8
+        ).hexdigest()
         with self._news:
             again = bool(number and message.dup)
             if again and self._waiting.get(number) == digest:
@@ -244,7 +270,7 @@ class Mqtt:
             self._size += len(message.payload)
             self._news.notify_all()
 
-    # -- what is remembered ----------------------------------------------------------------------------------------
+    # -- what is remembered ------------------------------------------------------------------------
 
     def _remember(self, message: Message) -> None:
         self._known.pop(message.number, None)
@@ -253,10 +279,16 @@ class Mqtt:
             del self._known[next(iter(self._known))]
 
     def _memory(self) -> bytes:
-        """The numbers and digests of messages that are on disk with this batch, the last ones of each number."""
+        """The numbers and digests of messages that are on disk with this batch, the last ones of
+        each number.
+        """
         known = dict(self._known)
         for _, messages in self._out:
-            known |= {each.number: each.digest for each in messages if each.number and each.session == self._session}
+            known |= {
+                each.number: each.digest
+                for each in messages
+                if each.number and each.session == self._session
+            }
         return json.dumps(known).encode()
 
 

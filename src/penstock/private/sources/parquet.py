@@ -18,10 +18,14 @@ from penstock.private.sources.base import Arrow, Columns, Rejections, arrow, ins
 from penstock.private.sources.files import NOTHING, Mark, ahead, require
 
 BUFFER = 2**20
-"""How much of a column is read at a time where a row group is large, so that it may be larger than the memory."""
+"""How much of a column is read at a time where a row group is large, so that it may be larger than
+the memory.
+"""
 
 LARGE = 2**26
-"""The bytes of a row group, with all its columns and before they are compressed, from which on it is large."""
+"""The bytes of a row group, with all its columns and before they are compressed, from which on it
+is large.
+"""
 
 SIDE_BY_SIDE = 2
 """Row groups that are decoded at the same time; another one waits to be taken."""
@@ -30,28 +34,44 @@ _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 
 
 @dataclass(frozen=True)
-class Parquet:
-    """Finished Parquet files. Write one under another name and rename it, as a file without its end cannot be read."""
+class ParquetFormat:
+    """Finished Parquet files. Write one under another name and rename it, as a file without its end
+    cannot be read.
+    """
 
     @property
     def streamed(self) -> bool:
         return False
 
     def tables(
-        self, file: BinaryIO, mark: Mark, columns: Columns, *, name: str, rows: int, final: bool, rejections: Rejections
+        self,
+        file: BinaryIO,
+        mark: Mark,
+        columns: Columns,
+        *,
+        name: str,
+        rows: int,
+        final: bool,
+        rejections: Rejections,
     ) -> Iterator[tuple[Arrow, Mark]]:
         pa, pq = arrow(), arrow("pyarrow.parquet")
         size = os.fstat(file.fileno()).st_size
         try:
             reader = pq.ParquetFile(file)
             require(columns, reader.schema_arrow.names, name=name)
-            texts = [key for key in columns.keys if pa.types.is_string(reader.schema_arrow.field(key).type)]
+            texts = [
+                key
+                for key in columns.keys
+                if pa.types.is_string(reader.schema_arrow.field(key).type)
+            ]
             groups = map(reader.metadata.row_group, range(reader.num_row_groups))
             large = any(group.total_byte_size > LARGE for group in groups)
             how = {"metadata": reader.metadata, "read_dictionary": texts, "pre_buffer": False}
             if large or reader.num_row_groups == 1:
                 reader = pq.ParquetFile(file, buffer_size=BUFFER if large else 0, **how)
-                batches = ahead(_batches(reader, range(reader.num_row_groups), mark.row, columns, rows))
+                batches = ahead(
+                    _batches(reader, range(reader.num_row_groups), mark.row, columns, rows)
+                )
             else:
                 batches = _side_by_side(file, how, mark.row, columns, rows)
             for batch, row in batches:
@@ -70,10 +90,12 @@ class Parquet:
             return 0
 
     def earliest(self, file: BinaryIO, columns: Columns) -> Sequence[tuple[int, int | None]]:
-        """The smallest time of each row group by its statistics, made an instant by the same rules as the times themselves.
+        """The smallest time of each row group by its statistics, made an instant by the same rules
+        as the times themselves.
 
-        Those rules never bring a later time before an earlier one, of those that count: of a time that a clock shows
-        twice the first is meant, and one that it skips is the moment of the jump.
+        Those rules never bring a later time before an earlier one, of those that count: of a time
+        that a clock shows twice the first is meant, and one that it skips is the moment of the
+        jump.
         """
         pa, pq = arrow(), arrow("pyarrow.parquet")
         try:
@@ -84,24 +106,48 @@ class Parquet:
             smallest: list[int | None] = []
             for group in map(metadata.row_group, range(metadata.num_row_groups)):
                 ends.append((ends[-1] if ends else 0) + group.num_rows)
-                smallest.append(NOTHING if not group.num_rows else None if kind is None else _smallest(group.column(place)))
+                smallest.append(
+                    NOTHING
+                    if not group.num_rows
+                    else None
+                    if kind is None
+                    else _smallest(group.column(place))
+                )
             known = [each for each in smallest if each not in (None, NOTHING)]
             numbers = pa.array(known, pa.int32() if kind == pa.date32() else pa.int64())
             found = iter(instants(numbers.cast(kind), columns)[0].tolist() if known else [])
-            return [(end, each if each in (None, NOTHING) else next(found)) for end, each in zip(ends, smallest, strict=True)]
+            return [
+                (end, each if each in (None, NOTHING) else next(found))
+                for end, each in zip(ends, smallest, strict=True)
+            ]
         except (pa.ArrowException, OSError):
             return [(NOTHING, None)]
 
 
 def _batches(
-    reader: Arrow, groups: Iterable[int], after: int, columns: Columns, rows: int, *, threads: bool = True
+    reader: Arrow,
+    groups: Iterable[int],
+    after: int,
+    columns: Columns,
+    rows: int,
+    *,
+    threads: bool = True,
 ) -> Iterator[tuple[Arrow, int]]:
-    """The rows of some row groups, after so many of the file, at most `rows` at a time, each time with the row after them."""
-    starts = list(accumulate((reader.metadata.row_group(group).num_rows for group in range(reader.num_row_groups)), initial=0))
+    """The rows of some row groups, after so many of the file, at most `rows` at a time, each time
+    with the row after them.
+    """
+    starts = list(
+        accumulate(
+            (reader.metadata.row_group(group).num_rows for group in range(reader.num_row_groups)),
+            initial=0,
+        )
+    )
     for group in groups:
         row = starts[group]
         if starts[group + 1] > after:
-            for batch in reader.iter_batches(rows, row_groups=[group], columns=columns.names, use_threads=threads):
+            for batch in reader.iter_batches(
+                rows, row_groups=[group], columns=columns.names, use_threads=threads
+            ):
                 skip = min(max(after - row, 0), batch.num_rows)
                 row += batch.num_rows
                 if skip < batch.num_rows:
@@ -121,7 +167,9 @@ def _again(file: BinaryIO) -> BinaryIO:
 def _side_by_side(
     file: BinaryIO, how: Mapping[str, Any], after: int, columns: Columns, rows: int
 ) -> Iterator[tuple[Arrow, int]]:
-    """All rows after so many, in order; row groups are decoded by two threads, each with a look at the file of its own."""
+    """All rows after so many, in order; row groups are decoded by two threads, each with a look at
+    the file of its own.
+    """
     pq, own, opened = arrow("pyarrow.parquet"), threading.local(), []
 
     def decoded(group: int) -> list[tuple[Arrow, int]]:
@@ -134,7 +182,9 @@ def _side_by_side(
     following = iter(range(how["metadata"].num_row_groups))
     with ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="penstock-reader") as readers:
         try:
-            coming = deque(readers.submit(decoded, group) for group in islice(following, SIDE_BY_SIDE + 3))
+            coming = deque(
+                readers.submit(decoded, group) for group in islice(following, SIDE_BY_SIDE + 3)
+            )
             while coming:
                 batches = coming.popleft().result()
                 coming.extend(readers.submit(decoded, group) for group in islice(following, 1))
@@ -146,7 +196,9 @@ def _side_by_side(
 
 
 def _time_column(reader: Arrow, columns: Columns) -> tuple[Arrow | None, int]:
-    """The type of the column of times and its place, if its statistics are of the very numbers that are read."""
+    """The type of the column of times and its place, if its statistics are of the very numbers that
+    are read.
+    """
     pa, schema = arrow(), reader.metadata.schema
     leaves = [place for place in range(len(schema)) if schema.column(place).path == columns.time]
     if len(leaves) != 1 or reader.schema_arrow.names.count(columns.time) != 1:
@@ -167,10 +219,16 @@ def _time_column(reader: Arrow, columns: Columns) -> tuple[Arrow | None, int]:
 
 
 def _smallest(column: Arrow) -> int | None:
-    """The smallest value of a column in a row group; `NOTHING` if all are missing, None if the file does not say."""
+    """The smallest value of a column in a row group; `NOTHING` if all are missing, None if the file
+    does not say.
+    """
     if not column.is_stats_set:
         return None
     statistics = column.statistics
     if statistics.has_min_max:
         return int(statistics.min_raw)
-    return NOTHING if statistics.has_null_count and statistics.null_count == column.num_values else None
+    return (
+        NOTHING
+        if statistics.has_null_count and statistics.null_count == column.num_values
+        else None
+    )

@@ -17,16 +17,20 @@ _LONGEST = 65_536
 
 _TIMES = re.compile(r"time|stamp|date|^ts$|_ts$|_at$|when", re.IGNORECASE)
 _PERSONS = re.compile(
-    r"user|person|people|card|customer|member|client|patient|device|visitor|rider|passenger|phone", re.IGNORECASE
+    r"user|person|people|card|customer|member|client|patient|device|visitor|rider|passenger|phone",
+    re.IGNORECASE,
 )
 _KEYS = re.compile(
-    r"key|station|stop|place|location|room|area|gate|category|product|type|line|site|building|store", re.IGNORECASE
+    r"key|station|stop|place|location|room|area|gate|category|product|type|line|site|building|store",
+    re.IGNORECASE,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guess:
-    """The names of a file's columns, and which of them may be what; `types` are options of a source that follow from them."""
+    """The names of a file's columns, and which of them may be what; `types` are options of a source
+    that follow from them.
+    """
 
     names: tuple[str, ...] = ()
     time: str | None = None
@@ -36,7 +40,9 @@ class Guess:
 
     def types(self, source: Mapping[str, Any]) -> dict[str, str]:
         """Of the columns of keys and persons, those that hold whole numbers."""
-        found = {f"{each}_type": self.kinds.get(str(source.get(each))) for each in ("key", "person")}
+        found = {
+            f"{each}_type": self.kinds.get(str(source.get(each))) for each in ("key", "person")
+        }
         return {name: kind for name, kind in found.items() if kind == "integer"}
 
     def clock(self, source: Mapping[str, Any]) -> str:
@@ -84,7 +90,10 @@ def _parquet(file: Path) -> dict[str, str]:
         whole = import_module("pyarrow").types.is_integer
     except Exception:  # no PyArrow, or no Parquet: the questions do without
         return {}
-    return {name: "integer" if whole(schema.field(name).type) else "other" for name in dict.fromkeys(schema.names)}
+    return {
+        name: "integer" if whole(schema.field(name).type) else "other"
+        for name in dict.fromkeys(schema.names)
+    }
 
 
 def _line(file: Path) -> str:
@@ -96,7 +105,8 @@ def _line(file: Path) -> str:
 
 
 def _csv(file: Path) -> tuple[str, ...]:
-    """The names in the first line; none if anything in it does not look like a name, as it may be an event then.
+    """The names in the first line; none if anything in it does not look like a name, as it may be
+    an event then.
 
     Every event has a time, and no time begins with a letter or an underscore.
     """

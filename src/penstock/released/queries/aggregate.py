@@ -12,17 +12,19 @@ from penstock.core.arrays import IntArray
 from penstock.core.errors import ConfigurationError
 from penstock.released.log import Log
 from penstock.released.queries.answer import Answer
-from penstock.released.queries.query import Numbers, Units, chunks, key_places
+from penstock.released.queries.query import NumberQuery, Units, chunks, key_places
 from penstock.released.queries.unit_counts import UnitCounts
 
 COUNTS = UnitCounts()
 
 
 @dataclass(frozen=True)
-class OverKeys(Numbers):
-    """Sums over groups of keys of what another query gives for each; their noises are independent, so the variance adds."""
+class OverKeys(NumberQuery):
+    """Sums over groups of keys of what another query gives for each; their noises are independent,
+    so the variance adds.
+    """
 
-    of: Numbers = field(default=COUNTS, kw_only=True)
+    of: NumberQuery = field(default=COUNTS, kw_only=True)
 
     @abstractmethod
     def groups(self, log: Log) -> tuple[list[IntArray], tuple[str, ...]]:
@@ -58,8 +60,10 @@ class Aggregate(OverKeys):
     keys: tuple[str, ...]
     name: str = field(default="", kw_only=True)
 
-    def __init__(self, keys: Iterable[str], *, of: Numbers = COUNTS, name: str = "") -> None:
-        object.__setattr__(self, "keys", (keys,) if isinstance(keys, str) else tuple(map(str, keys)))
+    def __init__(self, keys: Iterable[str], *, of: NumberQuery = COUNTS, name: str = "") -> None:
+        object.__setattr__(
+            self, "keys", (keys,) if isinstance(keys, str) else tuple(map(str, keys))
+        )
         object.__setattr__(self, "of", of)
         object.__setattr__(self, "name", name)
 
@@ -67,7 +71,9 @@ class Aggregate(OverKeys):
         return f"{self.of.in_words()} of {self._called()} together"
 
     def _called(self) -> str:
-        return self.name or (", ".join(self.keys) if len(self.keys) <= 4 else f"{len(self.keys)} keys")
+        return self.name or (
+            ", ".join(self.keys) if len(self.keys) <= 4 else f"{len(self.keys)} keys"
+        )
 
     def groups(self, log: Log) -> tuple[list[IntArray], tuple[str, ...]]:
         return [key_places(log, self.keys)], (self._called(),)
@@ -85,5 +91,7 @@ class Everything(OverKeys):
         return f"{self.of.in_words()} of all keys together"
 
     def groups(self, log: Log) -> tuple[list[IntArray], tuple[str, ...]]:
-        every = np.arange(log.domain.size) if log.parents is None else np.flatnonzero(log.parents < 0)
+        every = (
+            np.arange(log.domain.size) if log.parents is None else np.flatnonzero(log.parents < 0)
+        )
         return [every], ("all",)

@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
+from penstock.core.error_bounds import miss_of
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact
-from penstock.core.spread import miss_of
-from penstock.released.queries.noise import Noise
+from penstock.released.queries.answer_noise import AnswerNoise
 
 SHOWN = 8
 """How many rows a repr shows."""
@@ -23,27 +23,33 @@ SHOWN = 8
 class Answer:
     """Numbers, one row a unit and one column a name, and what is known of their error.
 
-    `variance` and `interval` speak of the noise: how far a number is from what the same sum gives of the units that were read.
-    `unread` counts the units in each number that were not, because an earlier release stands for them. How far these have
-    moved is not known to anybody, and neither is how far a unit is from the mean or median of its group.
+    `variance` and `interval` speak of the noise: how far a number is from what the same sum gives
+    of the units that were read. `unread` counts the units in each number that were not, because an
+    earlier release stands for them. How far these have moved is not known to anybody, and neither
+    is how far a unit is from the mean or median of its group.
     """
 
     query: str
     units: IntArray
     names: tuple[str, ...]
     estimate: FloatArray
-    noise: Noise | None
+    noise: AnswerNoise | None
     unread: IntArray
     shared: bool = False
     """Whether the names share noise, so that of their sums it is not known."""
 
     @property
     def variance(self) -> FloatArray | None:
-        """Of the noise in each number, at most; infinite where nothing was released yet, NaN or None where it is not known."""
+        """Of the noise in each number, at most; infinite where nothing was released yet, NaN or
+        None where it is not known.
+        """
         return None if self.noise is None else self.noise.variance
 
-    def interval(self, confidence: Exact = "0.95", *, together: bool = False) -> tuple[FloatArray, FloatArray]:
-        """Around each number, the range that holds what was read with at least this probability; NaN if it is not known.
+    def interval(
+        self, confidence: Exact = "0.95", *, together: bool = False
+    ) -> tuple[FloatArray, FloatArray]:
+        """Around each number, the range that holds what was read with at least this probability;
+        NaN if it is not known.
 
         `together`: the ranges of all names of a unit hold at once with this probability.
         """
@@ -64,7 +70,7 @@ class Answer:
             parts[0],
             units=np.concatenate([part.units for part in parts]),
             estimate=np.concatenate([part.estimate for part in parts]),
-            noise=Noise.stacked(noises) if len(noises) == len(parts) else None,
+            noise=AnswerNoise.stacked(noises) if len(noises) == len(parts) else None,
             unread=np.concatenate([part.unread for part in parts]),
         )
 
@@ -82,13 +88,17 @@ class Answer:
             units=self.units,
             names=names,
             estimate=np.stack([self.estimate[:, group].sum(axis=1) for group in groups], axis=1),
-            noise=None if self.noise is None or (self.shared and together) else self.noise.among(groups),
+            noise=None
+            if self.noise is None or (self.shared and together)
+            else self.noise.among(groups),
             unread=np.stack([self.unread[:, group].sum(axis=1) for group in groups], axis=1),
             shared=self.shared,
         )
 
     def rows(self, confidence: Exact = "0.95") -> Iterator[dict[str, Any]]:
-        """One plain dict a number, for tables and JSON; None where something is not known or has no bounds."""
+        """One plain dict a number, for tables and JSON; None where something is not known or has no
+        bounds.
+        """
         low, high = self.interval(confidence)
         for i, unit in enumerate(self.units.tolist()):
             for j, name in enumerate(self.names):
@@ -104,11 +114,15 @@ class Answer:
 
     def __repr__(self) -> str:
         low, high = self.interval()
-        lines = [f"{self.query}: {_extent(self.units)}, {len(self.names)} {'name' if len(self.names) == 1 else 'names'}"]
+        lines = [
+            f"{self.query}: {_extent(self.units)}, {len(self.names)} {'name' if len(self.names) == 1 else 'names'}"
+        ]
         cells = ((i, j) for i in range(len(self.units)) for j in range(len(self.names)))
         for _, (i, j) in zip(range(SHOWN), cells, strict=False):
             band = _band(low[i, j], high[i, j])
-            lines.append(f"  unit {self.units[i]}  {self.names[j]}  {shown(self.estimate[i, j])}  {band}")
+            lines.append(
+                f"  unit {self.units[i]}  {self.names[j]}  {shown(self.estimate[i, j])}  {band}"
+            )
         more = self.estimate.size - SHOWN
         return "\n".join([*lines, f"  … and {more} more"] if more > 0 else lines)
 
@@ -146,7 +160,8 @@ class Alerts:
 
     @property
     def doubt(self) -> FloatArray:
-        """How likely noise alone carries the statistic as far as this if the truth is not past the threshold, at most.
+        """How likely noise alone carries the statistic as far as this if the truth is not past the
+        threshold, at most.
 
         1 where no alert is raised; NaN where the noise is not known.
         """
@@ -162,14 +177,18 @@ class Alerts:
 
     def rows(self, confidence: Exact = "0.95") -> Iterator[dict[str, Any]]:
         raised, doubt = self.raised.ravel().tolist(), self.doubt.ravel().tolist()
-        for row, is_raised, unsure in zip(self.statistic.rows(confidence), raised, doubt, strict=True):
+        for row, is_raised, unsure in zip(
+            self.statistic.rows(confidence), raised, doubt, strict=True
+        ):
             yield {**row, "raised": is_raised, "doubt": _finite(unsure)}
 
     def __repr__(self) -> str:
         where = [(unit, name) for unit, name, raised in self._each() if raised]
         head = f"{self.query}: {_extent(self.units)}, {len(where)} of {self.raised.size} raised"
         lines = [f"  unit {unit}  {name}" for unit, name in where[:SHOWN]]
-        return "\n".join([head, *lines, *([f"  … and {len(where) - SHOWN} more"] if len(where) > SHOWN else [])])
+        return "\n".join(
+            [head, *lines, *([f"  … and {len(where) - SHOWN} more"] if len(where) > SHOWN else [])]
+        )
 
     def _each(self) -> Iterator[tuple[int, str, bool]]:
         for unit, row in zip(self.units.tolist(), self.raised, strict=True):
@@ -193,16 +212,22 @@ class Ranking:
     @property
     def names(self) -> tuple[tuple[str, ...], ...]:
         """One row a unit: the largest first."""
-        return tuple(tuple(self.everything.names[place] for place in row) for row in self.places.tolist())
+        return tuple(
+            tuple(self.everything.names[place] for place in row) for row in self.places.tolist()
+        )
 
     @property
     def estimate(self) -> FloatArray:
         return np.take_along_axis(self.everything.estimate, self.places, axis=1)
 
     def interval(self, confidence: Exact = "0.95") -> tuple[FloatArray, FloatArray]:
-        """Ranges that hold for *all* keys of a unit at once: that a key was chosen for being large spoils nothing."""
+        """Ranges that hold for *all* keys of a unit at once: that a key was chosen for being large
+        spoils nothing.
+        """
         low, high = self.everything.interval(confidence, together=True)
-        return np.take_along_axis(low, self.places, axis=1), np.take_along_axis(high, self.places, axis=1)
+        return np.take_along_axis(low, self.places, axis=1), np.take_along_axis(
+            high, self.places, axis=1
+        )
 
     def sure(self, confidence: Exact = "0.95") -> BoolArray:
         """Whether each of them is surely larger than all that come after it, listed or not.
@@ -221,7 +246,9 @@ class Ranking:
         low, high = self.everything.interval(confidence, together=True)
         k, size = self.places.shape[1], high.shape[1]
         mine = np.take_along_axis(low, self.places, axis=1)
-        ordered = np.sort(high, axis=1)  # what is not known comes last: it can be as large as anything
+        ordered = np.sort(
+            high, axis=1
+        )  # what is not known comes last: it can be as large as anything
         smaller = [np.searchsorted(row, bounds) for row, bounds in zip(ordered, mine, strict=True)]
         return np.asarray((size - np.stack(smaller) <= k) & ~np.isnan(mine))
 

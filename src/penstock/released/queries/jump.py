@@ -10,18 +10,20 @@ import numpy as np
 from penstock.core.exact import whole
 from penstock.released.log import Log
 from penstock.released.queries.answer import Alerts
+from penstock.released.queries.current_releases import Sums, counts, differences, negative, weighted
 from penstock.released.queries.query import Query, Units, answer_of, chunks, threshold
-from penstock.released.queries.standing import Sums, counts, differences, negative, weighted
 
 
 @dataclass(frozen=True)
 class Jump(Query):
-    """Whether a count has risen by at least `delta` over `width` units: from the first of them to the last.
+    """Whether a count has risen by at least `delta` over `width` units: from the first of them to
+    the last.
 
-    The statistic is the difference of the two counts, each with the best that is known of it at the unit asked for. Where one
-    release stands for both, it is 0, and its error is not known: no move was noticed, which is not to say that there was none.
-    Where both are in one smoothed group (`pegasus`), it is how far the group's release has moved since; the two share noise,
-    and what is said of that is a bound.
+    The statistic is the difference of the two counts, each with the best that is known of it at the
+    unit asked for. Where one release stands for both, it is 0, and its error is not known: no move
+    was noticed, which is not to say that there was none. Where both are in one smoothed group
+    (`pegasus`), it is how far the group's release has moved since; the two share noise, and what is
+    said of that is a bound.
 
     >>> Jump(5, 100).in_words()
     'rise by 100 or more within 5 units'
@@ -57,7 +59,9 @@ class Jump(Query):
                 parts += [weighted(standing, factors, place, hindsight=True) for place in places]
             else:
                 parts.append(
-                    differences(standing, self.width) if self.sign > 0 else negative(differences(standing, self.width))
+                    differences(standing, self.width)
+                    if self.sign > 0
+                    else negative(differences(standing, self.width))
                 )
         statistic = answer_of(self.in_words(), log, first, Sums.stacked(parts))
         return Alerts(self.in_words(), statistic, self.delta, self.side)
@@ -68,7 +72,8 @@ class Jump(Query):
 
 @dataclass(frozen=True)
 class Drop(Jump):
-    """Whether a count has fallen by at least `delta` over `width` units. The statistic is how far it has fallen.
+    """Whether a count has fallen by at least `delta` over `width` units. The statistic is how far
+    it has fallen.
 
     >>> Drop(5, 100).in_words()
     'fall by 100 or more within 5 units'

@@ -16,7 +16,7 @@ from penstock.core.errors import ConfigurationError, InputError
 from penstock.core.exact import whole
 from penstock.released.log import Log
 from penstock.released.queries.answer import Alerts, Answer, Ranking
-from penstock.released.queries.standing import MOST, Sums
+from penstock.released.queries.current_releases import MOST, Sums
 
 Units: TypeAlias = int | range | None
 """The newest unit, one unit, or several in a row."""
@@ -61,7 +61,9 @@ class Query(ABC):
             raise InputError("the log has no units yet.")
         can = self.units(log)
         if not can:
-            raise ConfigurationError(f"{self.in_words()}: this needs {self.reach(log)} units, and the log has {len(log)}.")
+            raise ConfigurationError(
+                f"{self.in_words()}: this needs {self.reach(log)} units, and the log has {len(log)}."
+            )
         if unit is None:
             return can[-1], can[-1]
         if isinstance(unit, range):
@@ -72,11 +74,13 @@ class Query(ABC):
             first = last = whole(unit, name="unit", least=0)
         if first not in can or last not in can:
             asked = f"unit {first}" if first == last else f"units {first}..{last}"
-            raise InputError(f"{self.in_words()}: {asked} cannot be answered, only units {can[0]}..{can[-1]}.")
+            raise InputError(
+                f"{self.in_words()}: {asked} cannot be answered, only units {can[0]}..{can[-1]}."
+            )
         return first, last
 
 
-class Numbers(Query):
+class NumberQuery(Query):
     """A query whose answer is a number, with its noise, for every key or group of keys."""
 
     @abstractmethod
@@ -89,10 +93,12 @@ class Numbers(Query):
 def answer_of(query: str, log: Log, first: int, sums: Sums, *, alone: bool = False) -> Answer:
     """An answer for every key.
 
-    Numbers of nodes that were fitted or pruned share noise, over nodes and units, and so do keys that were grouped: of their
-    sums it is not known. `alone`: each number is one that was released.
+    Numbers of nodes that were fitted or pruned share noise, over nodes and units, and so do keys
+    that were grouped: of their sums it is not known. `alone`: each number is one that was released.
     """
-    fitted = log.parents is not None and (log.configuration.get("fit", "True") != "False" or "prune" in log.configuration)
+    fitted = log.parents is not None and (
+        log.configuration.get("fit", "True") != "False" or "prune" in log.configuration
+    )
     shared = fitted or (alone and "group" in log[first].public)
     noise = None if fitted and not alone else sums.noise
     units = np.arange(first, first + len(sums.estimate))

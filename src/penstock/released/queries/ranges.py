@@ -16,10 +16,11 @@ from penstock.released.queries.query import key_places
 
 @dataclass(frozen=True)
 class Range(OverKeys):
-    """The sum over all keys from `first` to `last`, both included, in the order in which the domain lists them.
+    """The sum over all keys from `first` to `last`, both included, in the order in which the domain
+    lists them.
 
-    Where the log holds the nodes of a hierarchy, `first` and `last` are keys (or their nodes' names), and the fewest nodes that
-    together are exactly that range are added.
+    Where the log holds the nodes of a hierarchy, `first` and `last` are keys (or their nodes'
+    names), and the fewest nodes that together are exactly that range are added.
 
     >>> Range("08:00", "12:00").in_words()
     'counts from 08:00 to 12:00'
@@ -45,10 +46,15 @@ class Range(OverKeys):
             chosen = np.zeros(tree.size, np.bool_)
             chosen[first : last + 1] = True
             return [fewest(tree, chosen)], name
-        first, last = key_places(log, [self.first], name="range")[0], key_places(log, [self.last], name="range")[0]
+        first, last = (
+            key_places(log, [self.first], name="range")[0],
+            key_places(log, [self.last], name="range")[0],
+        )
         self._in_order(first, last)
         return [np.arange(first, last + 1)], name
 
     def _in_order(self, first: int, last: int) -> None:
         if first > last:
-            raise ConfigurationError(f"range: {self.first!r} comes after {self.last!r} in this log's order of keys.")
+            raise ConfigurationError(
+                f"range: {self.first!r} comes after {self.last!r} in this log's order of keys."
+            )

@@ -21,8 +21,9 @@ from penstock.released.queries.cover import fewest
 class Rectangle(OverKeys):
     """The sum over the cells of a grid from one corner to the opposite one, both included.
 
-    Keys are two whole numbers, "x,y". Or they are a `Product` of two attributes, or the grid's `shape` (rows, columns) is given
-    and the keys fill it row by row: a corner is then (row, column), counted from 0.
+    Keys are two whole numbers, "x,y". Or they are a `Product` of two attributes, or the grid's
+    `shape` (rows, columns) is given and the keys fill it row by row: a corner is then (row,
+    column), counted from 0.
 
     >>> Rectangle((0, 0), (2, 3)).in_words()
     'counts from 0,0 to 2,3'
@@ -41,7 +42,9 @@ class Rectangle(OverKeys):
         low, high = np.minimum(self.first, self.last), np.maximum(self.first, self.last)
         chosen = np.all((cells >= low) & (cells <= high), axis=1)
         if not chosen.any():
-            raise ConfigurationError(f"rectangle: no key of this log lies in it ({self.in_words()}).")
+            raise ConfigurationError(
+                f"rectangle: no key of this log lies in it ({self.in_words()})."
+            )
         name = (f"{low[0]},{low[1]} to {high[0]},{high[1]}",)
         return [np.flatnonzero(chosen) if nodes is None else fewest(nodes.tree, chosen)], name
 
@@ -49,11 +52,15 @@ class Rectangle(OverKeys):
         if self.shape is not None:
             rows, columns = (whole(side, name="shape", least=1) for side in self.shape)
             if rows * columns != domain.size:
-                raise ConfigurationError(f"rectangle: {rows} rows of {columns} are not {domain.size} keys.")
+                raise ConfigurationError(
+                    f"rectangle: {rows} rows of {columns} are not {domain.size} keys."
+                )
             return _crossed(np.arange(rows), np.arange(columns))
         if isinstance(domain, Product) and len(domain.attributes) == 2:
             try:
-                return _crossed(*(np.array([int(value) for value in values]) for _, values in domain.attributes))
+                return _crossed(
+                    *(np.array([int(value) for value in values]) for _, values in domain.attributes)
+                )
             except ValueError:
                 return _crossed(*map(np.arange, domain.shape))
         try:
@@ -61,7 +68,9 @@ class Rectangle(OverKeys):
         except ValueError:
             cells = np.zeros(0)
         if cells.shape != (domain.size, 2):
-            raise ConfigurationError('rectangle: the keys are not all like "x,y": say shape=(rows, columns).')
+            raise ConfigurationError(
+                'rectangle: the keys are not all like "x,y": say shape=(rows, columns).'
+            )
         return cells
 
 

@@ -15,10 +15,11 @@ from penstock.released.queries.aggregate import OverKeys
 
 @dataclass(frozen=True)
 class RollUp(OverKeys):
-    """The number of every node of a hierarchy: read, where the log has numbers for nodes, else added up from its keys.
+    """The number of every node of a hierarchy: read, where the log has numbers for nodes, else
+    added up from its keys.
 
-    The hierarchy is the log's own, or `hierarchy`, or what keys such as "A/floor 1/room 2" say by themselves. `depth` takes
-    one level only, 0 for the roots.
+    The hierarchy is the log's own, or `hierarchy`, or what keys such as "A/floor 1/room 2" say by
+    themselves. `depth` takes one level only, 0 for the roots.
 
     >>> RollUp().in_words()
     'counts of every node'
@@ -28,17 +29,29 @@ class RollUp(OverKeys):
     depth: int | None = field(default=None, kw_only=True)
 
     def in_words(self) -> str:
-        return f"{self.of.in_words()} of every node" + ("" if self.depth is None else f" at depth {self.depth}")
+        return f"{self.of.in_words()} of every node" + (
+            "" if self.depth is None else f" at depth {self.depth}"
+        )
 
     def groups(self, log: Log) -> tuple[list[IntArray], tuple[str, ...]]:
         tree = self._tree(log)
-        chosen = range(len(tree.names)) if self.depth is None else np.flatnonzero(tree.depths == self.depth).tolist()
+        chosen = (
+            range(len(tree.names))
+            if self.depth is None
+            else np.flatnonzero(tree.depths == self.depth).tolist()
+        )
         if not chosen:
-            raise ConfigurationError(f"roll-up: depth must be from 0 to {tree.height - 1}, not {self.depth}.")
+            raise ConfigurationError(
+                f"roll-up: depth must be from 0 to {tree.height - 1}, not {self.depth}."
+            )
         names = tuple(tree.names[node] for node in chosen)
         if log.parents is not None:
             return [np.array([node]) for node in chosen], names
-        under = [np.flatnonzero(level.of == number) for level in tree.levels for number in range(level.number)]
+        under = [
+            np.flatnonzero(level.of == number)
+            for level in tree.levels
+            for number in range(level.number)
+        ]
         return [under[node] for node in chosen], names
 
     def _tree(self, log: Log) -> Hierarchy:
@@ -48,13 +61,17 @@ class RollUp(OverKeys):
                 raise ConfigurationError("roll-up: the hierarchy is of other keys than the log.")
             return tree
         if not any(SEPARATOR in key for key in log.keys):
-            raise ConfigurationError("roll-up: the log's keys are in no hierarchy; give hierarchy=Hierarchy.of({key: path}).")
+            raise ConfigurationError(
+                "roll-up: the log's keys are in no hierarchy; give hierarchy=Hierarchy.of({key: path})."
+            )
         return _Named.of_names(log.keys)
 
 
 @dataclass(frozen=True)
 class _Named(Hierarchy):
-    """A hierarchy that is written in the keys: the last part is the key's own name, which others may have too."""
+    """A hierarchy that is written in the keys: the last part is the key's own name, which others
+    may have too.
+    """
 
     @classmethod
     def of_names(cls, keys: tuple[str, ...]) -> Hierarchy:
@@ -63,8 +80,14 @@ class _Named(Hierarchy):
 
     def __post_init__(self) -> None:
         if any(not name for path in self._whole for name in path):
-            raise ConfigurationError("roll-up: a key has an empty part; give hierarchy=Hierarchy.of({key: path}).")
+            raise ConfigurationError(
+                "roll-up: a key has an empty part; give hierarchy=Hierarchy.of({key: path})."
+            )
         whole = {SEPARATOR.join(path) for path in self._whole}
-        above = {SEPARATOR.join(path[:depth]) for path in self.paths for depth in range(1, len(path) + 1)}
+        above = {
+            SEPARATOR.join(path[:depth]) for path in self.paths for depth in range(1, len(path) + 1)
+        }
         if whole & above:
-            raise ConfigurationError("roll-up: a key lies above another; give hierarchy=Hierarchy.of({key: path}).")
+            raise ConfigurationError(
+                "roll-up: a key lies above another; give hierarchy=Hierarchy.of({key: path})."
+            )

@@ -11,20 +11,30 @@ from penstock.core.exact import whole
 from penstock.core.weights import Weights
 from penstock.released.log import Log
 from penstock.released.queries.answer import Answer
-from penstock.released.queries.query import Numbers, Units, answer_of, chunks
-from penstock.released.queries.standing import Sums, as_they_are, counts, has_counts, numbers, weighted, windows
+from penstock.released.queries.current_releases import (
+    Sums,
+    as_they_are,
+    counts,
+    has_counts,
+    numbers,
+    weighted,
+    windows,
+)
+from penstock.released.queries.query import NumberQuery, Units, answer_of, chunks
 
 
 @dataclass(frozen=True)
-class SlidingSum(Numbers):
+class SlidingSum(NumberQuery):
     """The sum of the last `width` units, per key, from the same releases for any width.
 
-    Each unit enters with the best that is known of it at the unit asked for: its own release; the release that stands for it,
-    whose one noise then counts as often as it is repeated; the mean of its retroactive group (`rg`); the median or mean of
-    its whole group as far as it has come (`pegasus`). `hindsight` uses what became known later as well.
+    Each unit enters with the best that is known of it at the unit asked for: its own release; the
+    release that stands for it, whose one noise then counts as often as it is repeated; the mean of
+    its retroactive group (`rg`); the median or mean of its whole group as far as it has come
+    (`pegasus`). `hindsight` uses what became known later as well.
 
-    Releases that are sums of `width` units are taken as they are. Sums of all units so far are subtracted from each other; the
-    variance of such a difference is an upper bound, because the two share noise.
+    Releases that are sums of `width` units are taken as they are. Sums of all units so far are
+    subtracted from each other; the variance of such a difference is an upper bound, because the two
+    share noise.
 
     >>> SlidingSum(24).in_words()
     'sums of 24 units'
@@ -37,7 +47,9 @@ class SlidingSum(Numbers):
         object.__setattr__(self, "width", whole(self.width, name="width", least=1))
 
     def in_words(self) -> str:
-        return f"sums of {self.width} unit{'s' if self.width > 1 else ''}" + (" in hindsight" if self.hindsight else "")
+        return f"sums of {self.width} unit{'s' if self.width > 1 else ''}" + (
+            " in hindsight" if self.hindsight else ""
+        )
 
     def reach(self, log: Log) -> int:
         later = len(log) > 0 and log.first > 1 and log[log.last].weights.kind == "prefix"
@@ -53,7 +65,9 @@ class SlidingSum(Numbers):
         elif sample.weights.kind == "prefix":
             sums = self._subtracted(log, first, last)
         else:
-            raise ConfigurationError(f"this log holds {sample.weights.in_words()}: {self.in_words()} cannot be told from it.")
+            raise ConfigurationError(
+                f"this log holds {sample.weights.in_words()}: {self.in_words()} cannot be told from it."
+            )
         return answer_of(self.in_words(), log, first, sums)
 
     def _added(self, log: Log, first: int, last: int) -> Sums:
@@ -63,13 +77,18 @@ class SlidingSum(Numbers):
             standing = counts(log, start - back, end, settled=self.hindsight)
             if self.hindsight:
                 places = range(back, back + end - start + 1)
-                parts += [weighted(standing, np.ones(self.width), place, hindsight=True) for place in places]
+                parts += [
+                    weighted(standing, np.ones(self.width), place, hindsight=True)
+                    for place in places
+                ]
             else:
                 parts.append(windows(standing, self.width))
         return Sums.stacked(parts)
 
     def _as_they_are(self, log: Log, first: int, last: int) -> Sums:
-        return Sums.stacked([as_they_are(numbers(log, start, end)) for start, end in chunks(log, first, last, 1)])
+        return Sums.stacked(
+            [as_they_are(numbers(log, start, end)) for start, end in chunks(log, first, last, 1)]
+        )
 
     def _subtracted(self, log: Log, first: int, last: int) -> Sums:
         """The sum up to now less the sum up to then, whatever the two have in common.

@@ -11,12 +11,13 @@ from penstock.core.exact import whole
 from penstock.released.log import Log
 from penstock.released.queries.aggregate import COUNTS
 from penstock.released.queries.answer import Ranking
-from penstock.released.queries.query import Numbers, Query, Units
+from penstock.released.queries.query import NumberQuery, Query, Units
 
 
 @dataclass(frozen=True)
 class TopK(Query):
-    """The `k` largest of what `of` gives for each key (or group of keys), and how sure their order is.
+    """The `k` largest of what `of` gives for each key (or group of keys), and how sure their order
+    is.
 
     Of equal numbers, the one whose name comes first in the alphabet goes first.
 
@@ -25,7 +26,7 @@ class TopK(Query):
     """
 
     k: int
-    of: Numbers = field(default=COUNTS, kw_only=True)
+    of: NumberQuery = field(default=COUNTS, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", whole(self.k, name="k", least=1))
@@ -42,7 +43,9 @@ class TopK(Query):
     def answer(self, log: Log, unit: Units = None) -> Ranking:
         everything = self.of.answer(log, unit)
         if self.k > len(everything.names):
-            raise ConfigurationError(f"k must be at most {len(everything.names)}, as many as there are, not {self.k}.")
+            raise ConfigurationError(
+                f"k must be at most {len(everything.names)}, as many as there are, not {self.k}."
+            )
         ranks = np.empty(len(everything.names), np.int64)
         ranks[sorted(range(len(ranks)), key=everything.names.__getitem__)] = np.arange(len(ranks))
         places = np.stack([np.lexsort((ranks, -row))[: self.k] for row in everything.estimate])

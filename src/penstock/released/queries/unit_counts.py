@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from penstock.core.weights import UNIT
 from penstock.released.log import Log
 from penstock.released.queries.answer import Answer
-from penstock.released.queries.query import Numbers, Units, answer_of, chunks
-from penstock.released.queries.standing import Sums, as_they_are, counts, numbers
+from penstock.released.queries.current_releases import Sums, as_they_are, counts, numbers
+from penstock.released.queries.query import NumberQuery, Units, answer_of, chunks
 
 
 @dataclass(frozen=True)
-class UnitCounts(Numbers):
+class UnitCounts(NumberQuery):
     """The count of every key in a unit, as it was released then.
 
     Where the releases are sums of several units, the unit's own noisy counts, if the log has them.
 
-    Of the nodes of a hierarchy that were fitted to each other, the variance is the one before the fit.
+    Of the nodes of a hierarchy that were fitted to each other, the variance is the one before the
+    fit.
 
     >>> UnitCounts().in_words()
     'counts'
@@ -29,5 +30,7 @@ class UnitCounts(Numbers):
     def answer(self, log: Log, unit: Units = None) -> Answer:
         first, last = self._span(log, unit)
         read = numbers if log[last].weights == UNIT else counts
-        sums = Sums.stacked([as_they_are(read(log, start, end)) for start, end in chunks(log, first, last, 1)])
+        sums = Sums.stacked(
+            [as_they_are(read(log, start, end)) for start, end in chunks(log, first, last, 1)]
+        )
         return answer_of(self.in_words(), log, first, sums, alone=read is numbers)

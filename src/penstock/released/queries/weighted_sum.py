@@ -10,18 +10,26 @@ from penstock.core.errors import ConfigurationError
 from penstock.core.weights import Weights
 from penstock.released.log import Log
 from penstock.released.queries.answer import Answer
-from penstock.released.queries.query import Numbers, Units, answer_of, chunks
-from penstock.released.queries.standing import Sums, as_they_are, counts, has_counts, numbers, weighted
+from penstock.released.queries.current_releases import (
+    Sums,
+    as_they_are,
+    counts,
+    has_counts,
+    numbers,
+    weighted,
+)
+from penstock.released.queries.query import NumberQuery, Units, answer_of, chunks
 
 _NOTHING = 1e-18
 
 
 @dataclass(frozen=True)
-class WeightedSum(Numbers):
+class WeightedSum(NumberQuery):
     """The sum of all units so far, each with the weight of its age.
 
-    As in `SlidingSum`, each unit enters with the best that is known of it at the unit asked for. Before the first unit of a
-    stream nothing happened; a log that begins later must be long enough. Weights below 1e-18 of the largest are left out.
+    As in `SlidingSum`, each unit enters with the best that is known of it at the unit asked for.
+    Before the first unit of a stream nothing happened; a log that begins later must be long enough.
+    Weights below 1e-18 of the largest are left out.
 
     >>> WeightedSum(Weights.decay("0.9", 100)).in_words()
     'the sum of the last 100 units, each worth 0.9 to the power of its age'
@@ -49,11 +57,15 @@ class WeightedSum(Numbers):
         first, last = self._span(log, unit)
         sample = log[last]
         if sample.weights == self.weights and self.weights.kind != "unit":
-            parts = [as_they_are(numbers(log, start, end)) for start, end in chunks(log, first, last, 1)]
+            parts = [
+                as_they_are(numbers(log, start, end)) for start, end in chunks(log, first, last, 1)
+            ]
             return answer_of(self.in_words(), log, first, Sums.stacked(parts), alone=True)
         if has_counts(sample):
             return answer_of(self.in_words(), log, first, self._added(log, first, last))
-        raise ConfigurationError(f"this log holds {sample.weights.in_words()}: {self.in_words()} cannot be told from it.")
+        raise ConfigurationError(
+            f"this log holds {sample.weights.in_words()}: {self.in_words()} cannot be told from it."
+        )
 
     def _added(self, log: Log, first: int, last: int) -> Sums:
         length = self._length(last)
@@ -62,5 +74,7 @@ class WeightedSum(Numbers):
             low = max(start - length + 1, log.first)
             standing = counts(log, low, end, settled=self.hindsight)
             for place in range(start - low, end - low + 1):
-                parts += [weighted(standing, factors[-(place + 1) :], place, hindsight=self.hindsight)]
+                parts += [
+                    weighted(standing, factors[-(place + 1) :], place, hindsight=self.hindsight)
+                ]
         return Sums.stacked(parts)

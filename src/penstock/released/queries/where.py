@@ -14,7 +14,7 @@ from penstock.core.errors import ConfigurationError
 from penstock.core.product import Product
 from penstock.released.log import Log
 from penstock.released.queries.aggregate import COUNTS, OverKeys
-from penstock.released.queries.query import Numbers
+from penstock.released.queries.query import NumberQuery
 
 Value: TypeAlias = str | int
 Chosen: TypeAlias = Value | tuple[Value | None, Value | None] | Iterable[Value]
@@ -23,11 +23,13 @@ Chosen: TypeAlias = Value | tuple[Value | None, Value | None] | Iterable[Value]
 
 @dataclass(frozen=True)
 class Where(OverKeys):
-    """The sum over all keys whose attributes have the values asked for, in a log over a `Product` of attributes.
+    """The sum over all keys whose attributes have the values asked for, in a log over a `Product`
+    of attributes.
 
-    Of each attribute a value, a tuple of the first and the last of a range, both included and in the attribute's order, or a
-    list of values; None for an end leaves that side open. Attributes that are not named may have any value. Names that Python
-    does not take, and `of`, go into a dict.
+    Of each attribute a value, a tuple of the first and the last of a range, both included and in
+    the attribute's order, or a list of values; None for an end leaves that side open. Attributes
+    that are not named may have any value. Names that Python does not take, and `of`, go into a
+    dict.
 
     >>> Where(age=("20", "39"), sex="f").in_words()
     'counts where age is 20 to 39 and sex is f'
@@ -37,11 +39,22 @@ class Where(OverKeys):
 
     chosen: tuple[tuple[str, _Among | _Between], ...]
 
-    def __init__(self, attributes: Mapping[str, Chosen] | None = None, /, *, of: Numbers = COUNTS, **more: Chosen) -> None:
+    def __init__(
+        self,
+        attributes: Mapping[str, Chosen] | None = None,
+        /,
+        *,
+        of: NumberQuery = COUNTS,
+        **more: Chosen,
+    ) -> None:
         named = {str(name): what for name, what in (attributes or {}).items()}
         if twice := named.keys() & more.keys():
             raise ConfigurationError(f"where: {min(twice)!r} must not be named twice.")
-        object.__setattr__(self, "chosen", tuple((name, _choice(name, what)) for name, what in {**named, **more}.items()))
+        object.__setattr__(
+            self,
+            "chosen",
+            tuple((name, _choice(name, what)) for name, what in {**named, **more}.items()),
+        )
         object.__setattr__(self, "of", of)
 
     def in_words(self) -> str:
@@ -54,8 +67,12 @@ class Where(OverKeys):
         values = dict(domain.attributes)
         for name, choice in self.chosen:
             if name not in places:
-                raise ConfigurationError(f"where: this log has no attribute {name!r}: it has {_listed(name, domain.names)}.")
-            places[name] = choice.places(name, {value: place for place, value in enumerate(values[name])})
+                raise ConfigurationError(
+                    f"where: this log has no attribute {name!r}: it has {_listed(name, domain.names)}."
+                )
+            places[name] = choice.places(
+                name, {value: place for place, value in enumerate(values[name])}
+            )
         keys = np.ravel_multi_index(np.ix_(*places.values()), domain.shape).reshape(-1)
         name = ", ".join(f"{name} {choice.in_words()}" for name, choice in self.chosen)
         return [np.asarray(keys, np.int64)], (name or "all",)
@@ -64,7 +81,9 @@ class Where(OverKeys):
 def product_of(log: Log) -> Product:
     """The attributes of a log's keys."""
     if not isinstance(log.domain, Product):
-        raise ConfigurationError("where: the keys of this log have no attributes: run over Product.of({attribute: values}).")
+        raise ConfigurationError(
+            "where: the keys of this log have no attributes: run over Product.of({attribute: values})."
+        )
     return log.domain
 
 
@@ -99,7 +118,9 @@ class _Between:
         first = 0 if self.first is None else _place(attribute, self.first, place)
         last = len(place) - 1 if self.last is None else _place(attribute, self.last, place)
         if first > last:
-            raise ConfigurationError(f"where: {self.first!r} comes after {self.last!r} in the order of {attribute!r}.")
+            raise ConfigurationError(
+                f"where: {self.first!r} comes after {self.last!r} in the order of {attribute!r}."
+            )
         return np.arange(first, last + 1)
 
 
@@ -108,20 +129,28 @@ def _choice(attribute: str, what: Chosen) -> _Among | _Between:
         return _Among((str(what),))
     if isinstance(what, tuple):
         if len(what) != 2:
-            raise ConfigurationError(f"where: {attribute!r} must be a value, (first, last) or a list of values.")
+            raise ConfigurationError(
+                f"where: {attribute!r} must be a value, (first, last) or a list of values."
+            )
         first, last = (None if end is None else str(end) for end in what)
         return _Between(first, last)
     if not isinstance(what, Iterable):
-        raise ConfigurationError(f"where: {attribute!r} must be a value, (first, last) or a list of values.")
+        raise ConfigurationError(
+            f"where: {attribute!r} must be a value, (first, last) or a list of values."
+        )
     values = tuple(map(str, what))
     if not values or len(set(values)) != len(values):
-        raise ConfigurationError(f"where: {attribute!r} must list at least one value, and none twice.")
+        raise ConfigurationError(
+            f"where: {attribute!r} must list at least one value, and none twice."
+        )
     return _Among(values)
 
 
 def _place(attribute: str, value: str, place: Mapping[str, int]) -> int:
     if value not in place:
-        raise ConfigurationError(f"where: {attribute!r} has no value {value!r}: it has {_listed(value, tuple(place))}.")
+        raise ConfigurationError(
+            f"where: {attribute!r} has no value {value!r}: it has {_listed(value, tuple(place))}."
+        )
     return place[value]
 
 

@@ -1,13 +1,22 @@
-"""Where releases go. A sink gets only what is public, and holds every unit of a series once, however often it is sent.
+"""Where releases go. A sink gets only what is public, and holds every unit of a series once,
+however often it is sent.
 
-`base` says what a sink is, `document` what it is sent. Sinks that need a client of their own stand in their files only:
-`kafka.Kafka` (extra `kafka`) and `postgres.Postgres` (extra `postgres`); `Parquet` asks for PyArrow (extra `columns`) when it
-is made.
+`base` says what a sink is, `release_document` what it is sent. Sinks that need a client of their
+own stand in their files only: `kafka.KafkaSink` (extra `kafka`) and `postgres.PostgresSink` (extra
+`postgres`); `ParquetSink` asks for PyArrow (extra `columns`) when it is made.
 """
 
-from penstock.released.sinks.base import Item, Series, Sink, SinkError
-from penstock.released.sinks.jsonl import JsonLines
-from penstock.released.sinks.parquet import Parquet
-from penstock.released.sinks.webhook import Webhook
+from penstock.released.sinks.base import ReleaseItem, SeriesHeader, Sink, SinkError
+from penstock.released.sinks.jsonl import JsonLinesSink
+from penstock.released.sinks.parquet import ParquetSink
+from penstock.released.sinks.webhook import WebhookSink
 
-__all__ = ["Item", "JsonLines", "Parquet", "Series", "Sink", "SinkError", "Webhook"]
+__all__ = [
+    "JsonLinesSink",
+    "ParquetSink",
+    "ReleaseItem",
+    "SeriesHeader",
+    "Sink",
+    "SinkError",
+    "WebhookSink",
+]

@@ -1,8 +1,9 @@
-"""What a sink is: it takes releases unit after unit, tells how far it has them, and may be sent anything twice.
+"""What a sink is: it takes releases unit after unit, tells how far it has them, and may be sent
+anything twice.
 
-A unit of a series has one content for ever, and the link of the hash chain after it says which. A sink that holds a unit leaves
-it alone when it comes again; if it comes with another link, then the sink and the store have parted (a restored backup, or two
-publishers), and the sink refuses.
+A unit of a series has one content for ever, and the link of the hash chain after it says which. A
+sink that holds a unit leaves it alone when it comes again; if it comes with another link, then the
+sink and the store have parted (a restored backup, or two publishers), and the sink refuses.
 """
 
 from __future__ import annotations
@@ -26,20 +27,23 @@ _LINK = re.compile(r"[0-9a-f]{64}")
 
 
 class SinkError(PenstockError):
-    """A sink that did not take what it was sent: down, refused, timed out, full. Sending again later is safe.
+    """A sink that did not take what it was sent: down, refused, timed out, full. Sending again
+    later is safe.
 
-    `lasting`: it will hardly pass by itself. `after`: how many seconds it asks to be left alone. `done`: how many of the items,
-    from the first on, it has for sure.
+    `lasting`: it will hardly pass by itself. `after`: how many seconds it asks to be left alone.
+    `done`: how many of the items, from the first on, it has for sure.
     """
 
-    def __init__(self, message: str, *, lasting: bool = False, after: float | None = None, done: int = 0) -> None:
+    def __init__(
+        self, message: str, *, lasting: bool = False, after: float | None = None, done: int = 0
+    ) -> None:
         self.lasting = lasting
         self.after = after
         self.done = done
         super().__init__(message)
 
 
-class Head(NamedTuple):
+class SinkHead(NamedTuple):
     """The newest unit that a sink holds of a series, and the link after it."""
 
     unit: int
@@ -47,10 +51,11 @@ class Head(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Series:
+class SeriesHeader:
     """What the releases are of; public, and the same for all units.
 
-    `guarantee` is the promise that they are under: of a view, that of all views of its stream together.
+    `guarantee` is the promise that they are under: of a view, that of all views of its stream
+    together.
     """
 
     name: str
@@ -61,14 +66,16 @@ class Series:
 
     def __post_init__(self) -> None:
         if not self.name.strip() or not self.name.isprintable():
-            raise ConfigurationError(f"the name of a series must be a text that can be printed, not {self.name!r}.")
+            raise ConfigurationError(
+                f"the name of a series must be a text that can be printed, not {self.name!r}."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Item:
+class ReleaseItem:
     """What was released of one unit. `link` is the hash chain after it, in hexadecimal digits."""
 
-    series: Series
+    series: SeriesHeader
     unit: int
     begins: datetime
     ends: datetime
@@ -78,11 +85,15 @@ class Item:
     def __post_init__(self) -> None:
         where = f"unit {self.unit} of {self.series.name!r}"
         if not isinstance(self.release, Released):
-            raise InputError(f"{where}: a sink takes what was released, not {type(self.release).__name__}.")
+            raise InputError(
+                f"{where}: a sink takes what was released, not {type(self.release).__name__}."
+            )
         if self.release.unit != self.unit or self.unit < 1:
             raise InputError(f"{where}: the release is of unit {self.release.unit}.")
         if self.release.value.shape != (self.series.domain.size,):
-            raise InputError(f"{where}: {self.release.value.size} numbers for {self.series.domain.size} keys.")
+            raise InputError(
+                f"{where}: {self.release.value.size} numbers for {self.series.domain.size} keys."
+            )
         if not _LINK.fullmatch(self.link):
             raise InputError(f"{where}: the link must be 64 hexadecimal digits.")
         for name in ("begins", "ends"):
@@ -101,31 +112,38 @@ class Sink(Protocol):
     """Whether `head` can be relied on. If not, the publisher keeps count of what was delivered."""
 
     def head(self, series: str) -> tuple[int, str] | None:
-        """The newest unit that it holds of the series and the link after it; None if it holds nothing, or cannot tell."""
+        """The newest unit that it holds of the series and the link after it; None if it holds
+        nothing, or cannot tell.
+        """
 
-    def put(self, items: Sequence[Item]) -> None:
-        """Take them all, or raise a `SinkError`; what it holds already is left alone. Units of a series come in order."""
+    def put(self, items: Sequence[ReleaseItem]) -> None:
+        """Take them all, or raise a `SinkError`; what it holds already is left alone. Units of a
+        series come in order.
+        """
 
     def close(self) -> None:
         """Let go of files and connections; all that was put is safe already."""
 
 
-def in_order(items: Sequence[Item]) -> dict[str, list[Item]]:
+def in_order(items: Sequence[ReleaseItem]) -> dict[str, list[ReleaseItem]]:
     """The items of each series, each one unit after the other; anything else is an `InputError`."""
-    found: dict[str, list[Item]] = {}
+    found: dict[str, list[ReleaseItem]] = {}
     for item in items:
         found.setdefault(item.series.name, []).append(item)
     for name, each in found.items():
         for one, other in pairwise(each):
             if other.unit != one.unit + 1:
-                raise InputError(f"unit {other.unit} of {name!r} comes after unit {one.unit}: a sink takes units in order.")
+                raise InputError(
+                    f"unit {other.unit} of {name!r} comes after unit {one.unit}: a sink takes units in order."
+                )
     return found
 
 
-def missing(items: Sequence[Item], head: tuple[int, str] | None) -> Sequence[Item]:
+def missing(items: Sequence[ReleaseItem], head: tuple[int, str] | None) -> Sequence[ReleaseItem]:
     """Those that a sink with this head does not hold yet. Items are of one series and in order.
 
-    Another link at the head, or a unit left out after it, is a `SinkError`: the publisher must look at the head again.
+    Another link at the head, or a unit left out after it, is a `SinkError`: the publisher must look
+    at the head again.
     """
     if head is None or not items:
         return items

@@ -1,8 +1,9 @@
 """One growing file of JSON lines, one line a unit, of as many series as are put into it.
 
-A line is a document of `document.py` and a newline. A put is brought to the disk before it returns. What a crash leaves of a
-last line is cut off at the next put, and the unit is written again. If the file is moved away, the next put begins another one
-and goes on with the next unit; after a restart with no file, everything is written again.
+A line is a document of `document.py` and a newline. A put is brought to the disk before it returns.
+What a crash leaves of a last line is cut off at the next put, and the unit is written again. If the
+file is moved away, the next put begins another one and goes on with the next unit; after a restart
+with no file, everything is written again.
 """
 
 from __future__ import annotations
@@ -16,8 +17,17 @@ from pathlib import Path
 import msgspec
 
 from penstock.core.errors import ConfigurationError
-from penstock.released.sinks.base import Head, Item, SinkError, in_order, made, missing, on_disk, synced
-from penstock.released.sinks.document import beginning, document
+from penstock.released.sinks.base import (
+    ReleaseItem,
+    SinkError,
+    SinkHead,
+    in_order,
+    made,
+    missing,
+    on_disk,
+    synced,
+)
+from penstock.released.sinks.release_document import beginning, document
 
 CHUNK = 2**20
 """How much is read at a time when looking back."""
@@ -26,14 +36,14 @@ _REST = re.compile(rb'"unit":([0-9]+),"link":"([0-9a-f]{64})"')
 _LONGEST_REST = 128
 
 
-class JsonLines:
+class JsonLinesSink:
     """A file of JSON lines that only grows, and belongs to one publisher."""
 
     tells = True
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
-        self._heads: dict[str, Head | None] = {}
+        self._heads: dict[str, SinkHead | None] = {}
         self._file: int | None = None
 
     def __repr__(self) -> str:
@@ -54,10 +64,10 @@ class JsonLines:
         self._heads[series] = head
         return head
 
-    def put(self, items: Sequence[Item]) -> None:
+    def put(self, items: Sequence[ReleaseItem]) -> None:
         with on_disk(self.path):
             file = self._opened()
-        fresh: list[Item] = []
+        fresh: list[ReleaseItem] = []
         for series, each in in_order(items).items():
             if series not in self._heads:
                 self.head(series)
@@ -69,14 +79,14 @@ class JsonLines:
             self._heads.clear()
             self.close()
             raise
-        self._heads |= {item.series.name: Head(item.unit, item.link) for item in fresh}
+        self._heads |= {item.series.name: SinkHead(item.unit, item.link) for item in fresh}
 
     def close(self) -> None:
         if self._file is not None:
             file, self._file = self._file, None
             os.close(file)
 
-    def _append(self, file: int, items: Sequence[Item]) -> None:
+    def _append(self, file: int, items: Sequence[ReleaseItem]) -> None:
         """All lines, or the file as it was."""
         if not items:
             return
@@ -102,7 +112,9 @@ class JsonLines:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise SinkError(f"{self.path.name} is being written by another sink: give each a file of its own.") from None
+                raise SinkError(
+                    f"{self.path.name} is being written by another sink: give each a file of its own."
+                ) from None
             end = self._end(file)
             if end < os.fstat(file).st_size:
                 os.ftruncate(file, end)
@@ -115,14 +127,18 @@ class JsonLines:
         return file
 
     def _end(self, file: int) -> int:
-        """Where the last whole line ends. What comes after it is a line that a crash has torn, or else not ours to cut."""
+        """Where the last whole line ends. What comes after it is a line that a crash has torn, or
+        else not ours to cut.
+        """
         end = os.fstat(file).st_size
         ours = beginning().startswith(os.pread(file, len(beginning()), 0))
         for start in _starts(file, end):
             if start == end:
                 continue
             told = os.pread(file, len(beginning()), start)
-            if not ours or not (beginning().startswith(told) or told[:1] == b"\0"):  # a power cut may leave zeros
+            if not ours or not (
+                beginning().startswith(told) or told[:1] == b"\0"
+            ):  # a power cut may leave zeros
                 raise ConfigurationError(
                     f"{self.path.name} holds something that is no release: give the sink a file of its own. "
                     "It was left as it is."
@@ -165,12 +181,12 @@ def _whole(file: int, start: int, end: int) -> bool:
     return True
 
 
-def _newest(file: int, end: int, series: str) -> Head | None:
+def _newest(file: int, end: int, series: str) -> SinkHead | None:
     mine = beginning(series)
     for start in _starts(file, end):
         told = os.pread(file, len(mine) + _LONGEST_REST, start) if start < end else b""
         if told.startswith(mine):
             rest = _REST.match(told, len(mine))
             if rest:
-                return Head(int(rest[1]), rest[2].decode())
+                return SinkHead(int(rest[1]), rest[2].decode())
     return None

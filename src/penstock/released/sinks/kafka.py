@@ -1,8 +1,10 @@
-"""A Kafka topic: one record a unit, with the key "series/unit", the document as its value and the link as a header.
+"""A Kafka topic: one record a unit, with the key "series/unit", the document as its value and the
+link as a header.
 
-All units of a series go to one partition, in order. A record may come twice, after a broken connection: then it is the same,
-and a compacted topic keeps one of each. A topic forgets by its own rules: give one that holds releases
-`cleanup.policy=compact`, or `retention.ms=-1`, and it also shows when the store was restored from an old backup.
+All units of a series go to one partition, in order. A record may come twice, after a broken
+connection: then it is the same, and a compacted topic keeps one of each. A topic forgets by its own
+rules: give one that holds releases `cleanup.policy=compact`, or `retention.ms=-1`, and it also
+shows when the store was restored from an old backup.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from penstock.core.errors import ConfigurationError, MissingExtraError
-from penstock.released.sinks.base import Head, Item, SinkError, in_order
-from penstock.released.sinks.document import document
+from penstock.released.sinks.base import ReleaseItem, SinkError, SinkHead, in_order
+from penstock.released.sinks.release_document import document
 
 LARGEST = 100_000_000
-"""The largest document in bytes. What a broker takes is counted after compression, and is its own decision."""
+"""The largest document in bytes. What a broker takes is counted after compression, and is its own
+decision.
+"""
 
 WAITING = 2**24
 """About how many bytes of documents wait for the broker at a time."""
@@ -33,12 +37,12 @@ _SILENT = logging.Logger("librdkafka", logging.CRITICAL + 1)
 """The client writes nothing to standard error: what matters of it is in errors."""
 
 
-class Kafka:
+class KafkaSink:
     """A topic of a Kafka cluster.
 
-    With a user name the connection is by TLS unless `tls` says otherwise; `authority` is a file with certificates to trust
-    instead of the system's. `timeout` is how many seconds a put or an answer may take, `search` how many the search for the
-    newest unit may.
+    With a user name the connection is by TLS unless `tls` says otherwise; `authority` is a file
+    with certificates to trust instead of the system's. `timeout` is how many seconds a put or an
+    answer may take, `search` how many the search for the newest unit may.
     """
 
     tells = True
@@ -61,12 +65,15 @@ class Kafka:
         self.timeout = timeout
         self.search = search
         if (username is None) != (password is None):
-            raise ConfigurationError("kafka: username and password belong together: give both or neither.")
+            raise ConfigurationError(
+                "kafka: username and password belong together: give both or neither."
+            )
         secure = username is not None if tls is None else tls
         self._settings: dict[str, Any] = {
             "bootstrap.servers": servers if isinstance(servers, str) else ",".join(servers),
             "client.id": "penstock",
-            "security.protocol": ("SASL_" if username is not None else "") + ("SSL" if secure else "PLAINTEXT"),
+            "security.protocol": ("SASL_" if username is not None else "")
+            + ("SSL" if secure else "PLAINTEXT"),
             "socket.connection.setup.timeout.ms": int(1000 * min(max(timeout, 1), 30)),
             "socket.keepalive.enable": True,
             "reconnect.backoff.max.ms": 2000,
@@ -75,7 +82,11 @@ class Kafka:
             "error_cb": lambda _: None,
         }
         if username is not None:
-            self._settings |= {"sasl.mechanisms": mechanism, "sasl.username": username, "sasl.password": password}
+            self._settings |= {
+                "sasl.mechanisms": mechanism,
+                "sasl.username": username,
+                "sasl.password": password,
+            }
         if authority is not None:
             self._settings["ssl.ca.location"] = str(authority)
         self._producer: Any = None
@@ -84,9 +95,9 @@ class Kafka:
     def __repr__(self) -> str:
         return f"<Kafka {self.topic!r}>"
 
-    # -- writing ---------------------------------------------------------------------------------------------------
+    # -- writing -----------------------------------------------------------------------------------
 
-    def put(self, items: Sequence[Item]) -> None:
+    def put(self, items: Sequence[ReleaseItem]) -> None:
         in_order(items)
         if not items:
             return
@@ -98,7 +109,7 @@ class Kafka:
             self._drop()
             raise
 
-    def _send(self, items: Sequence[Item], deadline: float) -> None:
+    def _send(self, items: Sequence[ReleaseItem], deadline: float) -> None:
         """Ask for all of them to be taken, and wait until each has been, in order."""
         producer = self._open(deadline)
         answers: dict[int, Any] = {}
@@ -108,20 +119,28 @@ class Kafka:
             place = zlib.crc32(item.series.name.encode()) % self._partitions
             headers = [("link", item.link.encode()), ("content-type", b"application/json")]
             try:
-                producer.produce(self.topic, raw, key, place, _noted(answers, number), headers=headers)
+                producer.produce(
+                    self.topic, raw, key, place, _noted(answers, number), headers=headers
+                )
             except self._client.KafkaException:
-                self._wait(producer, answers, items[:number], deadline)  # an earlier one was refused: that is the error
+                self._wait(
+                    producer, answers, items[:number], deadline
+                )  # an earlier one was refused: that is the error
                 raise
             waiting += len(raw)
             if waiting >= WAITING or item is items[-1]:
                 self._wait(producer, answers, items[: number + 1], deadline)
                 waiting = 0
 
-    def _wait(self, producer: Any, answers: dict[int, Any], items: Sequence[Item], deadline: float) -> None:
+    def _wait(
+        self, producer: Any, answers: dict[int, Any], items: Sequence[ReleaseItem], deadline: float
+    ) -> None:
         """Until all these items were taken; from the first that was not, they will be sent again."""
         while len(answers) < len(items) and time.monotonic() < deadline:
             self._poll(producer, min(0.1, max(deadline - time.monotonic(), 0)))
-        done = next((at for at in range(len(items)) if answers.get(at, True) is not None), len(items))
+        done = next(
+            (at for at in range(len(items)) if answers.get(at, True) is not None), len(items)
+        )
         refused = answers.get(done)
         if refused is not None:
             raise self._error("did not take", refused, item=items[done], done=done)
@@ -152,17 +171,25 @@ class Kafka:
         while not self._partitions:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise SinkError(f"topic {self.topic!r} is not there, or has no leader yet; what is missing will be sent again.")
+                raise SinkError(
+                    f"topic {self.topic!r} is not there, or has no leader yet; what is missing will be sent again."
+                )
             found = self._producer.list_topics(self.topic, left).topics[self.topic]
             self._partitions = 0 if found.error else len(found.partitions)
             if not self._partitions:
-                if found.error and not found.error.retriable() and found.error.code() != self._unknown:
+                if (
+                    found.error
+                    and not found.error.retriable()
+                    and found.error.code() != self._unknown
+                ):
                     raise self._error("cannot be used", found.error)
                 self._poll(self._producer, 0.1)
         return self._producer
 
     def _poll(self, producer: Any, seconds: float) -> None:
-        """Hear from the broker. A client that gives up says so here, and of every record what became of it."""
+        """Hear from the broker. A client that gives up says so here, and of every record what
+        became of it.
+        """
         try:
             producer.poll(seconds)
         except self._client.KafkaException as error:
@@ -179,10 +206,12 @@ class Kafka:
     def close(self) -> None:
         self._drop()
 
-    # -- looking ---------------------------------------------------------------------------------------------------
+    # -- looking -----------------------------------------------------------------------------------
 
     def head(self, series: str) -> tuple[int, str] | None:
-        """The newest record of the series, searched from the end of every partition, further and further back."""
+        """The newest record of the series, searched from the end of every partition, further and
+        further back.
+        """
         deadline = time.monotonic() + self.search
         consumer = None
         try:
@@ -205,13 +234,15 @@ class Kafka:
                     return None
                 if found.error:
                     raise self._error("cannot be read", found.error)
-                heads = [self._newest(consumer, place, series, deadline) for place in found.partitions]
+                heads = [
+                    self._newest(consumer, place, series, deadline) for place in found.partitions
+                ]
                 return max((head for head in heads if head), default=None)
         finally:
             if consumer is not None:
                 consumer.close()
 
-    def _newest(self, consumer: Any, place: int, series: str, deadline: float) -> Head | None:
+    def _newest(self, consumer: Any, place: int, series: str, deadline: float) -> SinkHead | None:
         where = self._client.TopicPartition(self.topic, place)
         low, high = consumer.get_watermark_offsets(where, self.timeout)
         end, back = high, BACK
@@ -223,8 +254,12 @@ class Kafka:
             end, back = start, back * 2
         return None
 
-    def _between(self, consumer: Any, place: int, start: int, end: int, series: str, deadline: float) -> Iterator[Head]:
-        """The units of the series among the records from one offset to another; some offsets may have no record."""
+    def _between(
+        self, consumer: Any, place: int, start: int, end: int, series: str, deadline: float
+    ) -> Iterator[SinkHead]:
+        """The units of the series among the records from one offset to another; some offsets may
+        have no record.
+        """
         consumer.assign([self._client.TopicPartition(self.topic, place, start)])
         while True:
             if time.monotonic() > deadline:
@@ -247,7 +282,7 @@ class Kafka:
             if record.offset() == end - 1:
                 return
 
-    # -- errors ----------------------------------------------------------------------------------------------------
+    # -- errors ------------------------------------------------------------------------------------
 
     @property
     def _unknown(self) -> int:
@@ -261,13 +296,19 @@ class Kafka:
             reason = error.args[0] if error.args else None
             if isinstance(reason, self._client.KafkaError):
                 if reason.code() == self._client.KafkaError._INVALID_ARG:
-                    raise ConfigurationError("kafka: a setting, the address or the login cannot be used.") from None
+                    raise ConfigurationError(
+                        "kafka: a setting, the address or the login cannot be used."
+                    ) from None
                 raise self._error(what, reason) from None
             raise SinkError(f"topic {self.topic!r} {what} ({type(error).__name__}).") from None
         except BufferError:
-            raise SinkError(f"topic {self.topic!r}: too much is waiting for the broker; it will be sent again.") from None
+            raise SinkError(
+                f"topic {self.topic!r}: too much is waiting for the broker; it will be sent again."
+            ) from None
 
-    def _error(self, what: str, reason: Any, *, item: Item | None = None, done: int = 0) -> SinkError:
+    def _error(
+        self, what: str, reason: Any, *, item: ReleaseItem | None = None, done: int = 0
+    ) -> SinkError:
         codes = self._client.KafkaError
         code = reason.code()
         where = "" if item is None else f" unit {item.unit} of {item.series.name!r}"
@@ -299,10 +340,10 @@ def _noted(answers: dict[int, Any], number: int) -> Callable[[Any, Any], None]:
     return note
 
 
-def _told(record: Any, series: str) -> Head | None:
+def _told(record: Any, series: str) -> SinkHead | None:
     """The unit and the link of a record of the series, from its key and its header."""
     name, _, unit = (record.key() or b"").rpartition(b"/")
     link = dict(record.headers() or ()).get("link")
     if name != series.encode() or not unit.isdigit() or not link:
         return None
-    return Head(int(unit), link.decode(errors="replace"))
+    return SinkHead(int(unit), link.decode(errors="replace"))

@@ -5,14 +5,15 @@
     releases/series=taps/day=2026-01-01/unit-0000000017.parquet
     releases/series=taps/day=2026-01-01/units-0000000018-0000000024.parquet
 
-The name of a series is quoted as in an address ("/" is %2F), which readers undo, and the day is that of the unit's beginning,
-in UTC. A file holds the units that were put together, of one day, and its metadata the newest unit and its link. It is written
-under another name that begins with a dot, brought to the disk and renamed, and never touched again: a reader sees a unit whole
-and once, or not at all. Read `releases/**/*.parquet`.
+The name of a series is quoted as in an address ("/" is %2F), which readers undo, and the day is
+that of the unit's beginning, in UTC. A file holds the units that were put together, of one day, and
+its metadata the newest unit and its link. It is written under another name that begins with a dot,
+brought to the disk and renamed, and never touched again: a reader sees a unit whole and once, or
+not at all. Read `releases/**/*.parquet`.
 
-Files are not merged later: several names cannot be exchanged for one at once, so a reader between two steps would see rows
-twice or miss them, and to replace one growing file pulls it away from whoever has read its end and not yet its middle. With
-units of seconds put several at a time.
+Files are not merged later: several names cannot be exchanged for one at once, so a reader between
+two steps would see rows twice or miss them, and to replace one growing file pulls it away from
+whoever has read its end and not yet its middle. With units of seconds put several at a time.
 """
 
 from __future__ import annotations
@@ -25,8 +26,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from penstock.released.sinks.base import Head, Item, SinkError, in_order, made, missing, on_disk, synced
-from penstock.released.sinks.document import arrow, table
+from penstock.released.sinks.base import (
+    ReleaseItem,
+    SinkError,
+    SinkHead,
+    in_order,
+    made,
+    missing,
+    on_disk,
+    synced,
+)
+from penstock.released.sinks.release_document import arrow, table
 
 ROWS = 1_000_000
 """About how many rows a file holds at most, unless one unit has more."""
@@ -37,7 +47,7 @@ GROUP = 2**17
 _NAME = re.compile(r"units?-(?:[0-9]{10,}-)?([0-9]{10,})\.parquet")
 
 
-class Parquet:
+class ParquetSink:
     """A folder of Parquet files: one row a key and unit."""
 
     tells = True
@@ -45,7 +55,7 @@ class Parquet:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         arrow("pyarrow.parquet")
         self.path = Path(path).absolute()
-        self._heads: dict[str, Head | None] = {}
+        self._heads: dict[str, SinkHead | None] = {}
         self._tidy: set[Path] = set()
 
     def __repr__(self) -> str:
@@ -57,8 +67,8 @@ class Parquet:
             self._heads[series] = head = _head(self._folder(series), series)
             return head
 
-    def put(self, items: Sequence[Item]) -> None:
-        fresh: list[Sequence[Item]] = []
+    def put(self, items: Sequence[ReleaseItem]) -> None:
+        fresh: list[Sequence[ReleaseItem]] = []
         for series, each in in_order(items).items():
             if series not in self._heads:
                 self.head(series)
@@ -71,7 +81,7 @@ class Parquet:
             except BaseException:
                 self._heads.pop(last.series.name, None)
                 raise
-            self._heads[last.series.name] = Head(last.unit, last.link)
+            self._heads[last.series.name] = SinkHead(last.unit, last.link)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -79,7 +89,7 @@ class Parquet:
     def _folder(self, series: str) -> Path:
         return self.path / f"series={quote(series, safe='')}"
 
-    def _write(self, items: Sequence[Item]) -> None:
+    def _write(self, items: Sequence[ReleaseItem]) -> None:
         first, last = items[0], items[-1]
         folder = self._folder(first.series.name) / _day(first)
         made(folder)
@@ -89,7 +99,9 @@ class Parquet:
                     left.unlink()
             self._tidy = {each for each in self._tidy if each.parent != folder.parent} | {folder}
         one = f"unit-{last.unit:010}.parquet"
-        path = folder / (one if len(items) == 1 else f"units-{first.unit:010}-{last.unit:010}.parquet")
+        path = folder / (
+            one if len(items) == 1 else f"units-{first.unit:010}-{last.unit:010}.parquet"
+        )
         fresh = folder / f".{path.name}.new"
         try:
             with fresh.open("wb") as file:
@@ -103,14 +115,14 @@ class Parquet:
         synced(folder)
 
 
-def _day(item: Item) -> str:
+def _day(item: ReleaseItem) -> str:
     return f"day={item.begins.date().isoformat()}"
 
 
-def _parts(items: Sequence[Item]) -> Iterator[list[Item]]:
+def _parts(items: Sequence[ReleaseItem]) -> Iterator[list[ReleaseItem]]:
     """What goes into one file each: of one day, and not too much."""
     for _, day in groupby(items, _day):
-        part: list[Item] = []
+        part: list[ReleaseItem] = []
         for item in day:
             if part and (len(part) + 1) * item.series.domain.size > ROWS:
                 yield part
@@ -119,7 +131,7 @@ def _parts(items: Sequence[Item]) -> Iterator[list[Item]]:
         yield part
 
 
-def _encode(items: Sequence[Item], file: Any) -> None:
+def _encode(items: Sequence[ReleaseItem], file: Any) -> None:
     pa, pq = arrow(), arrow("pyarrow.parquet")
     last, waiting, rows = items[-1], [], 0
     about = {
@@ -140,29 +152,39 @@ def _encode(items: Sequence[Item], file: Any) -> None:
                 waiting, rows = [], 0
 
 
-def _head(folder: Path, series: str) -> Head | None:
+def _head(folder: Path, series: str) -> SinkHead | None:
     try:
-        days = sorted((day for day in folder.iterdir() if day.name.startswith("day=")), reverse=True)
+        days = sorted(
+            (day for day in folder.iterdir() if day.name.startswith("day=")), reverse=True
+        )
     except FileNotFoundError:
         return None
     for day in days:
-        found = [(int(match[1]), match[0]) for match in map(_NAME.fullmatch, (file.name for file in day.iterdir())) if match]
+        found = [
+            (int(match[1]), match[0])
+            for match in map(_NAME.fullmatch, (file.name for file in day.iterdir()))
+            if match
+        ]
         if found:
             return _told(day / max(found)[1], max(found)[0], series)
     return None
 
 
-def _told(path: Path, unit: int, series: str) -> Head:
+def _told(path: Path, unit: int, series: str) -> SinkHead:
     pa, pq = arrow(), arrow("pyarrow.parquet")
     try:
         about = pq.read_metadata(path).metadata or {}
     except pa.ArrowException:
         about = {}
     link = about.get(b"penstock.link", b"").decode()
-    if not link or about.get(b"penstock.unit") != b"%d" % unit or about.get(b"penstock.series") != series.encode():
+    if (
+        not link
+        or about.get(b"penstock.unit") != b"%d" % unit
+        or about.get(b"penstock.series") != series.encode()
+    ):
         raise SinkError(
             f"{path.name}, the newest file of {series!r}, is damaged or was not written by this sink: move it away, and what "
             "is missing will be written again.",
             lasting=True,
         )
-    return Head(unit, link)
+    return SinkHead(unit, link)

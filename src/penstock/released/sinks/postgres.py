@@ -1,7 +1,9 @@
-"""A table of PostgreSQL: one row a key and unit, and a small table beside it that says how far each series is there.
+"""A table of PostgreSQL: one row a key and unit, and a small table beside it that says how far each
+series is there.
 
-Both change in one transaction, so a unit is there whole or not at all. Where the tables are missing they are made; an account
-that may not make any needs SELECT, INSERT and UPDATE on tables that somebody else has made as `TABLE` and `HEADS` say.
+Both change in one transaction, so a unit is there whole or not at all. Where the tables are missing
+they are made; an account that may not make any needs SELECT, INSERT and UPDATE on tables that
+somebody else has made as `TABLE` and `HEADS` say.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ import numpy as np
 
 from penstock.core.arrays import FloatArray
 from penstock.core.errors import ConfigurationError, MissingExtraError
-from penstock.released.sinks.base import Head, Item, SinkError, in_order, missing
-from penstock.released.sinks.document import numbers
+from penstock.released.sinks.base import ReleaseItem, SinkError, SinkHead, in_order, missing
+from penstock.released.sinks.release_document import numbers
 
 TABLE = """CREATE TABLE IF NOT EXISTS {} (
     series text NOT NULL, unit bigint NOT NULL, begins timestamptz NOT NULL, ends timestamptz NOT NULL, key text NOT NULL,
@@ -35,15 +37,26 @@ _LOCKED = f"{_HELD} FOR UPDATE"
 _LONGEST = 63
 _HEADS = "_heads"
 _LASTING = ("28", "3D", "42", "22", "0A")
-"""Classes of SQLSTATE that will hardly pass: login, no such database, wrong names or rights, values, features."""
+"""Classes of SQLSTATE that will hardly pass: login, no such database, wrong names or rights,
+values, features.
+"""
 
 
-class Postgres:
-    """A table, named with its schema or without. `timeout` is how many seconds a connection or a statement may take."""
+class PostgresSink:
+    """A table, named with its schema or without. `timeout` is how many seconds a connection or a
+    statement may take.
+    """
 
     tells = True
 
-    def __init__(self, url: str, *, table: str = "releases", password: str | None = None, timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        table: str = "releases",
+        password: str | None = None,
+        timeout: float = 60.0,
+    ) -> None:
         self._psycopg = _psycopg()
         parts = table.split(".")
         if not 1 <= len(parts) <= 2 or any(
@@ -56,7 +69,9 @@ class Postgres:
         try:
             self._psycopg.conninfo.conninfo_to_dict(url)
         except self._psycopg.Error:
-            raise ConfigurationError("postgres: the address must be like postgresql://writer@localhost/open.") from None
+            raise ConfigurationError(
+                "postgres: the address must be like postgresql://writer@localhost/open."
+            ) from None
         self.table = table
         self.timeout = timeout
         self._url = url
@@ -73,11 +88,13 @@ class Postgres:
         with self._transaction() as do:
             return self._head(do, series) if self._there(do) else None
 
-    def put(self, items: Sequence[Item]) -> None:
+    def put(self, items: Sequence[ReleaseItem]) -> None:
         series = in_order(items)
         for item in items:
             if "\0" in item.series.name or any("\0" in key for key in item.series.domain.keys):
-                raise ConfigurationError(f"the keys of {item.series.name!r} hold a zero character, which PostgreSQL cannot.")
+                raise ConfigurationError(
+                    f"the keys of {item.series.name!r} hold a zero character, which PostgreSQL cannot."
+                )
         with self._transaction() as do:
             if not self._there(do):
                 do(TABLE, self._table)
@@ -94,25 +111,31 @@ class Postgres:
         if connection is not None:
             connection.close()
 
-    def _head(self, do: Any, series: str, *, lock: bool = False) -> Head | None:
+    def _head(self, do: Any, series: str, *, lock: bool = False) -> SinkHead | None:
         row = do(_LOCKED if lock else _HELD, self._heads, series).fetchone()
-        return None if row is None else Head(*row)
+        return None if row is None else SinkHead(*row)
 
     def _there(self, do: Any) -> bool:
         names = [each.as_string(None) for each in (self._table, self._heads)]
-        row = do("SELECT to_regclass(%s) IS NOT NULL AND to_regclass(%s) IS NOT NULL", None, *names).fetchone()
+        row = do(
+            "SELECT to_regclass(%s) IS NOT NULL AND to_regclass(%s) IS NOT NULL", None, *names
+        ).fetchone()
         return bool(row[0])
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
-        """A function that runs statements in one transaction. After any error the connection is given up."""
+        """A function that runs statements in one transaction. After any error the connection is
+        given up.
+        """
         done = False
         try:
             connection = self._opened()
             with connection.transaction():
                 connection.execute(f"SET LOCAL statement_timeout = {int(1000 * self.timeout)}")
                 connection.execute(f"SET LOCAL lock_timeout = {int(1000 * self.timeout)}")
-                yield lambda query, name, *values: connection.execute(self._psycopg.sql.SQL(query).format(name), values)
+                yield lambda query, name, *values: connection.execute(
+                    self._psycopg.sql.SQL(query).format(name), values
+                )
             done = True
         except self._psycopg.Error as error:
             code = error.sqlstate or ""
@@ -128,11 +151,18 @@ class Postgres:
     def _opened(self) -> Any:
         if self._connection is None or self._connection.closed:
             wait = max(int(min(self.timeout, 10)), 2)
-            options: dict[str, Any] = {"connect_timeout": wait, "tcp_user_timeout": int(1000 * self.timeout)}
+            options: dict[str, Any] = {
+                "connect_timeout": wait,
+                "tcp_user_timeout": int(1000 * self.timeout),
+            }
             if self._password is not None:
                 options["password"] = self._password
             self._connection = self._psycopg.connect(
-                self._url, autocommit=True, prepare_threshold=None, application_name="penstock", **options
+                self._url,
+                autocommit=True,
+                prepare_threshold=None,
+                application_name="penstock",
+                **options,
             )
         return self._connection
 
@@ -145,14 +175,26 @@ def _psycopg() -> Any:
     return psycopg
 
 
-def _row(item: Item) -> tuple[Any, ...]:
+def _row(item: ReleaseItem) -> tuple[Any, ...]:
     of = numbers(item.release)
     known = (_known(column) for column in (of.deviation, of.low, of.high))
     keys = list(item.series.domain.keys)
-    return (item.series.name, item.unit, item.begins, item.ends, keys, of.value.tolist(), *known, of.repeated.tolist())
+    return (
+        item.series.name,
+        item.unit,
+        item.begins,
+        item.ends,
+        keys,
+        of.value.tolist(),
+        *known,
+        of.repeated.tolist(),
+    )
 
 
 def _known(values: FloatArray) -> list[float | None]:
     if np.isfinite(values).all():
         return values.tolist()  # type: ignore[no-any-return]
-    return [value if finite else None for value, finite in zip(values.tolist(), np.isfinite(values).tolist(), strict=True)]
+    return [
+        value if finite else None
+        for value, finite in zip(values.tolist(), np.isfinite(values).tolist(), strict=True)
+    ]

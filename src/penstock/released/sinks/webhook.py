@@ -1,9 +1,10 @@
 """An address that every unit is posted to, one after the other.
 
-The body is the document. `Idempotency-Key` is "series/unit/link", the series quoted as in an address: a receiver that has seen
-it has nothing to do and answers as before. Any status from 200 to 299 means that the unit is safe there; all else means that it
-comes again. Redirects are not followed: the token belongs to one address. Neither the address nor what the receiver says is
-ever shown.
+The body is the document. `Idempotency-Key` is "series/unit/link", the series quoted as in an
+address: a receiver that has seen it has nothing to do and answers as before. Any status from 200 to
+299 means that the unit is safe there; all else means that it comes again. Redirects are not
+followed: the token belongs to one address. Neither the address nor what the receiver says is ever
+shown.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from penstock.core.errors import ConfigurationError
-from penstock.released.sinks.base import Item, SinkError, in_order
-from penstock.released.sinks.document import document
+from penstock.released.sinks.base import ReleaseItem, SinkError, in_order
+from penstock.released.sinks.release_document import document
 
 LONGEST_WAIT = 3_600.0
 """The longest that a receiver may ask to be left alone, in seconds."""
@@ -27,8 +28,10 @@ LONGEST_WAIT = 3_600.0
 _PASSING = (408, 425, 429)
 
 
-class Webhook:
-    """Posts to one address; a token goes with it as `Authorization: Bearer …`. `timeout` is seconds, for each wait."""
+class WebhookSink:
+    """Posts to one address; a token goes with it as `Authorization: Bearer …`. `timeout` is
+    seconds, for each wait.
+    """
 
     tells = False
 
@@ -46,7 +49,7 @@ class Webhook:
         """Nobody can tell."""
         return None
 
-    def put(self, items: Sequence[Item]) -> None:
+    def put(self, items: Sequence[ReleaseItem]) -> None:
         in_order(items)
         for done, item in enumerate(items):
             self._post(item, done)
@@ -54,9 +57,13 @@ class Webhook:
     def close(self) -> None:
         """Nothing is open."""
 
-    def _post(self, item: Item, done: int) -> None:
+    def _post(self, item: ReleaseItem, done: int) -> None:
         key = f"{quote(item.series.name, safe='')}/{item.unit}/{item.link}"
-        headers = {"Content-Type": "application/json", "Idempotency-Key": key, "User-Agent": "penstock"}
+        headers = {
+            "Content-Type": "application/json",
+            "Idempotency-Key": key,
+            "User-Agent": "penstock",
+        }
         where = f"unit {item.unit} of {item.series.name!r}"
         try:
             request = urllib.request.Request(self._url, document(item), headers, method="POST")  # noqa: S310
@@ -68,9 +75,14 @@ class Webhook:
             status, wait = answer.code, _wait(answer.headers.get("Retry-After"))
             answer.close()
         except TimeoutError:
-            raise SinkError(f"{where}: no answer within {self.timeout:g} seconds; it will be sent again.", done=done) from None
+            raise SinkError(
+                f"{where}: no answer within {self.timeout:g} seconds; it will be sent again.",
+                done=done,
+            ) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise SinkError(f"{where}: {_reason(error)}; it will be sent again.", done=done) from None
+            raise SinkError(
+                f"{where}: {_reason(error)}; it will be sent again.", done=done
+            ) from None
         if not 200 <= status < 300:
             lasting = status < 500 and status not in _PASSING
             advice = " See to the address, the token and the receiver." if lasting else ""
@@ -92,16 +104,28 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 def _check(url: str, token: str | None) -> None:
     try:
         parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        good = (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and (parts.port is None or parts.port > 0)
+        )
         good = good and url.isascii() and url.isprintable() and " " not in url
     except ValueError:
         good, parts = False, urlsplit("")
     if not good:
-        raise ConfigurationError("webhook: the address must be like https://example.org/releases, in ASCII.")
+        raise ConfigurationError(
+            "webhook: the address must be like https://example.org/releases, in ASCII."
+        )
     if parts.username is not None or parts.password is not None:
-        raise ConfigurationError("webhook: the address must have no user name and password in it: use a token.")
-    if token is not None and not (token and token.isascii() and token.isprintable() and " " not in token):
-        raise ConfigurationError("webhook: the token must be of ASCII letters, digits and signs, without spaces.")
+        raise ConfigurationError(
+            "webhook: the address must have no user name and password in it: use a token."
+        )
+    if token is not None and not (
+        token and token.isascii() and token.isprintable() and " " not in token
+    ):
+        raise ConfigurationError(
+            "webhook: the token must be of ASCII letters, digits and signs, without spaces."
+        )
 
 
 def _reason(error: Exception) -> str:

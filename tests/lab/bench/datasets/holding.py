@@ -11,7 +11,9 @@ import pytest
 
 def write(folder: Path, **tables: dict[str, Any]) -> None:
     """Parquet files of these names with these columns."""
-    pyarrow = pytest.importorskip("pyarrow", reason="reading Parquet needs pyarrow: pip install 'penstock[columns]'")
+    pyarrow = pytest.importorskip(
+        "pyarrow", reason="reading Parquet needs pyarrow: pip install 'penstock[columns]'"
+    )
     from pyarrow import parquet
 
     for name, columns in tables.items():

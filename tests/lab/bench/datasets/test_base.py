@@ -9,20 +9,22 @@ import pytest
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError, InputError
 from penstock.lab.bench.datasets import base
-from penstock.lab.bench.datasets.base import Dataset, Stream
-from penstock.lab.bench.datasets.counts import Counts, tally
-from penstock.lab.bench.datasets.drawn import Drawn
+from penstock.lab.bench.datasets.base import Dataset, DatasetStream
+from penstock.lab.bench.datasets.counts import CountTable, tally
+from penstock.lab.bench.datasets.drawn import GeneratedStream
 from penstock.lab.bench.datasets.thinned import Thinned
 
 TABLE = np.array([[0, 1, 2], [3, 0, 5], [300, 7, 0], [1, 1, 1]])
 
 
-def kept(table: np.ndarray) -> Stream:
-    return Counts(Domain.of(table.shape[1]), table, period=2)
+def kept(table: np.ndarray) -> DatasetStream:
+    return CountTable(Domain.of(table.shape[1]), table, period=2)
 
 
-def drawn(table: np.ndarray) -> Stream:
-    return Drawn(Domain.of(table.shape[1]), units=len(table), draw=lambda unit: table[unit - 1], period=2)
+def drawn(table: np.ndarray) -> DatasetStream:
+    return GeneratedStream(
+        Domain.of(table.shape[1]), units=len(table), draw=lambda unit: table[unit - 1], period=2
+    )
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Made(Dataset):
 
     most: int = 3
 
-    def make(self) -> Stream:
+    def make(self) -> DatasetStream:
         return kept(np.arange(self.most)[None])
 
 
@@ -92,7 +94,7 @@ def test_a_unit_is_drawn_once():
         asked.append(unit)
         return np.array([unit, 0])
 
-    stream = Drawn(Domain.of(2), units=3, draw=draw)
+    stream = GeneratedStream(Domain.of(2), units=3, draw=draw)
     assert stream.total == 6
     assert stream.total == 6
     assert list(stream.rows(2))
@@ -100,16 +102,27 @@ def test_a_unit_is_drawn_once():
 
 
 @pytest.mark.parametrize(
-    "wrong", [np.zeros((2, 4), int), np.zeros(3, int), np.zeros((0, 3), int), np.full((1, 3), -1), np.zeros((1, 3))]
+    "wrong",
+    [
+        np.zeros((2, 4), int),
+        np.zeros(3, int),
+        np.zeros((0, 3), int),
+        np.full((1, 3), -1),
+        np.zeros((1, 3)),
+    ],
 )
 def test_what_is_not_a_table_of_counts_is_refused(wrong):
     with pytest.raises(InputError):
-        Counts(Domain.of(3), wrong)
+        CountTable(Domain.of(3), wrong)
 
 
 def test_events_are_counted_by_unit_and_key():
     assert tally([0, 0, 2], [1, 1, 0], units=3, keys=2).tolist() == [[0, 2], [0, 0], [1, 0]]
-    assert tally([0, 0, 2], [1, 1, 0], units=3, keys=2, weights=[5, 6, 7]).tolist() == [[0, 11], [0, 0], [7, 0]]
+    assert tally([0, 0, 2], [1, 1, 0], units=3, keys=2, weights=[5, 6, 7]).tolist() == [
+        [0, 11],
+        [0, 0],
+        [7, 0],
+    ]
 
 
 @pytest.mark.parametrize(("unit", "key"), [([3], [0]), ([-1], [0]), ([0], [2]), ([1], [-1])])

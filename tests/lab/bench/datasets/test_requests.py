@@ -47,7 +47,9 @@ def test_an_empty_unit_has_no_requests():
 def test_few_pages_draw_most_requests_and_the_next_unit_is_like_this_one():
     load = np.full(UNITS, 200_000)
     requests = site(load=load, known=np.full(UNITS, KEYS))
-    rows = np.array([requests.draw(unit) for unit in range(66, UNITS + 1)])  # after the first 64, which crowds are in here
+    rows = np.array(
+        [requests.draw(unit) for unit in range(66, UNITS + 1)]
+    )  # after the first 64, which crowds are in here
     assert np.sort(rows.sum(axis=0))[-KEYS // 10 :].sum() > 0.5 * rows.sum()
     near = np.abs(rows[1] - rows[0]).sum()
     far = np.abs(rows[-1] - rows[0]).sum()
@@ -74,7 +76,9 @@ def test_the_total_of_a_draw_is_exact_and_keys_without_weight_get_nothing(number
 
 
 def test_a_draw_varies_as_much_as_a_multinomial():
-    """The variance of 4,000 draws of a count; the bounds are more than five standard deviations away."""
+    """The variance of 4,000 draws of a count; the bounds are more than five standard deviations
+    away.
+    """
     rng = np.random.default_rng(6)
     drawn = np.array([allotted(1_000, np.array([0.3, 0.7]), rng)[0] for _ in range(4_000)])
     assert drawn.var() == pytest.approx(210, rel=0.13)

@@ -40,7 +40,11 @@ def test_every_region_has_three_levels_and_corrections_count_as_nothing(here):
     )
     stream = Covid().make()
     assert isinstance(stream.domain, Hierarchy)
-    assert stream.domain.keys == ("Erie, Ohio, US", "as a whole, as a whole, Chile", "as a whole, Maule, Chile")
+    assert stream.domain.keys == (
+        "Erie, Ohio, US",
+        "as a whole, as a whole, Chile",
+        "as a whole, Maule, Chile",
+    )
     assert {len(path) for path in stream.domain.paths} == {2}
     counts = stream.matrix()
     assert counts.shape == (480, 3)
@@ -91,7 +95,9 @@ def test_stations_add_up_their_turnstiles_and_a_share_may_be_taken(subway):
 @pytest.mark.parametrize("kind", [Turnstiles, Stations])
 def test_a_turnstile_that_nobody_named_is_refused(here, subway, kind):
     columns = {"slot": [0], "key_id": [3], "entries": [1], "exits": [1]}
-    write(here, mta_turnstile={name: np.array(values, np.int16) for name, values in columns.items()})
+    write(
+        here, mta_turnstile={name: np.array(values, np.int16) for name, values in columns.items()}
+    )
     with pytest.raises(InputError):
         kind().make()
 
@@ -100,7 +106,11 @@ def test_a_turnstile_that_nobody_named_is_refused(here, subway, kind):
 def taxis(here):
     write(
         here,
-        nyc_zones={"zone_id": [2, 5, 9], "borough": ["Queens", "Bronx", "Queens"], "zone": ["Corona", "A/B", "Corona"]},
+        nyc_zones={
+            "zone_id": [2, 5, 9],
+            "borough": ["Queens", "Bronx", "Queens"],
+            "zone": ["Corona", "A/B", "Corona"],
+        },
         nyc_green_2021_jan_may={
             "pickup": times(["2021-01-01T03:59", "2021-01-01T04:00", "2021-01-02T23:59"]),
             "pu_zone": [9, 9, 5],
@@ -127,7 +137,14 @@ def test_trips_without_a_number_of_passengers_are_left_out(taxis):
 
 
 def test_a_trip_from_nowhere_is_refused(here, taxis):
-    write(here, nyc_zones={"zone_id": [2, 9], "borough": ["Queens", "Queens"], "zone": ["Corona", "Elmhurst"]})
+    write(
+        here,
+        nyc_zones={
+            "zone_id": [2, 9],
+            "borough": ["Queens", "Queens"],
+            "zone": ["Corona", "Elmhurst"],
+        },
+    )
     with pytest.raises(InputError):
         TaxiZones().make()
 
@@ -136,7 +153,11 @@ def test_a_trip_from_nowhere_is_refused(here, taxis):
 def stations(here):
     write(
         here,
-        bikes14_stations={"station_id": [3, 9], "name": ["North", "South"], "city": ["San Jose", "Palo Alto"]},
+        bikes14_stations={
+            "station_id": [3, 9],
+            "name": ["North", "South"],
+            "city": ["San Jose", "Palo Alto"],
+        },
         bikes14_visits={
             "bike": [1, 1, 2],
             "station": [3, 9, 9],
@@ -194,7 +215,11 @@ def test_airports_lie_from_west_to_east(airports):
 def test_airports_lie_in_cities_and_states_or_elsewhere(airports):
     stream = FlightsByState().make()
     assert isinstance(stream.domain, Hierarchy)
-    assert stream.domain.paths == (("CA", "Los Angeles"), ("elsewhere", "elsewhere"), ("MA", "Boston"))
+    assert stream.domain.paths == (
+        ("CA", "Los Angeles"),
+        ("elsewhere", "elsewhere"),
+        ("MA", "Boston"),
+    )
 
 
 def test_routes_are_those_that_were_flown(airports):

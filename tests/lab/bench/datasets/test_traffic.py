@@ -11,7 +11,11 @@ from penstock.lab.bench.datasets.traffic import PERIOD, CityTraffic, Traffic
 def test_there_are_exactly_so_many_roads(roads):
     traffic = Traffic(roads=roads)
     assert traffic.domain.size == roads
-    assert 2 * (traffic.streets - 1) * (traffic.streets - 2) < roads <= 2 * traffic.streets * (traffic.streets - 1)
+    assert (
+        2 * (traffic.streets - 1) * (traffic.streets - 2)
+        < roads
+        <= 2 * traffic.streets * (traffic.streets - 1)
+    )
 
 
 def test_about_so_many_people_drive_at_the_peak_and_few_at_night():
@@ -23,7 +27,10 @@ def test_about_so_many_people_drive_at_the_peak_and_few_at_night():
 
 def test_weekends_have_no_morning_rush():
     traffic = Traffic(roads=300, people=10_000)
-    morning = [np.mean([traffic.draw(day * PERIOD + clock).sum() for clock in range(46, 54)]) for day in range(7)]
+    morning = [
+        np.mean([traffic.draw(day * PERIOD + clock).sum() for clock in range(46, 54)])
+        for day in range(7)
+    ]
     assert max(morning[5:]) < 0.6 * min(morning[:5])
 
 

@@ -10,12 +10,18 @@ from penstock.lab.bench.datasets.worldcup import NOTICE, WorldCup, WorldCupFewer
 
 from tests.lab.bench.datasets.holding import write
 
-START, DAY, MINUTE = np.datetime64("1998-04-30", "ms"), np.timedelta64(1, "D"), np.timedelta64(1, "m")
+START, DAY, MINUTE = (
+    np.datetime64("1998-04-30", "ms"),
+    np.timedelta64(1, "D"),
+    np.timedelta64(1, "m"),
+)
 
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """Three minutes of requests on the first day, the second and the last; five pages, of which two are there at first."""
+    """Three minutes of requests on the first day, the second and the last; five pages, of which two
+    are there at first.
+    """
     monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path))
     second_day = int((START + DAY).astype("datetime64[s]").astype(np.int64))
     write(
@@ -57,7 +63,11 @@ def test_more_pages_than_there_are_is_refused(here):
 
 
 def test_a_share_of_the_requests_keeps_the_shape_of_the_load(here):
-    assert WorldCup(keys=5, scale="0.1").make().matrix().sum(axis=1)[[13, 15, 1_319]].tolist() == [10, 200, 3]
+    assert WorldCup(keys=5, scale="0.1").make().matrix().sum(axis=1)[[13, 15, 1_319]].tolist() == [
+        10,
+        200,
+        3,
+    ]
 
 
 def test_the_notice_is_that_of_the_files_and_they_are_not_used_without_it(here):
@@ -77,7 +87,10 @@ def test_a_scaled_load_loses_nothing_on_the_way():
     assert scaled(load, "0.5").sum() == load.sum() // 2
 
 
-@pytest.mark.parametrize("wrong", [{"per_day": 7}, {"per_day": 0}, {"keys": 0}, {"scale": "0"}, {"scale": "2"}, {"seed": -1}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"per_day": 7}, {"per_day": 0}, {"keys": 0}, {"scale": "0"}, {"scale": "2"}, {"seed": -1}],
+)
 def test_an_impossible_world_cup_is_refused(wrong):
     with pytest.raises(ConfigurationError):
         WorldCupFewer(**wrong)

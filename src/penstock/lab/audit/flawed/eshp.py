@@ -20,7 +20,7 @@ from penstock.lab.audit.model import Pair
 from penstock.lab.competitors.randomised_response import answers, negative
 from penstock.private.gate import Gate
 from penstock.private.mechanisms.eshp import GRID
-from penstock.private.mechanisms.uniform import Nothing
+from penstock.private.mechanisms.uniform import NoState
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,12 @@ class Raw:
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseScale(Unchecked):
-    r"""Noise of scale :math:`\theta/\varepsilon_2` on every release of raw sums, as if θ were what an event changes in them.
+    r"""Noise of scale :math:`\theta/\varepsilon_2` on every release of raw sums, as if θ were what
+    an event changes in them.
 
-    An event changes w sums, by γ^age each: its loss is :math:`\varepsilon_2\sum_a\gamma^a/\theta=\varepsilon_2/\beta`. The test
-    for the noise of ε₁ is left out: with a sketch that is right it never says yes.
+    An event changes w sums, by γ^age each: its loss is
+    :math:`\varepsilon_2\sum_a\gamma^a/\theta=\varepsilon_2/\beta`. The test for the noise of ε₁ is
+    left out: with a sketch that is right it never says yes.
     """
 
     name = "eshp_noise_scale"
@@ -60,16 +62,19 @@ class NoiseScale(Unchecked):
     def step(self, state: Raw, unit: Private, gate: Gate) -> tuple[Raw, Released]:
         sketch = state.sketch.add(unseal(unit))
         sums = np.rint(GRID * sketch.estimate).astype(np.int64)
-        return Raw(sketch), gate.laplace(Private(sums, sensitivity=self.theta(sketch)), epsilon=self.publish, label="publish")
+        return Raw(sketch), gate.laplace(
+            Private(sums, sensitivity=self.theta(sketch)), epsilon=self.publish, label="publish"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RawClusters(NoiseScale):
-    """Clusters of keys formed from raw sums; each key gets its cluster's mean, and noise divided by the cluster's size.
+    """Clusters of keys formed from raw sums; each key gets its cluster's mean, and noise divided by
+    the cluster's size.
 
-    With β = 1 the noise has the scale of all that an event changes over time, so without clusters it would be private. Which
-    keys make a cluster is decided by one event, for certain, and moves releases by more than their noise: the larger the
-    cluster, the surer, without bound.
+    With β = 1 the noise has the scale of all that an event changes over time, so without clusters
+    it would be private. Which keys make a cluster is decided by one event, for certain, and moves
+    releases by more than their noise: the larger the cluster, the surer, without bound.
     """
 
     name = "eshp_raw_clusters"
@@ -84,14 +89,20 @@ class RawClusters(NoiseScale):
         sizes = np.bincount(of)
         means = np.rint(GRID * np.bincount(of, sketch.estimate) / sizes).astype(np.int64)[of]
         each = Budgets(self.publish.quanta * sizes[of], self.publish.grid)
-        lent = Budget(8 * self.total.quanta, self.total.grid)  # what the ledger has; the noise below is the paper's
+        lent = Budget(
+            8 * self.total.quanta, self.total.grid
+        )  # what the ledger has; the noise below is the paper's
         gate._ledger.spend(lent, "publish")
-        noisy = gate._noisy(means, Scale(self.theta(sketch) / each.grid.quantum, each.quanta), "publish", None)
+        noisy = gate._noisy(
+            means, Scale(self.theta(sketch) / each.grid.quantum, each.quanta), "publish", None
+        )
         return Raw(sketch), replace(noisy, value=noisy.value // GRID)
 
 
 def clusters(sums: FloatArray, variance: float) -> IntArray:
-    """Which cluster each key is in: in the order of their sums, a key joins the last one if that lowers the expected error."""
+    """Which cluster each key is in: in the order of their sums, a key joins the last one if that
+    lowers the expected error.
+    """
     of = np.zeros(len(sums), np.int64)
     number, members, error = -1, list[float](), 0.0
     for key in np.argsort(sums, kind="stable").tolist():
@@ -106,21 +117,22 @@ def clusters(sums: FloatArray, variance: float) -> IntArray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NegativeSurvey(Unchecked):
+class FlawedNegativeSurvey(Unchecked):
     """Everybody names a key that is not theirs, and the answers are counted.
 
-    The number of answers is fixed: chance answers for those who are absent. An answer rules its key out for certain.
+    The number of answers is fixed: chance answers for those who are absent. An answer rules its key
+    out for certain.
     """
 
     name = "negative_survey"
-    State = Nothing
+    State = NoState
 
     respondents: int = 1
 
-    def start(self, domain: Domain) -> Nothing:
-        return Nothing()
+    def start(self, domain: Domain) -> NoState:
+        return NoState()
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         counts = unseal(unit)
         keys = len(counts)
         said = answers(counts, negative(keys), noise=gate._noise, unit=gate.unit)
@@ -145,12 +157,18 @@ ESHP_FLAWS: tuple[Variant, ...] = (
         lambda: RawClusters(epsilon=_HALF, window=1, gamma="0.5", span=2),
         _HALF,
         1,
-        (Pair("one event takes a key out of its cluster", stream([0, 0, 0, 0, 6]), stream([0, 0, 0, 0, 5])),),
+        (
+            Pair(
+                "one event takes a key out of its cluster",
+                stream([0, 0, 0, 0, 6]),
+                stream([0, 0, 0, 0, 5]),
+            ),
+        ),
         runs=2_000,
     ),
     Variant(
         "negative_survey",
-        lambda: NegativeSurvey(epsilon=1, window=1),
+        lambda: FlawedNegativeSurvey(epsilon=1, window=1),
         Fraction(1),
         1,
         (Pair("one answer", stream([1, 0, 0]), stream([0, 0, 0])),),

@@ -22,7 +22,9 @@ from penstock.private.mechanisms.fast import FilteredBlocks
 
 @dataclass(frozen=True)
 class Followed:
-    """For every key what is believed of it, how unsure that is, and when it was and will be sampled."""
+    """For every key what is believed of it, how unsure that is, and when it was and will be
+    sampled.
+    """
 
     level: FloatArray
     uncertainty: FloatArray
@@ -35,9 +37,11 @@ class Followed:
 
 @dataclass(frozen=True, kw_only=True)
 class SchedulePerKey(Unchecked, FilteredBlocks):
-    r"""`fast_w` with a filter, a controller and a schedule for every key, as published for one stream and used for many.
+    r"""`fast_w` with a filter, a controller and a schedule for every key, as published for one
+    stream and used for many.
 
-    A block has :math:`M` samples of each key, of :math:`\varepsilon/2M` each, so whoever stays in one key loses
+    A block has :math:`M` samples of each key, of :math:`\varepsilon/2M` each, so whoever stays in
+    one key loses
     :math:`\varepsilon`. Whoever moves to whichever key is sampled loses :math:`\varepsilon/2M` in every unit:
     :math:`w\varepsilon/2M`, which is 2 ε with the 8 units, the 2 samples and the 7 keys below.
     """
@@ -48,7 +52,15 @@ class SchedulePerKey(Unchecked, FilteredBlocks):
 
     def start(self, domain: Domain) -> Followed:  # type: ignore[override]
         nothing, none = np.zeros(domain.size), np.zeros(domain.size, np.int64)
-        return Followed(nothing, nothing, np.full((self.over, domain.size), np.nan), nothing + 1, none + 1, none, none)
+        return Followed(
+            nothing,
+            nothing,
+            np.full((self.over, domain.size), np.nan),
+            nothing + 1,
+            none + 1,
+            none,
+            none,
+        )
 
     def step(self, state: Followed, unit: Private, gate: Gate) -> tuple[Followed, Released]:  # type: ignore[override]
         now = gate.unit
@@ -69,7 +81,9 @@ class SchedulePerKey(Unchecked, FilteredBlocks):
             )
         )
         state = Followed(*kept)
-        return state, replace(noisy, value=np.rint(state.level).astype(np.int64), public={"noisy": noisy.value})
+        return state, replace(
+            noisy, value=np.rint(state.level).astype(np.int64), public={"noisy": noisy.value}
+        )
 
     def _after(self, state: Followed, noisy: Released, now: int) -> Followed:
         """What follows from a sample of every key."""
@@ -87,14 +101,24 @@ class SchedulePerKey(Unchecked, FilteredBlocks):
         interval = np.where(first, 1.0, np.clip(state.interval + change, 1.0, self.window))
         due = now + np.rint(interval).astype(np.int64)
         since = np.full(len(due), now)
-        return Followed(level, np.where(first, noise, (1 - gain) * predicted), errors, interval, due, since, state.made)
+        return Followed(
+            level,
+            np.where(first, noise, (1 - gain) * predicted),
+            errors,
+            interval,
+            due,
+            since,
+            state.made,
+        )
 
 
 def _staggered(window: int) -> Pair:
-    """One key for each unit of the second block but its first: key k is sampled there k units after the first.
+    """One key for each unit of the second block but its first: key k is sampled there k units after
+    the first.
 
-    All keys stand still in the first block, where they are sampled twice: the interval is then 1 + 5(1 − 1/e). The jump at the
-    second block's first unit sets it to k. The person follows the samples.
+    All keys stand still in the first block, where they are sampled twice: the interval is then 1 +
+    5(1 − 1/e). The jump at the second block's first unit sets it to k. The person follows the
+    samples.
     """
     keys = window - 1
     base = np.full((2 * window, keys), FAR, np.int64)
@@ -114,7 +138,9 @@ _TWO = Fraction(2)
 FAST_FLAWS: tuple[Variant, ...] = (
     Variant(
         "fast_per_key",
-        lambda: SchedulePerKey(epsilon=_TWO, window=8, sampled="1/4", process=10**4),  # so that the filter believes a jump
+        lambda: SchedulePerKey(
+            epsilon=_TWO, window=8, sampled="1/4", process=10**4
+        ),  # so that the filter believes a jump
         _TWO,
         8,
         (_staggered(8),),

@@ -30,11 +30,12 @@ class Size:
 
 @dataclass(frozen=True, kw_only=True)
 class Pruning(Unchecked):
-    """Which nodes are pruned, and nothing else: all of ε goes into that, with noise of scale 2/ε on counts and threshold.
+    """Which nodes are pruned, and nothing else: all of ε goes into that, with noise of scale 2/ε on
+    counts and threshold.
 
-    Every key hangs on a path of `height` nodes of its own, and every `each` keys are one forest, so an audit may lay
-    independent runs side by side as further forests. A key is fresh if nothing on its path was pruned; its number is
-    how many paths of its forest were pruned at their root.
+    Every key hangs on a path of `height` nodes of its own, and every `each` keys are one forest, so
+    an audit may lay independent runs side by side as further forests. A key is fresh if nothing on
+    its path was pruned; its number is how many paths of its forest were pruned at their root.
     """
 
     State = Size
@@ -54,10 +55,14 @@ class Pruning(Unchecked):
             alive: BoolArray = counts >= threshold
             survived.append(alive & survived[-1] if survived else alive)
         pruned = forests.sums((~survived[0]).astype(np.int64))[forests.of]
-        return state, Released(gate.unit, pruned, Scale(1 / half.epsilon), self.guarantee, False, ~survived[-1])
+        return state, Released(
+            gate.unit, pruned, Scale(1 / half.epsilon), self.guarantee, False, ~survived[-1]
+        )
 
     @abstractmethod
-    def _thresholds(self, unit: Private, gate: Gate, epsilon: Budget, forests: Groups) -> Iterator[IntArray]:
+    def _thresholds(
+        self, unit: Private, gate: Gate, epsilon: Budget, forests: Groups
+    ) -> Iterator[IntArray]:
         """The noisy threshold for each key's node, level by level."""
 
 
@@ -68,35 +73,51 @@ def _forests(size: int, each: int) -> Groups:
 
 @dataclass(frozen=True, kw_only=True)
 class FreshPruning(Pruning):
-    """Every node has noise of its own on its count and on its threshold: a path loses up to (h − 1)/2·ε."""
+    """Every node has noise of its own on its count and on its threshold: a path loses up to (h −
+    1)/2·ε.
+    """
 
     name = "prune_fresh_noise"
 
-    def _thresholds(self, unit: Private, gate: Gate, epsilon: Budget, forests: Groups) -> Iterator[IntArray]:
+    def _thresholds(
+        self, unit: Private, gate: Gate, epsilon: Budget, forests: Groups
+    ) -> Iterator[IntArray]:
         nothing = unit.map(np.zeros_like, stability=1, cover=EACH)
         for level in range(self.height - 1):
-            yield self.beta + gate.laplace(nothing, epsilon=epsilon, label=f"threshold {level}").value
+            yield (
+                self.beta + gate.laplace(nothing, epsilon=epsilon, label=f"threshold {level}").value
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SharedPruning(Pruning):
-    """One noisy threshold for the whole forest. Its other nodes reveal it, and then a path loses as much as before."""
+    """One noisy threshold for the whole forest. Its other nodes reveal it, and then a path loses as
+    much as before.
+    """
 
     name = "prune_shared_threshold"
 
-    def _thresholds(self, unit: Private, gate: Gate, epsilon: Budget, forests: Groups) -> Iterator[IntArray]:
+    def _thresholds(
+        self, unit: Private, gate: Gate, epsilon: Budget, forests: Groups
+    ) -> Iterator[IntArray]:
         nothing = unit.sums(forests).map(np.zeros_like, stability=1, cover=forests.cover)
-        threshold = self.beta + gate.laplace(nothing, epsilon=epsilon, label="threshold").value[forests.of]
+        threshold = (
+            self.beta + gate.laplace(nothing, epsilon=epsilon, label="threshold").value[forests.of]
+        )
         for _ in range(self.height - 1):
             yield threshold
 
 
 def _revealed(beta: int, others: int) -> Pair:
-    """The person's path is at the threshold, and so are others: if all of these are pruned, the threshold's noise is high."""
+    """The person's path is at the threshold, and so are others: if all of these are pruned, the
+    threshold's noise is high.
+    """
     base = np.full((1, 1 + others), beta, np.int64)
     person = np.zeros_like(base)
     person[0, 0] = 1
-    return Pair(f"a person on one path, and {others} others that reveal the threshold", base + person, base)
+    return Pair(
+        f"a person on one path, and {others} others that reveal the threshold", base + person, base
+    )
 
 
 _FOUR = Fraction(4)

@@ -17,7 +17,9 @@ from penstock.private.mechanisms.rg import WATCH, RetroactiveGrouping
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseAfterDividing(Unchecked, RetroactiveGrouping):
-    """`rg` whose watch divides the sample by its share first and adds noise then: one event kept weighs 1/π against it."""
+    """`rg` whose watch divides the sample by its share first and adds noise then: one event kept
+    weighs 1/π against it.
+    """
 
     name = "rg_noise_after_dividing"
 
@@ -25,7 +27,9 @@ class NoiseAfterDividing(Unchecked, RetroactiveGrouping):
         share = exact(self.keep)
         worth = amplified(self.watching, keep=share, events=unit.sensitivity)
         sample = gate._noise.thin(unseal(unit), share, unit=gate.unit, label=WATCH)
-        estimate = Private(sample * share.denominator // share.numerator, sensitivity=unit.sensitivity)
+        estimate = Private(
+            sample * share.denominator // share.numerator, sensitivity=unit.sensitivity
+        )
         return gate.laplace(estimate, epsilon=worth, label=WATCH).value.astype(float)
 
 

@@ -19,12 +19,16 @@ from penstock.private.gate import Gate
 from penstock.private.mechanisms.sampling import MOVED
 
 STANDING = 1000
-"""What the last release is taken to be: one person more moves a count above it further away, and brings one below nearer."""
+"""What the last release is taken to be: one person more moves a count above it further away, and
+brings one below nearer.
+"""
 
 
 @dataclass(frozen=True)
 class Decided:
-    """For every key the threshold without its noise, that noise, and in which of the last units it was released."""
+    """For every key the threshold without its noise, that noise, and in which of the last units it
+    was released.
+    """
 
     threshold: IntArray
     noise: IntArray
@@ -33,11 +37,14 @@ class Decided:
 
 @dataclass(frozen=True, kw_only=True)
 class Decisions(Unchecked):
-    r"""When sampling by distance would release, and nothing else: all of :math:`\varepsilon` goes into that.
+    r"""When sampling by distance would release, and nothing else: all of :math:`\varepsilon` goes
+    into that.
 
-    The paper promises :math:`\varepsilon_1` for the decisions alone (theorem 4.1), with noise of scale
+    The paper promises :math:`\varepsilon_1` for the decisions alone (theorem 4.1), with noise of
+    scale
     :math:`2/\varepsilon_1` on the threshold and :math:`2C/\varepsilon_1` on every distance. What is released is not shown, and
-    `STANDING` stands for it. Every key is a stream of its own, so an audit may lay independent runs side by side as keys.
+    `STANDING` stands for it. Every key is a stream of its own, so an audit may lay independent runs
+    side by side as keys.
     """
 
     State = Decided
@@ -50,7 +57,9 @@ class Decisions(Unchecked):
 
     def start(self, domain: Domain) -> Decided:
         nothing = np.zeros(domain.size, np.int64)
-        return Decided(nothing + self.first, nothing, np.zeros((self.window, domain.size), np.bool_))
+        return Decided(
+            nothing + self.first, nothing, np.zeros((self.window, domain.size), np.bool_)
+        )
 
     def step(self, state: Decided, unit: Private, gate: Gate) -> tuple[Decided, Released]:
         now, counts, size = gate.unit, unseal(unit), len(state.threshold)
@@ -60,7 +69,9 @@ class Decisions(Unchecked):
         past = made.sum(axis=0)
         if now == 1:
             fresh = np.ones(size, np.bool_)
-            state = replace(state, noise=noise.laplace(2 * share, size, unit=now, label=f"{MOVED}.threshold"))
+            state = replace(
+                state, noise=noise.laplace(2 * share, size, unit=now, label=f"{MOVED}.threshold")
+            )
         else:
             asked = past < self.releases
             state = self.moved(state, self.excess(past, now), asked)
@@ -69,11 +80,15 @@ class Decisions(Unchecked):
             )
             fresh = asked & (distance >= state.threshold + state.noise)
         made[now % self.window] = fresh
-        shown = Released(now, np.zeros(size, np.int64), Scale(2 * share), self.guarantee, False, ~fresh)
+        shown = Released(
+            now, np.zeros(size, np.int64), Scale(2 * share), self.guarantee, False, ~fresh
+        )
         return replace(state, made=made), shown
 
     def excess(self, made: IntArray, now: int) -> IntArray:
-        """By how many people the controller moves the threshold: releases above the intended rate, as a share of all people."""
+        """By how many people the controller moves the threshold: releases above the intended rate,
+        as a share of all people.
+        """
         rate: FloatArray = made / min(now, self.window) - self.releases / self.window
         return np.rint(rate * self.population).astype(np.int64)
 
@@ -86,8 +101,9 @@ class Decisions(Unchecked):
 class PublishedScales(Decisions):
     r"""`dsft` with the published scales: loses up to :math:`(1.5-1/C)\,\varepsilon`.
 
-    All the answers no together lose :math:`\varepsilon/2`, by the threshold, and each of the :math:`C-1` answers yes twice
-    its share :math:`\varepsilon/2C`. With :math:`C=3` and the streams below, 1.13 ε of 1.17 ε.
+    All the answers no together lose :math:`\varepsilon/2`, by the threshold, and each of the
+    :math:`C-1` answers yes twice its share :math:`\varepsilon/2C`. With :math:`C=3` and the streams
+    below, 1.13 ε of 1.17 ε.
     """
 
     name = "dsft_published"
@@ -98,9 +114,11 @@ class PublishedScales(Decisions):
 
 @dataclass(frozen=True, kw_only=True)
 class ClampedNoise(Decisions):
-    r"""`dsat` as published: the *noisy* threshold is moved by the controller and kept between 0 and twice the population.
+    r"""`dsat` as published: the *noisy* threshold is moved by the controller and kept between 0 and
+    twice the population.
 
-    Once it is cut, its noise is forgotten and it is public, and every question loses its share :math:`\varepsilon/2C`: over
+    Once it is cut, its noise is forgotten and it is public, and every question loses its share
+    :math:`\varepsilon/2C`: over
     :math:`N` units up to :math:`N\varepsilon/2C`. Seven questions with :math:`C=2`: 1.75 ε.
     """
 
@@ -120,7 +138,8 @@ class ClampedNoise(Decisions):
 class OneNoise(Decisions):
     r"""`dsat` on an endless stream, with one threshold noise for ever.
 
-    What was released in earlier windows reveals it, and then each of the :math:`w` questions of a window loses its share
+    What was released in earlier windows reveals it, and then each of the :math:`w` questions of a
+    window loses its share
     :math:`\varepsilon/2C`: :math:`w\varepsilon/2C` in all. With :math:`C=1`, :math:`w=4` and three windows before the person
     comes, 1.77 ε of 2 ε.
     """
@@ -134,7 +153,9 @@ class OneNoise(Decisions):
 
 
 def _path(mechanism: Decisions, answers: str) -> list[int]:
-    """The public threshold of every unit, decided like this: `+` yes, `-` no, `!` the first release, `.` unasked."""
+    """The public threshold of every unit, decided like this: `+` yes, `-` no, `!` the first
+    release, `.` unasked.
+    """
     state = mechanism.start(Domain.of(1))
     asked = np.ones(1, np.bool_)
     path = []
@@ -148,13 +169,17 @@ def _path(mechanism: Decisions, answers: str) -> list[int]:
 
 
 def _close(mechanism: Decisions, answers: str, *, since: int = 1, nearer: bool = False) -> Pair:
-    """A stream that is at the threshold where the answer is yes, 1 below it where it is no; a person from unit `since` on.
+    """A stream that is at the threshold where the answer is yes, 1 below it where it is no; a
+    person from unit `since` on.
 
-    The person moves the stream away from the last release, or with `nearer`, where the answer is yes, towards it.
+    The person moves the stream away from the last release, or with `nearer`, where the answer is
+    yes, towards it.
     """
     margins = {"-": -1, "+": 0}
     path = _path(mechanism, answers)
-    apart = [path[place] + margins[each] if each in margins else 0 for place, each in enumerate(answers)]
+    apart = [
+        path[place] + margins[each] if each in margins else 0 for place, each in enumerate(answers)
+    ]
     side = [-1 if nearer and each == "+" else 1 for each in answers]
     base = (STANDING + np.multiply(apart, side))[:, None]
     person = np.zeros_like(base)

@@ -26,7 +26,13 @@ class Unchecked(Mechanism[Any]):
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        return Guarantee(8 * exact(self.epsilon), self.window, self.contribution, self.intrusions(), horizon=self.horizon)
+        return Guarantee(
+            8 * exact(self.epsilon),
+            self.window,
+            self.contribution,
+            self.intrusions(),
+            horizon=self.horizon,
+        )
 
     @cached_property
     def total(self) -> Budget:
@@ -35,7 +41,9 @@ class Unchecked(Mechanism[Any]):
 
 @dataclass(frozen=True)
 class Variant:
-    """A flawed mechanism, what it claims, and the streams that show it. `exact`: by enumeration, not by sampling."""
+    """A flawed mechanism, what it claims, and the streams that show it. `exact`: by enumeration,
+    not by sampling.
+    """
 
     name: str
     make: Callable[[], Mechanism[Any]]

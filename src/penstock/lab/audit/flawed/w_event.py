@@ -24,17 +24,19 @@ from penstock.private.histograms.base import PUBLISH
 from penstock.private.mechanisms.ba import BudgetAbsorption
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.bd import BudgetDistribution
-from penstock.private.mechanisms.distance import Position
+from penstock.private.mechanisms.distance import DistanceState
 from penstock.private.mechanisms.pan import PanDistribution
 from penstock.private.mechanisms.shares import DISTANCE, Absorbing, Halving, Sharing
-from penstock.private.mechanisms.uniform import Nothing, Uniform
+from penstock.private.mechanisms.uniform import NoState, Uniform
 
-# -- independent instances per group of keys (Kellaris et al., section 4.5) -----------------------------------------------
+# -- independent instances per group of keys (Kellaris et al., section 4.5) ------------------------
 
 
 @dataclass(frozen=True)
 class Instances:
-    """The last release; for each group what it spent in the last units, and the first unit whose share it still has."""
+    """The last release; for each group what it spent in the last units, and the first unit whose
+    share it still has.
+    """
 
     last: Released
     spent: IntArray
@@ -43,9 +45,11 @@ class Instances:
 
 @dataclass(frozen=True, kw_only=True)
 class Independent(Unchecked, Sharing[Instances]):
-    """Every `each` keys are a group with an instance of its own and a budget of its own, all of them in one sweep.
+    """Every `each` keys are a group with an instance of its own and a budget of its own, all of
+    them in one sweep.
 
-    Groups know nothing of each other, so an audit may lay independent runs side by side as further groups.
+    Groups know nothing of each other, so an audit may lay independent runs side by side as further
+    groups.
     """
 
     State = Instances
@@ -55,17 +59,26 @@ class Independent(Unchecked, Sharing[Instances]):
     def start(self, domain: Domain) -> Instances:
         groups = domain.size // self.each
         nothing = Released.nothing(domain.size, self.guarantee)
-        return Instances(nothing, np.zeros((self.window, groups), np.int64), np.ones(groups, np.int64))
+        return Instances(
+            nothing, np.zeros((self.window, groups), np.int64), np.ones(groups, np.int64)
+        )
 
     def step(self, state: Instances, unit: Private, gate: Gate) -> tuple[Instances, Released]:
         watch, pool = self.budgets(0)
         groups = _blocks(len(state.last.value), self.each)
         spent = state.spent.copy()
         spent[gate.unit % self.window] = 0
-        distances = gate.laplace(unit.distances(state.last.value, groups), epsilon=watch, label=DISTANCE).value
+        distances = gate.laplace(
+            unit.distances(state.last.value, groups), epsilon=watch, label=DISTANCE
+        ).value
         offers = self._offers(spent, state.positions, pool, gate)
         quantum = self.grid.quantum
-        noise = self.each * self.contribution * quantum.denominator // (np.maximum(offers, 1) * quantum.numerator)
+        noise = (
+            self.each
+            * self.contribution
+            * quantum.denominator
+            // (np.maximum(offers, 1) * quantum.numerator)
+        )
         moved = (offers > 0) & (distances > noise)
         where = np.repeat(moved, self.each)
         budgets = Budgets(np.repeat(np.where(moved, offers, 0), self.each), self.grid)
@@ -111,7 +124,9 @@ class IndependentDistribution(Independent):
 
 
 def _in_turn(window: int, each: int, rest: int) -> Pair:
-    """`window` groups of `each` keys; group g rests until unit `rest` + g and then leaps; the person is there just then."""
+    """`window` groups of `each` keys; group g rests until unit `rest` + g and then leaps; the
+    person is there just then.
+    """
     units, keys = rest + window, window * each
     base, person = np.zeros((units, keys), np.int64), np.zeros((units, keys), np.int64)
     for group in range(window):
@@ -120,7 +135,7 @@ def _in_turn(window: int, each: int, rest: int) -> Pair:
     return Pair("every group leaps in its turn, and the person is there", base + person, base)
 
 
-# -- pan-privacy -----------------------------------------------------------------------------------------------------------
+# -- pan-privacy -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -155,7 +170,12 @@ class PanReusedNoise(PanDistribution):
 
 def _looked_at_first(base: IntArray) -> Pair:
     """The person is there in every unit; the first is looked into when it is complete."""
-    return Pair("a person in every unit, the first looked into", base + 1, base, Look(1, base[0] + 1, base[0]))
+    return Pair(
+        "a person in every unit, the first looked into",
+        base + 1,
+        base,
+        Look(1, base[0] + 1, base[0]),
+    )
 
 
 def _looked_into() -> Pair:
@@ -165,29 +185,33 @@ def _looked_into() -> Pair:
     return Pair("one event after the look", left, right, Look(1, base[0], base[0]))
 
 
-# -- noise -----------------------------------------------------------------------------------------------------------------
+# -- noise -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
-class FloatLaplace(Mechanism[Nothing]):
+class FloatLaplace(Mechanism[NoState]):
     """NumPy's float Laplace on counts, as everybody writes it first."""
 
     name = "float_laplace"
-    State = Nothing
+    State = NoState
     by_key = True
 
-    def start(self, domain: Domain) -> Nothing:
-        return Nothing()
+    def start(self, domain: Domain) -> NoState:
+        return NoState()
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         counts = unseal(unit)
         scale = Fraction(self.window * self.contribution) / exact(self.epsilon)
-        seed = np.abs(gate._noise.laplace(Fraction(2**40), 4, unit=gate.unit, label="seed"))  # so that an audit repeats itself
-        value: Any = counts + np.random.default_rng(seed.tolist()).laplace(0.0, float(scale), len(counts))
+        seed = np.abs(
+            gate._noise.laplace(Fraction(2**40), 4, unit=gate.unit, label="seed")
+        )  # so that an audit repeats itself
+        value: Any = counts + np.random.default_rng(seed.tolist()).laplace(
+            0.0, float(scale), len(counts)
+        )
         return state, Released(gate.unit, value, Scale(scale), self.guarantee, False)
 
 
-# -- mutants of the core ---------------------------------------------------------------------------------------------------
+# -- mutants of the core ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +220,7 @@ class HalfSensitivity(Uniform):
 
     name = "half_sensitivity"
 
-    def step(self, state: Nothing, unit: Private, gate: Gate) -> tuple[Nothing, Released]:
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         return super().step(state, Private(unseal(unit), sensitivity=self.contribution // 2), gate)
 
 
@@ -206,7 +230,9 @@ class ForgetfulLedger(Unchecked, BudgetDistribution):
 
     name = "forgetful_ledger"
 
-    def step(self, state: Position, unit: Private, gate: Gate) -> tuple[Position, Released]:
+    def step(
+        self, state: DistanceState, unit: Private, gate: Gate
+    ) -> tuple[DistanceState, Released]:
         after = super().step(state, unit, gate)
         gate._ledger._label_sums.pop(PUBLISH, None)
         gate._ledger._labels.pop(PUBLISH, None)
@@ -221,7 +247,7 @@ class ShortWindow(Uniform):
 
 
 @dataclass(frozen=True)
-class Greedy(Absorbing):
+class NonNullifyingAbsorption(Absorbing):
     """Absorbs, and nullifies nothing."""
 
     def after(self, position: int, gate: Gate, spent: Budget) -> int:
@@ -233,7 +259,7 @@ class NoNullifying(Unchecked, BudgetAbsorption):
     """`ba` that goes on publishing where it should be silent."""
 
     name = "ba_no_nullifying"
-    sharing = Greedy
+    sharing = NonNullifyingAbsorption
 
 
 _ONE = Fraction(1)
@@ -295,13 +321,25 @@ W_EVENT: tuple[Variant, ...] = (
         (present(_LEAPS),),
         exact=True,
     ),
-    Variant("short_window", lambda: ShortWindow(epsilon=1, window=1), _ONE, 2, (present(stream([0], [0])),)),
+    Variant(
+        "short_window",
+        lambda: ShortWindow(epsilon=1, window=1),
+        _ONE,
+        2,
+        (present(stream([0], [0])),),
+    ),
     Variant(
         "ba_no_nullifying",
         lambda: NoNullifying(epsilon=2, window=2),
         Fraction(2),
         2,
-        (Pair("a rest, then two units near the threshold", stream([0], [3], [7]), stream([0], [2], [6])),),
+        (
+            Pair(
+                "a rest, then two units near the threshold",
+                stream([0], [3], [7]),
+                stream([0], [2], [6]),
+            ),
+        ),
         exact=True,
     ),
 )

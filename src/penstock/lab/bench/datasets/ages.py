@@ -10,12 +10,13 @@ import numpy as np
 from penstock.core.arrays import FloatArray
 from penstock.core.domain import Domain
 from penstock.core.exact import whole
-from penstock.lab.bench.datasets.base import Dataset, Stream
-from penstock.lab.bench.datasets.counts import Counts
+from penstock.lab.bench.datasets.base import Dataset, DatasetStream
+from penstock.lab.bench.datasets.counts import CountTable
 
 _DAY, _WEEK, _YEAR = 24, 7 * 24, 8_766
 _BINS: Final = ("0 to 20", "20 to 40", "40 to 60", "60 to 80", "80 to 100")
-# For each age: the share of the people, and when they are hurt: (hour, spread in hours, height) above a low level.
+# For each age: the share of the people, and when they are hurt: (hour, spread in hours, height)
+# above a low level.
 _AGES: Final = (
     (0.21, 0.10, ((8.3, 0.8, 0.9), (15.8, 1.6, 1.8))),
     (0.40, 0.30, ((8.2, 1.4, 1.0), (17.5, 2.2, 1.3), (23.5, 2.5, 0.5))),
@@ -30,7 +31,8 @@ _WINTER, _DAY_TO_DAY = 0.12, 0.15
 
 @dataclass(frozen=True)
 class Ages(Dataset):
-    """Children on their way to school, young adults at night, older people by day; more in winter, and no two days alike.
+    """Children on their way to school, young adults at night, older people by day; more in winter,
+    and no two days alike.
 
     Each unit draws its people by Poisson's law. Hour 1 is a Monday at 00:00 in January.
     """
@@ -48,7 +50,7 @@ class Ages(Dataset):
     hourly: int = 25
     seed: int = 1
 
-    def make(self) -> Stream:
+    def make(self) -> DatasetStream:
         whole(self.hourly, name="hourly", least=1)
         whole(self.seed, name="seed", least=0)
         hour = np.arange(whole(self.units, name="units", least=1))
@@ -57,14 +59,16 @@ class Ages(Dataset):
         season = 1 + _WINTER * np.cos(2 * np.pi * hour / _YEAR)
         expected = np.stack([_curve(hour % _WEEK, age) for age in range(len(_AGES))], axis=1)
         expected *= (self.hourly * season * days[hour // _DAY])[:, None]
-        return Counts(Domain(_BINS), rng.poisson(expected), period=_DAY)
+        return CountTable(Domain(_BINS), rng.poisson(expected), period=_DAY)
 
     def small(self) -> Self:
         return replace(self, units=2_000)
 
 
 def _curve(hour: np.ndarray, age: int) -> FloatArray:
-    """How many people of an age are hurt at each hour of the week, as a share of all people in a mean hour."""
+    """How many people of an age are hurt at each hour of the week, as a share of all people in a
+    mean hour.
+    """
     week = np.arange(_WEEK)
     share, low, peaks = _AGES[age]
     clock, weekend = week % _DAY, week // _DAY >= 5

@@ -19,14 +19,14 @@ from penstock.lab.bench.datasets.files import absent
 from penstock.lab.data import folder
 
 MOST_CELLS: Final = 64_000_000
-"""How many numbers `Stream.matrix` gives at most: half a gigabyte."""
+"""How many numbers `DatasetStream.matrix` gives at most: half a gigabyte."""
 
 
-class Stream(ABC):
+class DatasetStream(ABC):
     """Counts of every key, unit by unit. Units are numbered from 1.
 
-    A stream may be read again and again, from any unit on, and gives the same counts every time. A row is the reader's own: to
-    change it changes nothing here.
+    A stream may be read again and again, from any unit on, and gives the same counts every time. A
+    row is the reader's own: to change it changes nothing here.
     """
 
     domain: Domain
@@ -44,7 +44,12 @@ class Stream(ABC):
         A range that is not there is refused at once, not at the first row.
         """
         last = self.units if last is None else last
-        if not 1 <= whole(first, name="first", least=1) <= whole(last, name="last", least=1) <= self.units:
+        if (
+            not 1
+            <= whole(first, name="first", least=1)
+            <= whole(last, name="last", least=1)
+            <= self.units
+        ):
             raise InputError(
                 f"units {first}..{last} are not in this stream, which has units 1..{self.units}. Nothing was read."
             )
@@ -86,10 +91,12 @@ class Stream(ABC):
 
 @dataclass(frozen=True)
 class Dataset(ABC):
-    """Facts about a stream, and how to get it. Parameters, where there are any, are fields with defaults.
+    """Facts about a stream, and how to get it. Parameters, where there are any, are fields with
+    defaults.
 
-    A subclass says the facts and makes the stream in `make`; files that it reads are named in `needs`. Two datasets of the same
-    class with the same parameters are the same dataset, and give the same counts in every process.
+    A subclass says the facts and makes the stream in `make`; files that it reads are named in
+    `needs`. Two datasets of the same class with the same parameters are the same dataset, and give
+    the same counts in every process.
     """
 
     name: ClassVar[str]
@@ -103,7 +110,9 @@ class Dataset(ABC):
     person: ClassVar[str]
     """What one person is: what a guarantee for this stream protects."""
     period: ClassVar[int | None] = None
-    """Units per day, with the parameters' defaults; `Stream.period` has that of the stream itself."""
+    """Units per day, with the parameters' defaults; `DatasetStream.period` has that of the stream
+    itself.
+    """
     key: ClassVar[str] = "a key"
     """What a key is, and what lies above it, innermost first."""
     levels: ClassVar[int] = 1
@@ -117,27 +126,33 @@ class Dataset(ABC):
         """Why it cannot be had here, with what to do about it; None if it can."""
         return absent(self.needs)
 
-    def load(self) -> Stream:
+    def load(self) -> DatasetStream:
         """The stream, made once a process; the last few are kept."""
         why = self.missing()
         if why is not None:
-            raise ConfigurationError(f"dataset {self.name!r} cannot be had here: {why}. Nothing was read.")
+            raise ConfigurationError(
+                f"dataset {self.name!r} cannot be had here: {why}. Nothing was read."
+            )
         return _made(self, folder())
 
     @abstractmethod
-    def make(self) -> Stream:
+    def make(self) -> DatasetStream:
         """The stream, made anew; `load` is what users call."""
 
     def small(self) -> Self:
-        """The same with parameters that suit a test or a quick look; itself where there is nothing to shrink."""
+        """The same with parameters that suit a test or a quick look; itself where there is nothing
+        to shrink.
+        """
         return self
 
     def notice(self) -> str:
-        """What must be shown beside results of these data: the licence, or a longer text that belongs to the files."""
+        """What must be shown beside results of these data: the licence, or a longer text that
+        belongs to the files.
+        """
         return self.licence
 
 
 @lru_cache(maxsize=2)
-def _made(dataset: Dataset, _: Path | None) -> Stream:
+def _made(dataset: Dataset, _: Path | None) -> DatasetStream:
     """The stream of a dataset, for each folder of data."""
     return dataset.make()

@@ -8,8 +8,8 @@ import numpy as np
 
 from penstock.core.arrays import IntArray
 from penstock.core.hierarchy import Hierarchy
-from penstock.lab.bench.datasets.base import Dataset, Stream
-from penstock.lab.bench.datasets.counts import Counts, places, tally
+from penstock.lab.bench.datasets.base import Dataset, DatasetStream
+from penstock.lab.bench.datasets.counts import CountTable, places, tally
 from penstock.lab.bench.datasets.files import plain, table
 
 _FIRST: Final = np.datetime64("2014-01-01T00", "h")
@@ -17,11 +17,12 @@ _HOURS: Final = 365 * 24
 
 
 class Bikes(Dataset):
-    """Where the bikes stand at every full hour: each at **one** station, or at none while it is ridden.
+    """Where the bikes stand at every full hour: each at **one** station, or at none while it is
+    ridden.
 
-    A bike is counted from the end of its first trip of the year to the start of its last, so the first and the last weeks fill
-    and empty. A fifth of the stays end with a van that took the bike at a time nobody wrote down: they count to the end that is
-    given.
+    A bike is counted from the end of its first trip of the year to the start of its last, so the
+    first and the last weeks fill and empty. A fifth of the stays end with a van that took the bike
+    at a time nobody wrote down: they count to the end that is given.
     """
 
     name: ClassVar[str] = "bikes"
@@ -35,14 +36,14 @@ class Bikes(Dataset):
     shape: ClassVar[tuple[int, int] | None] = (8_760, 70)
     needs: ClassVar[tuple[str, ...]] = ("bikes14_visits.parquet", "bikes14_stations.parquet")
 
-    def make(self) -> Stream:
+    def make(self) -> DatasetStream:
         domain, place = _stations()
         stays = table("bikes14_visits.parquet", "station", "arrive", "leave")
         station = place[stays["station"].to_numpy()]
         first, end = (_next_hour(stays[what]) for what in ("arrive", "leave"))
         steps = tally(first, station, units=_HOURS + 1, keys=domain.size)
         steps -= tally(end, station, units=_HOURS + 1, keys=domain.size)
-        return Counts(domain, np.cumsum(steps[:-1], axis=0), period=self.period)
+        return CountTable(domain, np.cumsum(steps[:-1], axis=0), period=self.period)
 
 
 class BikeDepartures(Bikes):
@@ -53,12 +54,14 @@ class BikeDepartures(Bikes):
     person: ClassVar[str] = "a trip"
     needs: ClassVar[tuple[str, ...]] = ("bikes14_trips.parquet", "bikes14_stations.parquet")
 
-    def make(self) -> Stream:
+    def make(self) -> DatasetStream:
         domain, place = _stations()
         trips = table("bikes14_trips.parquet", "start", "from_station")
         hour = (trips["start"].to_numpy().astype("datetime64[h]") - _FIRST).astype(np.int64)
-        counts = tally(hour, place[trips["from_station"].to_numpy()], units=_HOURS, keys=domain.size)
-        return Counts(domain, counts, period=self.period)
+        counts = tally(
+            hour, place[trips["from_station"].to_numpy()], units=_HOURS, keys=domain.size
+        )
+        return CountTable(domain, counts, period=self.period)
 
 
 def _stations() -> tuple[Hierarchy, IntArray]:
@@ -69,6 +72,10 @@ def _stations() -> tuple[Hierarchy, IntArray]:
 
 
 def _next_hour(times: Any) -> IntArray:
-    """The first full hour at or after each time, counted from the first of the year; at most one past the last."""
-    minutes = (times.to_numpy().astype("datetime64[m]") - _FIRST.astype("datetime64[m]")).astype(np.int64)
+    """The first full hour at or after each time, counted from the first of the year; at most one
+    past the last.
+    """
+    minutes = (times.to_numpy().astype("datetime64[m]") - _FIRST.astype("datetime64[m]")).astype(
+        np.int64
+    )
     return np.asarray(np.minimum(-(-minutes // 60), _HOURS), np.int64)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from penstock.core.product import Product
-from penstock.lab.bench.datasets.base import Dataset, Stream
-from penstock.lab.bench.datasets.counts import Counts
+from penstock.lab.bench.datasets.base import Dataset, DatasetStream
+from penstock.lab.bench.datasets.counts import CountTable
 from penstock.lab.data import births_by_day
 
 
@@ -15,7 +15,9 @@ class Births(Dataset):
 
     name: ClassVar[str] = "births"
     title: ClassVar[str] = "US births by state"
-    licence: ClassVar[str] = "public domain (counts of the US National Center for Health Statistics)"
+    licence: ClassVar[str] = (
+        "public domain (counts of the US National Center for Health Statistics)"
+    )
     unit: ClassVar[str] = "a day"
     person: ClassVar[str] = "a birth"
     period: ClassVar[int | None] = 1
@@ -23,6 +25,6 @@ class Births(Dataset):
     shape: ClassVar[tuple[int, int] | None] = (7_305, 51)
     needs: ClassVar[tuple[str, ...]] = ("us_births_daily.parquet",)
 
-    def make(self) -> Stream:
+    def make(self) -> DatasetStream:
         names, counts = births_by_day()
-        return Counts(Product.of(names), counts, period=self.period)
+        return CountTable(Product.of(names), counts, period=self.period)

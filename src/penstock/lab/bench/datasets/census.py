@@ -6,14 +6,16 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from penstock.core.exact import Exact, exact
-from penstock.lab.bench.datasets.base import Dataset, Stream
-from penstock.lab.bench.datasets.counts import Counts
+from penstock.lab.bench.datasets.base import Dataset, DatasetStream
+from penstock.lab.bench.datasets.counts import CountTable
 from penstock.lab.census import Census
 
 
 @dataclass(frozen=True)
 class CensusUpdates(Dataset):
-    """As large as the paper's: half a million people of a pool of three million, counted by the first few attributes."""
+    """As large as the paper's: half a million people of a pool of three million, counted by the
+    first few attributes.
+    """
 
     name: ClassVar[str] = "census"
     title: ClassVar[str] = "a population by attributes, slowly replaced"
@@ -30,7 +32,7 @@ class CensusUpdates(Dataset):
     rate: Exact = "0.01"
     seed: int = 1
 
-    def make(self) -> Stream:
+    def make(self) -> DatasetStream:
         census = Census(
             people=self.people,
             pool=self.pool,
@@ -38,7 +40,7 @@ class CensusUpdates(Dataset):
             rate=float(exact(self.rate, name="rate")),
             seed=self.seed,
         )
-        return Counts(census.domain, census.counts(self.units))
+        return CountTable(census.domain, census.counts(self.units))
 
     def small(self) -> Self:
         return replace(self, units=40, people=5_000, pool=30_000)

@@ -11,13 +11,13 @@ import numpy as np
 from penstock.core.arrays import IntArray
 from penstock.core.domain import Domain
 from penstock.core.errors import InputError
-from penstock.lab.bench.datasets.base import Stream
+from penstock.lab.bench.datasets.base import DatasetStream
 
 
-class Counts(Stream):
+class CountTable(DatasetStream):
     """A stream from a table of counts: one row a unit, one column a key.
 
-    >>> stream = Counts(Domain.of(2), np.array([[1, 2], [3, 4]]))
+    >>> stream = CountTable(Domain.of(2), np.array([[1, 2], [3, 4]]))
     >>> stream
     <Counts of 2 units × 2 keys>
     >>> [row.tolist() for row in stream.rows(2)], stream.mean().tolist()
@@ -27,7 +27,9 @@ class Counts(Stream):
     def __init__(self, domain: Domain, counts: Any, *, period: int | None = None) -> None:
         counts = np.asarray(counts)
         if counts.ndim != 2 or counts.shape[1] != domain.size or not len(counts):
-            raise InputError(f"counts of shape {counts.shape} are not rows of {domain.size} keys. No stream was made.")
+            raise InputError(
+                f"counts of shape {counts.shape} are not rows of {domain.size} keys. No stream was made."
+            )
         if counts.dtype.kind not in "iu" or int(counts.min()) < 0:
             raise InputError("counts must be whole numbers of at least 0. No stream was made.")
         self.domain, self.units, self.period = domain, len(counts), period
@@ -60,10 +62,14 @@ def places(numbers: Sequence[int]) -> IntArray:
 
 
 def tally(unit: Any, key: Any, *, units: int, keys: int, weights: Any = None) -> IntArray:
-    """A row of counts a unit, from events (or from numbers of them) with their unit from 0 and their key's place."""
+    """A row of counts a unit, from events (or from numbers of them) with their unit from 0 and
+    their key's place.
+    """
     unit, key = np.asarray(unit, np.int64), np.asarray(key, np.int64)
     if len(unit) and (min(unit.min(), key.min()) < 0 or unit.max() >= units or key.max() >= keys):
-        raise InputError(f"events must lie in {units} units and have one of {keys} keys. Nothing was counted.")
+        raise InputError(
+            f"events must lie in {units} units and have one of {keys} keys. Nothing was counted."
+        )
     place = unit * keys + key
     flat = np.zeros(units * keys, np.int64)
     if weights is None:

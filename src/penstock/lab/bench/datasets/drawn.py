@@ -8,21 +8,30 @@ import numpy as np
 
 from penstock.core.arrays import IntArray
 from penstock.core.domain import Domain
-from penstock.lab.bench.datasets.base import Stream
+from penstock.lab.bench.datasets.base import DatasetStream
 from penstock.lab.bench.datasets.counts import narrowest
 
 
-class Drawn(Stream):
-    """A stream from a function of the unit's number, which must give the same counts whenever it is asked.
+class GeneratedStream(DatasetStream):
+    """A stream from a function of the unit's number, which must give the same counts whenever it is
+    asked.
 
-    What was drawn is kept without its zeros, so a large and sparse stream costs its events' keys and nothing more.
+    What was drawn is kept without its zeros, so a large and sparse stream costs its events' keys
+    and nothing more.
 
-    >>> stream = Drawn(Domain.of(3), units=4, draw=lambda unit: np.array([0, unit, 0]))
+    >>> stream = GeneratedStream(Domain.of(3), units=4, draw=lambda unit: np.array([0, unit, 0]))
     >>> [row.tolist() for row in stream.rows(3, 4)]
     [[0, 3, 0], [0, 4, 0]]
     """
 
-    def __init__(self, domain: Domain, *, units: int, draw: Callable[[int], IntArray], period: int | None = None) -> None:
+    def __init__(
+        self,
+        domain: Domain,
+        *,
+        units: int,
+        draw: Callable[[int], IntArray],
+        period: int | None = None,
+    ) -> None:
         self.domain, self.units, self.period = domain, units, period
         self._draw = draw
         self._kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}

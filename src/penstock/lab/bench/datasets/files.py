@@ -24,10 +24,17 @@ def absent(names: tuple[str, ...]) -> str | None:
         what = f"{'the file' if one else 'the files'} {', '.join(lacking)} {'is' if one else 'are'} not there"
         named = os.environ.get("PENSTOCK_DATA")
         if named:
-            return f"{what} in the folder that PENSTOCK_DATA names" + ("" if where else ", which does not exist")
+            return f"{what} in the folder that PENSTOCK_DATA names" + (
+                "" if where else ", which does not exist"
+            )
         return f"{what}: put {'it' if one else 'them'} into ../shared/data or set PENSTOCK_DATA to the folder"
-    if any(name.endswith(".parquet") for name in names) and importlib.util.find_spec("pyarrow") is None:
-        return "reading Parquet needs pyarrow, which is not installed: pip install 'penstock[columns]'"
+    if (
+        any(name.endswith(".parquet") for name in names)
+        and importlib.util.find_spec("pyarrow") is None
+    ):
+        return (
+            "reading Parquet needs pyarrow, which is not installed: pip install 'penstock[columns]'"
+        )
     return None
 
 
@@ -46,7 +53,8 @@ def table(name: str, *columns: str) -> Any:
 
 
 def plain(name: str | None, *, otherwise: str = "") -> str:
-    """A name as a hierarchy's path may have it: without slashes, and never empty if there is something else to say.
+    """A name as a hierarchy's path may have it: without slashes, and never empty if there is
+    something else to say.
 
     >>> plain(" Kailua/Kona "), plain(None, otherwise="elsewhere")
     ('Kailua-Kona', 'elsewhere')

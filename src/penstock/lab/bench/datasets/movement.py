@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from penstock.lab.bench.datasets.base import Dataset, Stream
-from penstock.lab.bench.datasets.counts import Counts
+from penstock.lab.bench.datasets.base import Dataset, DatasetStream
+from penstock.lab.bench.datasets.counts import CountTable
 from penstock.lab.fleet import Fleet, Roads
 
 
@@ -28,9 +28,9 @@ class TaxiFleet(Dataset):
     side: int = 10
     seed: int = 1
 
-    def make(self) -> Stream:
+    def make(self) -> DatasetStream:
         fleet = Fleet(vehicles=self.vehicles, rows=self.side, columns=self.side, seed=self.seed)
-        return Counts(fleet.domain, fleet.counts(self.units), period=self.period)
+        return CountTable(fleet.domain, fleet.counts(self.units), period=self.period)
 
     def small(self) -> Self:
         return replace(self, units=48, vehicles=3_000)
@@ -38,7 +38,9 @@ class TaxiFleet(Dataset):
 
 @dataclass(frozen=True)
 class CityMovement(Dataset):
-    """Objects that enter a grid of roads, drive to where they want to be, and leave; two rushes in all."""
+    """Objects that enter a grid of roads, drive to where they want to be, and leave; two rushes in
+    all.
+    """
 
     name: ClassVar[str] = "movement"
     title: ClassVar[str] = "objects on a grid of roads"
@@ -53,9 +55,9 @@ class CityMovement(Dataset):
     side: int = 32
     seed: int = 1
 
-    def make(self) -> Stream:
+    def make(self) -> DatasetStream:
         roads = Roads(objects=self.objects, rows=self.side, columns=self.side, seed=self.seed)
-        return Counts(roads.domain, roads.counts(self.units))
+        return CountTable(roads.domain, roads.counts(self.units))
 
     def small(self) -> Self:
         return replace(self, units=60, objects=2_000, side=16)

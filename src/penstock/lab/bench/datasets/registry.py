@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, Final
 
 from penstock.core.errors import ConfigurationError
+from penstock.core.plugins import imported, plugged, plugins
 from penstock.lab.bench.datasets.ages import Ages
 from penstock.lab.bench.datasets.base import Dataset
 from penstock.lab.bench.datasets.bikes import BikeDepartures, Bikes
@@ -17,12 +18,16 @@ from penstock.lab.bench.datasets.movement import CityMovement, TaxiFleet
 from penstock.lab.bench.datasets.nycflights import NycFlights
 from penstock.lab.bench.datasets.single import SINGLES
 from penstock.lab.bench.datasets.steady import Steady
-from penstock.lab.bench.datasets.taxi import TaxiPassengers, TaxiPassengersCollapse, TaxiZones, TaxiZonesCollapse
+from penstock.lab.bench.datasets.taxi import (
+    TaxiPassengers,
+    TaxiPassengersCollapse,
+    TaxiZones,
+    TaxiZonesCollapse,
+)
 from penstock.lab.bench.datasets.traffic import CityTraffic
 from penstock.lab.bench.datasets.turnstiles import Stations, Turnstiles
 from penstock.lab.bench.datasets.wifi import Wifi, WifiCampus, WifiHigh, WifiMany, WifiMed
 from penstock.lab.bench.datasets.worldcup import WorldCup, WorldCupFewer
-from penstock.private.imported import imported, plugged, plugins
 
 GROUP: Final = "penstock.datasets"
 """The entry points by which another package adds datasets: name = "module:Class"."""
@@ -64,7 +69,8 @@ DATASETS: Final[dict[str, Dataset]] = {
 
 
 def find(name: str, **parameters: Any) -> Dataset:
-    """The dataset of this name, of ours or of another package, or of this import path (`module:Class`).
+    """The dataset of this name, of ours or of another package, or of this import path
+    (`module:Class`).
 
     Parameters replace its defaults.
 
@@ -81,13 +87,18 @@ def find(name: str, **parameters: Any) -> Dataset:
     wrong = sorted(set(parameters) - known)
     if wrong:
         takes = ", ".join(sorted(known)) or "none"
-        raise ConfigurationError(f"dataset {name!r} has no parameter {', '.join(wrong)}: it takes {takes}.")
+        raise ConfigurationError(
+            f"dataset {name!r} has no parameter {', '.join(wrong)}: it takes {takes}."
+        )
     return dataclasses.replace(found, **parameters)
 
 
 def names() -> tuple[str, ...]:
     """All names, ours first, then those of other packages."""
-    return (*DATASETS, *dict.fromkeys(plugin.name for plugin in plugins(GROUP) if plugin.name not in DATASETS))
+    return (
+        *DATASETS,
+        *dict.fromkeys(plugin.name for plugin in plugins(GROUP) if plugin.name not in DATASETS),
+    )
 
 
 def table() -> list[dict[str, Any]]:
@@ -102,7 +113,20 @@ def _row(name: str) -> dict[str, Any]:
     try:
         dataset = find(name)
     except ConfigurationError as error:
-        blank = dict.fromkeys(("title", "units", "keys", "unit", "key", "levels", "period", "person", "licence", "parameters"))
+        blank = dict.fromkeys(
+            (
+                "title",
+                "units",
+                "keys",
+                "unit",
+                "key",
+                "levels",
+                "period",
+                "person",
+                "licence",
+                "parameters",
+            )
+        )
         return {"name": name, **blank, "missing": str(error)}
     units, keys = dataset.shape or (None, None)
     return {
@@ -116,7 +140,9 @@ def _row(name: str) -> dict[str, Any]:
         "period": dataset.period,
         "person": dataset.person,
         "licence": dataset.licence,
-        "parameters": {field.name: getattr(dataset, field.name) for field in dataclasses.fields(dataset)},
+        "parameters": {
+            field.name: getattr(dataset, field.name) for field in dataclasses.fields(dataset)
+        },
         "missing": dataset.missing(),
     }
 
@@ -128,7 +154,9 @@ def _found(name: str) -> Dataset:
         return _made(imported(name), repr(name))
     plugin = plugged(GROUP, name)
     if plugin is None:
-        raise ConfigurationError(f"there is no dataset {name!r}: use {', '.join(names())}, or a path such as 'module:Class'.")
+        raise ConfigurationError(
+            f"there is no dataset {name!r}: use {', '.join(names())}, or a path such as 'module:Class'."
+        )
     return _made(plugin.load(), str(plugin))
 
 
@@ -136,8 +164,12 @@ def _made(what: Any, name: str) -> Dataset:
     if isinstance(what, Dataset):
         return what
     if not (isinstance(what, type) and issubclass(what, Dataset)):
-        raise ConfigurationError(f"{name} is not a subclass of Dataset (penstock.lab.bench.datasets.base).")
+        raise ConfigurationError(
+            f"{name} is not a subclass of Dataset (penstock.lab.bench.datasets.base)."
+        )
     try:
         return what()
     except Exception as error:
-        raise ConfigurationError(f"{name} cannot be made without arguments: {type(error).__name__}: {error}.") from error
+        raise ConfigurationError(
+            f"{name} cannot be made without arguments: {type(error).__name__}: {error}."
+        ) from error

@@ -13,9 +13,17 @@ from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.errors import InputError
 from penstock.core.exact import whole
 
-_STEEP, _FLAT_TOP = 1.2, 6.0  # the page of rank r is asked for in proportion to (r + _FLAT_TOP) ** -_STEEP
-_OLD_FIRST, _LUCK = 0.6, 1.5  # how much smaller numbers are favoured in the ranking, and how much is chance
-_TOPICAL: Final = 0.6  # the share of pages that are news: asked for about one time, little before and after
+_STEEP, _FLAT_TOP = (
+    1.2,
+    6.0,
+)  # the page of rank r is asked for in proportion to (r + _FLAT_TOP) ** -_STEEP
+_OLD_FIRST, _LUCK = (
+    0.6,
+    1.5,
+)  # how much smaller numbers are favoured in the ranking, and how much is chance
+_TOPICAL: Final = (
+    0.6  # the share of pages that are news: asked for about one time, little before and after
+)
 _DAYS_OF_NEWS: Final = 2.0
 _STALE: Final = 0.02  # what is left of a page when it is no news
 _SWAY: Final = 0.45  # how far the logarithm of a page's popularity goes up and down
@@ -27,11 +35,12 @@ _MARGIN: Final = 6.0  # standard deviations
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Requests:
-    """Draws the page of every request, unit by unit: exactly `load[t]` requests in unit t + 1, to its first `known[t]` pages.
+    """Draws the page of every request, unit by unit: exactly `load[t]` requests in unit t + 1, to
+    its first `known[t]` pages.
 
-    A page's share follows a power of its rank. Some pages are always asked for, others are news for a few days; all sway slowly
-    in favour, each in its own rhythm. In the busiest units a few pages draw the crowd. A unit has its own seed, so units may be
-    read in any order.
+    A page's share follows a power of its rank. Some pages are always asked for, others are news for
+    a few days; all sway slowly in favour, each in its own rhythm. In the busiest units a few pages
+    draw the crowd. A unit has its own seed, so units may be read in any order.
     """
 
     load: IntArray
@@ -44,10 +53,23 @@ class Requests:
         whole(self.keys, name="keys", least=1)
         whole(self.per_day, name="per_day", least=1)
         whole(self.seed, name="seed", least=0)
-        if self.load.shape != self.known.shape or self.load.ndim != 1 or not len(self.load) or int(self.load.min()) < 0:
-            raise InputError("load and known must be one number a unit, and load at least 0. Nothing was drawn.")
-        if int(self.known.min()) < 1 or int(self.known.max()) > self.keys or (np.diff(self.known) < 0).any():
-            raise InputError(f"known must grow from at least 1 to at most {self.keys} keys. Nothing was drawn.")
+        if (
+            self.load.shape != self.known.shape
+            or self.load.ndim != 1
+            or not len(self.load)
+            or int(self.load.min()) < 0
+        ):
+            raise InputError(
+                "load and known must be one number a unit, and load at least 0. Nothing was drawn."
+            )
+        if (
+            int(self.known.min()) < 1
+            or int(self.known.max()) > self.keys
+            or (np.diff(self.known) < 0).any()
+        ):
+            raise InputError(
+                f"known must grow from at least 1 to at most {self.keys} keys. Nothing was drawn."
+            )
 
     def draw(self, unit: int) -> IntArray:
         """The requests for each page in a unit, counted from 1."""
@@ -58,12 +80,18 @@ class Requests:
         return allotted(number, self._weights(unit), rng)
 
     def _weights(self, unit: int) -> FloatArray:
-        """How likely each page is to be asked for, up to a factor; 0 for pages that are not there yet."""
+        """How likely each page is to be asked for, up to a factor; 0 for pages that are not there
+        yet.
+        """
         pages = self._pages
         day = (unit - 1) / self.per_day
         fresh = np.exp(-np.abs(day - pages.peak) / _DAYS_OF_NEWS)
         interest = np.where(pages.topical, _STALE + (1 - _STALE) * fresh, 1.0)
-        weights = pages.weight * interest * np.exp(_SWAY * np.sin(2 * np.pi * (day / pages.rhythm + pages.phase)))
+        weights = (
+            pages.weight
+            * interest
+            * np.exp(_SWAY * np.sin(2 * np.pi * (day / pages.rhythm + pages.phase)))
+        )
         crowd = self._crowds.get(unit)
         if crowd is not None:
             weights[crowd] *= _PULL
@@ -74,14 +102,18 @@ class Requests:
     def _pages(self) -> _Pages:
         rng = np.random.default_rng((self.seed, 0))
         number = np.arange(self.keys)
-        rank = np.argsort(np.argsort(_OLD_FIRST * np.log(number + 20.0) + rng.normal(0, _LUCK, self.keys)))
+        rank = np.argsort(
+            np.argsort(_OLD_FIRST * np.log(number + 20.0) + rng.normal(0, _LUCK, self.keys))
+        )
         born = np.searchsorted(self.known, number, side="right") / self.per_day
         end = len(self.load) / self.per_day
         return _Pages(
             weight=np.asarray((rank + _FLAT_TOP) ** -_STEEP, np.float64),
             topical=rng.random(self.keys) < _TOPICAL,
             peak=born + rng.random(self.keys) ** 2 * np.maximum(end - born, 0),
-            rhythm=np.exp(rng.uniform(math.log(_DAYS_OF_SWAY[0]), math.log(_DAYS_OF_SWAY[1]), self.keys)),
+            rhythm=np.exp(
+                rng.uniform(math.log(_DAYS_OF_SWAY[0]), math.log(_DAYS_OF_SWAY[1]), self.keys)
+            ),
             phase=rng.random(self.keys),
         )
 
@@ -90,7 +122,10 @@ class Requests:
         """The busiest units, and the pages that the crowd of each asks for."""
         rng = np.random.default_rng((self.seed, 2))
         busiest = np.argsort(-self.load, kind="stable")[:_EVENTS] + 1
-        return {unit: rng.integers(0, int(self.known[unit - 1]), _PAGES_OF_EVENT) for unit in busiest.tolist()}
+        return {
+            unit: rng.integers(0, int(self.known[unit - 1]), _PAGES_OF_EVENT)
+            for unit in busiest.tolist()
+        }
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -105,10 +140,12 @@ class _Pages:
 
 
 def allotted(number: int, weights: FloatArray, rng: np.random.Generator) -> IntArray:
-    """So many events spread over keys by their weights: a multinomial draw in the time of Poisson draws.
+    """So many events spread over keys by their weights: a multinomial draw in the time of Poisson
+    draws.
 
-    Poisson counts with a mean of a little less than `number` in all, drawn again in the rare case that they are more, are
-    multinomial given their total; the rest is drawn event by event. So the total is exact, and so are the chances.
+    Poisson counts with a mean of a little less than `number` in all, drawn again in the rare case
+    that they are more, are multinomial given their total; the rest is drawn event by event. So the
+    total is exact, and so are the chances.
 
     >>> allotted(1_000, np.array([1.0, 0.0, 3.0]), np.random.default_rng(1)).sum()
     np.int64(1000)
@@ -121,6 +158,8 @@ def allotted(number: int, weights: FloatArray, rng: np.random.Generator) -> IntA
         if rest >= 0:
             break
     places = np.searchsorted(upto, rng.random(rest) * upto[-1], side="right")
-    last = int(np.flatnonzero(weights)[-1])  # where rounding would point past the last key that has a weight
+    last = int(
+        np.flatnonzero(weights)[-1]
+    )  # where rounding would point past the last key that has a weight
     counts += np.bincount(np.minimum(places, last), minlength=len(weights))
     return counts

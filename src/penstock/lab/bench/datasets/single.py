@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from penstock.core.domain import Domain
-from penstock.lab.bench.datasets.base import Dataset, Stream
-from penstock.lab.bench.datasets.counts import Counts
+from penstock.lab.bench.datasets.base import Dataset, DatasetStream
+from penstock.lab.bench.datasets.counts import CountTable
 from penstock.lab.bench.datasets.files import text
 from penstock.lab.bench.datasets.worldcup import NOTICE, WorldCup
 from penstock.lab.data import count_stream
@@ -22,8 +22,8 @@ class Single(Dataset):
     key: ClassVar[str] = "all of it"
     needs: ClassVar[tuple[str, ...]] = ("count_streams.parquet",)
 
-    def make(self) -> Stream:
-        return Counts(Domain(("all",)), count_stream(self.name)[:, None], period=self.period)
+    def make(self) -> DatasetStream:
+        return CountTable(Domain(("all",)), count_stream(self.name)[:, None], period=self.period)
 
 
 class BikeLow(Single):
@@ -155,7 +155,9 @@ class TaxiPassengersNab(Single):
 
     name: ClassVar[str] = "nab_nyc_taxi"
     title: ClassVar[str] = "New York taxi passengers"
-    licence: ClassVar[str] = "MIT (Numenta Anomaly Benchmark); public data of the Taxi and Limousine Commission"
+    licence: ClassVar[str] = (
+        "MIT (Numenta Anomaly Benchmark); public data of the Taxi and Limousine Commission"
+    )
     unit: ClassVar[str] = "30 minutes"
     person: ClassVar[str] = "a passenger"
     period: ClassVar[int | None] = 48

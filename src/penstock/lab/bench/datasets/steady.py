@@ -1,4 +1,6 @@
-"""Streams that stand still, or would if it were not for chance: where mechanisms that follow a stream must win."""
+"""Streams that stand still, or would if it were not for chance: where mechanisms that follow a
+stream must win.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from penstock.core.arrays import IntArray
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import whole
-from penstock.lab.bench.datasets.base import Dataset, Stream
-from penstock.lab.bench.datasets.drawn import Drawn
+from penstock.lab.bench.datasets.base import Dataset, DatasetStream
+from penstock.lab.bench.datasets.drawn import GeneratedStream
 
 CONSTANT, POISSON = "constant", "poisson"
 _MOST: Final = 10**9
@@ -20,7 +22,9 @@ _MOST: Final = 10**9
 
 @dataclass(frozen=True)
 class Steady(Dataset):
-    """Every key has `level` events a unit: always (`law="constant"`), or on average, by itself (`law="poisson"`)."""
+    """Every key has `level` events a unit: always (`law="constant"`), or on average, by itself
+    (`law="poisson"`).
+    """
 
     name: ClassVar[str] = "steady"
     title: ClassVar[str] = "counts that stand still"
@@ -44,8 +48,8 @@ class Steady(Dataset):
         whole(self.keys, name="keys", least=1)
         whole(self.seed, name="seed", least=0)
 
-    def make(self) -> Stream:
-        return Drawn(Domain.of(self.keys), units=self.units, draw=self._row)
+    def make(self) -> DatasetStream:
+        return GeneratedStream(Domain.of(self.keys), units=self.units, draw=self._row)
 
     def small(self) -> Self:
         return replace(self, units=100, keys=4)

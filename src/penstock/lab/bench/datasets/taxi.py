@@ -12,8 +12,8 @@ from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import whole
 from penstock.core.hierarchy import Hierarchy
-from penstock.lab.bench.datasets.base import Dataset, Stream
-from penstock.lab.bench.datasets.counts import Counts, places, tally
+from penstock.lab.bench.datasets.base import Dataset, DatasetStream
+from penstock.lab.bench.datasets.counts import CountTable, places, tally
 from penstock.lab.bench.datasets.files import table
 
 _LICENCE: Final = "New York City open data, Taxi and Limousine Commission"
@@ -35,16 +35,21 @@ class TaxiZones(Dataset):
     shape: ClassVar[tuple[int, int] | None] = (906, 265)
     needs: ClassVar[tuple[str, ...]] = ("nyc_green_2021_jan_may.parquet", "nyc_zones.parquet")
 
-    def make(self) -> Stream:
+    def make(self) -> DatasetStream:
         zones = table("nyc_zones.parquet", "zone_id", "borough", "zone").to_pylist()
         times = Counter(zone["zone"] for zone in zones)
-        names = [f"{zone['zone']} ({zone['zone_id']})" if times[zone["zone"]] > 1 else str(zone["zone"]) for zone in zones]
+        names = [
+            f"{zone['zone']} ({zone['zone_id']})" if times[zone["zone"]] > 1 else str(zone["zone"])
+            for zone in zones
+        ]
         paths = {name: (str(zone["borough"]),) for name, zone in zip(names, zones, strict=True)}
         place = places([zone["zone_id"] for zone in zones])
         trips = table(self.needs[0], "pickup", "pu_zone")
         zone = place[trips["pu_zone"].to_numpy()]
         unit, units = _units(trips["pickup"], minutes=240)
-        return Counts(Hierarchy.of(paths), tally(unit, zone, units=units, keys=len(zones)), period=self.period)
+        return CountTable(
+            Hierarchy.of(paths), tally(unit, zone, units=units, keys=len(zones)), period=self.period
+        )
 
 
 class TaxiZonesCollapse(TaxiZones):
@@ -58,7 +63,9 @@ class TaxiZonesCollapse(TaxiZones):
 
 @dataclass(frozen=True)
 class TaxiPassengers(Dataset):
-    """Trips by their number of passengers, 1 to 6, in units of a few minutes; trips without that number are left out."""
+    """Trips by their number of passengers, 1 to 6, in units of a few minutes; trips without that
+    number are left out.
+    """
 
     name: ClassVar[str] = "taxi_passengers"
     title: ClassVar[str] = "New York green taxi trips by passengers, 2021"
@@ -76,14 +83,17 @@ class TaxiPassengers(Dataset):
         if _DAY % whole(self.minutes, name="minutes", least=1):
             raise ConfigurationError(f"minutes must divide a day of {_DAY}, not be {self.minutes}.")
 
-    def make(self) -> Stream:
+    def make(self) -> DatasetStream:
         trips = table(self.needs[0], "pickup", "passengers")
         unit, units = _units(trips["pickup"], minutes=self.minutes)
         passengers = trips["passengers"].fill_null(0).to_numpy()
         known = (passengers >= 1) & (passengers <= _MOST_PASSENGERS)
         counts = tally(unit[known], passengers[known] - 1, units=units, keys=_MOST_PASSENGERS)
-        names = ("1 passenger", *(f"{number} passengers" for number in range(2, _MOST_PASSENGERS + 1)))
-        return Counts(Domain(names), counts, period=_DAY // self.minutes)
+        names = (
+            "1 passenger",
+            *(f"{number} passengers" for number in range(2, _MOST_PASSENGERS + 1)),
+        )
+        return CountTable(Domain(names), counts, period=_DAY // self.minutes)
 
 
 @dataclass(frozen=True)

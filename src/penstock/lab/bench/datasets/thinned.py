@@ -9,13 +9,15 @@ import numpy as np
 from penstock.core.arrays import IntArray
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact, whole
-from penstock.lab.bench.datasets.base import Stream
+from penstock.lab.bench.datasets.base import DatasetStream
 
 
-class Thinned(Stream):
-    """Every event of a stream kept with the probability `share`, by a seed of its own for each unit."""
+class Thinned(DatasetStream):
+    """Every event of a stream kept with the probability `share`, by a seed of its own for each
+    unit.
+    """
 
-    def __init__(self, stream: Stream, *, share: Exact, seed: int = 1) -> None:
+    def __init__(self, stream: DatasetStream, *, share: Exact, seed: int = 1) -> None:
         self._share = exact(share, name="share")
         if not 0 < self._share <= Fraction(1):
             raise ConfigurationError(f"share must be above 0 and at most 1, not {self._share}.")

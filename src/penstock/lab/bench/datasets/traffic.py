@@ -12,8 +12,8 @@ import numpy as np
 from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.domain import Domain
 from penstock.core.exact import whole
-from penstock.lab.bench.datasets.base import Dataset, Stream
-from penstock.lab.bench.datasets.drawn import Drawn
+from penstock.lab.bench.datasets.base import Dataset, DatasetStream
+from penstock.lab.bench.datasets.drawn import GeneratedStream
 
 PERIOD: Final = 144
 """Units of ten minutes in a day."""
@@ -24,7 +24,8 @@ _TO_MAIN, _MAIN_SPEED = 0.6, 2.0  # the share of drivers who seek one, and how f
 _CENTRE: Final = 0.14  # spread of the city's middle, in sides of the map
 _PARK: Final = (0.33, 0.68)  # where there are no roads, if their number asks for it
 _QUIET: Final = 0.06  # the share of the people at the peak who are on the road at night
-# How people drive: the share of their trips into the middle and out of it, and when (hour, spread in hours, height).
+# How people drive: the share of their trips into the middle and out of it, and when (hour, spread
+# in hours, height).
 _HABITS: Final = (
     (0.85, 0.05, ((8.2, 0.9, 1.0),)),
     (0.05, 0.85, ((18.0, 1.3, 1.0), (13.2, 0.8, 0.3))),
@@ -32,17 +33,24 @@ _HABITS: Final = (
 )
 _WEEKEND: Final = (0.25, 0.35, 1.2)
 _DAY_TO_DAY: Final = 0.08  # standard deviation of the logarithm of a day's traffic
-_JAMS_A_DAY, _JAM_UNITS, _JAM_ROADS, _JAM = 30, (3, 15), 8, 3.0  # how many, how long, how many roads long, how much fuller
+_JAMS_A_DAY, _JAM_UNITS, _JAM_ROADS, _JAM = (
+    30,
+    (3, 15),
+    8,
+    3.0,
+)  # how many, how long, how many roads long, how much fuller
 
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """A chequerboard of streets, some of them main roads, on which people drive to work, home and about.
+    """A chequerboard of streets, some of them main roads, on which people drive to work, home and
+    about.
 
-    A road is the piece of a street between two crossings. Routes of many trips, along one street and then along another, tell
-    how busy each road is with people who drive in, out and about; the time of day and the day of the week tell how many there
-    are of each; now and then a street is jammed. About `people` are on the road at the peak, each on **one** road in a unit.
-    Unit 1 is a Monday at 00:00. Each unit has its own seed, so units may be read in any order.
+    A road is the piece of a street between two crossings. Routes of many trips, along one street
+    and then along another, tell how busy each road is with people who drive in, out and about; the
+    time of day and the day of the week tell how many there are of each; now and then a street is
+    jammed. About `people` are on the road at the peak, each on **one** road in a unit. Unit 1 is a
+    Monday at 00:00. Each unit has its own seed, so units may be read in any order.
 
     >>> traffic = Traffic(roads=200, people=5_000)
     >>> traffic.domain.size, traffic.draw(50).shape
@@ -62,13 +70,19 @@ class Traffic:
     def streets(self) -> int:
         """How many streets there are each way: as few as have enough roads."""
         root = (1 + math.isqrt(1 + 2 * self.roads)) // 2
-        return next(number for number in range(max(root - 1, 2), root + 3) if 2 * number * (number - 1) >= self.roads)
+        return next(
+            number
+            for number in range(max(root - 1, 2), root + 3)
+            if 2 * number * (number - 1) >= self.roads
+        )
 
     @cached_property
     def domain(self) -> Domain:
         n = self.streets
         flat = [f"street {street} block {block}" for street in range(n) for block in range(n - 1)]
-        upright = [f"avenue {street} block {block}" for street in range(n) for block in range(n - 1)]
+        upright = [
+            f"avenue {street} block {block}" for street in range(n) for block in range(n - 1)
+        ]
         names = flat + upright
         return Domain(tuple(names[place] for place in self._open.tolist()))
 
@@ -100,12 +114,16 @@ class Traffic:
         road = rng.integers(0, self.roads, _JAMS_A_DAY)
         return [
             ((first, first + units), slice(where, where + _JAM_ROADS))
-            for first, units, where in zip(start.tolist(), lasts.tolist(), road.tolist(), strict=True)
+            for first, units, where in zip(
+                start.tolist(), lasts.tolist(), road.tolist(), strict=True
+            )
         ]
 
     @cached_property
     def _open(self) -> IntArray:
-        """The roads that there are, of all that the chequerboard could have: those nearest to the park's middle are not."""
+        """The roads that there are, of all that the chequerboard could have: those nearest to the
+        park's middle are not.
+        """
         n = self.streets
         street, block = np.divmod(np.arange(n * (n - 1)), n - 1)
         x = np.concatenate([block + 0.5, street]) / (n - 1)
@@ -119,7 +137,10 @@ class Traffic:
         found = np.empty((len(_HABITS), self.roads))
         for habit, (inward, outward, _) in enumerate(_HABITS):
             rng = np.random.default_rng((self.seed, 0, habit))
-            anywhere, centre = rng.random((2, _TRIPS, 2)), rng.normal(0.5, _CENTRE, (2, _TRIPS, 2)).clip(0, 1)
+            anywhere, centre = (
+                rng.random((2, _TRIPS, 2)),
+                rng.normal(0.5, _CENTRE, (2, _TRIPS, 2)).clip(0, 1),
+            )
             kind = rng.random((_TRIPS, 1))
             start = np.where((inward <= kind) & (kind < inward + outward), centre[0], anywhere[0])
             end = np.where(kind < inward, centre[1], anywhere[1])
@@ -134,7 +155,9 @@ class Traffic:
         avenue = self._sought(end[:, 0], rng)
         from_x = np.rint(start[:, 0] * (n - 1)).astype(np.int64)
         to_y = np.rint(end[:, 1] * (n - 1)).astype(np.int64)
-        return np.concatenate([_passed(street, from_x, avenue, n), _passed(avenue, street, to_y, n)])
+        return np.concatenate(
+            [_passed(street, from_x, avenue, n), _passed(avenue, street, to_y, n)]
+        )
 
     def _sought(self, place: FloatArray, rng: np.random.Generator) -> IntArray:
         """The street that a driver takes: the nearest, or the nearest main road."""
@@ -161,15 +184,22 @@ def _near(hour: float, middle: float, spread: float) -> float:
 def _share(habit: int, hour: float) -> float:
     """How many drive by a habit at an hour of a weekday."""
     _, _, peaks = _HABITS[habit]
-    return _QUIET / len(_HABITS) + sum(height * _near(hour, middle, spread) for middle, spread, height in peaks)
+    return _QUIET / len(_HABITS) + sum(
+        height * _near(hour, middle, spread) for middle, spread, height in peaks
+    )
 
 
-_PEAK: Final = max(sum(_share(habit, clock * 24 / PERIOD) for habit in range(len(_HABITS))) for clock in range(PERIOD))
+_PEAK: Final = max(
+    sum(_share(habit, clock * 24 / PERIOD) for habit in range(len(_HABITS)))
+    for clock in range(PERIOD)
+)
 
 
 @dataclass(frozen=True)
 class CityTraffic(Dataset):
-    """As large as the data of Rome that the paper used, which are not public: ten days and two units, 25,936 roads."""
+    """As large as the data of Rome that the paper used, which are not public: ten days and two
+    units, 25,936 roads.
+    """
 
     name: ClassVar[str] = "traffic"
     title: ClassVar[str] = "city traffic by road, as large as Rome's"
@@ -185,10 +215,10 @@ class CityTraffic(Dataset):
     people: int = 200_000
     seed: int = 1
 
-    def make(self) -> Stream:
+    def make(self) -> DatasetStream:
         traffic = Traffic(roads=self.roads, people=self.people, seed=self.seed)
         units = whole(self.units, name="units", least=1)
-        return Drawn(traffic.domain, units=units, draw=traffic.draw, period=PERIOD)
+        return GeneratedStream(traffic.domain, units=units, draw=traffic.draw, period=PERIOD)
 
     def small(self) -> Self:
         return replace(self, units=200, roads=400, people=4_000)

@@ -11,8 +11,8 @@ from penstock.core.arrays import IntArray
 from penstock.core.domain import Domain
 from penstock.core.exact import Exact
 from penstock.core.hierarchy import Hierarchy
-from penstock.lab.bench.datasets.base import Dataset, Stream
-from penstock.lab.bench.datasets.counts import Counts, places, tally
+from penstock.lab.bench.datasets.base import Dataset, DatasetStream
+from penstock.lab.bench.datasets.counts import CountTable, places, tally
 from penstock.lab.bench.datasets.files import plain, table
 from penstock.lab.bench.datasets.thinned import Thinned
 
@@ -25,11 +25,15 @@ class Turnstiles(Dataset):
 
     name: ClassVar[str] = "turnstiles"
     title: ClassVar[str] = "New York subway passages by turnstile"
-    licence: ClassVar[str] = "New York State open data, Metropolitan Transportation Authority: free reuse with attribution"
+    licence: ClassVar[str] = (
+        "New York State open data, Metropolitan Transportation Authority: free reuse with attribution"
+    )
     unit: ClassVar[str] = "4 hours"
     person: ClassVar[str] = "a passage"
     period: ClassVar[int | None] = 6
-    key: ClassVar[str] = "a turnstile, in a control area, in a unit of it, in a station, in a division"
+    key: ClassVar[str] = (
+        "a turnstile, in a control area, in a unit of it, in a station, in a division"
+    )
     levels: ClassVar[int] = 5
     shape: ClassVar[tuple[int, int] | None] = (294, 5_067)
     needs: ClassVar[tuple[str, ...]] = ("mta_turnstile.parquet", "mta_keys.parquet")
@@ -37,7 +41,7 @@ class Turnstiles(Dataset):
     share: Exact = 1
     seed: int = 1
 
-    def make(self) -> Stream:
+    def make(self) -> DatasetStream:
         keys = _keys()
         paths = {
             f"{key['control_area']} {key['scp']}": (
@@ -48,15 +52,21 @@ class Turnstiles(Dataset):
             )
             for key in keys
         }
-        return self._part(Counts(Hierarchy.of(paths), _passages(np.arange(len(keys)), keys), period=self.period))
+        return self._part(
+            CountTable(
+                Hierarchy.of(paths), _passages(np.arange(len(keys)), keys), period=self.period
+            )
+        )
 
-    def _part(self, stream: Stream) -> Stream:
+    def _part(self, stream: DatasetStream) -> DatasetStream:
         return stream if self.share == 1 else Thinned(stream, share=self.share, seed=self.seed)
 
 
 @dataclass(frozen=True)
 class Stations(Turnstiles):
-    """The same by station: its turnstiles added up. A station is a name with the lines that stop there."""
+    """The same by station: its turnstiles added up. A station is a name with the lines that stop
+    there.
+    """
 
     name: ClassVar[str] = "stations"
     title: ClassVar[str] = "New York subway passages by station"
@@ -64,10 +74,12 @@ class Stations(Turnstiles):
     levels: ClassVar[int] = 1
     shape: ClassVar[tuple[int, int] | None] = (294, 478)
 
-    def make(self) -> Stream:
+    def make(self) -> DatasetStream:
         keys = _keys()
         names, station = np.unique([_station(key) for key in keys], return_inverse=True)
-        return self._part(Counts(Domain(tuple(names.tolist())), _passages(station, keys), period=self.period))
+        return self._part(
+            CountTable(Domain(tuple(names.tolist())), _passages(station, keys), period=self.period)
+        )
 
 
 def _keys() -> list[dict[str, Any]]:

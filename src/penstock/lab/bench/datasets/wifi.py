@@ -1,4 +1,6 @@
-"""Devices seen by the WiFi of a made-up campus: stand-ins for the traces of PeGaSus, with their exact totals."""
+"""Devices seen by the WiFi of a made-up campus: stand-ins for the traces of PeGaSus, with their
+exact totals.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from typing import ClassVar, Final, Self
 
 from penstock.core.domain import Domain
 from penstock.core.hierarchy import Hierarchy
-from penstock.lab.bench.datasets.base import Dataset, Stream
-from penstock.lab.bench.datasets.counts import Counts
+from penstock.lab.bench.datasets.base import Dataset, DatasetStream
+from penstock.lab.bench.datasets.counts import CountTable
 from penstock.lab.campus import UNITS_A_DAY, Campus
 
 _UNITS: Final = 57_901
@@ -17,7 +19,9 @@ _UNITS_OF_MANY: Final = 20_000
 
 @dataclass(frozen=True)
 class Wifi(Dataset):
-    """One access point that is hardly used: as long as the paper's stream, and with as many devices seen in all."""
+    """One access point that is hardly used: as long as the paper's stream, and with as many devices
+    seen in all.
+    """
 
     name: ClassVar[str] = "wifi_low"
     title: ClassVar[str] = "devices at a quiet access point"
@@ -32,9 +36,9 @@ class Wifi(Dataset):
     total: int = 2_846
     seed: int = 1
 
-    def make(self) -> Stream:
+    def make(self) -> DatasetStream:
         counts = Campus(rooms=1, seed=self.seed).counts(self.units, total=self.total)
-        return Counts(Domain(("devices",)), counts, period=UNITS_A_DAY)
+        return CountTable(Domain(("devices",)), counts, period=UNITS_A_DAY)
 
     def small(self) -> Self:
         return replace(self, units=self.units // 20, total=self.total // 20)
@@ -74,9 +78,11 @@ class WifiMany(Wifi):
     total: int = 646_254
     points: int = 128
 
-    def make(self) -> Stream:
+    def make(self) -> DatasetStream:
         campus = Campus(rooms=self.points, seed=self.seed)
-        return Counts(self.domain(campus), campus.counts(self.units, total=self.total), period=UNITS_A_DAY)
+        return CountTable(
+            self.domain(campus), campus.counts(self.units, total=self.total), period=UNITS_A_DAY
+        )
 
     def domain(self, campus: Campus) -> Hierarchy:
         """What lies above the access points."""

@@ -6,23 +6,27 @@ import numpy as np
 
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.errors import ConfigurationError
-from penstock.lab.bench.measures.base import Kept, sums
+from penstock.lab.bench.measures.base import KeptReleases, sums
 from penstock.released.queries import Change, Drop, Jump, LowSignal
 
 ROC_AT = tuple((place / 20) ** 2 for place in range(21))
 """The false positive rates at which a curve is kept."""
 
 KINDS = ("jump", "drop", "change", "low")
-"""A rise or a fall by at least δ over a width, either of them, and fewer than δ in a window of that width."""
+"""A rise or a fall by at least δ over a width, either of them, and fewer than δ in a window of that
+width.
+"""
 
 
-class Roc(Kept):
-    """True against false positive rates of an alarm as its threshold varies, and the area below that curve.
+class Roc(KeptReleases):
+    """True against false positive rates of an alarm as its threshold varies, and the area below
+    that curve.
 
-    `roc:KIND,width,δ`, or several δ in a row: what δ is decides where it happened, not how the alarm is scored. A line that
-    always shows the same raises its alarm everywhere or nowhere, and has an area of ½. Where it happened nowhere or
-    everywhere there is nothing to tell apart, and no value. The area's error is that of the mean over keys, which is true
-    where keys are independent releases of one stream.
+    `roc:KIND,width,δ`, or several δ in a row: what δ is decides where it happened, not how the
+    alarm is scored. A line that always shows the same raises its alarm everywhere or nowhere, and
+    has an area of ½. Where it happened nowhere or everywhere there is nothing to tell apart, and no
+    value. The area's error is that of the mean over keys, which is true where keys are independent
+    releases of one stream.
     """
 
     def values(self) -> dict[str, float]:
@@ -43,7 +47,10 @@ class Roc(Kept):
             found[f"{name} area"] = float(np.sum(np.diff(false) * (true[1:] + true[:-1]) / 2))
             found[f"{name} share"] = float(event.mean())
             found |= _error(_areas(event, ranks), f"{name} error")
-            found |= {f"{name} at {x:g}": float(y) for x, y in zip(ROC_AT, np.interp(ROC_AT, false, true), strict=True)}
+            found |= {
+                f"{name} at {x:g}": float(y)
+                for x, y in zip(ROC_AT, np.interp(ROC_AT, false, true), strict=True)
+            }
         return found
 
     def _asked(self) -> tuple[str, int, tuple[int, ...]]:
@@ -51,13 +58,17 @@ class Roc(Kept):
         if kind not in KINDS:
             raise ConfigurationError(f"roc: there are change, jump, drop and low, not {kind!r}.")
         if len(numbers) < 2 or not all(each.isdigit() for each in numbers) or int(numbers[0]) < 2:
-            raise ConfigurationError(f"the measure {self.name!r} needs a width of 2 or more and a δ, such as roc:jump,12,60.")
+            raise ConfigurationError(
+                f"the measure {self.name!r} needs a width of 2 or more and a δ, such as roc:jump,12,60."
+            )
         return kind, int(numbers[0]), tuple(map(int, numbers[1:]))
 
     def _score(self, kind: str, width: int) -> FloatArray:
         """How much it looks as if it had happened."""
         if self.log is None:
-            shown = _statistic(kind, width, np.array(self.shown)).round(6)  # sums of the same numbers are the same
+            shown = _statistic(kind, width, np.array(self.shown)).round(
+                6
+            )  # sums of the same numbers are the same
             return np.asarray(-shown if kind == "low" else shown, np.float64)
         if kind == "low":
             return LowSignal(width, 1).series(self.log).score
@@ -75,7 +86,8 @@ def _statistic(kind: str, width: int, rows: IntArray | FloatArray) -> IntArray |
 
 
 def roc(event: BoolArray, score: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """False and true positive rates, from no alarm at all to one everywhere; equal scores cannot be told apart.
+    """False and true positive rates, from no alarm at all to one everywhere; equal scores cannot be
+    told apart.
 
     >>> roc(np.array([True, False, True]), np.array([3.0, 1.0, 2.0]))
     (array([0., 0., 0., 1.]), array([0. , 0.5, 1. , 1. ]))
@@ -109,7 +121,9 @@ def _ranks(score: FloatArray) -> FloatArray:
 
 
 def _areas(event: BoolArray, ranks: FloatArray) -> FloatArray:
-    """The area of each key that has both, by Mann and Whitney: how often what happened scores above what did not."""
+    """The area of each key that has both, by Mann and Whitney: how often what happened scores above
+    what did not.
+    """
     there = event.sum(axis=0)
     both = (there > 0) & (there < len(event))
     above = np.where(event, ranks, 0.0).sum(axis=0)[both] - there[both] * (there[both] + 1) / 2

@@ -11,12 +11,14 @@ import numpy as np
 from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
-from penstock.lab.bench.lines import Seen
+from penstock.lab.bench.lines import ShownUnit
 from penstock.private.run import Run
 from penstock.released.log import Log
 
 TIME, MEMORY = "time", "memory"
-"""Milliseconds of CPU a publication, and megabytes that are kept between units: taken by whoever steps the line."""
+"""Milliseconds of CPU a publication, and megabytes that are kept between units: taken by whoever
+steps the line.
+"""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,9 @@ class Measure(ABC):
     """Something that is added up over a run."""
 
     of_keys: ClassVar[bool] = True
-    """Whether it is about the keys alone: whoever shows nodes above them as well would be measured by other numbers."""
+    """Whether it is about the keys alone: whoever shows nodes above them as well would be measured
+    by other numbers.
+    """
     of_sums: ClassVar[bool] = False
     """Whether it knows what to make of lines that show sums over many units in place of counts."""
 
@@ -44,13 +48,17 @@ class Measure(ABC):
         self.arguments = arguments
         self.facts = facts
         if self.of_keys and facts.keys != facts.domain.size:
-            raise ConfigurationError(f"the measure {name!r} is for releases of the keys alone, without totals of them.")
+            raise ConfigurationError(
+                f"the measure {name!r} is for releases of the keys alone, without totals of them."
+            )
         self.begin()
 
-    def see(self, seen: Seen) -> None:
+    def see(self, seen: ShownUnit) -> None:
         """One unit, unless it is of something that this does not measure."""
         if seen.weighted and not self.of_sums:
-            raise ConfigurationError(f"the measure {self.name!r} is of counts, and sums over many units are shown here.")
+            raise ConfigurationError(
+                f"the measure {self.name!r} is of counts, and sums over many units are shown here."
+            )
         self.add(seen)
 
     @abstractmethod
@@ -58,7 +66,7 @@ class Measure(ABC):
         """Before the first unit."""
 
     @abstractmethod
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: ShownUnit) -> None:
         """One unit."""
 
     @abstractmethod
@@ -66,8 +74,10 @@ class Measure(ABC):
         """What was found, by name."""
 
 
-class Kept(Measure):
-    """Keeps what was shown, for questions that are asked afterwards: of a log, which knows what each number is a sum of."""
+class KeptReleases(Measure):
+    """Keeps what was shown, for questions that are asked afterwards: of a log, which knows what
+    each number is a sum of.
+    """
 
     of_sums = True
 
@@ -76,12 +86,14 @@ class Kept(Measure):
         self.shown = list[FloatArray]()
         self.log = None if self.facts.run is None else Log.of(self.facts.run)
 
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: ShownUnit) -> None:
         self.truth.append(seen.truth)
         if self.log is not None and seen.released is not None:
             self.log.append(seen.released)
         elif seen.weighted:
-            raise ConfigurationError(f"the measure {self.name!r} needs a release log where sums are shown, and there is none.")
+            raise ConfigurationError(
+                f"the measure {self.name!r} needs a release log where sums are shown, and there is none."
+            )
         else:
             self.shown.append(seen.shown)
 
@@ -90,7 +102,9 @@ class Kept(Measure):
 
 
 def squares(errors: FloatArray) -> float:
-    """The sum of squares, the same to the last bit on any machine load: a library for matrices would share it among threads."""
+    """The sum of squares, the same to the last bit on any machine load: a library for matrices
+    would share it among threads.
+    """
     return float(np.einsum("i,i->", errors, errors))
 
 
@@ -101,5 +115,7 @@ def sums(rows: IntArray | FloatArray) -> Any:
 
 def one_width(arguments: tuple[str, ...], name: str) -> int:
     if len(arguments) != 1 or not arguments[0].isdigit() or not int(arguments[0]):
-        raise ConfigurationError(f"the measure {name!r} needs one width, such as {name.partition(':')[0]}:64.")
+        raise ConfigurationError(
+            f"the measure {name!r} needs one width, such as {name.partition(':')[0]}:64."
+        )
     return int(arguments[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.lab.bench.lines import Seen
+from penstock.lab.bench.lines import ShownUnit
 from penstock.lab.bench.measures.base import Measure
 
 
@@ -18,7 +18,7 @@ class UnitL1(Measure):
         self.off = np.zeros(self.facts.keys)
         self.events = 0
 
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: ShownUnit) -> None:
         self.off += seen.absolute
         self.events += int(seen.truth.sum())
 
@@ -26,7 +26,10 @@ class UnitL1(Measure):
         found: dict[str, float] = {}
         keys = self.facts.keys
         mean = self.events / (self.facts.units * keys)
-        for name, each in (("scaled_l1", self.off / mean if mean else self.off * np.nan), ("l1", self.off)):
+        for name, each in (
+            ("scaled_l1", self.off / mean if mean else self.off * np.nan),
+            ("l1", self.off),
+        ):
             each = each / self.facts.units
             found[name] = float(each.mean())
             if keys > 1:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 import numpy as np
 
-from penstock.lab.bench.lines import Seen
+from penstock.lab.bench.lines import ShownUnit
 from penstock.lab.bench.measures.base import Measure, squares
 
 BOUND = 1.0
@@ -22,35 +22,35 @@ class Mean(Measure):
     def begin(self) -> None:
         self.total = 0.0
 
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: ShownUnit) -> None:
         self.total += self.of(seen)
 
     def values(self) -> dict[str, float]:
         return {self.name: self.total / (self.facts.units * self.facts.keys)}
 
     @abstractmethod
-    def of(self, seen: Seen) -> float:
+    def of(self, seen: ShownUnit) -> float:
         """The sum over one unit's keys."""
 
 
 class AbsoluteError(Mean):
     """MAE."""
 
-    def of(self, seen: Seen) -> float:
+    def of(self, seen: ShownUnit) -> float:
         return float(seen.absolute.sum())
 
 
 class SquaredError(Mean):
     """MSE of unit counts."""
 
-    def of(self, seen: Seen) -> float:
+    def of(self, seen: ShownUnit) -> float:
         return squares(seen.error)
 
 
 class RelativeError(Mean):
     """MRE: every error divided by its count, or by the sanity bound where that is more."""
 
-    def of(self, seen: Seen) -> float:
+    def of(self, seen: ShownUnit) -> float:
         if self.arguments == ("total",):
             bound = max(SHARE * float(seen.truth.sum()), BOUND)
         else:
@@ -64,7 +64,7 @@ class ScaledError(Measure):
     def begin(self) -> None:
         self.off, self.events = 0.0, 0
 
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: ShownUnit) -> None:
         self.off += float(seen.absolute.sum())
         self.events += int(seen.truth.sum())
 

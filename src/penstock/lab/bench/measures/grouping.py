@@ -1,29 +1,34 @@
-"""Windows of releases that later ones correct, and the least error that retroactive grouping could have."""
+"""Windows of releases that later ones correct, and the least error that retroactive grouping could
+have.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from penstock.core.arrays import FloatArray
+from penstock.core.error_bounds import laplace_variance
 from penstock.core.errors import ConfigurationError
-from penstock.core.spread import laplace_variance
-from penstock.lab.bench.lines import Seen
+from penstock.lab.bench.lines import ShownUnit
 from penstock.lab.bench.measures.base import Measure, one_width, squares
 from penstock.private.mechanisms.rg import RetroactiveGrouping
 
 
 class CorrectedSquares(Measure):
-    """SSE per window as the release log answers it: each unit as the best that is known of it by now.
+    """SSE per window as the release log answers it: each unit as the best that is known of it by
+    now.
 
-    A release stands for all units from its `start` on, as in `SlidingSum`. What it gives has the names that `sse` gives, so
-    that both may be drawn as lines of one figure; a cell has one or the other. Of the releases, no more are held than the
-    widest window has units.
+    A release stands for all units from its `start` on, as in `SlidingSum`. What it gives has the
+    names that `sse` gives, so that both may be drawn as lines of one figure; a cell has one or the
+    other. Of the releases, no more are held than the widest window has units.
     """
 
     def begin(self) -> None:
         widths = [int(width) for width in self.arguments if width.isdigit() and int(width)]
         if len(widths) != len(self.arguments) or widths != sorted(set(widths)) or not widths:
-            raise ConfigurationError(f"the measure {self.name!r} needs growing widths, such as log_sse:1,15.")
+            raise ConfigurationError(
+                f"the measure {self.name!r} needs growing widths, such as log_sse:1,15."
+            )
         self._totals = {width: 0.0 for width in widths if width <= self.facts.units}
         held = max(self._totals, default=1)
         self._shown = np.zeros((held, self.facts.keys))
@@ -31,13 +36,19 @@ class CorrectedSquares(Measure):
         self._unit = np.zeros(held, np.int64)
         self._units = 0
 
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: ShownUnit) -> None:
         place = self._units % len(self._shown)
         self._units += 1
-        self._shown[place], self._truth[place], self._unit[place] = seen.shown, seen.truth, self._units
+        self._shown[place], self._truth[place], self._unit[place] = (
+            seen.shown,
+            seen.truth,
+            self._units,
+        )
         if seen.released is not None and "start" in seen.released.public:
             start = seen.released.public["start"]
-            for at in np.flatnonzero((self._unit >= int(start.min())) & (self._unit < self._units)).tolist():
+            for at in np.flatnonzero(
+                (self._unit >= int(start.min())) & (self._unit < self._units)
+            ).tolist():
                 np.copyto(self._shown[at], seen.shown, where=self._unit[at] >= start)
         errors: FloatArray = np.zeros(self.facts.keys)
         for age in range(min(self._units, len(self._shown))):
@@ -51,22 +62,26 @@ class CorrectedSquares(Measure):
         found: dict[str, float] = {}
         for width, total in self._totals.items():
             if self._units >= width:
-                found |= {f"sse:{width}": total, f"sse_mean:{width}": total / (self._units - width + 1)}
+                found |= {
+                    f"sse:{width}": total,
+                    f"sse_mean:{width}": total / (self._units - width + 1),
+                }
         return found
 
 
 class GroupingFloor(Measure):
     r"""What the least mean SSE of `rg` would be: Theorem 7 of Chen, Shen and Jin, recomputed.
 
-    On a stream that stands still, in T = 2^(l+1) − 1 units with groups of 1, 2, 4, …, the units of a group but the last show
-    the mean of the group before. On average over the units a count has (2 − 2^−l)²/T times the squared error of one
-    publication, and a window of W units, if their noises were independent, W times as much. There is no value for another T.
+    On a stream that stands still, in T = 2^(l+1) − 1 units with groups of 1, 2, 4, …, the units of
+    a group but the last show the mean of the group before. On average over the units a count has (2
+    − 2^−l)²/T times the squared error of one publication, and a window of W units, if their noises
+    were independent, W times as much. There is no value for another T.
     """
 
     def begin(self) -> None:
         self.width = one_width(self.arguments, self.name)
 
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: ShownUnit) -> None:
         """It depends on no data."""
 
     def values(self) -> dict[str, float]:

@@ -11,16 +11,18 @@ from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
 from penstock.core.hierarchy import Hierarchy
-from penstock.lab.bench.lines import Seen
+from penstock.lab.bench.lines import ShownUnit
 from penstock.lab.bench.measures.base import Measure
 
 
 class NodeErrors(Measure):
-    """L1 of unit counts over all nodes: what is shown of keys alone is added up to the nodes above them first.
+    """L1 of unit counts over all nodes: what is shown of keys alone is added up to the nodes above
+    them first.
 
-    `nodes_l1` is the mean over all units and nodes, and `nodes_l1 2` that of the second level from above. Most nodes are keys,
-    so the mean says little of what lies above them: in `levels_l1`, the mean over the levels, every level counts alike. A
-    domain without a hierarchy becomes a balanced binary tree, as it does for `hs_pegasus`.
+    `nodes_l1` is the mean over all units and nodes, and `nodes_l1 2` that of the second level from
+    above. Most nodes are keys, so the mean says little of what lies above them: in `levels_l1`, the
+    mean over the levels, every level counts alike. A domain without a hierarchy becomes a balanced
+    binary tree, as it does for `hs_pegasus`.
     """
 
     of_keys = False
@@ -28,10 +30,12 @@ class NodeErrors(Measure):
     def begin(self) -> None:
         self.tree = _tree(self.facts.domain)
         if self.tree.size > 1 and self.tree.height == 1:
-            raise ConfigurationError(f"{self.name}: every key is a root here; use a measure of keys, such as mae.")
+            raise ConfigurationError(
+                f"{self.name}: every key is a root here; use a measure of keys, such as mae."
+            )
         self.off = np.zeros(self.tree.nodes.size)
 
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: ShownUnit) -> None:
         truth = self._of_nodes(seen.truth)
         self.off += np.abs(self._of_nodes(seen.shown) - truth)
 

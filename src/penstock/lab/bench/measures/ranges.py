@@ -10,7 +10,7 @@ from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
 from penstock.core.product import Product
-from penstock.lab.bench.lines import Seen
+from penstock.lab.bench.lines import ShownUnit
 from penstock.lab.bench.measures.base import Measure
 from penstock.lab.workload import Workload
 
@@ -21,8 +21,10 @@ SANITY = 1
 """Relative errors are to the true answer, or to this where that is less."""
 
 
-class Asked:
-    """Some range counts, with the true answers of the last unit: cells that go through a stream together share them."""
+class RangeCounts:
+    """Some range counts, with the true answers of the last unit: cells that go through a stream
+    together share them.
+    """
 
     def __init__(self, shape: tuple[int, ...], number: int, size: int | None) -> None:
         self.workload = Workload.random(shape, number=number, seed=SEED, size=size)
@@ -31,7 +33,9 @@ class Asked:
         self._parts: FloatArray = np.zeros(number)
 
     def true(self, truth: IntArray) -> tuple[FloatArray, FloatArray]:
-        """The answers of this row, and what each part of one of them counts for; once for everybody who has the same row."""
+        """The answers of this row, and what each part of one of them counts for; once for everybody
+        who has the same row.
+        """
         if truth is not self._truth:
             self._truth = truth  # it is kept, so no other row can stand at its place in memory
             self._answers = np.asarray(self.workload.answers(truth), np.float64)
@@ -40,10 +44,12 @@ class Asked:
 
 
 class RangeError(Measure):
-    """`ranges:NUMBER` or `ranges:NUMBER,SIZE`: mean errors of so many random range counts, over all units.
+    """`ranges:NUMBER` or `ranges:NUMBER,SIZE`: mean errors of so many random range counts, over all
+    units.
 
-    With a size, boxes of that many cells, or of the nearest number that there is. A domain without attributes is one attribute,
-    its keys in their order. Two numbers are given: the absolute error under the measure's own name, and the relative one.
+    With a size, boxes of that many cells, or of the nearest number that there is. A domain without
+    attributes is one attribute, its keys in their order. Two numbers are given: the absolute error
+    under the measure's own name, and the relative one.
     """
 
     def begin(self) -> None:
@@ -53,7 +59,7 @@ class RangeError(Measure):
         self._answers: FloatArray = np.zeros(number)
         self._absolute = self._relative = 0.0
 
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: ShownUnit) -> None:
         if self._shown is None or not np.array_equal(seen.shown, self._shown):
             self._shown = seen.shown.copy()  # whoever shows it may write into it
             self._answers = np.asarray(self._asked.workload.answers(seen.shown), np.float64)
@@ -70,9 +76,9 @@ class RangeError(Measure):
 
 
 @lru_cache(maxsize=8)
-def asked(shape: tuple[int, ...], number: int, size: int | None) -> Asked:
+def asked(shape: tuple[int, ...], number: int, size: int | None) -> RangeCounts:
     """The range counts of this process: the same ones for everybody who asks for so many."""
-    return Asked(shape, number, size)
+    return RangeCounts(shape, number, size)
 
 
 def _shape(domain: Domain) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Every measure by name.
 
-A measure is named in a cell as text, with arguments behind a colon: `mae`, `l1:64`, `window_mse:2,64`, `roc:jump,12,60`. What
-it gives are one or more named numbers a run.
+A measure is named in a cell as text, with arguments behind a colon: `mae`, `l1:64`,
+`window_mse:2,64`, `roc:jump,12,60`. What it gives are one or more named numbers a run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ from penstock.core.errors import ConfigurationError
 from penstock.lab.bench.measures.alerts import Roc
 from penstock.lab.bench.measures.base import MEMORY, TIME, Facts, Measure
 from penstock.lab.bench.measures.beside import UnitL1
-from penstock.lab.bench.measures.counts import AbsoluteError, RelativeError, ScaledError, SquaredError
+from penstock.lab.bench.measures.counts import (
+    AbsoluteError,
+    RelativeError,
+    ScaledError,
+    SquaredError,
+)
 from penstock.lab.bench.measures.decayed import DecayedMse
 from penstock.lab.bench.measures.grouping import CorrectedSquares, GroupingFloor
 from penstock.lab.bench.measures.nodes import NodeErrors
@@ -45,5 +50,7 @@ def measure_of(name: str, facts: Facts) -> Measure:
     """The measure of this name, before the first unit."""
     kind, _, arguments = name.partition(":")
     if kind not in MEASURES:
-        raise ConfigurationError(f"there is no measure {kind!r}: use {', '.join([*MEASURES, TIME, MEMORY])}.")
+        raise ConfigurationError(
+            f"there is no measure {kind!r}: use {', '.join([*MEASURES, TIME, MEMORY])}."
+        )
     return MEASURES[kind](name, tuple(arguments.split(",")) if arguments else (), facts)

@@ -7,14 +7,16 @@ import numpy as np
 from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.weights import Weights
 from penstock.lab.bench.formulas import formula
-from penstock.lab.bench.lines import Seen
-from penstock.lab.bench.measures.base import Kept, sums
+from penstock.lab.bench.lines import ShownUnit
+from penstock.lab.bench.measures.base import KeptReleases, sums
 from penstock.private.run import Run
 from penstock.released.queries import SlidingSum, WeightedSum
 
 
-class WindowMse(Kept):
-    """MSE of sums of the last W units as the release log answers them, and what the formula says it should be."""
+class WindowMse(KeptReleases):
+    """MSE of sums of the last W units as the release log answers them, and what the formula says it
+    should be.
+    """
 
     def values(self) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -34,18 +36,18 @@ class WindowMse(Kept):
         return found
 
 
-class LogL1(Kept):
+class LogL1(KeptReleases):
     """L1 of windows: the mean error of sums of the last W units as the release log answers them.
 
-    For lines that show single units there is also `then`: the sum of the units' numbers, each as it was shown then. The log
-    knows better where a later release says more of an earlier unit.
+    For lines that show single units there is also `then`: the sum of the units' numbers, each as it
+    was shown then. The log knows better where a later release says more of an earlier unit.
     """
 
     def begin(self) -> None:
         super().begin()
         self.units_shown: list[FloatArray] | None = []
 
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: ShownUnit) -> None:
         super().add(seen)
         if seen.weighted:
             self.units_shown = None
@@ -71,8 +73,10 @@ class LogL1(Kept):
         return found
 
 
-class PrefixMse(Kept):
-    """MSE of the sum of all units so far, around the units named, and what the formula says it should be."""
+class PrefixMse(KeptReleases):
+    """MSE of the sum of all units so far, around the units named, and what the formula says it
+    should be.
+    """
 
     def values(self) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -84,14 +88,18 @@ class PrefixMse(Kept):
         return found
 
 
-class DecayMse(Kept):
-    """MSE of sums in which a unit is worth γ to the power of its age, and what the formula says it should be."""
+class DecayMse(KeptReleases):
+    """MSE of sums in which a unit is worth γ to the power of its age, and what the formula says it
+    should be.
+    """
 
     def values(self) -> dict[str, float]:
         found: dict[str, float] = {}
         for gamma in self.arguments:
             weights = decay(gamma)
-            units = np.unique(np.linspace(self.facts.units // 2 + 1, self.facts.units, 32).round()).astype(np.int64)
+            units = np.unique(
+                np.linspace(self.facts.units // 2 + 1, self.facts.units, 32).round()
+            ).astype(np.int64)
             found |= _over_keys(_weighted_squares(self, weights, units), gamma)
             found |= _expected(self.facts.run, weights, units, f"formula {gamma}")
         return found
@@ -103,14 +111,16 @@ def decay(gamma: str) -> Weights:
 
 
 def _over_keys(errors: FloatArray, x: str, name: str = "mse") -> dict[str, float]:
-    """The mean over the keys, and its standard error, which is true where keys are independent releases of one stream."""
+    """The mean over the keys, and its standard error, which is true where keys are independent
+    releases of one stream.
+    """
     found = {f"{name} {x}": float(errors.mean())}
     if len(errors) > 1:
         found[f"error {x}"] = float(errors.std(ddof=1) / np.sqrt(len(errors)))
     return found
 
 
-def _weighted_squares(kept: Kept, weights: Weights, units: IntArray) -> FloatArray:
+def _weighted_squares(kept: KeptReleases, weights: Weights, units: IntArray) -> FloatArray:
     """The mean squared error of every key, over the given last units."""
     factors = weights.sequence(kept.facts.units)
     truth, total = kept.true(), np.zeros(kept.facts.keys)

@@ -7,7 +7,7 @@ from abc import abstractmethod
 import numpy as np
 
 from penstock.core.arrays import FloatArray
-from penstock.lab.bench.lines import Seen
+from penstock.lab.bench.lines import ShownUnit
 from penstock.lab.bench.measures.base import Measure, one_width, squares
 
 
@@ -22,7 +22,7 @@ class OfWindows(Measure):
         self.total = 0.0
         self.windows = 0
 
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: ShownUnit) -> None:
         place = self._units % len(self._ring)
         self._sum += seen.error
         if self._units >= self.width:
@@ -49,7 +49,9 @@ class WindowL1(OfWindows):
 
 
 class WindowSquares(OfWindows):
-    """SSE per window: the squared errors of a window's sums over all keys; in total, and as the mean over the windows."""
+    """SSE per window: the squared errors of a window's sums over all keys; in total, and as the
+    mean over the windows.
+    """
 
     def of(self, errors: FloatArray) -> float:
         return squares(errors)
@@ -57,4 +59,7 @@ class WindowSquares(OfWindows):
     def values(self) -> dict[str, float]:
         if not self.windows:
             return {}
-        return {self.name: self.total, self.name.replace("sse", "sse_mean", 1): self.total / self.windows}
+        return {
+            self.name: self.total,
+            self.name.replace("sse", "sse_mean", 1): self.total / self.windows,
+        }

@@ -1,4 +1,6 @@
-"""`dsat`: figures 2 to 9 of Li et al., CIKM 2015: few releases, at units chosen by distance, and range counts of them."""
+"""`dsat`: figures 2 to 9 of Li et al., CIKM 2015: few releases, at units chosen by distance, and
+range counts of them.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,16 @@ from dataclasses import dataclass, replace
 
 from penstock.lab.bench.cell import Stretch
 from penstock.lab.bench.claims import Better, Claim
-from penstock.lab.bench.suite import Drawn, Point, Question, Setting, Suite
-from penstock.lab.bench.suites.dsat_points import CENSUS, GROUPED, MOST, SUITE, TRIVIAL_LINES, Points, length
+from penstock.lab.bench.suite import BenchQuestion, PlottedMeasure, Point, Setting, Suite
+from penstock.lab.bench.suites.dsat_points import (
+    CENSUS,
+    GROUPED,
+    MOST,
+    SUITE,
+    TRIVIAL_LINES,
+    Points,
+    length,
+)
 from penstock.lab.bench.trends import FallsBehind, Least, Near, NearBest, Rises
 from penstock.lab.census import ATTRIBUTES
 
@@ -21,13 +31,34 @@ HISTOGRAMS = {
     "dsat, k-d tree": "kd_tree",
     "dsat, greedy": "greedy",
 }
-RIVALS = {"bd": "BD", "ba": "BA", "bd_grouped": "column-partitioned BD", "ba_grouped": "column-partitioned BA"}
+RIVALS = {
+    "bd": "BD",
+    "ba": "BA",
+    "bd_grouped": "column-partitioned BD",
+    "ba_grouped": "column-partitioned BA",
+}
 BESIDE = ("dsat", "fixed", *TRIVIAL_LINES)
 
 EPSILONS, QUICK_EPSILONS = ("0.01", "0.03", "0.1", "0.3", "1", "3"), ("0.1", "1")
 FEWER_EPSILONS = ("0.1", "0.3", "1", "3")
-SHARES, QUICK_SHARES = ("0.001", "0.003", "0.01", "0.03", "0.1", "0.3", "0.6", "0.9"), ("0.01", "0.1", "0.9")
-THRESHOLDS = ("0.001", "0.002", "0.005", "0.01", "0.02", "0.03", "0.05", "0.1", "0.2", "0.3", "0.5", "1")
+SHARES, QUICK_SHARES = (
+    ("0.001", "0.003", "0.01", "0.03", "0.1", "0.3", "0.6", "0.9"),
+    ("0.01", "0.1", "0.9"),
+)
+THRESHOLDS = (
+    "0.001",
+    "0.002",
+    "0.005",
+    "0.01",
+    "0.02",
+    "0.03",
+    "0.05",
+    "0.1",
+    "0.2",
+    "0.3",
+    "0.5",
+    "1",
+)
 QUICK_THRESHOLDS = ("0.01", "0.1", "1")
 BEGUN = ("0.001", "0.01", "0.1", "1")
 """Of the thresholds, those that `dsat` begins at."""
@@ -63,7 +94,7 @@ class Dsat(Suite):
     runs = 5
     quick_runs = 3
 
-    def questions(self, setting: Setting) -> Sequence[Question]:
+    def questions(self, setting: Setting) -> Sequence[BenchQuestion]:
         points = Points(setting)
         return (
             _epsilons(points),
@@ -79,17 +110,17 @@ class Dsat(Suite):
         )
 
 
-# -- at user level ---------------------------------------------------------------------------------------------------------
+# -- at user level ---------------------------------------------------------------------------------
 
 
-def _epsilons(make: Points) -> Question:
+def _epsilons(make: Points) -> BenchQuestion:
     points = [
         point
         for stream in make.streams
         for epsilon in make.swept(EPSILONS, QUICK_EPSILONS)
         for point in make.everybody(stream, stream.dataset, epsilon, epsilon, more=GROUPED)
     ]
-    return Question(
+    return BenchQuestion(
         name="epsilon",
         title="The privacy loss ε (figure 4)",
         words="`dsft` has its default threshold, T = 0.05 of all people: the paper leaves it out here.",
@@ -98,18 +129,22 @@ def _epsilons(make: Points) -> Question:
         points=tuple(points),
         claims=(
             _better(make, "DSAT is better than fixed sampling at every ε", "fixed"),
-            _better(make, "DSAT is one order of magnitude better than the baseline", "uniform", up_to=10),
+            _better(
+                make, "DSAT is one order of magnitude better than the baseline", "uniform", up_to=10
+            ),
         ),
     )
 
 
-def _shares(make: Points) -> Question:
+def _shares(make: Points) -> BenchQuestion:
     points = []
     for stream in make.own[:2]:
         for share in make.swept(SHARES, QUICK_SHARES):
-            points.append(Point(stream.dataset, WITH_SHARE, share, make.cell(stream, "dsat", decide=share)))
+            points.append(
+                Point(stream.dataset, WITH_SHARE, share, make.cell(stream, "dsat", decide=share))
+            )
             points += make.lines(stream, stream.dataset, share, lines=BESIDE)
-    return Question(
+    return BenchQuestion(
         name="share",
         title="The share k of ε for questions (figure 2)",
         words="`dsat` with `decide` = k, beside the share that it takes by itself. ε = 1.",
@@ -118,7 +153,11 @@ def _shares(make: Points) -> Question:
         points=tuple(points),
         claims=(
             Least(
-                paper="the error is least for k between 0.01 and 0.1", measure=make.measure, line=WITH_SHARE, low=0.01, high=0.1
+                paper="the error is least for k between 0.01 and 0.1",
+                measure=make.measure,
+                line=WITH_SHARE,
+                low=0.01,
+                high=0.1,
             ),
             NearBest(
                 paper="the share that it takes by itself is about the best (here: within 20 %)",
@@ -133,18 +172,32 @@ def _shares(make: Points) -> Question:
     )
 
 
-def _thresholds(make: Points) -> Question:
+def _thresholds(make: Points) -> BenchQuestion:
     epsilons = make.swept(FEWER_EPSILONS, QUICK_EPSILONS)
     points = []
     for epsilon in epsilons:
         for stream in make.streams:
             panel = _at(stream, epsilon)
             for threshold in make.swept(THRESHOLDS, QUICK_THRESHOLDS):
-                points.append(Point(panel, "dsft", threshold, make.cell(stream, "dsft", epsilon, threshold=threshold)))
+                points.append(
+                    Point(
+                        panel,
+                        "dsft",
+                        threshold,
+                        make.cell(stream, "dsft", epsilon, threshold=threshold),
+                    )
+                )
                 if threshold in BEGUN:
-                    points.append(Point(panel, BEGINNING, threshold, make.cell(stream, "dsat", epsilon, threshold=threshold)))
+                    points.append(
+                        Point(
+                            panel,
+                            BEGINNING,
+                            threshold,
+                            make.cell(stream, "dsat", epsilon, threshold=threshold),
+                        )
+                    )
                 points += make.lines(stream, panel, threshold, epsilon, lines=BESIDE)
-    return Question(
+    return BenchQuestion(
         name="threshold",
         title="The threshold T (figure 3)",
         words="`dsft` with every T of a grid, as a share of all people. Beside it `dsat`, by default and beginning at some of "
@@ -179,11 +232,13 @@ def _thresholds(make: Points) -> Question:
     )
 
 
-def _rates(make: Points) -> Question:
+def _rates(make: Points) -> BenchQuestion:
     points = [
-        point for rate in make.swept(RATES, QUICK_RATES) for point in make.everybody(make.census(rate=rate), "census", rate)
+        point
+        for rate in make.swept(RATES, QUICK_RATES)
+        for point in make.everybody(make.census(rate=rate), "census", rate)
     ]
-    return Question(
+    return BenchQuestion(
         name="rate",
         title="The update rate (figure 5)",
         words="The share of the people who are replaced in a unit, on average over ten periods. ε = 1.",
@@ -194,26 +249,30 @@ def _rates(make: Points) -> Question:
     )
 
 
-def _attributes(make: Points) -> Question:
+def _attributes(make: Points) -> BenchQuestion:
     points = [
         point
         for number in make.swept(NUMBERS, QUICK_NUMBERS)
         for point in make.everybody(make.census(attributes=number), "census", str(number))
     ]
     cells = ", ".join(f"{math.prod(list(ATTRIBUTES.values())[:number]):,}" for number in NUMBERS)
-    return Question(
+    return BenchQuestion(
         name="attributes",
         title="The number of attributes (figure 6)",
         words=f"The same people, counted by their first attributes: {cells} cells. ε = 1.",
         axis="attributes",
         measures=make.drawn,
         points=tuple(points),
-        claims=(_better(make, "DSAT is better than fixed sampling from 3 to 6 attributes", "fixed", from_x=3),),
+        claims=(
+            _better(
+                make, "DSAT is better than fixed sampling from 3 to 6 attributes", "fixed", from_x=3
+            ),
+        ),
         linear=True,
     )
 
 
-def _sizes(make: Points) -> Question:
+def _sizes(make: Points) -> BenchQuestion:
     sizes, stream = make.swept(SIZES, QUICK_SIZES), make.own[0]
     taken = (*(f"{make.measure},{size}" for size in sizes), "time")
     absolute = f"{make.measure},{{x}}"
@@ -223,32 +282,42 @@ def _sizes(make: Points) -> Question:
         for point in make.everybody(stream, stream.dataset, "")
         for size in sizes
     ]
-    return Question(
+    return BenchQuestion(
         name="size",
         title="The size of a range count (figure 7)",
         words="Range counts over so many cells. Relative errors are to the true answer, or to 1 where that is less. ε = 1.",
         axis="cells in a range",
         measures=(
-            Drawn(absolute, "mean absolute error of a range count"),
-            Drawn(relative, "mean relative error of a range count"),
+            PlottedMeasure(absolute, "mean absolute error of a range count"),
+            PlottedMeasure(relative, "mean relative error of a range count"),
         ),
         points=tuple(points),
         claims=(
-            Better(paper="DSAT is better than fixed sampling at every size", measure=absolute, line="dsat", rival="fixed"),
+            Better(
+                paper="DSAT is better than fixed sampling at every size",
+                measure=absolute,
+                line="dsat",
+                rival="fixed",
+            ),
             Rises(paper="the absolute error grows with the size", measure=absolute, line="dsat"),
-            Rises(paper="the relative error falls with the size", measure=relative, line="dsat", falls=True),
+            Rises(
+                paper="the relative error falls with the size",
+                measure=relative,
+                line="dsat",
+                falls=True,
+            ),
         ),
     )
 
 
-def _releases(make: Points) -> Question:
+def _releases(make: Points) -> BenchQuestion:
     points = [
         point
         for stream in make.streams
         for releases in make.swept(RELEASES, QUICK_RELEASES)
         for point in make.everybody(stream, stream.dataset, str(releases), releases=releases)
     ]
-    return Question(
+    return BenchQuestion(
         name="releases",
         title="The number of releases",
         words="C for `dsat`, `dsft` and `fixed`. The paper has this in its analysis only. ε = 1.",
@@ -258,7 +327,7 @@ def _releases(make: Points) -> Question:
     )
 
 
-def _histograms(make: Points) -> Question:
+def _histograms(make: Points) -> BenchQuestion:
     points = []
     for side in make.swept(SIDES, QUICK_SIDES):
         stream, panel = make.fleet(side), f"fleet {side} × {side}"
@@ -267,7 +336,7 @@ def _histograms(make: Points) -> Question:
                 cell = make.cell(stream, "dsat", epsilon, releases=OFTEN, histogram=histogram)
                 points.append(Point(panel, line, epsilon, cell))
             points += make.lines(stream, panel, epsilon, epsilon, lines=TRIVIAL_LINES)
-    return Question(
+    return BenchQuestion(
         name="histogram",
         title="How a unit is released (figure 4c)",
         words=f"`dsat` with each way to release one histogram; C = {OFTEN}, so that noise and not the choice of units makes "
@@ -288,16 +357,18 @@ def _histograms(make: Points) -> Question:
     )
 
 
-# -- in windows ------------------------------------------------------------------------------------------------------------
+# -- in windows ------------------------------------------------------------------------------------
 
 
-def _windows(make: Points) -> Question:
+def _windows(make: Points) -> BenchQuestion:
     points = []
     for stream in make.moving:
         for share in make.swept(WINDOWS, QUICK_WINDOWS):
             window = _window(stream, share)
-            points += make.everybody(stream, stream.dataset, str(window), window=window, more=GROUPED)
-    return Question(
+            points += make.everybody(
+                stream, stream.dataset, str(window), window=window, more=GROUPED
+            )
+    return BenchQuestion(
         name="window",
         title="The window w (figure 8)",
         words="The endless form: any w units are protected, and the stream goes on. ε = 1. The paper has 500,000 objects on "
@@ -307,20 +378,28 @@ def _windows(make: Points) -> Question:
         measures=make.drawn,
         points=tuple(points),
         claims=(
-            *(_better(make, f"DSAT is better than {name} at every w", rival) for rival, name in RIVALS.items()),
-            *(_widens(make, f"the gap between DSAT and {name} grows with w", rival) for rival, name in RIVALS.items()),
+            *(
+                _better(make, f"DSAT is better than {name} at every w", rival)
+                for rival, name in RIVALS.items()
+            ),
+            *(
+                _widens(make, f"the gap between DSAT and {name} grows with w", rival)
+                for rival, name in RIVALS.items()
+            ),
         ),
         linear=True,
     )
 
 
-def _window_epsilons(make: Points) -> Question:
+def _window_epsilons(make: Points) -> BenchQuestion:
     points = []
     for stream in make.moving:
         window = _window(stream, LONG)
         for epsilon in make.swept(EPSILONS, QUICK_EPSILONS):
-            points += make.everybody(stream, f"{stream.dataset}, w = {window}", epsilon, epsilon, window, more=GROUPED)
-    return Question(
+            points += make.everybody(
+                stream, f"{stream.dataset}, w = {window}", epsilon, epsilon, window, more=GROUPED
+            )
+    return BenchQuestion(
         name="window-epsilon",
         title="The privacy loss ε in a long window (figure 9)",
         words="As before, with a window of four fifths of the stream: in the paper, and here, 800 of 1,000 units.",
@@ -331,7 +410,12 @@ def _window_epsilons(make: Points) -> Question:
             _better(make, "DSAT is better than BD at every ε", "bd"),
             _better(make, "DSAT is better than BA at every ε", "ba"),
             *(
-                _widens(make, f"the gap between DSAT and {RIVALS[rival]} grows as ε falls", rival, falls=True)
+                _widens(
+                    make,
+                    f"the gap between DSAT and {RIVALS[rival]} grows as ε falls",
+                    rival,
+                    falls=True,
+                )
                 for rival in ("ba", "ba_grouped")
             ),
         ),
@@ -346,8 +430,12 @@ def _at(stream: Stretch, epsilon: str) -> str:
     return f"{stream.dataset}, ε = {epsilon}"
 
 
-def _better(make: Points, paper: str, rival: str, *, up_to: float | None = None, from_x: float | None = None) -> Claim:
-    return Better(paper=paper, measure=make.measure, line="dsat", rival=rival, up_to=up_to, from_x=from_x)
+def _better(
+    make: Points, paper: str, rival: str, *, up_to: float | None = None, from_x: float | None = None
+) -> Claim:
+    return Better(
+        paper=paper, measure=make.measure, line="dsat", rival=rival, up_to=up_to, from_x=from_x
+    )
 
 
 def _widens(make: Points, paper: str, rival: str, *, falls: bool = False) -> Claim:

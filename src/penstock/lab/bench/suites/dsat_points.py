@@ -9,7 +9,7 @@ from typing import TypeVar
 from penstock.lab.bench.cell import MEAN, ZEROS, Cell, Stretch, Value
 from penstock.lab.bench.datasets.registry import find
 from penstock.lab.bench.feed import sized
-from penstock.lab.bench.suite import Drawn, Point, Setting
+from penstock.lab.bench.suite import PlottedMeasure, Point, Setting
 
 T = TypeVar("T")
 
@@ -21,10 +21,19 @@ GROUPED = ("bd_grouped", "ba_grouped")
 CENSUS = Stretch(dataset="census", megabytes=300)
 FLEET = Stretch(dataset="fleet")
 MOVEMENT = Stretch(dataset="movement", megabytes=150)
-STREAMS = (CENSUS, FLEET, Stretch(dataset="flights", units=1_000), Stretch(dataset="births", units=1_000))
-QUICK_CENSUS = Stretch(dataset="census", options=(("people", 5_000), ("pool", 30_000), ("units", 40)))
+STREAMS = (
+    CENSUS,
+    FLEET,
+    Stretch(dataset="flights", units=1_000),
+    Stretch(dataset="births", units=1_000),
+)
+QUICK_CENSUS = Stretch(
+    dataset="census", options=(("people", 5_000), ("pool", 30_000), ("units", 40))
+)
 QUICK_FLEET = Stretch(dataset="fleet", options=(("units", 48), ("vehicles", 3_000)))
-QUICK_MOVEMENT = Stretch(dataset="movement", options=(("objects", 2_000), ("side", 16), ("units", 60)))
+QUICK_MOVEMENT = Stretch(
+    dataset="movement", options=(("objects", 2_000), ("side", 16), ("units", 60))
+)
 QUICK_STREAMS = (QUICK_CENSUS, QUICK_FLEET, Stretch(dataset="births", units=50))
 """The first ones are generated, so that there is something to run without any data."""
 
@@ -53,14 +62,14 @@ class Points:
         return f"ranges:{QUICK_QUERIES if self.setting.quick else QUERIES}"
 
     @property
-    def drawn(self) -> tuple[Drawn, ...]:
-        return (Drawn(self.measure, "mean absolute error of a range count"),)
+    def drawn(self) -> tuple[PlottedMeasure, ...]:
+        return (PlottedMeasure(self.measure, "mean absolute error of a range count"),)
 
     def swept(self, all_of_them: Sequence[T], quick: Sequence[T]) -> Sequence[T]:
         """What varies along an axis."""
         return quick if self.setting.quick else all_of_them
 
-    # -- streams ---------------------------------------------------------------------------------------------------------
+    # -- streams -----------------------------------------------------------------------------------
 
     @property
     def own(self) -> tuple[Stretch, ...]:
@@ -96,7 +105,7 @@ class Points:
         own = self.own[1]
         return own if side == 10 else replace(own, options=(("side", side), *own.options))
 
-    # -- points ----------------------------------------------------------------------------------------------------------
+    # -- points ------------------------------------------------------------------------------------
 
     def everybody(
         self,
@@ -125,7 +134,10 @@ class Points:
         lines: Sequence[str],
     ) -> list[Point]:
         """Some of them."""
-        return [Point(panel, line, x, self.cell(stream, line, epsilon, window, releases=releases)) for line in lines]
+        return [
+            Point(panel, line, x, self.cell(stream, line, epsilon, window, releases=releases))
+            for line in lines
+        ]
 
     def cell(
         self,

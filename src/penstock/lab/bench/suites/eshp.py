@@ -1,4 +1,6 @@
-"""`eshp`: figures 4 to 14 of Wang et al., Tsinghua Science and Technology 29(6), 2024, and when their sketch is needed."""
+"""`eshp`: figures 4 to 14 of Wang et al., Tsinghua Science and Technology 29(6), 2024, and when
+their sketch is needed.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,14 @@ from penstock.lab.bench.claims import NOTHING, Better, Claim, Places, Verdict, n
 from penstock.lab.bench.claims import Value as Mean
 from penstock.lab.bench.measures.base import MEMORY, TIME
 from penstock.lab.bench.plugins import LAB
-from penstock.lab.bench.suite import Drawn, Point, Question, Setting, Suite
+from penstock.lab.bench.suite import BenchQuestion, PlottedMeasure, Point, Setting, Suite
 
-ESHP, ALONE, COARSE, PUBLISHED = "eshp", "eshp, no groups", "eshp, no groups, β = 0.5", "eshp, published †"
+ESHP, ALONE, COARSE, PUBLISHED = (
+    "eshp",
+    "eshp, no groups",
+    "eshp, no groups, β = 0.5",
+    "eshp, published †",
+)
 LAPLACE, RECURRENCE, FAST = "laplace", "recurrence", "fast"
 APB, TREE, EACH = "apb", "rtp_dmm", "noise per release"
 RESPONSE, SURVEY = "k-ary response (replacing)", "negative survey †"
@@ -30,7 +37,9 @@ SUMMING: dict[str, tuple[str, dict[str, Value]]] = {
     SURVEY: (f"{LAB}negative_survey", {}),
     PUBLISHED: (f"{LAB}eshp_published", {}),
 }
-"""Lines that show decayed sums: what they are made of. All others show counts, which are summed as they come."""
+"""Lines that show decayed sums: what they are made of. All others show counts, which are summed as
+they come.
+"""
 
 EVERYBODY = (ESHP, LAPLACE, RECURRENCE, FAST, APB, TREE, EACH, RESPONSE, SURVEY, PUBLISHED)
 RIVALS = (LAPLACE, FAST, APB, TREE)
@@ -51,14 +60,16 @@ TOLERANCES, QUICK_TOLERANCES = ("0", "0.5", "1", "2"), ("0", "1")
 WIDTHS, QUICK_WIDTHS = (10, 30, 100, 300, 1_000), (30, 100)
 EPSILON, GAMMA, SLOW = "1", "0.91", "0.99"
 
-TIMES = Drawn(TIME, "CPU time a publication, ms")
-KEPT = Drawn(MEMORY, "kept between units, MB")
+TIMES = PlottedMeasure(TIME, "CPU time a publication, ms")
+KEPT = PlottedMeasure(MEMORY, "kept between units, MB")
 MSE = "mean squared error of a decayed sum"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Saves(Claim):
-    """One line needs less than another by such a share, on average over all places; nine tenths of it are enough."""
+    """One line needs less than another by such a share, on average over all places; nine tenths of
+    it are enough.
+    """
 
     line: str
     rival: str
@@ -81,7 +92,9 @@ class Saves(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class Moves(Claim):
-    """How a line goes from the first place of a panel to the last: up, down, or flat if by a factor of at most `flat`."""
+    """How a line goes from the first place of a panel to the last: up, down, or flat if by a factor
+    of at most `flat`.
+    """
 
     line: str
     way: str
@@ -90,12 +103,24 @@ class Moves(Claim):
     def look(self, places: Places) -> tuple[str, Verdict]:
         parts, true = [], 0
         for panel in dict.fromkeys(panel for panel, _ in places):
-            here = [(x, lines[self.line].mean) for (at, x), lines in places.items() if at == panel and self.line in lines]
+            here = [
+                (x, lines[self.line].mean)
+                for (at, x), lines in places.items()
+                if at == panel and self.line in lines
+            ]
             if len(here) > 1 and here[0][1] > 0:
                 (first, before), (last, after) = here[0], here[-1]
-                way = "flat" if 1 / self.flat <= after / before <= self.flat else "up" if after > before else "down"
+                way = (
+                    "flat"
+                    if 1 / self.flat <= after / before <= self.flat
+                    else "up"
+                    if after > before
+                    else "down"
+                )
                 true += way == self.way
-                parts.append(f"{way} from {number(before)} at {first} to {number(after)} at {last} ({panel})")
+                parts.append(
+                    f"{way} from {number(before)} at {first} to {number(after)} at {last} ({panel})"
+                )
         if not parts:
             return NOTHING
         return "; ".join(parts), share(true, len(parts))
@@ -103,7 +128,9 @@ class Moves(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class Alike(Claim):
-    """Two lines are as good as each other from some place on: within 5 %, or within what the runs can tell and 25 %."""
+    """Two lines are as good as each other from some place on: within 5 %, or within what the runs
+    can tell and 25 %.
+    """
 
     line: str
     rival: str
@@ -113,13 +140,18 @@ class Alike(Claim):
         ratios = {
             place: lines[self.line].mean / lines[self.rival].mean
             for place, lines in places.items()
-            if float(place[1]) >= self.from_x and {self.line, self.rival} <= lines.keys() and lines[self.rival].mean > 0
+            if float(place[1]) >= self.from_x
+            and {self.line, self.rival} <= lines.keys()
+            and lines[self.rival].mean > 0
         }
         if not ratios:
             return NOTHING
         near = sum(
             abs(ratio - 1) <= 0.05
-            or (abs(math.log(ratio)) <= math.log(1.25) and _overlap(places[at][self.line], places[at][self.rival]))
+            or (
+                abs(math.log(ratio)) <= math.log(1.25)
+                and _overlap(places[at][self.line], places[at][self.rival])
+            )
             for at, ratio in ratios.items()
         )
         least, most = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
@@ -129,7 +161,9 @@ class Alike(Claim):
 
 
 def _overlap(one: Mean, other: Mean) -> bool:
-    """Whether a difference lies within the intervals of both; a single run has none, and says nothing."""
+    """Whether a difference lies within the intervals of both; a single run has none, and says
+    nothing.
+    """
     return abs(one.mean - other.mean) <= math.hypot(one.half, other.half)
 
 
@@ -157,11 +191,15 @@ class Eshp(Suite):
         "lab do not have, and lines are stepped side by side in one process, which shows in the time of the cheapest. Memory "
         "is what a line itself keeps; the window that a reader of `laplace` or `fast` keeps is not in it."
     )
-    leaders = (("window", ("2000", "10000")), ("gamma", ("0.91", "0.95", "0.99")), ("epsilon", ("0.1", "0.5", "1.5")))
+    leaders = (
+        ("window", ("2000", "10000")),
+        ("gamma", ("0.91", "0.95", "0.99")),
+        ("epsilon", ("0.1", "0.5", "1.5")),
+    )
     runs = 3
     quick_runs = 2
 
-    def questions(self, setting: Setting) -> Sequence[Question]:
+    def questions(self, setting: Setting) -> Sequence[BenchQuestion]:
         return (
             self._spans(setting),
             self._gammas(setting),
@@ -172,9 +210,9 @@ class Eshp(Suite):
             self._sketches(setting),
         )
 
-    # -- the questions ------------------------------------------------------------------------------------------------
+    # -- the questions -----------------------------------------------------------------------------
 
-    def _spans(self, setting: Setting) -> Question:
+    def _spans(self, setting: Setting) -> BenchQuestion:
         spans = QUICK_SPANS if setting.quick else SPANS
         sums = [(GAMMA, span) for span in spans]
         points = [
@@ -183,41 +221,53 @@ class Eshp(Suite):
             for span in spans
             for line in (*EVERYBODY, *setting.also, *TRIVIAL_LINES)
         ]
-        return Question(
+        return BenchQuestion(
             name="window",
             title="The window w (figures 5 to 10)",
             words="ε = 1, γ = 0.91. With this γ a unit counts 1/1000 after 73 units, whatever w is: only what is kept, and the "
             "tree, depend on w. `apb`, randomised response and the survey keep w histograms, as in the paper; they could do "
             "without, as `recurrence` does. Noise per release keeps the units whose weight is above 2⁻²¹.",
             axis="window w, units",
-            measures=(Drawn(f"decayed:{GAMMA},{{x}}", MSE), TIMES, KEPT),
+            measures=(PlottedMeasure(f"decayed:{GAMMA},{{x}}", MSE), TIMES, KEPT),
             points=tuple(points),
             claims=_headline(),
             linear=True,
             columns=2,
         )
 
-    def _gammas(self, setting: Setting) -> Question:
+    def _gammas(self, setting: Setting) -> BenchQuestion:
         gammas, span = QUICK_GAMMAS if setting.quick else GAMMAS, _span(setting)
         points = [
-            Point(panel, line, gamma, self._cell(stream, line, EPSILON, gamma, span, _sums(setting)))
+            Point(
+                panel, line, gamma, self._cell(stream, line, EPSILON, gamma, span, _sums(setting))
+            )
             for panel, stream in self._streams(setting, _units(setting))
             for gamma in gammas
             for line in (ESHP, ALONE, *EVERYBODY[1:], *setting.also, *TRIVIAL_LINES)
         ]
         measure = f"decayed:{{x}},{span}"
-        return Question(
+        return BenchQuestion(
             name="gamma",
             title="The decay γ (figures 11 and 12)",
             words=f"ε = 1, w = {span:,}. All lines estimate the same sums, which are larger for a larger γ.",
             axis="γ",
-            measures=(Drawn(measure, MSE),),
+            measures=(PlottedMeasure(measure, MSE),),
             points=tuple(points),
             claims=(
                 Moves(paper="the error of ESHP grows with γ", measure=measure, line=ESHP, way="up"),
                 Moves(paper="the error of APB grows with γ", measure=measure, line=APB, way="up"),
-                Moves(paper="the error of FAST does not depend on γ", measure=measure, line=FAST, way="flat"),
-                Moves(paper="the error of RTP_DMM does not depend on γ", measure=measure, line=TREE, way="flat"),
+                Moves(
+                    paper="the error of FAST does not depend on γ",
+                    measure=measure,
+                    line=FAST,
+                    way="flat",
+                ),
+                Moves(
+                    paper="the error of RTP_DMM does not depend on γ",
+                    measure=measure,
+                    line=TREE,
+                    way="flat",
+                ),
                 *_best(measure, up_to_x=0.95, where=" where γ is small (here: up to 0.95)"),
                 Better(
                     paper="noise once is better than noise in every release, 23 × at γ = 0.91 and 216 × at 0.99",
@@ -239,22 +289,24 @@ class Eshp(Suite):
             columns=2,
         )
 
-    def _epsilons(self, setting: Setting) -> Question:
+    def _epsilons(self, setting: Setting) -> BenchQuestion:
         span = _span(setting)
         points = [
-            Point(panel, line, epsilon, self._cell(stream, line, epsilon, GAMMA, span, _sums(setting)))
+            Point(
+                panel, line, epsilon, self._cell(stream, line, epsilon, GAMMA, span, _sums(setting))
+            )
             for panel, stream in self._streams(setting, _units(setting))
             for epsilon in (QUICK_EPSILONS if setting.quick else EPSILONS)
             for line in (ESHP, ALONE, *EVERYBODY[1:], *setting.also, *TRIVIAL_LINES)
         ]
         measure = f"decayed:{GAMMA},{span}"
-        return Question(
+        return BenchQuestion(
             name="epsilon",
             title="The privacy loss ε",
             words=f"γ = 0.91, w = {span:,}. The paper has 0.5, 1 and 1.5. Groups need keys that are alike, and the "
             "more noise there is, the more of them look alike.",
             axis="ε",
-            measures=(Drawn(measure, MSE),),
+            measures=(PlottedMeasure(measure, MSE),),
             points=tuple(points),
             claims=(
                 Better(
@@ -268,53 +320,80 @@ class Eshp(Suite):
             columns=2,
         )
 
-    def _betas(self, setting: Setting) -> Question:
+    def _betas(self, setting: Setting) -> BenchQuestion:
         span = _span(setting)
         points = [
-            Point(panel, line, beta, self._cell(stream, line, EPSILON, GAMMA, span, _sums(setting), **_beta(line, beta)))
+            Point(
+                panel,
+                line,
+                beta,
+                self._cell(stream, line, EPSILON, GAMMA, span, _sums(setting), **_beta(line, beta)),
+            )
             for panel, stream in self._streams(setting, _units(setting))
             for beta in (QUICK_BETAS if setting.quick else BETAS)
             for line in (ESHP, PUBLISHED, *RIVALS, *TRIVIAL_LINES)
         ]
         measure = f"decayed:{GAMMA},{span}"
-        return Question(
+        return BenchQuestion(
             name="beta",
             title="The sketch's error factor β (figures 13 and 14)",
             words=f"ε = 1, γ = 0.91, w = {span:,}. What has left such a window counts nothing any more, so that the sketch is "
             "right whatever β is. The published noise is in proportion to β, which is why its error grows. Only ESHP has a β: "
             "the others are the same all along.",
             axis="β",
-            measures=(Drawn(measure, MSE), KEPT),
+            measures=(PlottedMeasure(measure, MSE), KEPT),
             points=tuple(points),
             claims=(
-                Moves(paper="the error of ESHP grows with β (ours)", measure=measure, line=ESHP, way="up"),
-                Moves(paper="the error of ESHP grows with β (as published)", measure=measure, line=PUBLISHED, way="up"),
-                Moves(paper="ESHP needs less memory for a larger β", measure=MEMORY, line=ESHP, way="down"),
+                Moves(
+                    paper="the error of ESHP grows with β (ours)",
+                    measure=measure,
+                    line=ESHP,
+                    way="up",
+                ),
+                Moves(
+                    paper="the error of ESHP grows with β (as published)",
+                    measure=measure,
+                    line=PUBLISHED,
+                    way="up",
+                ),
+                Moves(
+                    paper="ESHP needs less memory for a larger β",
+                    measure=MEMORY,
+                    line=ESHP,
+                    way="down",
+                ),
             ),
             linear=True,
             columns=2,
         )
 
-    def _alphas(self, setting: Setting) -> Question:
+    def _alphas(self, setting: Setting) -> BenchQuestion:
         span = _span(setting)
         points: list[Point] = []
         for panel, stream in self._streams(setting, _units(setting)):
             for alpha in QUICK_ALPHAS if setting.quick else ALPHAS:
                 for line in (ESHP, APB, PUBLISHED, *TRIVIAL_LINES):
-                    name, usual = {APB: ("share", "0.5"), PUBLISHED: ("alpha", "0.1")}.get(line, ("", alpha))
+                    name, usual = {APB: ("share", "0.5"), PUBLISHED: ("alpha", "0.1")}.get(
+                        line, ("", alpha)
+                    )
                     more = {name: alpha} if alpha != usual else {}
                     points.append(
-                        Point(panel, line, alpha, self._cell(stream, line, EPSILON, GAMMA, span, _sums(setting), **more))
+                        Point(
+                            panel,
+                            line,
+                            alpha,
+                            self._cell(stream, line, EPSILON, GAMMA, span, _sums(setting), **more),
+                        )
                     )
         measure = f"decayed:{GAMMA},{span}"
-        return Question(
+        return BenchQuestion(
             name="alpha",
             title="How ε is split, α (figure 4)",
             words=f"ε = 1, γ = 0.91, w = {span:,}. The paper gives α of ε to a test and the rest to its noise. Ours tests "
             "nothing: there is nothing to split, and its error is the same all along. `apb` has a split of its own, between "
             "choosing groups and measuring them.",
             axis="α",
-            measures=(Drawn(measure, MSE),),
+            measures=(PlottedMeasure(measure, MSE),),
             points=tuple(points),
             claims=(
                 Moves(
@@ -328,10 +407,15 @@ class Eshp(Suite):
             columns=2,
         )
 
-    def _tolerances(self, setting: Setting) -> Question:
+    def _tolerances(self, setting: Setting) -> BenchQuestion:
         span = _span(setting)
         points = [
-            Point(panel, line, tolerance, self._cell(stream, line, EPSILON, GAMMA, span, _sums(setting), **more))
+            Point(
+                panel,
+                line,
+                tolerance,
+                self._cell(stream, line, EPSILON, GAMMA, span, _sums(setting), **more),
+            )
             for panel, stream in self._streams(setting, _units(setting))
             for tolerance in (QUICK_TOLERANCES if setting.quick else TOLERANCES)
             for line, more in (
@@ -340,14 +424,14 @@ class Eshp(Suite):
             )
         ]
         measure = f"decayed:{GAMMA},{span}"
-        return Question(
+        return BenchQuestion(
             name="tolerance",
             title="Repeating what has hardly moved",
             words=f"ε = 1, γ = 0.91, w = {span:,}. A key repeats its last release while it has moved by at most so many "
             "standard deviations of its noise. The paper releases selectively to save noise; here the noise is there already, "
             "and repeating saves readers' attention, nothing else.",
             axis="tolerance, standard deviations",
-            measures=(Drawn(measure, MSE),),
+            measures=(PlottedMeasure(measure, MSE),),
             points=tuple(points),
             claims=(
                 Moves(
@@ -363,7 +447,7 @@ class Eshp(Suite):
             columns=2,
         )
 
-    def _sketches(self, setting: Setting) -> Question:
+    def _sketches(self, setting: Setting) -> BenchQuestion:
         widths = QUICK_WIDTHS if setting.quick else WIDTHS
         sums = [(SLOW, width) for width in widths]
         points = [
@@ -373,13 +457,13 @@ class Eshp(Suite):
             for line in (ALONE, COARSE, LAPLACE, RECURRENCE, *TRIVIAL_LINES)
         ]
         measure = f"decayed:{SLOW},{{x}}"
-        return Question(
+        return BenchQuestion(
             name="sketch",
             title="When a sketch is needed",
             words="ε = 1, γ = 0.99. `laplace` is summed exactly, by a reader who keeps the whole window. `recurrence` keeps "
             "one number a key and never forgets: γ^w of the sum is too much. A sketch is for what lies between.",
             axis="window w, units",
-            measures=(Drawn(measure, MSE), KEPT),
+            measures=(PlottedMeasure(measure, MSE), KEPT),
             points=tuple(points),
             claims=(
                 Better(
@@ -411,7 +495,7 @@ class Eshp(Suite):
             columns=2,
         )
 
-    # -- cells --------------------------------------------------------------------------------------------------------
+    # -- cells -------------------------------------------------------------------------------------
 
     def _streams(self, setting: Setting, units: int) -> Iterator[tuple[str, Stretch]]:
         for name in STREAMS:
@@ -429,11 +513,23 @@ class Eshp(Suite):
         sums: Sequence[tuple[str, int]],
         **more: Value,
     ) -> Cell:
-        """A line that shows sums is made for one of them; of one that shows counts, all `sums` are taken."""
+        """A line that shows sums is made for one of them; of one that shows counts, all `sums` are
+        taken.
+        """
         if line in SUMMING:
             name, given = SUMMING[line]
             measures = (f"decayed:{gamma},{span}", TIME, MEMORY)
-            return Cell.of(self.name, stream, name, measures, epsilon=epsilon, gamma=gamma, span=span, **given, **more)
+            return Cell.of(
+                self.name,
+                stream,
+                name,
+                measures,
+                epsilon=epsilon,
+                gamma=gamma,
+                span=span,
+                **given,
+                **more,
+            )
         every = tuple(f"decayed:{rate},{width}" for rate, width in sums)
         if line in TRIVIAL_LINES:
             return Cell.of(self.name, stream, line, every)
@@ -461,10 +557,17 @@ def _beta(line: str, beta: str) -> dict[str, Value]:
     return {"beta": beta} if line in (ESHP, PUBLISHED) and beta != BETAS[0] else {}
 
 
-def _best(measure: str, *, up_to_x: float | None = None, from_x: float | None = None, where: str = "") -> tuple[Claim, ...]:
+def _best(
+    measure: str, *, up_to_x: float | None = None, from_x: float | None = None, where: str = ""
+) -> tuple[Claim, ...]:
     return tuple(
         Better(
-            paper=f"ESHP is better than {name}{where}", measure=measure, line=ESHP, rival=rival, up_to_x=up_to_x, from_x=from_x
+            paper=f"ESHP is better than {name}{where}",
+            measure=measure,
+            line=ESHP,
+            rival=rival,
+            up_to_x=up_to_x,
+            from_x=from_x,
         )
         for name, rival in (("FAST", FAST), ("RTP_DMM", TREE), ("APB", APB))
     )
@@ -473,7 +576,13 @@ def _best(measure: str, *, up_to_x: float | None = None, from_x: float | None = 
 def _headline() -> tuple[Claim, ...]:
     measure = f"decayed:{GAMMA},{{x}}"
     return (
-        Saves(paper="ESHP needs 62 % less time than negative surveys", measure=TIME, line=ESHP, rival=SURVEY, share=0.62),
+        Saves(
+            paper="ESHP needs 62 % less time than negative surveys",
+            measure=TIME,
+            line=ESHP,
+            rival=SURVEY,
+            share=0.62,
+        ),
         Saves(
             paper="ESHP needs 76 % less memory than negative surveys (its own figure at w = 6,000 has 40 %)",
             measure=MEMORY,
@@ -482,16 +591,51 @@ def _headline() -> tuple[Claim, ...]:
             share=0.76,
         ),
         Moves(paper="the time of ESHP hardly depends on w", measure=TIME, line=ESHP, way="flat"),
-        Saves(paper="ESHP needs 46 % less time than RTP_DMM", measure=TIME, line=ESHP, rival=TREE, share=0.46),
-        Saves(paper="ESHP needs 77 % less time than APB", measure=TIME, line=ESHP, rival=APB, share=0.77),
-        Saves(paper="ESHP needs 59 % less time than FAST", measure=TIME, line=ESHP, rival=FAST, share=0.59),
+        Saves(
+            paper="ESHP needs 46 % less time than RTP_DMM",
+            measure=TIME,
+            line=ESHP,
+            rival=TREE,
+            share=0.46,
+        ),
+        Saves(
+            paper="ESHP needs 77 % less time than APB",
+            measure=TIME,
+            line=ESHP,
+            rival=APB,
+            share=0.77,
+        ),
+        Saves(
+            paper="ESHP needs 59 % less time than FAST",
+            measure=TIME,
+            line=ESHP,
+            rival=FAST,
+            share=0.59,
+        ),
         Moves(paper="the time of APB grows with w", measure=TIME, line=APB, way="up"),
         Moves(paper="the time of RTP_DMM grows with w", measure=TIME, line=TREE, way="up"),
         Moves(paper="the memory of ESHP grows with w", measure=MEMORY, line=ESHP, way="up"),
-        Moves(paper="the memory of negative surveys grows with w", measure=MEMORY, line=SURVEY, way="up"),
-        Saves(paper="ESHP needs 68 % less memory than RTP_DMM", measure=MEMORY, line=ESHP, rival=TREE, share=0.68),
+        Moves(
+            paper="the memory of negative surveys grows with w",
+            measure=MEMORY,
+            line=SURVEY,
+            way="up",
+        ),
+        Saves(
+            paper="ESHP needs 68 % less memory than RTP_DMM",
+            measure=MEMORY,
+            line=ESHP,
+            rival=TREE,
+            share=0.68,
+        ),
         *_best(measure, from_x=4_000, where=" over long windows (here: from 4,000 units on)"),
-        Better(paper="over short windows APB is better than ESHP", measure=measure, line=APB, rival=ESHP, up_to_x=2_000),
+        Better(
+            paper="over short windows APB is better than ESHP",
+            measure=measure,
+            line=APB,
+            rival=ESHP,
+            up_to_x=2_000,
+        ),
         Better(paper="RTP_DMM is better than FAST", measure=measure, line=TREE, rival=FAST),
         Alike(
             paper="one number a key is as good as the sketch here",

@@ -1,4 +1,6 @@
-"""`hierarchy`: figure 8 of Chen et al., CCS 2017, every node of a hierarchy; and the rule and threshold of the pruning."""
+"""`hierarchy`: figure 8 of Chen et al., CCS 2017, every node of a hierarchy; and the rule and
+threshold of the pruning.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,15 @@ from penstock.lab.bench.claims import NOTHING, Better, Claim, Places, Verdict, n
 from penstock.lab.bench.feed import sized
 from penstock.lab.bench.labels import label
 from penstock.lab.bench.plugins import FLAWED, LAB
-from penstock.lab.bench.suite import Drawn, Point, Question, Setting, Suite
+from penstock.lab.bench.suite import BenchQuestion, PlottedMeasure, Point, Setting, Suite
 from penstock.private.mechanisms.hierarchical import PrunedPegasus
 
-NODE_LAPLACE, HS, PHS, NOISY = f"{LAB}node_laplace", "hs_pegasus", "phs_pegasus", "phs_pegasus, noisy"
+NODE_LAPLACE, HS, PHS, NOISY = (
+    f"{LAB}node_laplace",
+    "hs_pegasus",
+    "phs_pegasus",
+    "phs_pegasus, noisy",
+)
 FRESH = f"{FLAWED}FreshPruning"
 PAPERS_HS, PAPERS_PHS = f"{HS}, θ = 5", f"{FRESH}, θ = 5"
 
@@ -35,7 +42,7 @@ TOTAL, UNITS, POINTS = 646_254, 20_000, 128
 
 
 @dataclass(frozen=True)
-class Tree:
+class HierarchyStream:
     """A stream whose keys have something above them, and the number of levels."""
 
     stream: Stretch
@@ -48,21 +55,24 @@ class Tree:
 
 def wifi(units: int, points: int = POINTS) -> Stretch:
     """Fewer units than the paper's stream has, with as many devices in each of them on average."""
-    return Stretch(dataset="wifi_multi", options=(("points", points), ("total", TOTAL * units // UNITS), ("units", units)))
+    return Stretch(
+        dataset="wifi_multi",
+        options=(("points", points), ("total", TOTAL * units // UNITS), ("units", units)),
+    )
 
 
-WIFI = Tree(Stretch(dataset="wifi_multi", units=3_456), 8)
-CAMPUS = Tree(Stretch(dataset="wifi_campus", units=1_152), 3)
-TURNSTILES = Tree(Stretch(dataset="turnstiles", units=168), 5)
-COVID = Tree(Stretch(dataset="covid", units=240), 3)
+WIFI = HierarchyStream(Stretch(dataset="wifi_multi", units=3_456), 8)
+CAMPUS = HierarchyStream(Stretch(dataset="wifi_campus", units=1_152), 3)
+TURNSTILES = HierarchyStream(Stretch(dataset="turnstiles", units=168), 5)
+COVID = HierarchyStream(Stretch(dataset="covid", units=240), 3)
 TREES = (WIFI, CAMPUS, TURNSTILES, COVID)
 
-QUICK_WIFI = Tree(wifi(96, 32), 6)
-QUICK_TURNSTILES = Tree(Stretch(dataset="turnstiles", units=12), 5)
-QUICK_COVID = Tree(Stretch(dataset="covid", units=24), 3)
+QUICK_WIFI = HierarchyStream(wifi(96, 32), 6)
+QUICK_TURNSTILES = HierarchyStream(Stretch(dataset="turnstiles", units=12), 5)
+QUICK_COVID = HierarchyStream(Stretch(dataset="covid", units=24), 3)
 QUICK_TREES = (QUICK_WIFI, QUICK_TURNSTILES, QUICK_COVID)
 
-SHORT = Tree(wifi(576), 8)
+SHORT = HierarchyStream(wifi(576), 8)
 """Two days: for questions about the pruning, which hardly remembers what was."""
 
 EPSILONS, PAPERS_EPSILONS = ("0.01", "0.1", "1"), ("0.01", "0.1")
@@ -73,14 +83,17 @@ HEIGHTS, QUICK_HEIGHTS = {4: 8, 6: 32, 8: 128, 10: 512}, {4: 8, 6: 32}
 A_DAY, QUICK_DAY = 288, 96
 
 TAKEN = ("nodes_l1", "time")
-NODES = Drawn("nodes_l1", "mean absolute error of a node's count")
-LEVELS = Drawn("levels_l1", "mean absolute error of a node's count, every level counted alike")
+NODES = PlottedMeasure("nodes_l1", "mean absolute error of a node's count")
+LEVELS = PlottedMeasure(
+    "levels_l1", "mean absolute error of a node's count, every level counted alike"
+)
 PROOF = "docs/proofs/hierarchy.md"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Times(Claim):
-    """The rival's error is at least `low` and at most `high` times the line's. `slack` is how much of `low` is enough.
+    """The rival's error is at least `low` and at most `high` times the line's. `slack` is how much
+    of `low` is enough.
 
     Below the square root of `low` it does not hold at all.
     """
@@ -106,13 +119,17 @@ class Times(Claim):
         each = ", ".join(f"{number(ratio)} ({where(place)})" for place, ratio in ratios.items())
         inside = sum(self.slack * self.low <= ratio <= self.high for ratio in ratios.values())
         better = all(ratio > math.sqrt(self.low) for ratio in ratios.values())
-        verdict: Verdict = "yes" if inside == len(ratios) else "partly" if inside or better else "no"
+        verdict: Verdict = (
+            "yes" if inside == len(ratios) else "partly" if inside or better else "no"
+        )
         return f"the error of {label(self.rival)} ÷ that of {label(self.line)} is {each}", verdict
 
 
 @dataclass(frozen=True, kw_only=True)
 class BestOf(Claim):
-    """A line at one place of a panel is no worse than a rival at the rival's best place of it, up to `within`."""
+    """A line at one place of a panel is no worse than a rival at the rival's best place of it, up
+    to `within`.
+    """
 
     line: str
     at: str
@@ -120,18 +137,25 @@ class BestOf(Claim):
     within: float = 0.02
 
     def look(self, places: Places) -> tuple[str, Verdict]:
-        rivals = {place: lines[self.rival].mean for place, lines in places.items() if self.rival in lines}
+        rivals = {
+            place: lines[self.rival].mean for place, lines in places.items() if self.rival in lines
+        }
         parts, good = [], 0
         for panel in dict.fromkeys(panel for panel, _ in rivals):
             own = places.get((panel, self.at), {}).get(self.line)
             if own is not None:
                 best = min((place for place in rivals if place[0] == panel), key=rivals.__getitem__)
-                parts.append(f"{number(own.mean)} ({where((panel, self.at))}) against {number(rivals[best])} ({where(best)})")
+                parts.append(
+                    f"{number(own.mean)} ({where((panel, self.at))}) against {number(rivals[best])} ({where(best)})"
+                )
                 good += own.mean <= (1 + self.within) * rivals[best]
         if not parts:
             return NOTHING
         verdict: Verdict = "yes" if good == len(parts) else "partly" if good else "no"
-        return f"{label(self.line)} has {', '.join(parts)} of {label(self.rival)} at its best", verdict
+        return (
+            f"{label(self.line)} has {', '.join(parts)} of {label(self.rival)} at its best",
+            verdict,
+        )
 
 
 @dataclass(frozen=True)
@@ -152,7 +176,7 @@ class OverHierarchies(Suite):
     runs = 3
     quick_runs = 2
 
-    def questions(self, setting: Setting) -> Sequence[Question]:
+    def questions(self, setting: Setting) -> Sequence[BenchQuestion]:
         return (
             self._epsilons(setting),
             self._levels(setting),
@@ -161,9 +185,9 @@ class OverHierarchies(Suite):
             self._heights(setting),
         )
 
-    # -- everybody -----------------------------------------------------------------------------------------------------
+    # -- everybody ---------------------------------------------------------------------------------
 
-    def _epsilons(self, setting: Setting) -> Question:
+    def _epsilons(self, setting: Setting) -> BenchQuestion:
         trees = [tree.stream for tree in self._trees(setting)]
         cut = QUICK_DAY if setting.quick else 1_152
         points = [
@@ -172,8 +196,12 @@ class OverHierarchies(Suite):
             for epsilon in (PAPERS_EPSILONS if setting.quick else EPSILONS)
             for line in (*LINES, *setting.also, *TRIVIAL_LINES)
         ]
-        long = f"the first {WIFI.stream.units:,} of its 20,000 units" if not setting.quick else "a few hours"
-        return Question(
+        long = (
+            f"the first {WIFI.stream.units:,} of its 20,000 units"
+            if not setting.quick
+            else "a few hours"
+        )
+        return BenchQuestion(
             name="epsilon",
             title="The privacy loss ε (figure 8)",
             words=f"Of `wifi_multi`, {long}: groups of empty nodes grow for thousands of units, so a longer stream is kinder "
@@ -185,26 +213,31 @@ class OverHierarchies(Suite):
             claims=_headline(),
         )
 
-    def _levels(self, setting: Setting) -> Question:
+    def _levels(self, setting: Setting) -> BenchQuestion:
         points = [
-            Point(f"{tree.name}, ε = {EPSILON}", line, str(level), self._cell(tree.stream, line, EPSILON))
+            Point(
+                f"{tree.name}, ε = {EPSILON}",
+                line,
+                str(level),
+                self._cell(tree.stream, line, EPSILON),
+            )
             for tree in self._trees(setting)
             for level in range(1, tree.levels + 1)
             for line in (*LINES, *TRIVIAL_LINES)
         ]
-        return Question(
+        return BenchQuestion(
             name="levels",
             title="Level by level",
             words="The same releases. Level 1 is the roots, the last level the keys. All zeros has the mean count of a node.",
             axis="level",
-            measures=(Drawn("nodes_l1 {x}", "mean absolute error of a node's count"),),
+            measures=(PlottedMeasure("nodes_l1 {x}", "mean absolute error of a node's count"),),
             points=tuple(points),
             linear=True,
         )
 
-    # -- the pruning ---------------------------------------------------------------------------------------------------
+    # -- the pruning -------------------------------------------------------------------------------
 
-    def _published(self, setting: Setting) -> Question:
+    def _published(self, setting: Setting) -> BenchQuestion:
         lines = (NODE_LAPLACE, PAPERS_HS, HS, PAPERS_PHS, FRESH, NOISY, PHS, *TRIVIAL_LINES)
         points = [
             Point(tree.name, line, epsilon, self._cell(tree.stream, line, epsilon))
@@ -212,7 +245,7 @@ class OverHierarchies(Suite):
             for epsilon in PAPERS_EPSILONS
             for line in lines
         ]
-        return Question(
+        return BenchQuestion(
             name="published",
             title="As published, and as corrected (figure 8)",
             words="What the paper ran has a θ of 5/ε_g, and parents and children need not agree (“θ = 5”); ours have a θ of "
@@ -225,7 +258,7 @@ class OverHierarchies(Suite):
             columns=2,
         )
 
-    def _betas(self, setting: Setting) -> Question:
+    def _betas(self, setting: Setting) -> BenchQuestion:
         betas = QUICK_BETAS if setting.quick else BETAS
         here = (f"{WIFI.name}, ε = {EPSILON}",)
         points: list[Point] = []
@@ -234,11 +267,15 @@ class OverHierarchies(Suite):
             rules = (FRESH, NOISY, PHS) if tree.levels > 3 else (NOISY, PHS)
             for beta in betas:
                 more: dict[str, Value] = {} if beta == PrunedPegasus.beta else {"beta": beta}
-                points += [Point(panel, line, str(beta), self._cell(tree.stream, line, EPSILON, **more)) for line in rules]
                 points += [
-                    Point(panel, line, str(beta), self._cell(tree.stream, line, EPSILON)) for line in (HS, *TRIVIAL_LINES)
+                    Point(panel, line, str(beta), self._cell(tree.stream, line, EPSILON, **more))
+                    for line in rules
                 ]
-        return Question(
+                points += [
+                    Point(panel, line, str(beta), self._cell(tree.stream, line, EPSILON))
+                    for line in (HS, *TRIVIAL_LINES)
+                ]
+        return BenchQuestion(
             name="beta",
             title="The rule and the threshold of the pruning",
             words="A node's children are looked into if its count, with noise, reaches β, which is the number on the axis "
@@ -270,14 +307,19 @@ class OverHierarchies(Suite):
             ),
         )
 
-    def _heights(self, setting: Setting) -> Question:
+    def _heights(self, setting: Setting) -> BenchQuestion:
         day = QUICK_DAY if setting.quick else A_DAY
         points = [
-            Point(f"wifi_multi, ε = {EPSILON}", line, str(levels), self._cell(wifi(day, keys), line, EPSILON))
+            Point(
+                f"wifi_multi, ε = {EPSILON}",
+                line,
+                str(levels),
+                self._cell(wifi(day, keys), line, EPSILON),
+            )
             for levels, keys in (QUICK_HEIGHTS if setting.quick else HEIGHTS).items()
             for line in (NODE_LAPLACE, "laplace", "pegasus", HS, FRESH, NOISY, PHS, *TRIVIAL_LINES)
         ]
-        return Question(
+        return BenchQuestion(
             name="height",
             title="The height of the tree",
             words="As many devices on one day, at more and more access points: a binary tree over 8 to 512 of them. The noise "
@@ -300,20 +342,29 @@ class OverHierarchies(Suite):
             columns=1,
         )
 
-    # -- cells ---------------------------------------------------------------------------------------------------------
+    # -- cells -------------------------------------------------------------------------------------
 
-    def _trees(self, setting: Setting) -> tuple[Tree, ...]:
+    def _trees(self, setting: Setting) -> tuple[HierarchyStream, ...]:
         return QUICK_TREES if setting.quick else TREES
 
-    def _pruned(self, setting: Setting, more: Tree | None = None, quick: Tree | None = None) -> list[Tree]:
+    def _pruned(
+        self,
+        setting: Setting,
+        more: HierarchyStream | None = None,
+        quick: HierarchyStream | None = None,
+    ) -> list[HierarchyStream]:
         """Streams for questions about the pruning."""
-        trees = (QUICK_WIFI, QUICK_TURNSTILES, quick) if setting.quick else (SHORT, TURNSTILES, more)
+        trees = (
+            (QUICK_WIFI, QUICK_TURNSTILES, quick) if setting.quick else (SHORT, TURNSTILES, more)
+        )
         return [tree for tree in trees if tree is not None]
 
     def _cell(self, stream: Stretch, line: str, epsilon: str, **more: Value) -> Cell:
         mechanism, given = VARIANTS.get(line, (line, {}))
         window: dict[str, Value] = {} if mechanism.startswith(LAB) else {"window": 1}
-        return Cell.of(self.name, stream, mechanism, TAKEN, epsilon=epsilon, **window, **given, **more)
+        return Cell.of(
+            self.name, stream, mechanism, TAKEN, epsilon=epsilon, **window, **given, **more
+        )
 
 
 HERE: Final = ("wifi_multi",)
@@ -329,7 +380,9 @@ FACTORS: Final = (
 
 
 def _factor(paper: str, line: str, rival: str, low: float, epsilon: str) -> Claim:
-    return Times(paper=paper, measure="nodes_l1", line=line, rival=rival, low=low, at=(epsilon,), panels=HERE)
+    return Times(
+        paper=paper, measure="nodes_l1", line=line, rival=rival, low=low, at=(epsilon,), panels=HERE
+    )
 
 
 def _orders(paper: str, line: str) -> Claim:
@@ -383,5 +436,8 @@ def _published() -> tuple[Claim, ...]:
             for rival, name, low, epsilon in FACTORS
             if rival == NODE_LAPLACE
         ),
-        _orders("in the paper's own form, HS is one to two orders of magnitude better than noise on every node", PAPERS_HS),
+        _orders(
+            "in the paper's own form, HS is one to two orders of magnitude better than noise on every node",
+            PAPERS_HS,
+        ),
     )

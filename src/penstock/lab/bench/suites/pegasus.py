@@ -1,4 +1,6 @@
-"""`pegasus`: figures 3 to 7 of Chen et al., CCS 2017, and θ beside them. Trees of streams are the suite `hierarchy`."""
+"""`pegasus`: figures 3 to 7 of Chen et al., CCS 2017, and θ beside them. Trees of streams are the
+suite `hierarchy`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from penstock.lab.bench.cell import MEAN, ZEROS, Cell, Stretch, Value
 from penstock.lab.bench.claims import Better, Claim, Inside
 from penstock.lab.bench.measures.alerts import KINDS, ROC_AT
 from penstock.lab.bench.shapes import Best
-from penstock.lab.bench.suite import Drawn, Point, Question, Setting, Suite
+from penstock.lab.bench.suite import BenchQuestion, PlottedMeasure, Point, Setting, Suite
 from penstock.private.mechanisms.smoothers import SMOOTHERS
 
 WIFI = ("wifi_low", "wifi_med", "wifi_high")
@@ -43,15 +45,18 @@ MOVE, LOW = 20, 60
 """What the curves are of."""
 
 COPIES, QUICK_COPIES, TREE_COPIES = 20, 4, 64
-"""So many releases of a stream lie side by side. The error of a tree does not depend on the counts: few units, many copies."""
+"""So many releases of a stream lie side by side. The error of a tree does not depend on the counts:
+few units, many copies.
+"""
 
 UNITS, QUICK_UNITS, THETA_UNITS = 8_640, 1_200, 2_016
 SOME = 5
-"""Of a dataset that a user adds, so many keys are taken. Intervals then hold how these differ, too."""
+"""Of a dataset that a user adds, so many keys are taken. Intervals then hold how these differ, too.
+"""
 
 
 @dataclass(frozen=True)
-class Pegasus(Suite):
+class PegasusSuite(Suite):
     """PeGaSus against what it was compared with, on single streams."""
 
     name = "pegasus"
@@ -68,7 +73,7 @@ class Pegasus(Suite):
     runs = 1
     quick_runs = 1
 
-    def questions(self, setting: Setting) -> Sequence[Question]:
+    def questions(self, setting: Setting) -> Sequence[BenchQuestion]:
         return (
             self._counts(setting),
             self._theta(setting),
@@ -77,32 +82,51 @@ class Pegasus(Suite):
             self._curves(setting),
         )
 
-    # -- the questions ------------------------------------------------------------------------------------------------
+    # -- the questions -----------------------------------------------------------------------------
 
-    def _counts(self, setting: Setting) -> Question:
+    def _counts(self, setting: Setting) -> BenchQuestion:
         points: list[Point] = []
         for stream in self._streams(setting, whole=True):
             for epsilon in EPSILONS:
-                lines = {name: self._main(setting, stream, name, epsilon) for name in (OURS, PAPERS, "laplace")}
+                lines = {
+                    name: self._main(setting, stream, name, epsilon)
+                    for name in (OURS, PAPERS, "laplace")
+                }
                 for over, line in zip(SMOOTHED, BACKWARD, strict=True):
                     lines[line] = self._cell(stream, "bs", ("unit_l1", "time"), epsilon, over=over)
-                lines |= {name: self._cell(stream, name, ("unit_l1", "time"), epsilon) for name in setting.also}
-                lines |= {name: self._main(setting, stream, name, epsilon) for name in (ZEROS, MEAN)}
-                points += [Point(stream.dataset, line, epsilon, cell) for line, cell in lines.items()]
+                lines |= {
+                    name: self._cell(stream, name, ("unit_l1", "time"), epsilon)
+                    for name in setting.also
+                }
+                lines |= {
+                    name: self._main(setting, stream, name, epsilon) for name in (ZEROS, MEAN)
+                }
+                points += [
+                    Point(stream.dataset, line, epsilon, cell) for line, cell in lines.items()
+                ]
         rivals = ("laplace", *BACKWARD)
         whole = f"The WiFi streams are whole; of the others the first {UNITS:,} units are taken."
         if setting.quick:
             whole = f"The first {QUICK_UNITS:,} units of each stream."
-        return Question(
+        return BenchQuestion(
             name="counts",
             title="Counts of single units (figure 3)",
             words="The sum of all errors, divided by the number of all events: all zeros has 1. `bs` k is the mean of the last "
             f"k noisy counts. {whole}",
             axis="ε",
-            measures=(Drawn("scaled_l1", "scaled L1 error", error="scaled_l1 error", beside=True),),
+            measures=(
+                PlottedMeasure(
+                    "scaled_l1", "scaled L1 error", error="scaled_l1 error", beside=True
+                ),
+            ),
             points=tuple(points),
             claims=(
-                Best(paper="PeGaSus is the best on all streams and at both ε", measure="scaled_l1", line=PAPERS, rivals=rivals),
+                Best(
+                    paper="PeGaSus is the best on all streams and at both ε",
+                    measure="scaled_l1",
+                    line=PAPERS,
+                    rivals=rivals,
+                ),
                 Best(
                     paper="PeGaSus is the best on all streams and at both ε (with our θ)",
                     measure="scaled_l1",
@@ -113,7 +137,7 @@ class Pegasus(Suite):
             columns=3,
         )
 
-    def _theta(self, setting: Setting) -> Question:
+    def _theta(self, setting: Setting) -> BenchQuestion:
         thetas = QUICK_THETAS if setting.quick else THETAS
         points: list[Point] = []
         for stream in self._streams(setting, units=THETA_UNITS):
@@ -121,22 +145,37 @@ class Pegasus(Suite):
                 for theta in thetas:
                     lines = {
                         _smoothed(smoother): self._cell(
-                            stream, "pegasus", ("unit_l1", "time"), epsilon, theta=theta, smoother=smoother
+                            stream,
+                            "pegasus",
+                            ("unit_l1", "time"),
+                            epsilon,
+                            theta=theta,
+                            smoother=smoother,
                         )
                         for smoother in SMOOTHERS
                     }
                     for name in ("laplace", ZEROS, MEAN):
                         lines[name] = self._cell(stream, name, ("unit_l1", "time"), epsilon)
-                    points += [Point(_panel(stream, epsilon), line, str(theta), cell) for line, cell in lines.items()]
-        best, others = _smoothed("median"), tuple(_smoothed(name) for name in SMOOTHERS if name != "median")
-        return Question(
+                    points += [
+                        Point(_panel(stream, epsilon), line, str(theta), cell)
+                        for line, cell in lines.items()
+                    ]
+        best, others = (
+            _smoothed("median"),
+            tuple(_smoothed(name) for name in SMOOTHERS if name != "median"),
+        )
+        return BenchQuestion(
             name="theta",
             title="θ and the smoother (figure 4)",
             words="How far the units of a group may lie apart, in multiples of 1/ε_g, and what is made of a group: its median, "
             "its mean, or James and Stein's estimate. The paper has θ = 5 only. "
             f"The first {QUICK_UNITS if setting.quick else THETA_UNITS:,} units of each stream.",
             axis="θ · ε_g",
-            measures=(Drawn("scaled_l1", "scaled L1 error", error="scaled_l1 error", beside=True),),
+            measures=(
+                PlottedMeasure(
+                    "scaled_l1", "scaled L1 error", error="scaled_l1 error", beside=True
+                ),
+            ),
             points=tuple(points),
             claims=(
                 *(
@@ -158,7 +197,7 @@ class Pegasus(Suite):
             ),
         )
 
-    def _windows(self, setting: Setting) -> Question:
+    def _windows(self, setting: Setting) -> BenchQuestion:
         widths = QUICK_WIDTHS if setting.quick else WIDTHS
         points: list[Point] = []
         for stream in self._streams(setting):
@@ -169,16 +208,20 @@ class Pegasus(Suite):
                     points += [Point(panel, line, str(width), cell) for width in widths]
                     if line in (OURS, PAPERS):
                         as_then = THEN if line == OURS else PAPERS_THEN
-                        points += [Point(panel, as_then, str(width), cell, "then ") for width in widths]
+                        points += [
+                            Point(panel, as_then, str(width), cell, "then ") for width in widths
+                        ]
                 for line in setting.also:
                     cell = self._cell(stream, line, (_windows(widths), "time"), epsilon)
                     points += [Point(panel, line, str(width), cell) for width in widths]
                 for line in TREES:
                     for width in widths:
                         few = self._few(stream.dataset, stream.keys, width)
-                        cell = self._cell(few, line, (f"window_l1:{width}", "time"), epsilon, span=width)
+                        cell = self._cell(
+                            few, line, (f"window_l1:{width}", "time"), epsilon, span=width
+                        )
                         points.append(Point(panel, line, str(width), cell))
-        return Question(
+        return BenchQuestion(
             name="windows",
             title="Sums of windows (figure 5)",
             words="The mean error of the sum of the last W units. `pegasus` gives every unit of the window what is known of "
@@ -187,12 +230,16 @@ class Pegasus(Suite):
             f"release. The first {QUICK_UNITS if setting.quick else UNITS:,} units of each stream; fewer for the trees, whose "
             "error is the same on all of them.",
             axis="width W of the window",
-            measures=(Drawn("l1 {of}{x}", "mean error of a window's sum", error="error {of}{x}", beside=True),),
+            measures=(
+                PlottedMeasure(
+                    "l1 {of}{x}", "mean error of a window's sum", error="error {of}{x}", beside=True
+                ),
+            ),
             points=tuple(points),
             claims=_window_claims(),
         )
 
-    def _alarms(self, setting: Setting) -> Question:
+    def _alarms(self, setting: Setting) -> BenchQuestion:
         points: list[Point] = []
         for kind in KINDS:
             lows = LOWS if not setting.quick else QUICK_LOWS
@@ -200,10 +247,16 @@ class Pegasus(Suite):
             for stream, epsilon, lines in self._alarmed(setting, kind):
                 for delta in deltas:
                     points += [
-                        Point(f"{_panel(stream, epsilon)}: {kind}", line, str(delta), cell, f"{kind},{WITHIN}")
+                        Point(
+                            f"{_panel(stream, epsilon)}: {kind}",
+                            line,
+                            str(delta),
+                            cell,
+                            f"{kind},{WITHIN}",
+                        )
                         for line, cell in lines.items()
                     ]
-        return Question(
+        return BenchQuestion(
             name="alarms",
             title="Alarms, and how large a move they are about",
             words="More is better: the area below the ROC curve as the alarm's threshold varies, where ½ is guessing and 1 is "
@@ -212,57 +265,84 @@ class Pegasus(Suite):
             "names no w and δ: these are ours.",
             axis="δ",
             measures=(
-                Drawn("roc:{of},{x} area", "area below the ROC curve", error="roc:{of},{x} error", more=True, beside=True),
+                PlottedMeasure(
+                    "roc:{of},{x} area",
+                    "area below the ROC curve",
+                    error="roc:{of},{x} error",
+                    more=True,
+                    beside=True,
+                ),
             ),
             points=tuple(points),
             claims=_alarm_claims(),
         )
 
-    def _curves(self, setting: Setting) -> Question:
+    def _curves(self, setting: Setting) -> BenchQuestion:
         points: list[Point] = []
         for kind in KINDS:
             of = f"{kind},{WITHIN},{LOW if kind == 'low' else MOVE}"
             for stream, epsilon, lines in self._alarmed(setting, kind):
                 for rate in ROC_AT:
                     panel = f"{_panel(stream, epsilon)}: {kind}"
-                    points += [Point(panel, line, f"{rate:g}", cell, of) for line, cell in lines.items()]
-        return Question(
+                    points += [
+                        Point(panel, line, f"{rate:g}", cell, of) for line, cell in lines.items()
+                    ]
+        return BenchQuestion(
             name="curves",
             title="Alarms, as curves (figures 6 and 7)",
             words=f"δ = {MOVE} for jumps, drops and changes, {LOW} for low signals, over {WITHIN} units. Whoever shows the "
             "same all the time is on the diagonal.",
             axis="false positive rate",
-            measures=(Drawn("roc:{of} at {x}", "true positive rate", more=True, curve=True),),
+            measures=(
+                PlottedMeasure("roc:{of} at {x}", "true positive rate", more=True, curve=True),
+            ),
             points=tuple(points),
             linear=True,
         )
 
-    # -- their parts --------------------------------------------------------------------------------------------------
+    # -- their parts -------------------------------------------------------------------------------
 
-    def _streams(self, setting: Setting, *, units: int = UNITS, whole: bool = False) -> Iterator[Stretch]:
+    def _streams(
+        self, setting: Setting, *, units: int = UNITS, whole: bool = False
+    ) -> Iterator[Stretch]:
         """The suite's own and the user's, so many units of each; `whole`: of WiFi, all of them."""
         cut, copies = (QUICK_UNITS, QUICK_COPIES) if setting.quick else (units, COPIES)
         for name in QUICK_STREAMS if setting.quick else (*WIFI, *REAL):
             full = whole and name in WIFI and not setting.quick
             yield Stretch(dataset=name, units=None if full else cut, copies=copies, megabytes=300)
         for name in setting.streams:
-            yield Stretch(dataset=name, units=cut, keys=SOME, copies=max(copies // SOME, 1), megabytes=300)
+            yield Stretch(
+                dataset=name, units=cut, keys=SOME, copies=max(copies // SOME, 1), megabytes=300
+            )
 
     def _few(self, dataset: str, keys: int | None, width: int) -> Stretch:
         """Enough for a window that does not depend on the counts."""
         copies = TREE_COPIES if keys is None else -(-TREE_COPIES // keys)
         return Stretch(dataset=dataset, units=max(1_024, 3 * width), keys=keys, copies=copies)
 
-    def _alarmed(self, setting: Setting, kind: str) -> Iterator[tuple[Stretch, str, dict[str, Cell]]]:
+    def _alarmed(
+        self, setting: Setting, kind: str
+    ) -> Iterator[tuple[Stretch, str, dict[str, Cell]]]:
         """Busy streams, each ε, and the lines that can raise an alarm of this kind."""
         measures = _alarms(setting)
         for stream in self._streams(setting):
             for epsilon in EPSILONS if stream.dataset in BUSY else ():
-                lines = {name: self._main(setting, stream, name, epsilon) for name in ("laplace", OURS, PAPERS)}
+                lines = {
+                    name: self._main(setting, stream, name, epsilon)
+                    for name in ("laplace", OURS, PAPERS)
+                }
                 if kind == "low":
-                    lines |= {name: self._cell(stream, name, (measures[-1], "time"), epsilon, span=WITHIN) for name in TREES}
-                lines |= {name: self._cell(stream, name, (*measures, "time"), epsilon) for name in setting.also}
-                lines |= {name: self._main(setting, stream, name, epsilon) for name in (ZEROS, MEAN)}
+                    lines |= {
+                        name: self._cell(stream, name, (measures[-1], "time"), epsilon, span=WITHIN)
+                        for name in TREES
+                    }
+                lines |= {
+                    name: self._cell(stream, name, (*measures, "time"), epsilon)
+                    for name in setting.also
+                }
+                lines |= {
+                    name: self._main(setting, stream, name, epsilon) for name in (ZEROS, MEAN)
+                }
                 yield stream, epsilon, lines
 
     def _main(self, setting: Setting, stream: Stretch, line: str, epsilon: str) -> Cell:
@@ -272,9 +352,18 @@ class Pegasus(Suite):
             measures.append(_windows(QUICK_WIDTHS if setting.quick else WIDTHS))
             measures += _alarms(setting) if stream.dataset in BUSY else ()
         more: dict[str, Value] = {"theta": PAPERS_THETA} if line == PAPERS else {}
-        return self._cell(stream, OURS if line == PAPERS else line, tuple(measures), epsilon, **more)
+        return self._cell(
+            stream, OURS if line == PAPERS else line, tuple(measures), epsilon, **more
+        )
 
-    def _cell(self, stream: Stretch, mechanism: str, measures: tuple[str, ...], epsilon: str, **more: Value) -> Cell:
+    def _cell(
+        self,
+        stream: Stretch,
+        mechanism: str,
+        measures: tuple[str, ...],
+        epsilon: str,
+        **more: Value,
+    ) -> Cell:
         return Cell.of(self.name, stream, mechanism, measures, epsilon=epsilon, window=1, **more)
 
 
@@ -293,10 +382,13 @@ def _windows(widths: Sequence[int]) -> str:
 def _alarms(setting: Setting) -> list[str]:
     """The measures of all kinds, low signals last."""
     moves, lows = (QUICK_MOVES, QUICK_LOWS) if setting.quick else (MOVES, LOWS)
-    return [f"roc:{kind},{WITHIN}," + ",".join(map(str, lows if kind == "low" else moves)) for kind in KINDS]
+    return [
+        f"roc:{kind},{WITHIN}," + ",".join(map(str, lows if kind == "low" else moves))
+        for kind in KINDS
+    ]
 
 
-# -- what the paper says -----------------------------------------------------------------------------------------------
+# -- what the paper says ---------------------------------------------------------------------------
 
 
 def _window_claims() -> tuple[Claim, ...]:

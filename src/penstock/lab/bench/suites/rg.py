@@ -1,4 +1,6 @@
-"""`rg`: figures 3 to 7 of Chen, Shen and Jin, CIKM 2015, and what its text says of still streams, thresholds and samples."""
+"""`rg`: figures 3 to 7 of Chen, Shen and Jin, CIKM 2015, and what its text says of still streams,
+thresholds and samples.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from penstock.lab.bench.cell import MEAN, TRIVIAL, ZEROS, Cell, Stretch, Value
 from penstock.lab.bench.claims import Agrees, Better, Claim, Inside
 from penstock.lab.bench.feed import sized
 from penstock.lab.bench.shapes import Best, LeastAt, Power, Widens
-from penstock.lab.bench.suite import Drawn, Point, Question, Setting, Suite
+from penstock.lab.bench.suite import BenchQuestion, PlottedMeasure, Point, Setting, Suite
 from penstock.lab.bench.suites.rg_streams import (
     COPIES,
     KEYS,
@@ -55,16 +57,21 @@ FEW_KEYS = 2_000
 
 TOTAL, AVERAGE = f"sse:{WIDTH}", f"sse_mean:{WIDTH}"
 ERRORS = (
-    Drawn(AVERAGE, f"mean SSE of a window of {WIDTH} units"),
-    Drawn(TOTAL, f"total SSE of all windows of {WIDTH} units"),
+    PlottedMeasure(AVERAGE, f"mean SSE of a window of {WIDTH} units"),
+    PlottedMeasure(TOTAL, f"total SSE of all windows of {WIDTH} units"),
 )
-TIMES = (Drawn("time", "ms of CPU a publication"), Drawn(AVERAGE, f"mean SSE of a window of {WIDTH} units"))
+TIMES = (
+    PlottedMeasure("time", "ms of CPU a publication"),
+    PlottedMeasure(AVERAGE, f"mean SSE of a window of {WIDTH} units"),
+)
 PROOF = "docs/proofs/rg.md"
 
 
 @dataclass(frozen=True)
 class RetroactiveGroups(Suite):
-    """Retroactive grouping beside the mechanisms that its paper compares it with, all at event level."""
+    """Retroactive grouping beside the mechanisms that its paper compares it with, all at event
+    level.
+    """
 
     name = "rg"
     title = "Retroactive grouping"
@@ -83,7 +90,7 @@ class RetroactiveGroups(Suite):
     runs = 3
     quick_runs = 2
 
-    def questions(self, setting: Setting) -> Sequence[Question]:
+    def questions(self, setting: Setting) -> Sequence[BenchQuestion]:
         return (
             self._epsilons(setting),
             self._windows(setting),
@@ -96,16 +103,16 @@ class RetroactiveGroups(Suite):
             self._sampling(setting),
         )
 
-    # -- the figures of the paper -------------------------------------------------------------------------------------
+    # -- the figures of the paper ------------------------------------------------------------------
 
-    def _epsilons(self, setting: Setting) -> Question:
+    def _epsilons(self, setting: Setting) -> BenchQuestion:
         points = [
             point
             for panel, stream in self._panels(setting)
             for epsilon in (QUICK_EPSILONS if setting.quick else EPSILONS)
             for point in self._everybody(setting, panel, epsilon, stream, epsilon)
         ]
-        return Question(
+        return BenchQuestion(
             name="epsilon",
             title="The privacy loss ε (figure 3)",
             words=f"Windows of {WIDTH} units, as in the paper, whose default is ε = {EPSILON}.",
@@ -115,20 +122,25 @@ class RetroactiveGroups(Suite):
             claims=(*_best(AVERAGE, "at every ε, by up to 43 % of the second best", below=0.43),),
         )
 
-    def _windows(self, setting: Setting) -> Question:
+    def _windows(self, setting: Setting) -> BenchQuestion:
         widths = QUICK_WIDTHS if setting.quick else WIDTHS
         points: list[Point] = []
         for panel, stream in self._panels(setting):
             for width in widths:
                 points += self._everybody(setting, panel, str(width), stream, EPSILON)
-                points.append(Point(panel, BY_LOG, str(width), self._cell(setting, stream, BY_LOG, EPSILON)))
-        return Question(
+                points.append(
+                    Point(panel, BY_LOG, str(width), self._cell(setting, stream, BY_LOG, EPSILON))
+                )
+        return BenchQuestion(
             name="window",
             title="The size of the window (figure 4)",
             words=f"ε = {EPSILON}. `{BY_LOG}` are the same releases of `rg`, summed as the release log answers a sliding sum: "
             "once a group's mean is out, it stands for all units of the group. The paper does not do that.",
             axis="units of a window",
-            measures=(Drawn("sse_mean:{x}", "mean SSE of a window"), Drawn("sse:{x}", "total SSE of all windows")),
+            measures=(
+                PlottedMeasure("sse_mean:{x}", "mean SSE of a window"),
+                PlottedMeasure("sse:{x}", "total SSE of all windows"),
+            ),
             points=tuple(points),
             claims=(
                 *_best("sse_mean:{x}", "at every size of the window"),
@@ -152,17 +164,27 @@ class RetroactiveGroups(Suite):
             ),
         )
 
-    def _units(self, setting: Setting) -> Question:
+    def _units(self, setting: Setting) -> BenchQuestion:
         points: list[Point] = []
         for panel, base in self._swept(setting).items():
             for units, stream in paces(panel, base, quick=setting.quick):
                 points += self._everybody(setting, panel, str(units), stream, EPSILON)
-        flat = ("laplace", "the mean SSE of Baseline is the same for any number of units", -0.05, 0.05)
+        flat = (
+            "laplace",
+            "the mean SSE of Baseline is the same for any number of units",
+            -0.05,
+            0.05,
+        )
         falling = [
-            (line, f"the mean SSE of RG falls as the same time is cut into more units (asked of `{line}`)", -10.0, -0.02)
+            (
+                line,
+                f"the mean SSE of RG falls as the same time is cut into more units (asked of `{line}`)",
+                -10.0,
+                -0.02,
+            )
             for line in (PAPERS, "rg")
         ]
-        return Question(
+        return BenchQuestion(
             name="units",
             title="The number of units (figure 5)",
             words=f"The same time in more and shorter units; ε = {EPSILON}, windows of {WIDTH} units. "
@@ -179,14 +201,16 @@ class RetroactiveGroups(Suite):
             ),
         )
 
-    def _events(self, setting: Setting) -> Question:
+    def _events(self, setting: Setting) -> BenchQuestion:
         points = [
             point
             for panel, stream in self._swept(setting).items()
             for share in (QUICK_SHARES if setting.quick else SHARES)
-            for point in self._everybody(setting, panel, str(share), thinned(panel, stream, share), EPSILON)
+            for point in self._everybody(
+                setting, panel, str(share), thinned(panel, stream, share), EPSILON
+            )
         ]
-        return Question(
+        return BenchQuestion(
             name="events",
             title="The share of events (figure 6)",
             words="The time of a publication, from a unit's counts to its release, on whatever machine this was run. The "
@@ -206,14 +230,14 @@ class RetroactiveGroups(Suite):
             ),
         )
 
-    def _bins(self, setting: Setting) -> Question:
+    def _bins(self, setting: Setting) -> BenchQuestion:
         points: list[Point] = []
         for panel, stream in self._own(setting).items():
             whole = stream.keys or KEYS[panel]
             for share in QUICK_SHARES if setting.quick else SHARES:
                 part = stream if share == 100 else replace(stream, keys=whole * share // 100)
                 points += self._everybody(setting, panel, str(share), part, EPSILON)
-        return Question(
+        return BenchQuestion(
             name="bins",
             title="The number of bins (figure 7)",
             words=f"A part of the keys, evenly spread; of traffic there are 342, of the World Cup {KEYS['worldcup']:,}, of "
@@ -233,10 +257,12 @@ class RetroactiveGroups(Suite):
             ),
         )
 
-    # -- what its text says ---------------------------------------------------------------------------------------------
+    # -- what its text says ------------------------------------------------------------------------
 
-    def _steady(self, setting: Setting) -> Question:
-        streams = STEADY | {name: Stretch(dataset=name, units=SINGLE_UNITS, copies=COPIES) for name in SINGLE}
+    def _steady(self, setting: Setting) -> BenchQuestion:
+        streams = STEADY | {
+            name: Stretch(dataset=name, units=SINGLE_UNITS, copies=COPIES) for name in SINGLE
+        }
         if setting.quick:
             streams = {panel: replace(streams[panel], units=300) for panel in QUICK_STEADY}
         lines = ("laplace", "fast", PAPERS, "rg", *setting.also, *TRIVIAL_LINES)
@@ -247,13 +273,13 @@ class RetroactiveGroups(Suite):
             for line in lines
         ]
         constant = tuple(panel for panel in STEADY if panel.startswith("constant"))
-        return Question(
+        return BenchQuestion(
             name="still",
             title="Streams that stand still",
             words="Counts that are always the same, Poisson's counts, and single streams from quiet to busy, which "
             f"lie side by side {COPIES} times, as keys. `ba` decides for all keys together, so it has no place here.",
             axis="ε",
-            measures=(Drawn("mse", "mean squared error of a count"), ERRORS[0]),
+            measures=(PlottedMeasure("mse", "mean squared error of a count"), ERRORS[0]),
             points=tuple(points),
             claims=(
                 Better(
@@ -294,7 +320,7 @@ class RetroactiveGroups(Suite):
             ),
         )
 
-    def _floor(self, setting: Setting) -> Question:
+    def _floor(self, setting: Setting) -> BenchQuestion:
         points: list[Point] = []
         for units in QUICK_FLOORS if setting.quick else FLOORS:
             still = (("law", "constant"), ("level", 50), ("keys", FLOOR_KEYS))
@@ -305,14 +331,14 @@ class RetroactiveGroups(Suite):
                 floors = tuple(f"rg_floor:{width}" for width in widths) if line == STILL else ()
                 cell = self._cell(setting, stream, line, EPSILON, *sums, *floors)
                 points += [Point(f"{units} units", line, str(width), cell) for width in widths]
-        return Question(
+        return BenchQuestion(
             name="floor",
             title="The least error (theorem 7)",
             words=f"A constant stream of {FLOOR_KEYS:,} keys; ε = {EPSILON}. `{STILL}` takes no noise for a jump, so its "
             "groups grow to 2, 4, 8, … units: grouping alone does no better. Dotted: the theorem, recomputed. It adds up the "
             "errors of units as if each had a noise of its own, but a number that is shown again has the same noise again.",
             axis="units of a window",
-            measures=(Drawn("sse_mean:{x}", "mean SSE of a window", "rg_floor:{x}"),),
+            measures=(PlottedMeasure("sse_mean:{x}", "mean SSE of a window", "rg_floor:{x}"),),
             points=tuple(points),
             claims=(
                 Better(
@@ -334,7 +360,7 @@ class RetroactiveGroups(Suite):
             columns=2,
         )
 
-    def _threshold(self, setting: Setting) -> Question:
+    def _threshold(self, setting: Setting) -> BenchQuestion:
         points: list[Point] = []
         cautions = QUICK_CAUTIONS if setting.quick else CAUTIONS
         for panel, stream in self._few(setting):
@@ -343,7 +369,7 @@ class RetroactiveGroups(Suite):
                 for watch in WATCHES:
                     cell = self._cell(setting, stream, "rg", EPSILON, watch=watch, caution=caution)
                     points.append(Point(panel, f"{watch} ε watches", str(caution), cell))
-        return Question(
+        return BenchQuestion(
             name="threshold",
             title="Which jumps are believed",
             words=f"ε = {EPSILON}. κ is how many times the watch's own noise is added to the threshold: 0 in the paper, whose "
@@ -362,14 +388,21 @@ class RetroactiveGroups(Suite):
             linear=True,
         )
 
-    def _sampling(self, setting: Setting) -> Question:
+    def _sampling(self, setting: Setting) -> BenchQuestion:
         points: list[Point] = []
         for panel, stream in self._few(setting):
             for keep in QUICK_KEEPS if setting.quick else KEEPS:
                 points += self._beside(setting, panel, keep, stream)
                 for line, given in (("rg", {}), (PAPERS, AS_IN_THE_PAPER)):
-                    points.append(Point(panel, line, keep, self._cell(setting, stream, "rg", EPSILON, **given, keep=keep)))
-        return Question(
+                    points.append(
+                        Point(
+                            panel,
+                            line,
+                            keep,
+                            self._cell(setting, stream, "rg", EPSILON, **given, keep=keep),
+                        )
+                    )
+        return BenchQuestion(
             name="sampling",
             title="Watching a sample (section 5.2)",
             words=f"ε = {EPSILON}. The watch sees every event with the chance π, and may have less noise for it. The paper "
@@ -378,12 +411,18 @@ class RetroactiveGroups(Suite):
             measures=(ERRORS[0],),
             points=tuple(points),
             claims=tuple(
-                LeastAt(paper=f"sampling never pays, π = 1 is best (`{line}`)", source=PROOF, measure=AVERAGE, line=line, x="1")
+                LeastAt(
+                    paper=f"sampling never pays, π = 1 is best (`{line}`)",
+                    source=PROOF,
+                    measure=AVERAGE,
+                    line=line,
+                    x="1",
+                )
                 for line in ("rg", PAPERS)
             ),
         )
 
-    # -- streams and cells ------------------------------------------------------------------------------------------------
+    # -- streams and cells -------------------------------------------------------------------------
 
     def _own(self, setting: Setting) -> dict[str, Stretch]:
         return QUICK_STREAMS if setting.quick else STREAMS
@@ -401,28 +440,58 @@ class RetroactiveGroups(Suite):
     def _few(self, setting: Setting) -> Iterator[tuple[str, Stretch]]:
         """For questions of a parameter: smaller streams, still and moving ones."""
         yield from (
-            (panel, replace(STEADY[panel], units=500)) for panel in ("poisson 5", "poisson 50")[: 1 if setting.quick else 2]
+            (panel, replace(STEADY[panel], units=500))
+            for panel in ("poisson 5", "poisson 50")[: 1 if setting.quick else 2]
         )
         for panel, stream in self._own(setting).items():
-            yield panel, stream if setting.quick or panel == "traffic" else replace(stream, keys=FEW_KEYS, megabytes=400)
+            yield (
+                panel,
+                stream
+                if setting.quick or panel == "traffic"
+                else replace(stream, keys=FEW_KEYS, megabytes=400),
+            )
 
-    def _everybody(self, setting: Setting, panel: str, x: str, stream: Stretch, epsilon: str) -> list[Point]:
+    def _everybody(
+        self, setting: Setting, panel: str, x: str, stream: Stretch, epsilon: str
+    ) -> list[Point]:
         lines = (*LINES, *setting.also, *TRIVIAL_LINES)
         return [Point(panel, line, x, self._cell(setting, stream, line, epsilon)) for line in lines]
 
     def _beside(self, setting: Setting, panel: str, x: str, stream: Stretch) -> list[Point]:
         """What a parameter of `rg` does not change."""
-        return [Point(panel, line, x, self._cell(setting, stream, line, EPSILON)) for line in ("laplace", *TRIVIAL_LINES)]
+        return [
+            Point(panel, line, x, self._cell(setting, stream, line, EPSILON))
+            for line in ("laplace", *TRIVIAL_LINES)
+        ]
 
-    def _cell(self, setting: Setting, stream: Stretch, line: str, epsilon: str, *measures: str, **given: Value) -> Cell:
+    def _cell(
+        self,
+        setting: Setting,
+        stream: Stretch,
+        line: str,
+        epsilon: str,
+        *measures: str,
+        **given: Value,
+    ) -> Cell:
         """What a line is, with the measures named, or with those that serve several questions."""
         mechanism, own = VARIANTS.get(line, (line, {}))
         taken = measures or self._taken(setting, stream, line, epsilon)
         timed = () if line in TRIVIAL else ("time",)
-        return Cell.of(self.name, stream, mechanism, (*taken, *timed), epsilon=epsilon, window=1, **own, **given)
+        return Cell.of(
+            self.name,
+            stream,
+            mechanism,
+            (*taken, *timed),
+            epsilon=epsilon,
+            window=1,
+            **own,
+            **given,
+        )
 
     def _taken(self, setting: Setting, stream: Stretch, line: str, epsilon: str) -> tuple[str, ...]:
-        """Windows of all sizes where the figure of sizes needs them, so that one run serves the other figures too."""
+        """Windows of all sizes where the figure of sizes needs them, so that one run serves the
+        other figures too.
+        """
         widths = QUICK_WIDTHS if setting.quick else WIDTHS
         if line == BY_LOG:
             return (f"log_sse:{','.join(map(str, widths))}",)
@@ -436,8 +505,16 @@ def _best(measure: str, words: str, below: float | None = None) -> tuple[Claim, 
     """Of the published parameters, and of ours."""
     said = f"RG has the least error {words}"
     return (
-        Best(paper=f"{said} (asked of its own parameters)", measure=measure, line=PAPERS, rivals=RIVALS, below=below),
-        Best(paper=f"{said} (asked of ours)", measure=measure, line="rg", rivals=RIVALS, below=below),
+        Best(
+            paper=f"{said} (asked of its own parameters)",
+            measure=measure,
+            line=PAPERS,
+            rivals=RIVALS,
+            below=below,
+        ),
+        Best(
+            paper=f"{said} (asked of ours)", measure=measure, line="rg", rivals=RIVALS, below=below
+        ),
     )
 
 

@@ -8,9 +8,13 @@ from dataclasses import replace
 from penstock.lab.bench.cell import Stretch, Value
 
 PEOPLE = 19_300
-"""So many commuters give the Traffic of the paper: 8.1 million visits to 342 places in 504 units of a week."""
+"""So many commuters give the Traffic of the paper: 8.1 million visits to 342 places in 504 units of
+a week.
+"""
 
-TRAFFIC = Stretch(dataset="traffic", options=(("people", PEOPLE), ("roads", 342), ("units", 1_008)), merge=2)
+TRAFFIC = Stretch(
+    dataset="traffic", options=(("people", PEOPLE), ("roads", 342), ("units", 1_008)), merge=2
+)
 WORLD_CUP = Stretch(dataset="worldcup_88762", megabytes=1_400)
 TURNSTILES = Stretch(dataset="turnstiles", megabytes=150)
 STREAMS = {"traffic": TRAFFIC, "worldcup": WORLD_CUP, "turnstiles": TURNSTILES}
@@ -29,7 +33,9 @@ PER_DAY, QUICK_PER_DAY = (2, 6, 12, 24), (1, 2)
 MERGES, QUICK_MERGES = (6, 3, 2, 1), (2, 1)
 
 STEADY = {
-    f"{law} {level}": Stretch(dataset="steady", options=(("law", law), ("level", level)), units=1_000)
+    f"{law} {level}": Stretch(
+        dataset="steady", options=(("law", law), ("level", level)), units=1_000
+    )
     for law, levels in (("constant", (5, 500)), ("poisson", (5, 50, 500)))
     for level in levels
 }

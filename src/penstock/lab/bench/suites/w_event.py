@@ -9,14 +9,16 @@ from penstock.lab.bench.cell import MEAN, ZEROS, Cell, Stretch, Value
 from penstock.lab.bench.claims import Better, Claim, Inside
 from penstock.lab.bench.feed import sized
 from penstock.lab.bench.shapes import Best
-from penstock.lab.bench.suite import Drawn, Point, Question, Setting, Suite
+from penstock.lab.bench.suite import BenchQuestion, PlottedMeasure, Point, Setting, Suite
 from penstock.lab.bench.trends import FallsBehind
 
 LINES = ("uniform", "sample", "fast_w", "bd", "ba", "bd_grouped", "ba_grouped", "dsat")
 TRIVIAL_LINES = (ZEROS, MEAN)
 PUBLISHED = "flawed:IndependentAbsorption"
 SHIFTED = {"bd, shifted": "bd", "ba, shifted": "ba"}
-"""With almost all of ε for publications, as the paper runs them where there are many more keys than units in a window."""
+"""With almost all of ε for publications, as the paper runs them where there are many more keys than
+units in a window.
+"""
 
 WORLD_CUP = Stretch(dataset="worldcup", megabytes=750)
 TRAFFIC = Stretch(dataset="traffic", megabytes=400)
@@ -31,7 +33,9 @@ STREAMS = (
     Stretch(dataset="bikes", units=2_000),
 )
 QUICK_WORLD_CUP = Stretch(dataset="worldcup", options=(("per_day", 3),), keys=2_000)
-QUICK_TRAFFIC = Stretch(dataset="traffic", options=(("people", 5_000), ("roads", 500), ("units", 240)))
+QUICK_TRAFFIC = Stretch(
+    dataset="traffic", options=(("people", 5_000), ("roads", 500), ("units", 240))
+)
 QUICK_STREAMS = (
     QUICK_TRAFFIC,  # generated, so that there is something to run without any data
     QUICK_WORLD_CUP,
@@ -48,13 +52,17 @@ WINDOW, QUICK_WINDOW = 120, 40
 EPSILON = "1"
 
 EACH, QUICK_EACH = {131: 687, 229: 393}, {20: 100}
-"""For the published form, which needs groups of one size: the number of groups, and the keys of each."""
+"""For the published form, which needs groups of one size: the number of groups, and the keys of
+each.
+"""
 
 TAKEN = ("mae", "mre", "mre:total", "time")
 MEASURES = (
-    Drawn("mae", "mean absolute error"),
-    Drawn("mre", "mean relative error, counts below 1 taken as 1"),
-    Drawn("mre:total", "mean relative error, counts below 0.1 % of the unit's events taken as that"),
+    PlottedMeasure("mae", "mean absolute error"),
+    PlottedMeasure("mre", "mean relative error, counts below 1 taken as 1"),
+    PlottedMeasure(
+        "mre:total", "mean relative error, counts below 0.1 % of the unit's events taken as that"
+    ),
 )
 
 
@@ -77,10 +85,15 @@ class WEvent(Suite):
     runs = 10
     quick_runs = 2
 
-    def questions(self, setting: Setting) -> Sequence[Question]:
-        return (self._windows(setting), self._change(setting), self._groups(setting), self._epsilons(setting))
+    def questions(self, setting: Setting) -> Sequence[BenchQuestion]:
+        return (
+            self._windows(setting),
+            self._change(setting),
+            self._groups(setting),
+            self._epsilons(setting),
+        )
 
-    def _windows(self, setting: Setting) -> Question:
+    def _windows(self, setting: Setting) -> BenchQuestion:
         points = [
             point
             for stream in self._streams(setting)
@@ -90,7 +103,7 @@ class WEvent(Suite):
                 *self._shifted(stream, window),
             )
         ]
-        return Question(
+        return BenchQuestion(
             name="window",
             title="The window w (figures 6 and 7)",
             words="ε = 1.",
@@ -105,11 +118,16 @@ class WEvent(Suite):
         if stream.dataset not in (WORLD_CUP.dataset, TRAFFIC.dataset):
             return []
         return [
-            Point(stream.dataset, line, str(window), self._cell(stream, mechanism, EPSILON, window, shift=True))
+            Point(
+                stream.dataset,
+                line,
+                str(window),
+                self._cell(stream, mechanism, EPSILON, window, shift=True),
+            )
             for line, mechanism in SHIFTED.items()
         ]
 
-    def _change(self, setting: Setting) -> Question:
+    def _change(self, setting: Setting) -> BenchQuestion:
         window = QUICK_WINDOW if setting.quick else WINDOW
         points: list[Point] = []
         for per_day in QUICK_PER_DAY if setting.quick else PER_DAY:
@@ -118,7 +136,7 @@ class WEvent(Suite):
                 heavy = stream.megabytes if setting.quick else 300 + 30 * per_day
                 stream = replace(stream, options=(("per_day", per_day),), megabytes=heavy)
             points += self._everybody(setting, stream, "worldcup", str(per_day), EPSILON, window)
-        return Question(
+        return BenchQuestion(
             name="change",
             title="How fast the stream moves (figure 9)",
             words=f"Units per day; ε = 1, w = {window}. The fewer units a day has, the more changes from one to the next. BD "
@@ -137,7 +155,9 @@ class WEvent(Suite):
                     )
                     for line in ("ba", "bd")
                 ),
-                Better(paper="BA is better than BD at every rate", measure="mae", line="ba", rival="bd"),
+                Better(
+                    paper="BA is better than BD at every rate", measure="mae", line="ba", rival="bd"
+                ),
                 FallsBehind(
                     paper="the errors of BD come close to those of BA as units become shorter",
                     measure="mae",
@@ -149,7 +169,7 @@ class WEvent(Suite):
             columns=2,
         )
 
-    def _groups(self, setting: Setting) -> Question:
+    def _groups(self, setting: Setting) -> BenchQuestion:
         window = QUICK_WINDOW if setting.quick else WINDOW
         counts = QUICK_GROUPS if setting.quick else GROUPS
         points: list[Point] = []
@@ -163,7 +183,7 @@ class WEvent(Suite):
                     cell = self._cell(stream, PUBLISHED, EPSILON, window, each=each)
                     points.append(Point(stream.dataset, PUBLISHED, str(groups), cell))
                     points += self._grouped(stream, groups, window)
-        return Question(
+        return BenchQuestion(
             name="groups",
             title="The number of column groups (figure 10)",
             words=f"ε = 1, w = {window}. The published form, an independent instance per group, is not w-event "
@@ -177,16 +197,24 @@ class WEvent(Suite):
 
     def _grouped(self, stream: Stretch, groups: int, window: int) -> list[Point]:
         return [
-            Point(stream.dataset, line, str(groups), self._cell(stream, line, EPSILON, window, groups=groups))
+            Point(
+                stream.dataset,
+                line,
+                str(groups),
+                self._cell(stream, line, EPSILON, window, groups=groups),
+            )
             for line in ("bd_grouped", "ba_grouped")
         ]
 
     def _single(self, stream: Stretch, groups: int, window: int) -> list[Point]:
         """Those that have no groups, at the place of so many."""
         lines = ("bd", "ba", *TRIVIAL_LINES)
-        return [Point(stream.dataset, line, str(groups), self._cell(stream, line, EPSILON, window)) for line in lines]
+        return [
+            Point(stream.dataset, line, str(groups), self._cell(stream, line, EPSILON, window))
+            for line in lines
+        ]
 
-    def _epsilons(self, setting: Setting) -> Question:
+    def _epsilons(self, setting: Setting) -> BenchQuestion:
         window = QUICK_WINDOW if setting.quick else WINDOW
         points = [
             point
@@ -194,7 +222,7 @@ class WEvent(Suite):
             for epsilon in (QUICK_EPSILONS if setting.quick else EPSILONS)
             for point in self._everybody(setting, stream, stream.dataset, epsilon, epsilon, window)
         ]
-        return Question(
+        return BenchQuestion(
             name="epsilon",
             title="The privacy loss ε",
             words=f"w = {window}. The paper has ε = 1 only.",
@@ -208,7 +236,9 @@ class WEvent(Suite):
         cut = 240 if setting.quick else 2_000
         return [*own, *(sized(name, units=cut) for name in setting.streams)]
 
-    def _everybody(self, setting: Setting, stream: Stretch, panel: str, x: str, epsilon: str, window: int) -> list[Point]:
+    def _everybody(
+        self, setting: Setting, stream: Stretch, panel: str, x: str, epsilon: str, window: int
+    ) -> list[Point]:
         lines = (*LINES, *setting.also, *TRIVIAL_LINES)
         return [Point(panel, line, x, self._cell(stream, line, epsilon, window)) for line in lines]
 
@@ -223,18 +253,49 @@ def _ahead(paper: str, rival: str, up_to: float, panel: str, line: str = "ba, sh
 def _relative(paper: str, high: float, panel: str) -> tuple[Claim, ...]:
     """By both sanity bounds: the paper names none."""
     return tuple(
-        Inside(paper=f"{paper} ({bound})", measure=measure, line="ba, shifted", low=0, high=high, percent=True, panels=(panel,))
-        for measure, bound in (("mre", "counts below 1 taken as 1"), ("mre:total", "below 0.1 % of all events as that"))
+        Inside(
+            paper=f"{paper} ({bound})",
+            measure=measure,
+            line="ba, shifted",
+            low=0,
+            high=high,
+            percent=True,
+            panels=(panel,),
+        )
+        for measure, bound in (
+            ("mre", "counts below 1 taken as 1"),
+            ("mre:total", "below 0.1 % of all events as that"),
+        )
     )
 
 
 def _world_cup() -> tuple[Claim, ...]:
     here = "worldcup"
     return (
-        _ahead("BA is about two orders of magnitude better than Uniform on World Cup", "uniform", 100, here),
-        _ahead("BA is up to three orders of magnitude better than Sample on World Cup", "sample", 1000, here),
-        _ahead("BA is more than one order of magnitude better than FAST_w on World Cup", "fast_w", 10, here),
-        _ahead("the MAE of BA is up to 51 % below that of BD on World Cup", "bd, shifted", 1 / (1 - 0.51), here),
+        _ahead(
+            "BA is about two orders of magnitude better than Uniform on World Cup",
+            "uniform",
+            100,
+            here,
+        ),
+        _ahead(
+            "BA is up to three orders of magnitude better than Sample on World Cup",
+            "sample",
+            1000,
+            here,
+        ),
+        _ahead(
+            "BA is more than one order of magnitude better than FAST_w on World Cup",
+            "fast_w",
+            10,
+            here,
+        ),
+        _ahead(
+            "the MAE of BA is up to 51 % below that of BD on World Cup",
+            "bd, shifted",
+            1 / (1 - 0.51),
+            here,
+        ),
         *_relative("the MRE of BA is 3 to 14 %, on World Cup below 11.8 %", 0.118, here),
     )
 
@@ -242,8 +303,12 @@ def _world_cup() -> tuple[Claim, ...]:
 def _traffic() -> tuple[Claim, ...]:
     here = "traffic"
     return (
-        _ahead("BA is up to one order of magnitude better than Uniform in Rome", "uniform", 10, here),
-        _ahead("the MAE of BA is 46 % below that of BD in Rome", "bd, shifted", 1 / (1 - 0.46), here),
+        _ahead(
+            "BA is up to one order of magnitude better than Uniform in Rome", "uniform", 10, here
+        ),
+        _ahead(
+            "the MAE of BA is 46 % below that of BD in Rome", "bd, shifted", 1 / (1 - 0.46), here
+        ),
         *_relative("the MRE of BA is 5 to 11 % in Rome", 0.11, here),
     )
 
@@ -254,8 +319,18 @@ def _partitioned() -> tuple[Claim, ...]:
 
     ours = "asked of ours, under one ledger"
     return (
-        _ahead(less("BA", 71, "on World Cup", ours), "ba", 1 / (1 - 0.71), "worldcup", "ba_grouped"),
-        _ahead(less("BA", 71, "on World Cup", "as published, not private"), "ba", 1 / (1 - 0.71), "worldcup", PUBLISHED),
-        _ahead(less("BD", 36, "on World Cup", ours), "bd", 1 / (1 - 0.36), "worldcup", "bd_grouped"),
+        _ahead(
+            less("BA", 71, "on World Cup", ours), "ba", 1 / (1 - 0.71), "worldcup", "ba_grouped"
+        ),
+        _ahead(
+            less("BA", 71, "on World Cup", "as published, not private"),
+            "ba",
+            1 / (1 - 0.71),
+            "worldcup",
+            PUBLISHED,
+        ),
+        _ahead(
+            less("BD", 36, "on World Cup", ours), "bd", 1 / (1 - 0.36), "worldcup", "bd_grouped"
+        ),
         _ahead(less("BA", 21, "in Rome", ours), "ba", 1 / (1 - 0.21), "traffic", "ba_grouped"),
     )

@@ -9,7 +9,7 @@ from penstock.lab.bench.cell import MEAN, ZEROS, Cell, Stretch, Value
 from penstock.lab.bench.claims import Agrees, Better, Claim
 from penstock.lab.bench.labels import label
 from penstock.lab.bench.measures.sums import decay
-from penstock.lab.bench.suite import Drawn, Point, Question, Setting, Suite
+from penstock.lab.bench.suite import BenchQuestion, PlottedMeasure, Point, Setting, Suite
 
 STREAMS = ("wifi_high", "bike_med", "us_departures_high")
 """Single streams. The first is generated, so that there is something to run without any data."""
@@ -34,7 +34,9 @@ COPIES = 64
 """So many releases of each stream lie side by side."""
 
 SOME = 8
-"""Of a dataset that a user adds, so many keys are taken: all releases are kept, for sums of any length."""
+"""Of a dataset that a user adds, so many keys are taken: all releases are kept, for sums of any
+length.
+"""
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,12 @@ class Windows(Suite):
     runs = 2
     quick_runs = 2
 
-    def questions(self, setting: Setting) -> Sequence[Question]:
+    def questions(self, setting: Setting) -> Sequence[BenchQuestion]:
         return (self._windows(setting), self._prefixes(setting), self._decay(setting))
 
-    # -- the three questions ------------------------------------------------------------------------------------------
+    # -- the three questions -----------------------------------------------------------------------
 
-    def _windows(self, setting: Setting) -> Question:
+    def _windows(self, setting: Setting) -> BenchQuestion:
         widths = QUICK_WIDTHS if setting.quick else WIDTHS
         every = ",".join(map(str, widths))
         points: list[Point] = []
@@ -67,16 +69,22 @@ class Windows(Suite):
                 cell = self._cell(stream, line, f"window_mse:{every}", epsilon)
                 points += [Point(panel, line, str(width), cell) for width in widths]
             for line in (*TREES, TOEPLITZ):
-                for width in widths:  # the error of these does not depend on the counts: a few windows are enough
+                for width in (
+                    widths
+                ):  # the error of these does not depend on the counts: a few windows are enough
                     enough = replace(stream, units=min(3 * max(widths), max(3 * width, ENOUGH)))
                     cell = self._cell(enough, line, f"window_mse:{width}", epsilon, span=width)
                     points.append(Point(panel, line, str(width), cell))
-        return Question(
+        return BenchQuestion(
             name="windows",
             title="Sliding sums",
             words="The mean squared error of the sum of the last W units, over all full windows. Dashed: the formula.",
             axis="width W of the window",
-            measures=(Drawn("mse {x}", "mean squared error of a window's sum", "formula {x}", "error {x}"),),
+            measures=(
+                PlottedMeasure(
+                    "mse {x}", "mean squared error of a window's sum", "formula {x}", "error {x}"
+                ),
+            ),
             points=tuple(points),
             claims=(
                 *_formulas("mse {x}", ("laplace", "sw_tree", "kary", TOEPLITZ)),
@@ -99,28 +107,34 @@ class Windows(Suite):
             columns=2,
         )
 
-    def _prefixes(self, setting: Setting) -> Question:
+    def _prefixes(self, setting: Setting) -> BenchQuestion:
         lasts = QUICK_WIDTHS if setting.quick else tuple(width for width in WIDTHS if width >= 8)
         every, length = ",".join(map(str, lasts)), max(lasts)
         points: list[Point] = []
         for stream, epsilon, panel in self._panels(setting, units=length):
             for line in (*COUNTING, *setting.also, TOEPLITZ, ZEROS, MEAN):
-                more: dict[str, Value] = {"weights": "prefix", "epoch": length} if line == TOEPLITZ else {}
+                more: dict[str, Value] = (
+                    {"weights": "prefix", "epoch": length} if line == TOEPLITZ else {}
+                )
                 cell = self._cell(stream, line, f"prefix_mse:{every}", epsilon, **more)
                 points += [Point(panel, line, str(last), cell) for last in lasts]
-        return Question(
+        return BenchQuestion(
             name="prefixes",
             title="Sums of all units so far",
             words="The mean squared error of the sum of units 1 to t, over eight units from ¾ t to t. Dashed: the formula. "
             "Trees for one width have no such sums.",
             axis="unit t",
-            measures=(Drawn("mse {x}", "mean squared error of a prefix's sum", "formula {x}", "error {x}"),),
+            measures=(
+                PlottedMeasure(
+                    "mse {x}", "mean squared error of a prefix's sum", "formula {x}", "error {x}"
+                ),
+            ),
             points=tuple(points),
             claims=_formulas("mse {x}", ("laplace", TOEPLITZ)),
             columns=2,
         )
 
-    def _decay(self, setting: Setting) -> Question:
+    def _decay(self, setting: Setting) -> BenchQuestion:
         gammas = QUICK_GAMMAS if setting.quick else GAMMAS
         points: list[Point] = []
         length = 2 * max(decay(gamma).length for gamma in gammas)
@@ -129,15 +143,23 @@ class Windows(Suite):
                 cell = self._cell(stream, line, "decay_mse:" + ",".join(gammas), epsilon)
                 points += [Point(panel, line, gamma, cell) for gamma in gammas]
             for gamma in gammas:
-                given: dict[str, Value] = {"weights": "decay", "rate": gamma, "span": decay(gamma).length}
+                given: dict[str, Value] = {
+                    "weights": "decay",
+                    "rate": gamma,
+                    "span": decay(gamma).length,
+                }
                 cell = self._cell(stream, TOEPLITZ, f"decay_mse:{gamma}", epsilon, **given)
                 points.append(Point(panel, TOEPLITZ, gamma, cell))
-        return Question(
+        return BenchQuestion(
             name="decay",
             title="Decaying sums",
             words="The mean squared error of a sum in which a unit is worth γ to the power of its age. Dashed: the formula.",
             axis="γ",
-            measures=(Drawn("mse {x}", "mean squared error of a decayed sum", "formula {x}", "error {x}"),),
+            measures=(
+                PlottedMeasure(
+                    "mse {x}", "mean squared error of a decayed sum", "formula {x}", "error {x}"
+                ),
+            ),
             points=tuple(points),
             claims=_formulas("mse {x}", ("laplace", TOEPLITZ)),
             linear=True,
@@ -146,17 +168,28 @@ class Windows(Suite):
 
     def _panels(self, setting: Setting, *, units: int) -> Iterator[tuple[Stretch, str, str]]:
         """One a stream and ε."""
-        single = [Stretch(dataset=name, units=units, copies=COPIES) for name in (STREAMS[:2] if setting.quick else STREAMS)]
-        some = [Stretch(dataset=name, units=units, keys=SOME, copies=COPIES // SOME) for name in setting.streams]
+        single = [
+            Stretch(dataset=name, units=units, copies=COPIES)
+            for name in (STREAMS[:2] if setting.quick else STREAMS)
+        ]
+        some = [
+            Stretch(dataset=name, units=units, keys=SOME, copies=COPIES // SOME)
+            for name in setting.streams
+        ]
         for stream in (*single, *some):
             for epsilon in ("1",) if setting.quick else ("1", "0.1"):
                 yield stream, epsilon, f"{stream.dataset}, ε = {epsilon}"
 
     def _cell(self, stream: Stretch, line: str, measure: str, epsilon: str, **more: Value) -> Cell:
-        return Cell.of(self.name, stream, line, (measure, "time"), epsilon=epsilon, window=1, **more)
+        return Cell.of(
+            self.name, stream, line, (measure, "time"), epsilon=epsilon, window=1, **more
+        )
 
 
 def _formulas(measure: str, lines: Sequence[str]) -> tuple[Claim, ...]:
     return tuple(
-        Agrees(paper=f"the error of {label(line)} is what its formula says", measure=measure, line=line) for line in lines
+        Agrees(
+            paper=f"the error of {label(line)} is what its formula says", measure=measure, line=line
+        )
+        for line in lines
     )

@@ -1,0 +1,92 @@
+"""How amounts, bars and times look, wherever a verb shows them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from rich.text import Text
+
+from penstock.core.calendar import Calendar
+
+_SMALL = 10_000
+"""Fractions with a larger denominator are shown as decimals; --json and --csv always have both."""
+
+
+def decimal(amount: Fraction, digits: int = 4) -> str:
+    """An amount with a few digits, rounded up: nothing looks cheaper than it was.
+
+    >>> decimal(Fraction(1, 3)), decimal(Fraction(1, 4)), decimal(Fraction(1, 4800)), decimal(Fraction(0))
+    ('0.3334', '0.25', '0.0002084', '0')
+    """
+    places = digits
+    while amount and amount * 10**places < 10 ** (digits - 1) and places < 30:
+        places += 1
+    up = -(-amount.numerator * 10**places // amount.denominator)
+    whole, rest = divmod(up, 10**places)
+    return f"{whole}.{rest:0{places}d}".rstrip("0").rstrip(".")
+
+
+def fraction(value: Fraction) -> str:
+    """The exact fraction, or the decimal where that is long.
+
+    >>> fraction(Fraction(1, 24)), fraction(Fraction(12345677, 2**30))
+    ('1/24', '≤ 0.0115')
+    """
+    if value.denominator < _SMALL:
+        return str(value)
+    text = decimal(value)
+    return text if Fraction(text) == value else f"≤ {text}"
+
+
+def amount(value: Fraction) -> str:
+    """An amount for people: the exact fraction and the decimal, or the latter alone where the
+    former is long.
+
+    >>> amount(Fraction(1, 24)), amount(Fraction(1)), amount(Fraction(12345677, 2**30))
+    ('1/24 = 0.04167', '1', '≤ 0.0115')
+    """
+    text = fraction(value)
+    return f"{text} = {decimal(value)}" if "/" in text else text
+
+
+def bar(value: Fraction, most: Fraction, width: int = 8) -> Text:
+    """How much of what was promised this is; red where it is more.
+
+    >>> bar(Fraction(1, 4), Fraction(1), 8).plain, bar(Fraction(2), Fraction(1), 4).plain
+    ('██░░░░░░', '████!')
+    """
+    if value > most:
+        return Text("█" * width + "!", "bold red")
+    filled = int(value * width / most) if most else 0
+    return Text("█" * filled + "░" * (width - filled), "green")
+
+
+def span(calendar: Calendar | None, unit: int) -> str:
+    """When a unit begins and ends, for people.
+
+    >>> span(Calendar(every="1h", zone="Europe/Zurich", origin="2026-01-01"), 2)
+    '2026-01-01T01:00+01:00 to 2026-01-01T02:00+01:00'
+    """
+    return "" if calendar is None else f"{calendar.label(unit)} to {_end(calendar, unit)}"
+
+
+def begin(calendar: Calendar, unit: int) -> str:
+    """When a unit begins, short, in the calendar's zone.
+
+    >>> begin(Calendar(every="1h", zone="Europe/Zurich", origin="2026-01-01"), 2)
+    '2026-01-01 01:00'
+    """
+    return calendar.label(unit)[:-6].replace("T", " ")
+
+
+def _end(calendar: Calendar, unit: int) -> str:
+    if unit < calendar.last:
+        return calendar.label(unit + 1)
+    return calendar.end(unit).isoformat(timespec="seconds")
+
+
+def times(calendar: Calendar | None, unit: int) -> dict[str, str | None]:
+    """When a unit begins and ends, for programs."""
+    if calendar is None:
+        return {"begins": None, "ends": None}
+    return {"begins": calendar.start(unit).isoformat(), "ends": calendar.end(unit).isoformat()}

@@ -1,0 +1,90 @@
+"""Sums over boxes: ranges of every attribute at once, thousands of them from one pass over the
+counts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from penstock.core.arrays import FloatArray, IntArray
+from penstock.core.errors import ConfigurationError, InputError
+
+Numbers = TypeVar("Numbers", IntArray, FloatArray)
+
+ATTRIBUTES = 10
+"""How many attributes boxes have at most: each of them doubles what a sum costs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """Boxes in a `shape`: a row of `low` and one of `high` each, the first and the last value of
+    every attribute.
+
+    >>> boxes = Boxes((2, 3), np.array([[0, 0], [0, 1]]), np.array([[1, 2], [1, 1]]))
+    >>> boxes.sizes.tolist(), boxes.sums(np.arange(6)).tolist()
+    ([6, 2], [15, 5])
+    """
+
+    shape: tuple[int, ...]
+    low: IntArray
+    high: IntArray
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.shape) <= ATTRIBUTES:
+            raise ConfigurationError(
+                f"shape must have 1 to {ATTRIBUTES} attributes, not {len(self.shape)}."
+            )
+        if self.low.shape != self.high.shape or self.low.shape[1:] != (len(self.shape),):
+            raise ConfigurationError(
+                f"low and high must have one row per box of {len(self.shape)} whole numbers."
+            )
+        if (
+            (self.low < 0).any()
+            or (self.low > self.high).any()
+            or (self.high >= np.array(self.shape)).any()
+        ):
+            raise ConfigurationError(f"every box must lie in {self.shape}, with low at most high.")
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """How many cells each box has."""
+        return np.asarray((self.high - self.low + 1).prod(axis=1), np.int64)
+
+    @cached_property
+    def _corners(self) -> IntArray:
+        """Where each box's corners stand in the running sums, one row a corner, those of the first
+        attribute outermost.
+        """
+        places, stride = np.zeros((1, len(self.low)), np.int64), 1
+        for axis in reversed(range(len(self.shape))):
+            ends = stride * np.stack([self.low[:, axis], self.high[:, axis] + 1])
+            places = (ends[:, None] + places).reshape(2 * len(places), len(self.low))
+            stride *= self.shape[axis] + 1
+        return places
+
+    def sums(self, values: Numbers) -> Numbers:
+        """The sum of `values` over each box. Whole numbers stay exact if every box's sum fits into
+        64 bits.
+
+        Running sums may wrap around on the way: differences of them are right all the same.
+        """
+        if values.shape != (math.prod(self.shape),):
+            raise InputError(
+                f"values must be {math.prod(self.shape)} numbers for {self.shape}, not of shape {values.shape}."
+            )
+        kind: Any = np.float64 if values.dtype.kind == "f" else np.int64
+        running = np.zeros(tuple(side + 1 for side in self.shape), kind)
+        inner = running[(slice(1, None),) * len(self.shape)]
+        inner[...] = values.reshape(self.shape)
+        for axis in range(len(self.shape)):
+            np.cumsum(inner, axis=axis, out=inner)
+        found: Numbers = running.reshape(-1)[self._corners]
+        while len(found) > 1:
+            lower, upper = np.split(found, 2)
+            found = upper - lower
+        return found.reshape(-1)

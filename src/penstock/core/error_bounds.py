@@ -1,0 +1,284 @@
+"""How far noise spreads: variances and half-widths of intervals, for every way in which draws are
+combined.
+
+A released number is made of `layers` independent draws of one scale, and its `kind` says how:
+
+- `sum`: their sum, to be divided by a divisor;
+- `median`: their median (of an even number, the mean of the middle two);
+- `shrunk`: one of them moved towards their mean, (x − mean)/n + mean;
+- `weighted`: their sum with known weights;
+- `gaussian`: a Gaussian whose standard deviation is `scale`, whatever it was made of.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from penstock.core.arrays import FloatArray, IntArray
+from penstock.core.errors import ConfigurationError
+from penstock.core.exact import Exact, exact
+from penstock.core.weights import Weights
+
+_FAR, _ROUNDING, _LONGEST_LAW = 1e-14, 1e-12, 2**19
+_APART = (
+    0.02  # the share of a miss that is left to the difference between discrete and continuous noise
+)
+
+Kind: TypeAlias = Literal["sum", "median", "shrunk", "weighted", "gaussian"]
+
+_LEAST_MISS = Fraction(1, 10**100)
+
+
+def miss_of(confidence: Exact) -> float:
+    """How often an interval of this confidence may miss."""
+    share = exact(confidence, name="confidence")
+    if not 0 < share < 1:
+        raise ConfigurationError(f"confidence must lie between 0 and 1, not {share}.")
+    if 1 - share < _LEAST_MISS:
+        raise ConfigurationError(
+            "confidence must not be above 1 - 1e-100: nothing is known that surely."
+        )
+    return float(1 - share)
+
+
+def variance(kind: Kind, scale: FloatArray, layers: int | IntArray, weights: Weights) -> FloatArray:
+    """The variance of the combined draws; of a median, an upper bound: that of the mean, which it
+    never exceeds.
+    """
+    if kind == "gaussian":
+        return np.square(scale)
+    one = laplace_variance(scale)
+    n = np.float64(layers)
+    if kind == "sum":
+        return one * n
+    if kind == "median":
+        return one / n
+    if kind == "weighted":
+        squares = np.concatenate(
+            [[0.0], np.cumsum(np.square(weights.sequence(int(np.max(layers)))))]
+        )
+        return np.asarray(one * squares[layers])
+    return np.asarray(one * (n * n + n - 1) / n**3)
+
+
+def laplace_variance(scale: FloatArray) -> FloatArray:
+    """2q/(1−q)² with q = exp(−1/scale), written so that it is accurate for large scales."""
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.where(np.isinf(scale), np.inf, 0.5 / np.sinh(0.5 / scale) ** 2)
+
+
+def half_width(
+    kind: Kind, scale: FloatArray, layers: int | IntArray, weights: Weights, miss: float
+) -> FloatArray:
+    """A k with P(|noise| > k) ≤ `miss`: the least whole one of a single draw or a sum, an upper
+    bound for others.
+    """
+    scales, draws = np.broadcast_arrays(
+        np.asarray(scale, np.float64), np.asarray(layers, np.float64)
+    )
+    if kind == "gaussian":
+        return -NormalDist().inv_cdf(miss / 2) * scales
+    pairs, which = np.unique(np.stack([scales.ravel(), draws.ravel()]), axis=1, return_inverse=True)
+    each = [_half_width(kind, one, int(of), weights, miss) for one, of in pairs.T]
+    return np.array(each)[which.ravel()].reshape(scales.shape)
+
+
+@lru_cache(maxsize=4096)
+def _half_width(kind: Kind, scale: float, layers: int, weights: Weights, miss: float) -> float:
+    if math.isinf(scale):
+        return math.inf
+    if layers == 1:
+        return _least(scale, miss / 2)
+    if kind == "sum":
+        return _least_of_two(scale, miss) if layers == 2 else _least_of_many(scale, layers, miss)
+    if kind == "median":
+        return _least(scale, _rare(layers, miss / 2))
+    if kind == "weighted":
+        return _chernoff(scale, miss, weights.sequence(layers), np.ones(layers))
+    return _chernoff(
+        scale, miss, np.array([2 * layers - 1, layers - 1]) / layers**2, np.array([1, layers - 1])
+    )
+
+
+def _least(scale: float, tail: float) -> float:
+    """The least k with P(noise > k) ≤ `tail`."""
+    q = math.exp(-1 / scale)
+    return max(math.ceil(scale * -math.log(tail * (1 + q))) - 1, 0)
+
+
+def _least_of_two(scale: float, miss: float) -> float:
+    """Newton's steps on the tail of the sum of two, from the single tail upwards."""
+    q, k = math.exp(-1 / scale), _least(scale, miss / 2)
+    while True:
+        step = math.ceil(scale * math.log(_tail_of_two(q, k) / miss))
+        if step <= 0:
+            return k
+        k += step
+
+
+def _tail_of_two(q: float, k: float) -> float:
+    """P(|X + Y| > k) for independent discrete Laplace X, Y with ratio q."""
+    p: float = (1 - q) / (1 + q)
+    first = k + 1
+    # P(X+Y = n) = p² qⁿ (n + 1 + 2q²/(1−q²)) for n ≥ 0; summed over n ≥ k + 1 in closed form
+    weight = first + 1 + 2 * q**2 / (1 - q**2)
+    tail: float = 2 * p**2 * q**first * (weight / (1 - q) + q / (1 - q) ** 2)
+    return max(tail, 5e-324)
+
+
+def _least_of_many(scale: float, layers: int, miss: float) -> float:
+    """The least k of a sum, from its law; Chernoff's bound where that is too long, or `miss` too
+    small for floats.
+
+    E exp(iuX) = 1/(1 + v(1 − cos u)) for discrete Laplace noise of variance v, and a Fourier
+    transform has the law of the sum.
+    """
+    bound = _chernoff(scale, miss, np.ones(1), np.full(1, layers))
+    far = _chernoff(scale, _FAR, np.ones(1), np.full(1, layers))
+    if miss < 1e-9 or far > _LONGEST_LAW:
+        return bound
+    size = 1 << math.ceil(2 * far + 2).bit_length()  # what lies beyond `far` wraps around
+    angles = 2 * np.pi * np.arange(size // 2 + 1) / size
+    v = float(laplace_variance(np.asarray(scale)))
+    law = np.fft.irfft((1 + 2 * v * np.sin(angles / 2) ** 2) ** -float(layers), size)
+    beyond = 2 * np.cumsum(law[size // 2 - 1 : 0 : -1])[::-1]  # P(|noise| > k) at place k
+    return min(float(np.flatnonzero(beyond + _ROUNDING <= miss)[0]), bound)
+
+
+def _chernoff(scale: float, miss: float, weights: FloatArray, times: FloatArray) -> float:
+    """Chernoff's bound for a sum of draws with these weights, the i-th of them `times[i]` times.
+
+    E exp(tX) = 1/(1 − v(cosh t − 1)) for discrete Laplace noise of variance v. Every t gives a
+    bound, so a grid will do.
+    """
+    v = float(laplace_variance(np.asarray(scale)))
+    bounds = []
+    for t in np.linspace(0.01, 0.99, 99) / (scale * float(weights.max())):
+        moments = 1 - v * 2 * np.sinh(t * weights / 2) ** 2
+        if (moments > 0).all():
+            bounds.append((math.log(2 / miss) - float(times @ np.log(moments))) / t)
+    return min(bounds, default=math.inf)
+
+
+@lru_cache(maxsize=4096)
+def _rare(draws: int, tail: float) -> float:
+    """The largest p for which at least half of `draws` events of probability p happen with at most
+    probability `tail`.
+    """
+    if draws > 4096:  # Chernoff: (4p(1 − p))^(n/2)
+        return 0.5 * (1 - math.sqrt(-math.expm1(2 * math.log(tail) / draws)))
+    least = (draws + 1) // 2
+    k = np.arange(least, draws + 1)
+    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, draws + 1)))])
+    choose = logs[draws] - logs[k] - logs[draws - k]
+    low, high = 0.0, 0.5
+    for _ in range(80):
+        p = (low + high) / 2
+        if (
+            p == 0
+            or float(np.exp(choose + k * math.log(p) + (draws - k) * math.log1p(-p)).sum()) <= tail
+        ):
+            low = p
+        else:
+            high = p
+    return low
+
+
+# Sums of draws that differ: a noise Σ cᵢ Xᵢ is described by its `mass` Σ bᵢ² and its `peak` max bᵢ,
+# where bᵢ = |cᵢ| scaleᵢ.
+# Its moments are below those of continuous Laplace noise, log E exp(tX) ≤ −Σ log(1 − bᵢ²t²),
+# because sinh(x)/x grows; and
+# −log(1 − xt²) is convex in x, so that is at most −(mass/peak²) log(1 − peak²t²). Larger masses and
+# peaks are valid too.
+
+
+def median_scale(scale: FloatArray, layers: int | IntArray) -> FloatArray:
+    """The scale of one draw whose moments are above those of the median of so many.
+
+    A median of symmetric log-concave draws is one again, and has at most their variance divided by
+    their number; of all such laws with one variance, Laplace's has the largest moments.
+    """
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.asarray(
+            0.5 / np.arcsinh(np.sqrt(np.float64(layers) / (2 * laplace_variance(scale))))
+        )
+
+
+def grain(scale: FloatArray) -> FloatArray:
+    """How far a discrete draw may be from a continuous one of this scale, drawn with it.
+
+    |X| ≥ k with the same chance as |Y| ≥ k − δ, δ = s log(2/(1 + exp(−1/s))) ≤ 1/2; so X and Y can be had at most 1 − δ apart.
+    """
+    with np.errstate(invalid="ignore"):
+        return np.asarray(
+            1 - np.where(np.isinf(scale), 0.5, scale * np.log(2 / (1 + np.exp(-1 / scale))))
+        )
+
+
+def half_width_of_many(
+    mass: FloatArray,
+    peak: FloatArray,
+    variance: FloatArray,
+    miss: float,
+    *,
+    grains: FloatArray | None = None,
+) -> FloatArray:
+    """A k with P(|noise| > k) ≤ `miss` for a sum of many independent draws: the least of several
+    bounds.
+
+    Chebyshev's; Chernoff's; and, where `grains` = Σ (cᵢ grainᵢ)² is given, the one for log-concave
+    noise: sums of continuous Laplace noise have a log-concave tail G with G(0) = 1, so from G(k) =
+    p follows G(y) ≥ p^(y/k) below k, and their variance ∫ 2yG(y)dy is at least 2k²(1 − (1 + a)p)/a²
+    with a = −log p. What the discrete noise differs by is symmetric and bounded: Hoeffding's bound.
+    A peak of 0 stands for Gaussian noise.
+    """
+    mass, peak, spread = np.broadcast_arrays(mass, peak, np.sqrt(variance / miss))
+    out = np.where(peak > 0, spread, -NormalDist().inv_cdf(miss / 2) * np.sqrt(variance))
+    some = (peak > 0) & np.isfinite(mass)
+    if some.any():
+        top, number = peak[some], mass[some] / np.square(peak[some])
+        level = math.log(2 / miss)
+        low, high = np.zeros_like(top), np.ones_like(top)
+        for _ in range(
+            24
+        ):  # the best t solves 2nt²/(1 − t²) + n log(1 − t²) = level; every t is valid
+            t = (low + high) / 2
+            short = number * (2 * t * t / (1 - t * t) + np.log1p(-t * t)) < level
+            low, high = np.where(short, t, low), np.where(short, high, t)
+        t = np.maximum(low, 2.0**-24)
+        out[some] = np.minimum(out[some], top * (level - number * np.log1p(-t * t)) / t)
+        if grains is not None:
+            p, rest = (1 - _APART) * miss, _APART * miss
+            a = -math.log(p)
+            times = a / math.sqrt(2 * (1 - (1 + a) * p))
+            apart = np.sqrt(2 * math.log(2 / rest) * np.broadcast_to(grains, mass.shape)[some])
+            out[some] = np.minimum(out[some], times * np.sqrt(2 * mass[some]) + apart)
+    return np.asarray(out)
+
+
+def tail_of_many(
+    mass: FloatArray, peak: FloatArray, variance: FloatArray, beyond: FloatArray
+) -> FloatArray:
+    """An upper bound on P(noise ≥ `beyond`), one-sided: Chernoff's or Cantelli's; 1 where `beyond`
+    is not above 0.
+    """
+    mass, peak, variance, beyond = np.broadcast_arrays(mass, peak, variance, beyond)
+    out = np.ones(mass.shape)
+    out[(variance == 0) & (beyond > 0)] = 0
+    some = (beyond > 0) & (variance > 0) & np.isfinite(mass)
+    out[some] = variance[some] / (variance[some] + np.square(beyond[some]))
+    normal = some & (peak == 0)
+    out[normal] = np.minimum(
+        out[normal], np.exp(-np.square(beyond[normal]) / (2 * variance[normal]))
+    )
+    some &= peak > 0
+    number, far = mass[some] / np.square(peak[some]), beyond[some] / peak[some]
+    t = far / (number + np.hypot(number, far))
+    out[some] = np.minimum(out[some], np.exp(-t * far - number * np.log1p(-t * t)))
+    return out

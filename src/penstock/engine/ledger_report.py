@@ -1,0 +1,239 @@
+"""What a store's ledgers say: of each series what its windows cost, and of all views of a stream
+what they cost together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from penstock.budget.accountant import Account, account
+from penstock.budget.grid import Grid
+from penstock.budget.joint import Joint, Part, joint
+from penstock.core.calendar import Calendar
+from penstock.core.errors import ConfigurationError, InputError, LedgerError, StateError
+from penstock.core.guarantee import Guarantee
+from penstock.engine.chain import Head
+from penstock.engine.pipeline import reach, units_in
+from penstock.engine.store import Reader, Series
+
+_RUNS = ("open", "ask", "yes", "close")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewsLedger:
+    """The series of one stream, by the names of its views; a stream without views is one series of
+    its own name.
+    """
+
+    name: str
+    series: Mapping[str, Series]
+
+    @property
+    def several(self) -> bool:
+        """Whether the promise is about views together, and not that of one series."""
+        return (
+            len({*self.series, *self.named}) > 1
+            or next(iter(self.series.values())).name != self.name
+        )
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The views that were declared, whether or not the store has them."""
+        return tuple(
+            fact[5:-6]
+            for fact in self.facts
+            if fact.startswith("view.") and fact.endswith(".times")
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised for all of it together, in the stream's own units."""
+        first = next(iter(self.series.values()))
+        if not self.several:
+            return first.guarantee
+        facts = self.facts
+        try:
+            horizon = facts["privacy.horizon"]
+            most = max(each.guarantee.contribution for each in self.series.values())
+            return Guarantee(
+                facts["privacy.epsilon"],
+                int(facts["privacy.window"]),
+                most,
+                horizon=int(horizon) if horizon else None,
+            )
+        except (KeyError, ValueError):
+            raise StateError(
+                f"stream {self.name!r}: the store does not say what is promised for its views together."
+            ) from None
+
+    @property
+    def calendar(self) -> Calendar | None:
+        """The stream's own units: the small ones."""
+        first = next(iter(self.series.values()))
+        if not self.several or first.calendar is None:
+            return first.calendar
+        try:
+            return Calendar(
+                every=self.facts["stream.every"],
+                zone=first.calendar.zone,
+                origin=first.calendar.origin,
+            )
+        except (KeyError, ConfigurationError):
+            raise StateError(
+                f"stream {self.name!r}: the store does not say what its units are."
+            ) from None
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What may not change, of all of its series."""
+        return next(iter(self.series.values())).facts
+
+
+def streams_of(reader: Reader) -> dict[str, ViewsLedger]:
+    """All streams of a store, each with its series."""
+    found: dict[str, dict[str, Series]] = {}
+    for name in reader.streams:
+        series = reader.stream(name)
+        whole = series.facts.get("stream.name", name)
+        found.setdefault(whole, {})[name.removeprefix(f"{whole}/")] = series
+    return {name: ViewsLedger(name=name, series=series) for name, series in found.items()}
+
+
+def spent(reader: Reader, series: str) -> Account:
+    """What every window of a series cost, from its lines alone."""
+    return account(
+        reader.lines(series), reader.stream(series).guarantee, units=reader.head(series).unit
+    )
+
+
+def newest(reader: Reader, series: str) -> Fraction:
+    """What the newest window of a series has cost so far, from its lines alone where these tell all
+    of it.
+    """
+    promise, last = reader.stream(series).guarantee, reader.head(series).unit
+    lines = list(reader.lines(series, max(last - promise.window + 1, 1), last))
+    opened = {line.run for line in lines if line.kind == "open"}
+    if any(
+        line.kind in _RUNS and line.run not in opened for line in lines
+    ):  # a run that began before the window
+        return int(spent(reader, series).windows[-1]) * Grid.of(promise).quantum
+    found = account(lines, promise, units=last).windows[-1:]
+    return (int(found[0]) if len(found) else 0) * Grid.of(promise).quantum
+
+
+def together(
+    reader: Reader, views: ViewsLedger, accounts: Mapping[str, Account] | None = None
+) -> Joint:
+    """What the views of a stream cost together, for every small unit up to the newest that any of
+    them has released.
+
+    That a view's window is long enough, and that it counts as often as it must, is computed again
+    and not taken from the store.
+    """
+    small, promise = views.calendar, views.guarantee
+    heads = {view: reader.head(series.name) for view, series in views.series.items()}
+    _complete(views, heads)
+    calendars = {view: series.calendar for view, series in views.series.items()}
+    if small is None or any(calendar is None for calendar in calendars.values()):
+        raise StateError(
+            f"stream {views.name!r}: the store does not say when its units are, so its views cannot be added up."
+        )
+    ends = [
+        calendar.ends(heads[view].unit)
+        for view, calendar in calendars.items()
+        if calendar and heads[view].unit
+    ]
+    last = max((small.unit_at(end - 1) for end in ends), default=0)
+    begins = np.array([small.begins(unit) for unit in range(1, last + 1)], np.int64)
+    parts = {}
+    for view, series in views.series.items():
+        calendar = calendars[view]
+        assert calendar is not None
+        found = accounts[view] if accounts else spent(reader, series.name)
+        parts[view] = Part(
+            account=found,
+            times=_times(views, view, small, calendar, promise),
+            places=calendar.unit_of(begins),
+        )
+    return joint(parts, promise)
+
+
+def _times(
+    views: ViewsLedger, view: str, small: Calendar, calendar: Calendar, promise: Guarantee
+) -> int:
+    """How often a view's cost counts: as the store says, and at least as often as it must."""
+    fits = units_in(small, calendar)
+    if fits is None:
+        raise LedgerError(
+            f"stream {views.name!r}: the units of view {view!r} are no whole numbers of the stream's."
+        )
+    window, times = reach(promise.window, fits[0], most=fits[1], horizon=promise.horizon)
+    has = views.series[view].guarantee
+    if has.window < window:
+        raise LedgerError(
+            f"stream {views.name!r}: view {view!r} keeps its promise in any {has.window} of its units, and a window of the "
+            f"stream meets {window}."
+        )
+    try:
+        told = int(views.facts[f"view.{view}.times"])
+    except (KeyError, ValueError):
+        told = times
+    if told < times:
+        raise LedgerError(
+            f"stream {views.name!r}: view {view!r} counts {told} times, and must count {times} times."
+        )
+    return told
+
+
+def _complete(views: ViewsLedger, heads: Mapping[str, Head]) -> None:
+    """Refuse views that are of different streams, or of which one is missing although others have
+    released.
+    """
+    for view, series in views.series.items():
+        if series.facts != views.facts:
+            raise LedgerError(
+                f"stream {views.name!r}: what its views are of differs, at view {view!r}."
+            )
+    missing = sorted(set(views.named) - views.series.keys())
+    if missing and any(head.unit for head in heads.values()):
+        raise LedgerError(
+            f"stream {views.name!r}: view {missing[0]!r} is not in the store, and others have released."
+        )
+
+
+def units_from(calendar: Calendar | None, last: int, first: str | None, until: str | None) -> range:
+    """The units from one to another, both given as a number or as a date or time; all up to `last`
+    where nothing is given.
+
+    A time means the unit that it lies in; a date means all units of that day.
+
+    >>> hours = Calendar(every="1h", origin="2026-01-01")
+    >>> units_from(hours, 100, "2026-01-02", "2026-01-02T03:00"), units_from(hours, 100, None, "2026-01-01")
+    (range(25, 29), range(1, 25))
+    """
+    low = 1 if first is None else _unit(calendar, first, "from", end=False)
+    high = last if until is None else _unit(calendar, until, "to", end=True)
+    return range(max(low, 1), min(high, last) + 1)
+
+
+def _unit(calendar: Calendar | None, text: str, name: str, *, end: bool) -> int:
+    if text.isdecimal():
+        return int(text)
+    if calendar is None:
+        raise InputError(
+            f"--{name}: these units have no times: give the number of a unit, not {text!r}."
+        )
+    try:
+        when = Calendar(every="1s", zone=calendar.zone, origin=text)
+        day = len(text) == len("2026-01-01") and Calendar(
+            every="1d", zone=calendar.zone, origin=text
+        )
+    except ConfigurationError:
+        raise ConfigurationError(
+            f"--{name} must be a unit's number, or a date or time such as 2026-03-01 or 2026-03-01T08:00, not {text!r}."
+        ) from None
+    return calendar.unit_at(day.ends(1) - 1 if end and day else when.begins(1))

@@ -1,0 +1,388 @@
+"""The persons of one open unit as numbers 0, 1, 2, …, whatever their ids look like.
+
+Everything here is raw data: nothing of it is shown, logged or raised.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.arrays import BoolArray, IntArray
+from penstock.core.errors import InputError, MissingExtraError
+from penstock.private.counts_input import Column
+
+Kind: TypeAlias = Literal["signed", "unsigned", "text"]
+"""What ids are. Unsigned ids of 64 bits are kept as the signed numbers of the same bits, so the two
+are never mixed.
+"""
+
+Slots: TypeAlias = NDArray[np.int32]
+Words: TypeAlias = NDArray[np.uint64]
+
+SMALLEST = 1 << 12
+CHUNK = 1 << 16
+MOST = 2**31 - 1 - CHUNK
+"""The most persons in a unit: their numbers are kept in 32 bits."""
+
+_WORD = 8
+_LONGEST = 128
+_TEXT = ("string", "large_string", "binary", "large_binary", "fixed_size_binary")
+_SALT = np.uint64(
+    hash("where an id is kept") & (2**64 - 1)
+)  # another in every process: nobody can aim at it
+
+
+class Loops(Protocol):
+    """The compiled loops of `bounding_fast`, which do what the array expressions of `IntegerIds`,
+    `TextIds` and `Packed` do.
+    """
+
+    def number(
+        self,
+        ids: IntArray,
+        start: int,
+        out: IntArray,
+        slots: Slots,
+        known: IntArray,
+        size: int,
+        limit: int,
+        salt: np.uint64,
+    ) -> tuple[int, int]: ...
+
+    def place(self, known: IntArray, slots: Slots, salt: np.uint64) -> None: ...
+
+    def hashes(
+        self, words: Words, start: IntArray, length: IntArray, salt: np.uint64
+    ) -> IntArray: ...
+
+    def offer(
+        self,
+        person: IntArray,
+        low: int,
+        time: IntArray,
+        base: int,
+        key: IntArray,
+        bits: int,
+        first: IntArray,
+        rest: bool,
+    ) -> tuple[IntArray, IntArray]: ...
+
+    def smallest(
+        self, person: IntArray, value: IntArray, first: IntArray, rest: bool
+    ) -> tuple[IntArray, IntArray]: ...
+
+
+class IntegerIds:
+    """Whole-number ids, numbered as they come: a hash table of whole arrays.
+
+    An id's first place is its own lowest bits, so that ids without gaps never collide; from there
+    it goes on in steps of its own. At most half of the places are taken.
+
+    >>> numbers = IntegerIds()
+    >>> number = numbers.of(np.array([70, -5, 70, 2**62]))
+    >>> len(numbers), numbers.known[number].tolist()
+    (3, [70, -5, 70, 4611686018427387904])
+    """
+
+    def __init__(self, loops: Loops | None = None) -> None:
+        self._loops = loops
+        self._slots: Slots = np.full(SMALLEST, -1, np.int32)
+        self._known: IntArray = np.empty(SMALLEST // 2, np.int64)
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def known(self) -> IntArray:
+        """The ids by number."""
+        return self._known[: self._size]
+
+    def clear(self) -> None:
+        """Forget every id, keep the memory."""
+        self._slots.fill(-1)
+        self._size = 0
+
+    def of(self, ids: IntArray) -> IntArray:
+        """The number of each id; new ones get the next numbers."""
+        out = np.empty(len(ids), np.int64)
+        if self._loops is not None:
+            done = 0
+            while done < len(ids):
+                limit = len(self._slots) // 2
+                done, self._size = self._loops.number(
+                    ids, done, out, self._slots, self._known, self._size, limit, _SALT
+                )
+                if done < len(ids):
+                    self._grow(limit + 1)
+            return out
+        for start in range(0, len(ids), CHUNK):
+            chunk = ids[start : start + CHUNK]
+            self._grow(self._size + len(chunk))
+            out[start : start + len(chunk)] = self._find(chunk)
+        return out
+
+    def _find(self, ids: IntArray) -> IntArray:
+        out = np.empty(len(ids), np.int64)
+        where, place, step = np.arange(len(ids)), ids & (len(self._slots) - 1), _mixed(ids) | 1
+        while len(ids):
+            found = self._slots.take(place)
+            new = np.flatnonzero(found < 0)
+            if len(new):
+                free = place[new]
+                claim = np.arange(len(new), dtype=np.int32)
+                self._slots[free] = claim
+                won = np.flatnonzero(self._slots.take(free) == claim)
+                numbers = np.arange(self._size, self._size + len(won), dtype=np.int32)
+                self._slots[free[won]] = numbers
+                self._known[self._size : self._size + len(won)] = ids[new[won]]
+                self._size += len(won)
+                found[new] = self._slots.take(free)
+            out[where] = found
+            other = np.flatnonzero(self._known.take(found) != ids)
+            where, ids, step = where[other], ids[other], step[other]
+            place = (place[other] + step) & (len(self._slots) - 1)
+        return out
+
+    def _grow(self, persons: int) -> None:
+        """Room for so many persons, and for as many again."""
+        if 2 * persons <= len(self._slots):
+            return
+        if persons > MOST:
+            raise InputError(f"one unit can hold {MOST} persons. It cannot go on.")
+        size, ids = 1 << (4 * persons - 1).bit_length(), self.known
+        self._slots = np.full(size, -1, np.int32)
+        self._known = np.concatenate([ids, np.empty(size // 2 - len(ids), np.int64)])
+        if self._loops is not None:
+            self._loops.place(ids, self._slots, _SALT)
+            return
+        number, place, step = np.arange(len(ids), dtype=np.int32), ids & (size - 1), _mixed(ids) | 1
+        while len(number):
+            free = self._slots.take(place) < 0
+            self._slots[place[free]] = number[free]
+            left = np.flatnonzero(self._slots.take(place) != number)
+            number, step = number[left], step[left]
+            place = (place[left] + step) & (size - 1)
+
+
+class TextIds:
+    """Text ids, numbered as they come: by a hash of 64 bits, and every text is compared with the
+    one that has its number.
+    """
+
+    def __init__(self, numbers: IntegerIds, loops: Loops | None = None) -> None:
+        self._numbers = numbers
+        self._loops = loops
+        self._bytes: NDArray[np.uint8] = np.empty(_WORD, np.uint8)
+        self._ends: IntArray = np.zeros(1, np.int64)
+
+    @property
+    def lengths(self) -> IntArray:
+        """The length in bytes of every text, by number."""
+        return np.diff(self._ends[: len(self._numbers) + 1])
+
+    @property
+    def text(self) -> NDArray[np.uint8]:
+        """All texts by number, one after the other."""
+        return self._bytes[: self._ends[len(self._numbers)]]
+
+    def of(self, column: Any) -> IntArray:
+        """The number of each text; new ones get the next numbers."""
+        out = np.empty(len(column), np.int64)
+        rows = np.arange(len(column))
+        ends, text = _parts(column)
+        start, length = ends[:-1], np.diff(ends)
+        words = _words(np.concatenate([text, np.zeros(_WORD, np.uint8)]))
+        if self._loops is None:
+            hashes = _hashes(words, start, length)
+        else:
+            hashes = self._loops.hashes(words, start, length, _SALT)
+        while len(rows):
+            before = len(self._numbers)
+            number = self._numbers.of(hashes)
+            new = np.flatnonzero(number >= before)
+            first = np.empty(len(self._numbers) - before, np.int64)
+            first[number[new[::-1]] - before] = new[::-1]
+            self._append(before, column.take(arrow().array(rows[first])))
+            out[rows] = number
+            again = np.ones(len(rows), np.bool_)
+            again[first] = False
+            check = np.flatnonzero(again)
+            other = check[
+                ~self._same(words, start[rows[check]], length[rows[check]], number[check])
+            ]
+            rows, hashes = rows[other], _mixed(hashes[other] + 1)
+        return out
+
+    def _append(self, before: int, column: Any) -> None:
+        ends, text = _parts(column)
+        size, total = before + len(column), int(self._ends[before]) + len(text)
+        if size >= len(self._ends):
+            self._ends = np.concatenate([self._ends, np.empty(size + 1, np.int64)])
+        if total + _WORD > len(self._bytes):
+            self._bytes = np.concatenate([self._bytes, np.empty(total + _WORD, np.uint8)])
+        self._ends[before : size + 1] = self._ends[before] + ends
+        self._bytes[total - len(text) : total] = text
+
+    def _same(self, words: Words, start: IntArray, length: IntArray, number: IntArray) -> BoolArray:
+        """Whether each text is the one that has the number."""
+        theirs, known = self._ends[number], _words(self._bytes)
+        same: BoolArray = self._ends[number + 1] - theirs == length
+        rows = np.flatnonzero(same & (length > 0))
+        at, their, left = start[rows], theirs[rows], length[rows]
+        while len(rows):
+            equal = _word(words, at, left) == _word(known, their, left)
+            same[rows[~equal]] = False
+            more = np.flatnonzero(equal & (left > _WORD))
+            rows, at, their, left = (
+                rows[more],
+                at[more] + _WORD,
+                their[more] + _WORD,
+                left[more] - _WORD,
+            )
+        return same
+
+
+def _parts(column: Any) -> tuple[IntArray, NDArray[np.uint8]]:
+    """Where each text of an Arrow column begins and ends, and all of them."""
+    _, ends, text = column.buffers()
+    edges = (
+        np.frombuffer(ends, np.int64)[column.offset :][: len(column) + 1]
+        if len(column)
+        else np.zeros(1, np.int64)
+    )
+    content = np.frombuffer(text, np.uint8) if text is not None else np.empty(0, np.uint8)
+    return edges - edges[0], content[edges[0] : edges[-1]]
+
+
+def _words(text: NDArray[np.uint8]) -> Words:
+    """The eight bytes from every position on, without a copy."""
+    return np.ndarray((len(text) - _WORD + 1,), "<u8", text, strides=(1,))
+
+
+def _word(words: Words, at: IntArray, left: IntArray) -> Words:
+    """The eight bytes at each place, or as many as are left (one at least), after zeros."""
+    if left.min() >= _WORD:
+        return words[at]
+    return words[at] << (8 * (_WORD - np.minimum(left, _WORD))).view(np.uint64)
+
+
+def _hashes(words: Words, start: IntArray, length: IntArray) -> IntArray:
+    """A hash of each text: of its length and its words, one after the other."""
+    out = _mixed(length)
+    rows = np.flatnonzero(length)
+    hashes, at, left = out[rows], start[rows], length[rows]
+    while len(rows):
+        hashes = _mixed(hashes ^ _word(words, at, left).view(np.int64))
+        at, left = at + _WORD, left - _WORD
+        if left.min() <= 0:
+            out[rows] = hashes
+            more = np.flatnonzero(left > 0)
+            rows, hashes, at, left = rows[more], hashes[more], at[more], left[more]
+    return out
+
+
+def _mixed(ids: IntArray) -> IntArray:
+    """Other bits, which nobody can foresee."""
+    bits = ids.view(np.uint64) ^ _SALT
+    bits = (bits ^ (bits >> np.uint64(32))) * np.uint64(0xFF51AFD7ED558CCD)
+    bits = (bits ^ (bits >> np.uint64(32))) * np.uint64(0xC4CEB9FE1A85EC53)
+    mixed: IntArray = (bits ^ (bits >> np.uint64(32))).view(np.int64)
+    return mixed
+
+
+def ids_of(column: Column, keep: BoolArray | None) -> tuple[Kind, Any]:
+    """The ids of the events to keep: whole numbers as int64, text as one Arrow column of bytes.
+
+    >>> ids_of(np.array([7, 8, 9], np.uint16), np.array([True, False, True]))
+    ('signed', array([7, 9]))
+    """
+    if (
+        isinstance(column, np.ndarray)
+        and not isinstance(column, np.ma.MaskedArray)
+        and column.dtype.kind in "iu"
+    ):
+        return _whole(column if keep is None else column[keep])
+    column = _arrow_of(column)
+    if keep is not None:
+        column = column.filter(arrow().array(keep))
+    if column.null_count:
+        raise InputError(
+            "person ids must not be missing; give an event without one the key -1. Nothing was added."
+        )
+    if arrow().types.is_integer(column.type):
+        return _whole(column.to_numpy())
+    return "text", _shortened(column)
+
+
+def texts_of(lengths: IntArray, text: NDArray[np.uint8]) -> Any:
+    """The Arrow column of texts that stand one after the other."""
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    buffers = [None, arrow().py_buffer(ends), arrow().py_buffer(text)]
+    return arrow().Array.from_buffers(arrow().large_binary(), len(lengths), buffers)
+
+
+def _shortened(column: Any) -> Any:
+    """Texts of more than `_LONGEST` bytes as digests of them, made longer than any text that stays
+    as it is.
+    """
+    lengths = arrow().compute.binary_length(column).to_numpy()
+    if not len(lengths) or lengths.max() <= _LONGEST:
+        return column
+    texts = column.to_numpy(zero_copy_only=False)
+    for row in np.flatnonzero(lengths > _LONGEST).tolist():
+        texts[row] = hashlib.sha256(texts[row]).digest().ljust(_LONGEST + 1)
+    return arrow().array(texts, arrow().large_binary())
+
+
+def _whole(ids: NDArray[Any]) -> tuple[Kind, IntArray]:
+    if ids.dtype.kind == "u" and ids.dtype.itemsize == 8:
+        return "unsigned", np.ascontiguousarray(ids, np.uint64).view(np.int64)
+    return "signed", np.ascontiguousarray(ids, np.int64)
+
+
+def _arrow_of(column: Column) -> Any:
+    """An Arrow column of whole numbers or of bytes; any other is an `InputError` that shows nothing
+    of it.
+    """
+    pa = arrow()
+    try:
+        if isinstance(column, np.ndarray) and not isinstance(column, np.ma.MaskedArray):
+            ids = pa.array(column) if column.dtype.kind in "OSTU" else None
+        elif isinstance(column, (pa.Array, pa.ChunkedArray)):
+            ids = column
+        else:
+            ids = column.to_arrow() if hasattr(column, "to_arrow") else None
+        if isinstance(ids, pa.ChunkedArray):
+            ids = ids.combine_chunks()
+        if isinstance(ids, pa.ExtensionArray):
+            ids = ids.storage
+        if isinstance(ids, pa.DictionaryArray):
+            ids = ids.dictionary_decode()
+        if isinstance(ids, pa.Array):
+            if pa.types.is_integer(ids.type):
+                return ids
+            if str(ids.type).startswith(_TEXT):
+                return ids.cast(pa.large_binary())
+    except Exception:  # whatever another library raises: its message may show the data
+        ids = None
+    kind = (column.dtype.type if isinstance(column, np.ndarray) else type(column)).__name__
+    raise InputError(
+        f"person ids must be one column of whole numbers, text or bytes, not {kind}. Nothing was added."
+    ) from None
+
+
+def arrow() -> Any:
+    """PyArrow, or how to get it."""
+    try:
+        import pyarrow
+        import pyarrow.compute
+    except ImportError:
+        raise MissingExtraError(
+            "pyarrow", "columns", "a person column of text or from Arrow"
+        ) from None
+    return pyarrow

@@ -1,0 +1,74 @@
+"""What the values of messages are written in: many values at once become columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from penstock.core.arrays import IntArray
+from penstock.core.exact import whole
+from penstock.private.sources.base import Arrow, Columns, Reason, Rejections
+from penstock.private.sources.files import LIMIT, good_lines
+from penstock.private.sources.jsonl import objects, schema_of
+
+
+class MessageFormat(Protocol):
+    """How a value is written that is one event."""
+
+    def check(self, columns: Columns) -> None:
+        """That these columns can be read, as far as can be said before there are values."""
+
+    def table(
+        self, values: Sequence[bytes | None], columns: Columns, *, rejections: Rejections
+    ) -> Arrow:
+        """The columns of all values that can be read. A value that is missing, too long or broken
+        loses only itself.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonMessages:
+    """An object a value; the columns are fields at its top, whatever else it has. At most `limit`
+    bytes.
+    """
+
+    limit: int = LIMIT
+
+    def __post_init__(self) -> None:
+        whole(self.limit, name="limit", least=1)
+
+    def check(self, columns: Columns) -> None:
+        """Nothing is known of an object before it is there."""
+
+    def table(
+        self, values: Sequence[bytes | None], columns: Columns, *, rejections: Rejections
+    ) -> Arrow:
+        there, bounds = lengths(values, rejections=rejections, limit=self.limit, gap=1)
+        data = b"\n".join((*there, b""))
+        return objects(
+            good_lines(data, bounds, limit=self.limit + 1, rejections=rejections),
+            schema_of(columns),
+            rejections,
+        )
+
+
+def lengths(
+    values: Sequence[bytes | None], *, rejections: Rejections, limit: int, gap: int = 0
+) -> tuple[Sequence[bytes], IntArray]:
+    """The values that are there and short enough, and where each begins and the last one ends if
+    they are joined.
+    """
+    there = list(filter(None, values))
+    rejections.add(Reason.MISSING, len(values) - len(there))
+    sizes = np.fromiter(map(len, there), np.int64, len(there))
+    if len(sizes) and sizes.max() > limit:
+        short = sizes <= limit
+        there = [there[place] for place in np.flatnonzero(short)]
+        rejections.add(Reason.LONG, int(np.count_nonzero(~short)))
+        sizes = sizes[short]
+    bounds = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes + gap, out=bounds[1:])
+    return there, bounds

@@ -1,0 +1,100 @@
+"""A source that blocks, read by a thread of its own: the clock goes on while nothing comes."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from penstock.core.errors import PenstockError, StateError
+from penstock.private.sources.base import Batch, Position, Rejections, Source
+
+WAITING = 8
+"""Batches that may wait to be taken; then reading pauses."""
+
+
+class PrefetchSource:
+    """Standard input, or another source that can be read once and says nothing until something
+    comes.
+
+    It cannot go on after a restart: what was read and not kept is gone, and nobody waits for an
+    answer.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._batches: queue.Queue[Batch | PenstockError | None] = queue.Queue(WAITING)
+        self._next: Batch | PenstockError | None = None
+        self._something = False
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="source", daemon=True)
+        self.over = False
+
+    @property
+    def resumable(self) -> bool:
+        return True
+
+    @property
+    def answers(self) -> bool:
+        return False
+
+    @property
+    def rejections(self) -> Rejections:
+        return self._source.rejections
+
+    def open(self, parts: Mapping[str, bytes]) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def batches(self, after: Position | None = None) -> Iterator[Batch]:
+        """What has come by now."""
+        while not self.over:
+            if not self._something:
+                try:
+                    self._next, self._something = self._batches.get_nowait(), True
+                except queue.Empty:
+                    return
+            found, self._something = self._next, False
+            if isinstance(found, PenstockError):
+                self.over = True
+                raise found
+            if found is None:
+                self.over = True
+                return
+            yield replace(found, position=None)
+
+    def wait(self, seconds: float) -> None:
+        """Until something has come, or so many seconds."""
+        if self.over:
+            self._closed.wait(seconds)
+        elif not self._something:
+            try:
+                self._next, self._something = self._batches.get(timeout=seconds), True
+            except queue.Empty:
+                return
+
+    def kept(self, batch: Batch) -> None:
+        """Nobody waits for it."""
+
+    def close(self) -> None:
+        """Take no more. A thread that still waits for input ends with the process."""
+        self._closed.set()
+
+    def _work(self) -> None:
+        try:
+            for batch in self._source.batches():
+                while not self._closed.is_set():
+                    try:
+                        self._batches.put(batch, timeout=0.5)
+                        break
+                    except queue.Full:
+                        continue
+                if self._closed.is_set():
+                    return
+            self._batches.put(None)
+        except PenstockError as error:
+            self._batches.put(error)
+        except Exception:
+            self._batches.put(StateError("standard input cannot be read any more."))
+            raise

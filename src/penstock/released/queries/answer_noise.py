@@ -1,0 +1,151 @@
+"""What is known of the noise in an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from penstock.core.arrays import BoolArray, FloatArray, IntArray
+from penstock.core.error_bounds import (
+    Kind,
+    grain,
+    half_width,
+    half_width_of_many,
+    laplace_variance,
+    median_scale,
+    tail_of_many,
+)
+from penstock.core.weights import UNIT, Weights
+
+_CLOSE = 1e-9
+
+
+@dataclass(frozen=True)
+class AnswerNoise:
+    """The noise of every number of an answer: a sum of independent draws, one row a unit.
+
+    `mass`, `peak` and `grain` bound its tails (see `core.spread`); `peak` is 0 where the noise is
+    Gaussian. Where it is `coefficient` times the noise of one release of this `kind` (`single`), or
+    a sum of `draws` that are all alike (`alike`), its interval is that release's or that sum's own,
+    if that is shorter.
+    """
+
+    variance: FloatArray
+    mass: FloatArray
+    peak: FloatArray
+    grain: FloatArray
+    draws: IntArray
+    scale: FloatArray
+    coefficient: FloatArray
+    single: BoolArray
+    alike: BoolArray
+    kind: Kind = "sum"
+    weights: Weights = UNIT
+
+    def half_width(self, miss: float) -> FloatArray:
+        """A k with P(|noise| > k) ≤ `miss`, for every number."""
+        out = half_width_of_many(self.mass, self.peak, self.variance, miss, grains=self.grain)
+        for which, kind in ((self.alike & ~self.single, "sum"), (self.single, self.kind)):
+            if which.any():
+                one = half_width(kind, self.scale[which], self.draws[which], self.weights, miss)  # type: ignore[arg-type]
+                out[which] = np.minimum(out[which], _times(self.coefficient[which], one))
+        return out
+
+    def tail(self, beyond: FloatArray) -> FloatArray:
+        """At least P(noise ≥ `beyond`), for every number; 1 where `beyond` is not above 0."""
+        return tail_of_many(self.mass, self.peak, self.variance, beyond)
+
+    def among(self, groups: Sequence[IntArray]) -> AnswerNoise:
+        """The noise of the sum of the numbers of each group of columns; keys have noise of their
+        own.
+        """
+        if all(len(group) == 1 for group in groups):
+            return self.of(np.concatenate([*groups, np.zeros(0, np.int64)]).astype(np.int64))
+        each = [self.of(group) for group in groups]
+
+        def column(values: list[FloatArray]) -> FloatArray:
+            return np.stack(values, axis=1)
+
+        alike = [
+            part.alike.all(axis=1)
+            & (part.scale == part.scale[:, :1]).all(axis=1)
+            & (part.coefficient == part.coefficient[:, :1]).all(axis=1)
+            for part in each
+        ]
+        alone = [part.single.all(axis=1) & (part.single.shape[1] == 1) for part in each]
+        return replace(
+            self,
+            variance=column([part.variance.sum(axis=1) for part in each]),
+            mass=column([part.mass.sum(axis=1) for part in each]),
+            peak=column([part.peak.max(axis=1) for part in each]),
+            grain=column([part.grain.sum(axis=1) for part in each]),
+            draws=np.stack([part.draws.sum(axis=1) for part in each], axis=1),
+            scale=column([part.scale[:, 0] for part in each]),
+            coefficient=column([part.coefficient[:, 0] for part in each]),
+            single=np.stack(alone, axis=1),
+            alike=np.stack(alike, axis=1),
+        )
+
+    def of(self, columns: IntArray) -> AnswerNoise:
+        """Of some of the columns."""
+        return replace(self, **{name: getattr(self, name)[:, columns] for name in _ARRAYS})
+
+    @classmethod
+    def stacked(cls, parts: Sequence[AnswerNoise]) -> AnswerNoise:
+        """One after the other, row by row."""
+        if len(parts) == 1:
+            return parts[0]
+        arrays: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS
+        }
+        return replace(parts[0], **arrays)
+
+
+_ARRAYS = ("variance", "mass", "peak", "grain", "draws", "scale", "coefficient", "single", "alike")
+
+
+def _times(coefficient: FloatArray, half: FloatArray) -> FloatArray:
+    with np.errstate(invalid="ignore"):
+        return np.where(coefficient == 0, 0.0, coefficient * half)
+
+
+def terms(
+    kind: Kind, scale: FloatArray, layers: IntArray, divisor: FloatArray, weights: Weights
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mass, peak and grain of the noise of one release."""
+    apart = np.square(grain(scale))
+    if kind == "gaussian":
+        return np.square(scale / divisor) / 2, np.zeros_like(scale), np.zeros_like(scale)
+    if kind == "sum":
+        one = scale / divisor
+        return np.square(one) * layers, one, apart * layers / np.square(divisor)
+    if kind == "median":
+        one = median_scale(scale, layers)
+        return np.square(one), one, apart
+    if kind == "weighted":
+        factors = weights.sequence(int(layers.max()))
+        squares = np.concatenate([[0.0], np.cumsum(np.square(factors))])
+        return (
+            np.square(scale) * squares[layers],
+            scale * float(factors.max()),
+            apart * squares[layers],
+        )
+    n = layers.astype(np.float64)  # shrunk: one draw with (2n − 1)/n², the others with (n − 1)/n²
+    squares = (np.square(2 * n - 1) + np.power(n - 1, 3)) / n**4
+    return np.square(scale) * squares, scale * (2 * n - 1) / n**2, apart * squares
+
+
+def alike(
+    mass: FloatArray, peak: FloatArray, draws: IntArray, variance: FloatArray, scale: FloatArray
+) -> BoolArray:
+    """Where a sum's draws all have this scale and the same coefficient: as all reach the peak, and
+    the variance agrees.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        one = np.square(peak / scale) * laplace_variance(scale)
+        return (np.abs(mass - draws * np.square(peak)) <= _CLOSE * mass) & (
+            np.abs(variance - draws * one) <= _CLOSE * variance
+        )

@@ -1,0 +1,526 @@
+"""Which release stands for which unit, and with what noise: the one reading of a log that all sums
+share.
+
+The release of unit t stands for the units from `start` to t, as far as is known at t: a plain one
+for t alone, a repeated one for all units since it was made, a retroactive group's and a smoothed
+group's for the units since the group began. The units before `start` are what they were at unit
+`start` − 1. So the starts alone say, per key, how a stretch of units falls into pieces that have
+one noise each, seen from any unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.arrays import BoolArray, FloatArray, IntArray
+from penstock.core.error_bounds import Kind, variance
+from penstock.core.errors import ConfigurationError
+from penstock.core.released import Released
+from penstock.core.weights import UNIT, Weights
+from penstock.released.log import Log
+from penstock.released.queries.answer_noise import AnswerNoise, alike, terms
+
+Array: TypeAlias = NDArray[Any]
+
+NOISY, START = "noisy", "start"
+
+MOST = 1_000_000
+"""About how many numbers of a kind are held at once."""
+
+
+@dataclass(frozen=True)
+class CurrentReleases:
+    """The releases of some units in a row, one row a unit; places count from the first of them.
+
+    `start` is the first place that a row stands for, `read` the last one whose data are in it.
+    """
+
+    first: int
+    estimate: FloatArray
+    start: IntArray
+    read: IntArray
+    variance: FloatArray
+    mass: FloatArray
+    peak: FloatArray
+    grain: FloatArray
+    scale: FloatArray
+    layers: IntArray
+    divisor: FloatArray
+    kind: Kind
+    weights: Weights
+    running: bool = False
+    """Whether a group's release is made anew in every unit of it, from one more noisy count each
+    time.
+    """
+
+    def __len__(self) -> int:
+        return len(self.estimate)
+
+    @cached_property
+    def settled(self) -> IntArray:
+        """For each place, the last one that has a say in what stands for it or for those before:
+        starts never go back.
+        """
+        oldest = self.start.min(axis=1)
+        return np.minimum(
+            np.searchsorted(oldest, np.arange(len(self)), side="right"), len(self) - 1
+        )
+
+    @property
+    def noise(self) -> AnswerNoise:
+        """Of each release by itself."""
+        ones = np.ones(self.estimate.shape, np.bool_)
+        return AnswerNoise(
+            variance=self.variance,
+            mass=self.mass,
+            peak=self.peak,
+            grain=self.grain,
+            draws=self.layers,
+            scale=self.scale,
+            coefficient=1 / self.divisor,
+            single=ones,
+            alike=ones if self.kind == "sum" else ~ones,
+            kind=self.kind,
+            weights=self.weights,
+        )
+
+
+def counts(log: Log, first: int, last: int, *, settled: bool = False) -> CurrentReleases:
+    """For sums of unit counts: what stands for each unit. Where smoothing hides its parts, the
+    noisy counts themselves.
+
+    `settled` goes on after the last unit until nothing that comes later can change what stands for
+    it, or to the log's end.
+    """
+    standing, more = _counts(log, first, last), 16
+    while (
+        settled
+        and standing.first + len(standing) <= log.last
+        and standing.start[-1].min() <= last - first
+    ):
+        standing, more = _counts(log, first, min(last + more, log.last)), 4 * more
+    return standing
+
+
+def _counts(log: Log, first: int, last: int) -> CurrentReleases:
+    releases = list(log.between(first, last))
+    sample = releases[0]
+    if NOISY in sample.public and (START not in sample.public or sample.weights != UNIT):
+        return _stack([_noisy(release) for release in releases])
+    if sample.weights != UNIT:
+        raise ConfigurationError(
+            f"this log holds {sample.weights.in_words()}: counts of single units cannot be told from it."
+        )
+    if sample.kind == "shrunk":
+        releases = [_mean(release) for release in releases]
+    return replace(_stack(releases), running={NOISY, START} <= sample.public.keys())
+
+
+def numbers(log: Log, first: int, last: int) -> CurrentReleases:
+    """The released numbers as they are, whatever they are sums of."""
+    return _stack(list(log.between(first, last)))
+
+
+def has_counts(sample: Released) -> bool:
+    """Whether counts of single units can be told."""
+    return sample.weights == UNIT or NOISY in sample.public
+
+
+def _noisy(release: Released) -> Released:
+    plain = release.public[NOISY]
+    again = (
+        release.repeated is True
+    )  # all of it: keys that a mechanism leaves out may have been read all the same
+    return Released(release.unit, plain, release.scale, release.guarantee, release.private, again)
+
+
+def _mean(release: Released) -> Released:
+    """A shrunk value is (x − mean)/n + mean: the mean of its group, as n times the value less x
+    over n − 1.
+    """
+    n = np.broadcast_to(np.asarray(release.layers, np.int64), release.value.shape)
+    divisor = np.broadcast_to(np.asarray(release.divisor, np.int64), release.value.shape)
+    total = np.where(n > 1, n * release.value - divisor * release.public[NOISY], release.value)
+    mean = np.where(n > 1, total / (np.maximum(n - 1, 1) * divisor), release.estimate)
+    sums = np.rint(mean * n).astype(np.int64)  # a sum of whole numbers
+    public = {START: release.public[START]}
+    return Released(
+        release.unit,
+        sums,
+        release.scale,
+        release.guarantee,
+        release.private,
+        divisor=n,
+        layers=n,
+        public=public,
+        kind="sum",
+    )
+
+
+def _stack(releases: Sequence[Released]) -> CurrentReleases:
+    sample = releases[0]
+    for release in releases:
+        if release.kind != sample.kind or release.weights != sample.weights:
+            raise ConfigurationError(
+                f"unit {release.unit} was released in another way than unit {sample.unit}."
+            )
+    shape = (len(releases), sample.value.size)
+    scale = _rows([release.scale.floats() for release in releases], shape, np.float64)
+    layers = _rows([release.layers for release in releases], shape, np.int64)
+    divisor = _rows([release._noise_divisor for release in releases], shape, np.float64)
+    repeated = _rows([release.repeated for release in releases], shape, np.bool_)
+    places = np.broadcast_to(np.arange(shape[0])[:, None], shape)
+    read = (
+        np.maximum.accumulate(np.where(repeated, -1, places), axis=0) if repeated.any() else places
+    )
+    if START in sample.public:
+        starts = np.stack([release.public[START] for release in releases]) - sample.unit
+        absent = np.isinf(
+            scale
+        )  # a pruned node's number says nothing of the units before, nor do later ones of this unit
+        seen = np.maximum.accumulate(np.where(absent, places, -1), axis=0)
+        start = np.clip(np.maximum(starts, np.where(absent, places, seen + 1)), 0, places)
+    else:
+        start = np.maximum(read, 0)
+    mass, peak, grain = terms(sample.kind, scale, layers, divisor, sample.weights)
+    return CurrentReleases(
+        first=sample.unit,
+        estimate=np.stack([release.estimate for release in releases]),
+        start=start,
+        read=read,
+        variance=np.broadcast_to(
+            variance(sample.kind, scale, layers, sample.weights) / np.square(divisor), shape
+        ),
+        mass=mass,
+        peak=peak,
+        grain=grain,
+        scale=scale,
+        layers=layers,
+        divisor=divisor,
+        kind=sample.kind,
+        weights=sample.weights,
+    )
+
+
+def _rows(values: Sequence[object], shape: tuple[int, int], kind: type) -> Array:
+    if all(np.ndim(value) == 0 for value in values):  # type: ignore[arg-type]
+        return np.broadcast_to(np.array(values, kind)[:, None], shape)
+    return np.stack([np.broadcast_to(np.asarray(value, kind), shape[1:]) for value in values])
+
+
+# -- sums over units -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums of some rows; `unread` counts, per number, the units in it that no release has read."""
+
+    estimate: FloatArray
+    noise: AnswerNoise
+    unread: IntArray
+
+    @classmethod
+    def stacked(cls, parts: Sequence[Sums]) -> Sums:
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            np.concatenate([part.estimate for part in parts]),
+            AnswerNoise.stacked([part.noise for part in parts]),
+            np.concatenate([part.unread for part in parts]),
+        )
+
+
+def as_they_are(standing: CurrentReleases) -> Sums:
+    """The released numbers by themselves; not read, where an earlier one stands."""
+    unread = np.arange(len(standing))[:, None] > standing.read
+    return Sums(standing.estimate, standing.noise, unread.astype(np.int64))
+
+
+def _pieces(start: IntArray) -> BoolArray:
+    """Where a piece begins, seen from the last row: wherever some row's start is, and at the first
+    place.
+    """
+    begins = np.zeros(start.shape, np.bool_)
+    np.put_along_axis(begins, start, True, axis=0)
+    begins[0] = True
+    return begins
+
+
+def weighted(
+    standing: CurrentReleases, factors: FloatArray, place: int, *, hindsight: bool = False
+) -> Sums:
+    """The sum of the counts of places `place` − len(factors) + 1 to `place`, oldest first, as known
+    then or at the end.
+    """
+    low, seen, size = (
+        place - len(factors) + 1,
+        standing.settled[place] if hindsight else place,
+        len(factors),
+    )
+    begins = _pieces(np.maximum(standing.start[low : seen + 1] - low, 0))
+    after = np.concatenate([begins[1:], np.ones((1, begins.shape[1]), np.bool_)])
+    places = np.arange(len(begins))[:, None]
+    source = (
+        low + np.minimum.accumulate(np.where(after, places, len(begins))[::-1], axis=0)[::-1][:size]
+    )
+    begin = np.maximum.accumulate(np.where(begins, places, 0), axis=0)[:size]
+    last = after[:size].copy()  # the last place of each piece, among these
+    last[-1] = True
+    so_far = np.concatenate([[0.0], np.cumsum(factors)])
+    piece = np.where(
+        last, so_far[1:, None] - so_far[begin], 0.0
+    )  # the factor of each piece's noise
+
+    def at(values: Array) -> Array:
+        return np.take_along_axis(values, source, axis=0)
+
+    square = np.square(piece)
+    used = np.abs(factors)[:, None] > 0
+    nothing = np.asarray((used & np.isinf(at(standing.scale))).any(axis=0))
+    # Each unit's own number times its own factor: exact where whole numbers are.
+    estimate = np.einsum("u,uk->k", factors, at(standing.estimate))
+    with np.errstate(invalid="ignore"):
+        spread = np.where(square > 0, square * at(standing.variance), 0.0).sum(axis=0)
+        mass = np.where(square > 0, square * at(standing.mass), 0.0).sum(axis=0)
+        reach = np.where(square > 0, np.abs(piece) * at(standing.peak), 0.0)
+    grain = (square * at(standing.grain)).sum(axis=0)
+    peak = reach.max(axis=0)
+    draws = np.where(square > 0, at(standing.layers), 0).sum(axis=0)
+    most = reach.argmax(axis=0)[None]
+    scale = np.take_along_axis(at(standing.scale), most, axis=0)[0]
+    coefficient = np.take_along_axis(np.abs(piece) / at(standing.divisor), most, axis=0)[0]
+    unread = (used & (np.arange(low, place + 1)[:, None] > at(standing.read))).sum(axis=0)
+    single = np.asarray((square > 0).sum(axis=0) <= 1)
+    noise = _noise(standing, spread, mass, peak, grain, draws, scale, coefficient, single, nothing)
+    return Sums(estimate[None], _with_axis(noise), unread[None])
+
+
+def windows(standing: CurrentReleases, width: int) -> Sums:
+    """`weighted` with `width` ones, for every place from `width` − 1 on, in one pass: each as known
+    at its own place.
+    """
+    total, keys = standing.estimate.shape
+    places = np.arange(total)[:, None]
+    if (standing.start == places).all():
+        return _plain_windows(standing, width)
+    begins = _pieces(standing.start)
+    ends = np.concatenate([begins[1:], np.ones((1, keys), np.bool_)])
+    end = np.minimum.accumulate(np.where(ends, places, total - 1)[::-1], axis=0)[::-1]
+    begin = np.maximum.accumulate(np.where(begins, places, 0), axis=0)
+    length = places - begin + 1
+
+    t = np.broadcast_to(places[width - 1 :], (total - width + 1, keys))
+    low = t - width + 1
+    start = standing.start[width - 1 :]
+    inside = low >= start  # one piece
+    own = np.where(inside, width, t - start + 1)
+    stop = np.where(inside, low, start)  # the places before this one are in closed pieces
+    edge = np.take_along_axis(end, low, axis=0)  # where the first of these ends
+    cut = np.where(inside, 0, edge - low + 1)
+
+    def at(values: Array, where: IntArray) -> Array:
+        return np.take_along_axis(values, where, axis=0)
+
+    def now(values: Array) -> Array:
+        return values[width - 1 :]
+
+    def closed(values: Array, stretch: Callable[[Array], Array]) -> Array:
+        """Of pieces: the whole ones before the last, the first as far as it is in the window, and
+        the last.
+        """
+        whole = _sums(np.where(ends, stretch(length) * values, 0))
+        middle = np.where(
+            inside, 0, at(whole, np.maximum(start, 0)) - at(whole, np.minimum(edge + 1, start))
+        )
+        return np.asarray(middle + stretch(cut) * at(values, edge) + stretch(own) * now(values))
+
+    finite = np.isfinite(standing.scale)
+    nothing = _sums(~at(finite, end))
+    missing = at(nothing, stop) - at(nothing, low) + np.where(now(finite), 0, own) > 0
+    clean = {
+        name: np.where(finite, getattr(standing, name), 0.0)
+        for name in ("variance", "mass", "peak")
+    }
+    total_of = _sums(at(standing.estimate, end))
+    estimate = at(total_of, stop) - at(total_of, low) + own * now(standing.estimate)
+    spread = np.maximum(closed(clean["variance"], np.square), 0.0)
+    mass = np.maximum(closed(clean["mass"], np.square), 0.0)
+    pieces = closed(np.ones_like(standing.layers), np.sign)
+    draws = closed(standing.layers, np.sign)
+    reach = length * clean["peak"]
+    by_end = _maxima(np.where(ends, reach, 0.0), width)
+    by_begin = _maxima(np.where(begins, at(reach, end), 0.0), width)
+    peak = np.maximum(cut * at(clean["peak"], edge), own * now(clean["peak"]))
+    between = ~inside & (edge + 1 < start)
+    peak = np.where(between, np.maximum(peak, np.minimum(by_end, by_begin)), peak)
+    unread_of = _sums(places > at(standing.read, end))
+    late = np.clip(t - np.maximum(now(standing.read), t - own), 0, None)
+    unread = at(unread_of, stop) - at(unread_of, low) + late
+    coefficient = own / now(standing.divisor)
+    grain = closed(standing.grain, np.square)
+    noise = _noise(
+        standing,
+        spread,
+        mass,
+        peak,
+        grain,
+        draws,
+        now(standing.scale),
+        coefficient,
+        pieces == 1,
+        missing,
+    )
+    return Sums(estimate, noise, unread)
+
+
+def _plain_windows(standing: CurrentReleases, width: int) -> Sums:
+    """`windows` where every release stands for its own unit."""
+
+    def last(values: Array) -> Array:
+        sums = _sums(values)
+        return np.asarray(sums[width:] - sums[:-width])
+
+    finite = np.isfinite(standing.scale)
+    clean = {
+        name: np.where(finite, getattr(standing, name), 0.0)
+        for name in ("variance", "mass", "peak")
+    }
+    estimate, rows = last(standing.estimate), slice(width - 1, None)
+    noise = _noise(
+        standing,
+        np.maximum(last(clean["variance"]), 0.0),
+        np.maximum(last(clean["mass"]), 0.0),
+        _maxima(clean["peak"], width),
+        last(standing.grain),
+        last(standing.layers),
+        standing.scale[rows],
+        1 / standing.divisor[rows],
+        np.full(estimate.shape, width == 1),
+        last(~finite) > 0,
+    )
+    return Sums(estimate, noise, last(np.arange(len(standing))[:, None] > standing.read))
+
+
+def differences(standing: CurrentReleases, width: int) -> Sums:
+    """`weighted` with 1 for the last of `width` places and −1 for the first, for every place from
+    `width` − 1 on.
+
+    Where one running group stands for both, what was released of it then is taken from what is
+    released now. The two share noise: E exp(t(A − B)) is at most the root of E exp(2tA) E
+    exp(−2tB), twice the masses and peaks.
+    """
+    places = np.arange(len(standing))[:, None]
+    begins = _pieces(standing.start)
+    ends = np.concatenate([begins[1:], np.ones((1, begins.shape[1]), np.bool_)])
+    end = np.minimum.accumulate(np.where(ends, places, len(standing) - 1)[::-1], axis=0)[::-1]
+    now = slice(width - 1, None)
+    low = np.broadcast_to(places[: len(standing) - width + 1], standing.start[now].shape)
+    apart = low < standing.start[now]  # otherwise one release stands for both
+    shared = ~apart & standing.running & (standing.read[now] > standing.read[: len(low)])
+    then = np.where(apart, end[: len(low)], np.where(shared, low, low + width - 1))
+
+    def at(values: Array) -> Array:
+        return np.take_along_axis(values, then, axis=0)
+
+    def both(values: Array, *, twice: int = 2) -> Array:
+        return np.where(apart | shared, values[now] + at(values), 0) * np.where(shared, twice, 1)
+
+    finite = np.isfinite(standing.scale)
+    clean = {
+        name: np.where(finite, getattr(standing, name), 0.0)
+        for name in ("variance", "mass", "peak")
+    }
+    unread = (places[now] > standing.read[now]).astype(np.int64) + (low > at(standing.read))
+    noise = _noise(
+        standing,
+        both(clean["variance"]),
+        both(clean["mass"]),
+        np.where(apart | shared, np.maximum(clean["peak"][now], at(clean["peak"])), 0.0)
+        * np.where(shared, 2, 1),
+        np.where(shared, np.inf, both(standing.grain)),
+        both(standing.layers, twice=1),
+        standing.scale[now],
+        1 / standing.divisor[now],
+        np.zeros(apart.shape, np.bool_),
+        ~finite[now] | ~at(finite),
+    )
+    return Sums(standing.estimate[now] - at(standing.estimate), noise, unread)
+
+
+def negative(sums: Sums) -> Sums:
+    """The other way round; noise has no direction."""
+    return replace(sums, estimate=-sums.estimate)
+
+
+def _noise(
+    standing: CurrentReleases,
+    spread: FloatArray,
+    mass: FloatArray,
+    peak: FloatArray,
+    grain: FloatArray,
+    draws: IntArray,
+    scale: FloatArray,
+    coefficient: FloatArray,
+    single: BoolArray,
+    nothing: BoolArray,
+) -> AnswerNoise:
+    with np.errstate(invalid="ignore"):
+        same = (
+            alike(mass, peak, draws, spread, scale)
+            if standing.kind == "sum"
+            else np.zeros(single.shape, np.bool_)
+        )
+    unknown = np.where(
+        nothing, np.inf, np.where(draws > 0, 0.0, np.nan)
+    )  # where all noise cancels, so does what was read
+    if (
+        standing.kind == "weighted"
+    ):  # a filter's estimates: they have draws in common, and nobody knows how much
+        unknown = np.where(nothing, np.inf, np.where(single, unknown, np.nan))
+    return AnswerNoise(
+        variance=spread + unknown,
+        mass=mass + unknown,
+        peak=peak + unknown,
+        grain=np.maximum(grain, 0.0),
+        draws=draws,
+        scale=scale,
+        coefficient=coefficient,
+        single=single & ~nothing & (draws > 0),
+        alike=same & ~nothing & (draws > 0),
+        kind=standing.kind,
+        weights=standing.weights,
+    )
+
+
+def _with_axis(noise: AnswerNoise) -> AnswerNoise:
+    arrays = {
+        field.name: getattr(noise, field.name)[None]
+        for field in fields(noise)
+        if field.name not in ("kind", "weights")
+    }
+    return replace(noise, **arrays)
+
+
+def _sums(values: Array) -> Array:
+    """Running sums with a row of zeros first."""
+    kind = np.float64 if values.dtype == np.float64 else np.int64
+    out = np.zeros((len(values) + 1, values.shape[1]), kind)
+    np.cumsum(values, axis=0, out=out[1:])
+    return out
+
+
+def _maxima(values: FloatArray, width: int) -> FloatArray:
+    """The maximum of every `width` rows in a row, in two passes over blocks of `width`."""
+    total, keys = values.shape
+    padded = np.zeros((-(-total // width) * width, keys))
+    padded[:total] = values
+    blocks = padded.reshape(-1, width, keys)
+    ahead = np.maximum.accumulate(blocks, axis=1).reshape(-1, keys)
+    back = np.maximum.accumulate(blocks[:, ::-1], axis=1)[:, ::-1].reshape(-1, keys)
+    return np.maximum(back[: total - width + 1], ahead[width - 1 : total])

@@ -1,0 +1,198 @@
+r"""A unit's release as one JSON document, and as a table.
+
+The document is one line, in columns: `keys`, `values`, `deviations`, `low`, `high` and `repeated`
+are arrays in one order, one place a key. The same item gives the same bytes, always: fields stand
+in one order, and what is computed from logarithms and roots is rounded to nine digits, which no
+library's last bit reaches.
+
+==============
+==================================================================================================
+format         the name and the version of this format series, unit   under which everything about
+this release stands link           the hash chain after this unit begins, ends   the unit's first
+instant and the first one after it, UTC private        false if the noise was a test's: then nothing
+is promised guarantee      epsilon and delta as exact fractions, window, contribution, horizon,
+intrusion mechanism      its name; `configuration` has its public parameters weights        what
+each number is a sum of: kind, length, rate (see `core.weights`) keys           the names, in the
+domain's order; the nodes of a hierarchy with "/" between their parts values         what was
+released, divided where it must be: `Released.estimate` deviations     the standard deviation of the
+noise in each, at most; null where nothing was released yet: the value is idle low, high      what
+was read lies between them with a probability of at least 95 %, key by key; null likewise repeated
+whether an earlier release stands again: how far the stream has moved since is not known public
+what else the mechanism shows, such as where groups began ==============
+==================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from penstock.core.arrays import BoolArray, FloatArray
+from penstock.core.errors import MissingExtraError
+from penstock.core.guarantee import Guarantee
+from penstock.core.released import Released
+from penstock.released.sinks.base import ReleaseItem
+
+FORMAT = ("penstock release", 1)
+CONFIDENCE = "0.95"
+_EXACT = 2**53
+_FINE, _NEAR, _UP = (
+    Context(prec, way)
+    for prec, way in ((12, ROUND_HALF_EVEN), (9, ROUND_HALF_EVEN), (9, ROUND_CEILING))
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasedNumbers:
+    """What was released of each key; `deviation`, `low` and `high` are NaN where nothing is known."""
+
+    value: FloatArray
+    deviation: FloatArray
+    low: FloatArray
+    high: FloatArray
+    repeated: BoolArray
+
+
+def numbers(release: Released) -> ReleasedNumbers:
+    """The numbers of a release, and how far off they may be, the same wherever they are computed."""
+    low, high = release.interval(CONFIDENCE)
+    with np.errstate(invalid="ignore"):
+        half = _rounded((high - low) / 2, _UP)
+    value = release.estimate
+    return ReleasedNumbers(
+        value=value,
+        deviation=_rounded(np.sqrt(release.variance), _NEAR),
+        low=value - half,
+        high=value + half,
+        repeated=np.broadcast_to(np.asarray(release.repeated, np.bool_), value.shape),
+    )
+
+
+def document(item: ReleaseItem) -> bytes:
+    """The release as canonical JSON, without a newline."""
+    series, release = item.series, item.release
+    of = numbers(release)
+    whole = isinstance(release.divisor, int) and release.divisor == 1
+    content = {
+        "format": FORMAT,
+        "series": series.name,
+        "unit": item.unit,
+        "link": item.link,
+        "begins": moment(item.begins),
+        "ends": moment(item.ends),
+        "private": release.private,
+        "guarantee": _promise(series.guarantee),
+        "mechanism": series.mechanism,
+        "configuration": {
+            name: str(series.configuration[name]) for name in sorted(series.configuration)
+        },
+        "weights": {
+            "kind": release.weights.kind,
+            "length": release.weights.length,
+            "rate": str(release.weights.rate),
+        },
+        "keys": series.domain.keys,
+        "values": release.value.tolist() if whole else plain(of.value),
+        "deviations": plain(of.deviation),
+        "low": plain(of.low),
+        "high": plain(of.high),
+        "repeated": of.repeated.tolist(),
+        "public": {name: release.public[name].tolist() for name in sorted(release.public)},
+    }
+    return msgspec.json.encode(content)
+
+
+def beginning(series: str | None = None) -> bytes:
+    """How every document begins; how every document of one series does."""
+    if series is None:
+        return msgspec.json.encode({"format": FORMAT})[:-1] + b","
+    return msgspec.json.encode({"format": FORMAT, "series": series})[:-1] + b","
+
+
+def table(item: ReleaseItem) -> Any:
+    """The release as an Arrow table: one row a key, nulls where nothing is known."""
+    pa = arrow()
+    of, rows = numbers(item.release), item.series.domain.size
+    moments = pa.timestamp("us", "UTC")
+    return pa.table(
+        {
+            "series": pa.repeat(pa.scalar(item.series.name), rows),
+            "unit": pa.repeat(pa.scalar(item.unit, pa.int64()), rows),
+            "begins": pa.repeat(pa.scalar(item.begins, moments), rows),
+            "ends": pa.repeat(pa.scalar(item.ends, moments), rows),
+            "key": _keys(item.series.domain.keys),
+            "value": pa.array(of.value),
+            "deviation": pa.array(of.deviation, from_pandas=True),
+            "low": pa.array(of.low, from_pandas=True),
+            "high": pa.array(of.high, from_pandas=True),
+            "repeated": pa.array(of.repeated),
+        }
+    )
+
+
+def arrow(module: str = "pyarrow") -> Any:
+    """A module of PyArrow, or a `MissingExtraError` that says how to install it."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise MissingExtraError("pyarrow", "columns", "writing tables of releases") from None
+
+
+def moment(when: datetime) -> str:
+    """An instant of UTC as text.
+
+    >>> from datetime import UTC
+    >>> moment(datetime(2026, 1, 1, 12, tzinfo=UTC))
+    '2026-01-01T12:00:00Z'
+    """
+    return when.isoformat().removesuffix("+00:00") + "Z"
+
+
+def plain(values: FloatArray) -> list[float | int | None]:
+    """Numbers for JSON: whole ones without a point, None for what is not known."""
+    whole = np.isfinite(values) & (np.abs(values) < _EXACT) & (values == np.floor(values))
+    if whole.all():
+        return values.astype(np.int64).tolist()  # type: ignore[no-any-return]
+    kinds = np.where(whole, 1, np.where(np.isfinite(values), 0, 2)).tolist()
+    return [
+        int(value) if kind == 1 else None if kind == 2 else value
+        for value, kind in zip(values.tolist(), kinds, strict=True)
+    ]
+
+
+@lru_cache(maxsize=8)
+def _keys(keys: Sequence[str]) -> Any:
+    return arrow().array(keys, arrow().string())
+
+
+def _promise(guarantee: Guarantee) -> dict[str, Any]:
+    return {
+        "epsilon": str(guarantee.epsilon),
+        "delta": str(guarantee.delta),
+        "window": guarantee.window,
+        "contribution": guarantee.contribution,
+        "horizon": guarantee.horizon,
+        "intrusion": guarantee.intrusion,
+    }
+
+
+def _rounded(values: FloatArray, context: Context) -> FloatArray:
+    """To nine digits; NaN where they are not finite. A dozen digits are looked at: the rest differs
+    between libraries.
+    """
+    each, which = np.unique(values, return_inverse=True)
+    found = [
+        float(context.plus(_FINE.create_decimal(Decimal(value))))
+        for value in each[np.isfinite(each)].tolist()
+    ]
+    out = np.full(each.shape, np.nan)
+    out[np.isfinite(each)] = found
+    return out[which.reshape(values.shape)]
