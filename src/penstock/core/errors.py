@@ -5,19 +5,19 @@
     PenstockError
     ├── ConfigurationError (ValueError)   a parameter that cannot be used
     │   ├── InexactError   (TypeError)    a float where an exact number is needed
-    │   └── InvalidConfigurationError     a configuration file with all its mistakes
-    (engine/toml.py) ├── InputError         (ValueError)   counts or units that cannot be taken; the
-    run is as before ├── BudgetError                       a charge above the promise; nothing was
-    drawn or recorded ├── SealedError        (TypeError)    an attempt to look at private data ├──
-    NoiseError                        noise that cannot be drawn safely ├── StateError
-    a snapshot that does not belong here or is damaged │   ├── LeaseError                    a
-    stream that is another publisher's (engine/store.py) │   ├── PartedError                   a
-    sink that has what the store never had (engine/outlet.py) │   ├── UncertainError
-    a commit whose connection was lost midway (engine/tables.py) │   └── HeadError
-    a head file that cannot be written (engine/chain.py) ├── SinkError                         a
-    sink that did not take what it was sent (released/sinks/base.py) ├── LedgerError
-    recorded lines that cannot be true └── MissingExtraError  (ImportError)  an optional dependency
-    is not installed
+    │   └── InvalidConfigurationError     a configuration file with all its mistakes (engine/toml.py)
+    ├── InputError         (ValueError)   counts or units that cannot be taken; the run is as before
+    ├── BudgetError                       a charge above the promise; nothing was drawn or recorded
+    ├── SealedError        (TypeError)    an attempt to look at private data
+    ├── NoiseError                        noise that cannot be drawn safely
+    ├── StateError                        a snapshot that does not belong here or is damaged
+    │   ├── LeaseError                    a stream that is another publisher's (engine/store.py)
+    │   ├── DivergedError                 a sink that has what the store never had (engine/delivery.py)
+    │   ├── UncertainError                a commit whose connection was lost midway (engine/sql_store.py)
+    │   └── HeadError                     a head file that cannot be written (engine/chain.py)
+    ├── SinkError                         a sink that did not take what it was sent (released/sinks/base.py)
+    ├── LedgerError                       recorded lines that cannot be true
+    └── MissingExtraError  (ImportError)  an optional dependency is not installed
 
 Messages on the private side name configuration, types and unit numbers, never data.
 """

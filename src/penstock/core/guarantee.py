@@ -35,11 +35,9 @@ class Guarantee:
     >>> Guarantee("0.5", 24, horizon=24)
     Guarantee(epsilon=1/2, window=24, horizon=24)
     >>> print(Guarantee("1", 24).in_words())
-    Whoever sees everything that is ever published, and knows everybody else, can hardly tell
-    whether any one person \
-was there at all in any 24 consecutive units: no observation is more than 2.72 times as likely with
-the person as \\ without (epsilon = 1), so a suspicion of 50 % can rise to 73.2 % at most. A person
-counts with at most one event a unit.
+    Whoever sees everything that is ever published, and knows everybody else, can hardly tell whether any one person \
+was there at all in any 24 consecutive units: no observation is more than 2.72 times as likely with the person as \
+without (epsilon = 1), so a suspicion of 50 % can rise to 73.2 % at most. A person counts with at most one event a unit.
     """
 
     epsilon: Fraction
