@@ -37,7 +37,8 @@ class Boxes:
     def __post_init__(self) -> None:
         if not 1 <= len(self.shape) <= ATTRIBUTES:
             raise ConfigurationError(
-                f"shape must have 1 to {ATTRIBUTES} attributes, not {len(self.shape)}."
+                f"shape must have 1 to {ATTRIBUTES} attributes, not {len(self.shape)}.",
+                parameter="shape",
             )
         if self.low.shape != self.high.shape or self.low.shape[1:] != (len(self.shape),):
             raise ConfigurationError(

@@ -67,18 +67,21 @@ class Calendar:
         first = _origin(self.origin, zone)
         if not _midnight(_EPOCH.date(), zone) <= first < _midnight(END, zone):
             raise ConfigurationError(
-                f"origin must be from 1970 to {END.year - 1}, not {self.origin}."
+                f"origin must be from 1970 to {END.year - 1}, not {self.origin}.",
+                parameter="origin",
             )
         local = _at(first, zone)
         object.__setattr__(self, "origin", local.isoformat())
         rule = _broken(amount, letter, local, zone)
         if rule:
             raise ConfigurationError(
-                f"origin must be {rule} for units of {self.every!r}, not {self.origin}."
+                f"origin must be {rule} for units of {self.every!r}, not {self.origin}.",
+                parameter="origin",
             )
         if self.last < 1:
             raise ConfigurationError(
-                f"every must let unit 1 end by {END}, not {self.every!r} from {self.origin}."
+                f"every must let unit 1 end by {END}, not {self.every!r} from {self.origin}.",
+                parameter="every",
             )
 
     def unit_of(self, times: IntArray) -> IntArray:
@@ -212,7 +215,8 @@ def instant(when: datetime | str, *, name: str = "time") -> int:
     moment = _moment(when, name)
     if moment.utcoffset() is None:
         raise ConfigurationError(
-            f"{name} must have an offset from UTC, such as '2026-03-01T00:00+01:00', not {when}."
+            f"{name} must have an offset from UTC, such as '2026-03-01T00:00+01:00', not {when}.",
+            parameter=name,
         )
     return (moment - _EPOCH) // _MICROSECOND
 
@@ -232,7 +236,8 @@ def _parsed(text: object, *, name: str, letters: tuple[str, ...], least: int) ->
     if not found or found[2] not in letters or int(found[1]) < least:
         examples = " or ".join(f"'{least}{letter}'" for letter in (letters[0], letters[-1]))
         raise ConfigurationError(
-            f"{name} must be a whole number from {least} on and one of {', '.join(letters)}, such as {examples}, not {text!r}."
+            f"{name} must be a whole number from {least} on and one of {', '.join(letters)}, such as {examples}, not {text!r}.",
+            parameter=name,
         )
     return int(found[1]), found[2]
 
@@ -244,7 +249,8 @@ def _moment(when: object, name: str) -> datetime:
         return datetime.fromisoformat(when)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise ConfigurationError(
-            f"{name} must be a datetime or ISO text such as '2026-03-01T00:00Z', not {when!r}."
+            f"{name} must be a datetime or ISO text such as '2026-03-01T00:00Z', not {when!r}.",
+            parameter=name,
         ) from None
 
 
@@ -257,7 +263,8 @@ def _origin(when: datetime | str, zone: zoneinfo.ZoneInfo) -> int:
     early, late = (instant(moment.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
     if early != late:
         raise ConfigurationError(
-            f"origin must have an offset where clocks change, such as '{when}+01:00', not {when!r}."
+            f"origin must have an offset where clocks change, such as '{when}+01:00', not {when!r}.",
+            parameter="origin",
         )
     return early
 
@@ -295,7 +302,8 @@ def _at(time: int, zone: zoneinfo.ZoneInfo) -> datetime:
 def _zone(name: str) -> zoneinfo.ZoneInfo:
     if name not in zoneinfo.available_timezones():
         raise ConfigurationError(
-            f"zone must be the IANA name of a time zone, such as 'UTC' or 'Europe/Zurich', not {name!r}."
+            f"zone must be the IANA name of a time zone, such as 'UTC' or 'Europe/Zurich', not {name!r}.",
+            parameter="zone",
         )
     return zoneinfo.ZoneInfo(name)
 

@@ -35,28 +35,31 @@ class Domain:
             return cls(tuple(map(str, range(whole(what, name="domain", least=1)))))
         if isinstance(what, str):
             raise ConfigurationError(
-                "domain must be a number of keys or several names, not one string."
+                "domain must be a number of keys or several names, not one string.",
+                parameter="domain",
             )
         if isinstance(what, Mapping):
             raise ConfigurationError(
-                "domain: for attributes and their values use Product.of, for keys and paths Hierarchy.of."
+                "domain: for attributes and their values use Product.of, for keys and paths Hierarchy.of.",
+                parameter="domain",
             )
         if not isinstance(what, Iterable):
             raise ConfigurationError(
-                f"domain must be a number of keys or several names, not {type(what).__name__}."
+                f"domain must be a number of keys or several names, not {type(what).__name__}.",
+                parameter="domain",
             )
         return cls(tuple(map(str, what)))
 
     def __post_init__(self) -> None:
         if not self.keys:
-            raise ConfigurationError("domain must have at least one key.")
+            raise ConfigurationError("domain must have at least one key.", parameter="domain")
         if len(set(self.keys)) != len(self.keys):
-            raise ConfigurationError("domain must not name a key twice.")
+            raise ConfigurationError("domain must not name a key twice.", parameter="domain")
         try:
             "".join(self.keys).encode()
         except UnicodeEncodeError:
             raise ConfigurationError(
-                "domain must have keys of text that UTF-8 can write."
+                "domain must have keys of text that UTF-8 can write.", parameter="domain"
             ) from None
 
     def __repr__(self) -> str:

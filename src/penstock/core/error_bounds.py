@@ -39,10 +39,13 @@ def miss_of(confidence: Exact) -> float:
     """How often an interval of this confidence may miss."""
     share = exact(confidence, name="confidence")
     if not 0 < share < 1:
-        raise ConfigurationError(f"confidence must lie between 0 and 1, not {share}.")
+        raise ConfigurationError(
+            f"confidence must lie between 0 and 1, not {share}.", parameter="confidence"
+        )
     if 1 - share < _LEAST_MISS:
         raise ConfigurationError(
-            "confidence must not be above 1 - 1e-100: nothing is known that surely."
+            "confidence must not be above 1 - 1e-100: nothing is known that surely.",
+            parameter="confidence",
         )
     return float(1 - share)
 

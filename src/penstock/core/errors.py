@@ -32,7 +32,22 @@ class PenstockError(Exception):
 
 
 class ConfigurationError(PenstockError, ValueError):
-    """A parameter that cannot be used, and what would be accepted."""
+    """A parameter cannot be used. The message says which values would be accepted.
+
+    Parameters
+    ----------
+    message : str
+        The text. It begins with the parameter's name where one parameter is at fault.
+    parameter : str, optional
+        The name of that parameter. Default: None, the error is about no single parameter.
+
+    >>> ConfigurationError("epsilon must be above 0, not 0.", parameter="epsilon").parameter
+    'epsilon'
+    """
+
+    def __init__(self, message: str, *, parameter: str | None = None) -> None:
+        self.parameter = parameter
+        super().__init__(message)
 
 
 class InexactError(ConfigurationError, TypeError):

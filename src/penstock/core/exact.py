@@ -25,7 +25,7 @@ def exact(value: Exact, *, name: str = "value") -> Fraction:
 Write epsilon="0.1" or Fraction(1, 10).
     """
     if isinstance(value, bool):
-        raise InexactError(f"{name}={value} is a bool, not a number.")
+        raise InexactError(f"{name}={value} is a bool, not a number.", parameter=name)
     if isinstance(value, (int, Fraction)):
         return Fraction(value)
     if isinstance(value, numbers.Integral):  # NumPy's integers
@@ -42,7 +42,8 @@ Write epsilon="0.1" or Fraction(1, 10).
             return Fraction(decimal)
         except (ValueError, InvalidOperation, OverflowError, ZeroDivisionError):
             raise ConfigurationError(
-                f"{name}={value!r} is not a number: write an int, a Fraction, a decimal such as '0.1' or a ratio such as '1/3'."
+                f"{name}={value!r} is not a number: write an int, a Fraction, a decimal such as '0.1' or a ratio such as '1/3'.",
+                parameter=name,
             ) from None
     if isinstance(value, numbers.Real):
         shown = repr(float(value))
@@ -53,10 +54,12 @@ Write epsilon="0.1" or Fraction(1, 10).
         except (InvalidOperation, ValueError, OverflowError):
             pass
         raise InexactError(
-            f"{name}={shown} is a float, and a float is not the number it shows.{hint}"
+            f"{name}={shown} is a float, and a float is not the number it shows.{hint}",
+            parameter=name,
         )
     raise InexactError(
-        f"{name} must be an int, a Fraction or a decimal string, not {type(value).__name__}."
+        f"{name} must be an int, a Fraction or a decimal string, not {type(value).__name__}.",
+        parameter=name,
     )
 
 
@@ -69,7 +72,7 @@ def positive(value: Exact, *, name: str) -> Fraction:
     """
     number = exact(value, name=name)
     if number <= 0:
-        raise ConfigurationError(f"{name} must be above 0, not {number}.")
+        raise ConfigurationError(f"{name} must be above 0, not {number}.", parameter=name)
     return number
 
 
@@ -82,7 +85,7 @@ def whole(value: object, *, name: str, least: int) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < least:
         raise ConfigurationError(
-            f"{name} must be a whole number of at least {least}, not {value!r}."
+            f"{name} must be a whole number of at least {least}, not {value!r}.", parameter=name
         )
     return int(value)
 

@@ -62,17 +62,21 @@ without (epsilon = 1), so a suspicion of 50 % can rise to 73.2 % at most. A pers
         object.__setattr__(self, "intrusion", intrusion)
         object.__setattr__(self, "delta", exact(delta, name="delta"))
         if not 0 <= self.delta < 1:
-            raise ConfigurationError(f"delta must be at least 0 and below 1, not {self.delta}.")
+            raise ConfigurationError(
+                f"delta must be at least 0 and below 1, not {self.delta}.", parameter="delta"
+            )
         if self.window > LONGEST_WINDOW:
             raise ConfigurationError(
-                f"window must be at most {LONGEST_WINDOW} units, not {self.window}."
+                f"window must be at most {LONGEST_WINDOW} units, not {self.window}.",
+                parameter="window",
             )
         object.__setattr__(
             self, "horizon", None if horizon is None else whole(horizon, name="horizon", least=1)
         )
         if self.horizon is not None and self.horizon < self.window:
             raise ConfigurationError(
-                f"window must be at most the horizon of {self.horizon} units, not {self.window}: no person is in more."
+                f"window must be at most the horizon of {self.horizon} units, not {self.window}: no person is in more.",
+                parameter="window",
             )
 
     def __repr__(self) -> str:

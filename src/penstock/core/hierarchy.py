@@ -62,12 +62,14 @@ class Hierarchy(Domain):
         super().__post_init__()
         if len(self.paths) != self.size:
             raise ConfigurationError(
-                f"hierarchy must have one path per key: {self.size} keys, {len(self.paths)} paths."
+                f"hierarchy must have one path per key: {self.size} keys, {len(self.paths)} paths.",
+                parameter="hierarchy",
             )
         for key, path in zip(self.keys, self.paths, strict=True):
             if any(not name or SEPARATOR in name for name in path):
                 raise ConfigurationError(
-                    f"hierarchy: the path {path} of key {key!r} must be of names without {SEPARATOR!r}."
+                    f"hierarchy: the path {path} of key {key!r} must be of names without {SEPARATOR!r}.",
+                    parameter="hierarchy",
                 )
         above = {
             SEPARATOR.join(path[:depth]) for path in self.paths for depth in range(1, len(path) + 1)
@@ -77,7 +79,8 @@ class Hierarchy(Domain):
             name = SEPARATOR.join((*path, key))
             if name in above or name in seen:
                 raise ConfigurationError(
-                    f"hierarchy: {name!r} names two nodes; what is above a key cannot be a key itself."
+                    f"hierarchy: {name!r} names two nodes; what is above a key cannot be a key itself.",
+                    parameter="hierarchy",
                 )
             seen.add(name)
 
@@ -193,7 +196,8 @@ def _parts(path: AnyPath) -> tuple[str, ...]:
         return tuple(path.split(SEPARATOR)) if path else ()
     if not isinstance(path, Iterable):
         raise ConfigurationError(
-            f"hierarchy: a path must be names or a text with {SEPARATOR!r}, not {type(path).__name__}."
+            f"hierarchy: a path must be names or a text with {SEPARATOR!r}, not {type(path).__name__}.",
+            parameter="hierarchy",
         )
     return tuple(map(str, path))
 

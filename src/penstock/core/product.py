@@ -57,19 +57,23 @@ class Product(Domain):
         )
         object.__setattr__(self, "attributes", attributes)
         if not attributes:
-            raise ConfigurationError("domain must have at least one attribute.")
+            raise ConfigurationError("domain must have at least one attribute.", parameter="domain")
         if not all(self.names) or len(set(self.names)) != len(self.names):
-            raise ConfigurationError("domain must give every attribute a name of its own.")
+            raise ConfigurationError(
+                "domain must give every attribute a name of its own.", parameter="domain"
+            )
         Domain(self.names)
         for name, values in attributes:
             if len(attributes) > 1 and SEPARATOR in "".join(values):
                 raise ConfigurationError(
-                    f"domain: attribute {name!r} must have no value with {SEPARATOR!r} in it."
+                    f"domain: attribute {name!r} must have no value with {SEPARATOR!r} in it.",
+                    parameter="domain",
                 )
         if math.prod(self.shape) > MOST:
             sides = " × ".join(map(str, self.shape))
             raise ConfigurationError(
-                f"domain must have at most {MOST:,} keys: attributes of {sides} values have more."
+                f"domain must have at most {MOST:,} keys: attributes of {sides} values have more.",
+                parameter="domain",
             )
         combined = itertools.product(
             *(values for _, values in attributes)
@@ -104,5 +108,5 @@ def _values(name: str, values: AnyDomain) -> tuple[str, ...]:
         return Domain.of(values).keys
     except ConfigurationError as error:
         raise ConfigurationError(
-            f"domain: attribute {name!r} {str(error).removeprefix('domain ')}"
+            f"domain: attribute {name!r} {str(error).removeprefix('domain ')}", parameter="domain"
         ) from None

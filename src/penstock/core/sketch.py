@@ -74,9 +74,13 @@ class AESketch:
         """Before the first unit."""
         rate, share = exact(gamma, name="gamma"), exact(beta, name="beta")
         if not 0 < rate <= 1:
-            raise ConfigurationError(f"gamma must lie above 0 and not above 1, not {rate}.")
+            raise ConfigurationError(
+                f"gamma must lie above 0 and not above 1, not {rate}.", parameter="gamma"
+            )
         if not 0 < share <= 1:
-            raise ConfigurationError(f"beta must lie above 0 and not above 1, not {share}.")
+            raise ConfigurationError(
+                f"beta must lie above 0 and not above 1, not {share}.", parameter="beta"
+            )
         nothing = np.zeros((keys, 0))
         return cls(
             rate,

@@ -46,7 +46,9 @@ class Weights:
         """γ^age over the last `length` units."""
         rate = exact(gamma, name="gamma")
         if not 0 < rate <= 1:
-            raise ConfigurationError(f"gamma must lie above 0 and not above 1, not {rate}.")
+            raise ConfigurationError(
+                f"gamma must lie above 0 and not above 1, not {rate}.", parameter="gamma"
+            )
         return cls("decay", whole(length, name="window", least=1), rate)
 
     @classmethod
@@ -54,7 +56,9 @@ class Weights:
         """(1 + age)^−exponent over the last `length` units."""
         rate = exact(exponent, name="exponent")
         if rate <= 0:
-            raise ConfigurationError(f"exponent must be positive, not {rate}.")
+            raise ConfigurationError(
+                f"exponent must be positive, not {rate}.", parameter="exponent"
+            )
         return cls("power", whole(length, name="window", least=1), rate)
 
     def sequence(self, size: int) -> FloatArray:

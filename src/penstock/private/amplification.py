@@ -29,7 +29,9 @@ def amplified(epsilon: Budget, *, keep: Fraction, events: int) -> Budget:
     0.190903
     """
     if not 0 < keep <= 1:
-        raise ConfigurationError(f"keep must lie above 0 and not above 1, not {keep}.")
+        raise ConfigurationError(
+            f"keep must lie above 0 and not above 1, not {keep}.", parameter="keep"
+        )
     if keep == 1:
         return epsilon
     return Budget(_amplified(epsilon.quanta, epsilon.grid.quantum / events, keep), epsilon.grid)

@@ -44,11 +44,13 @@ def part(histogram: object) -> None:
     """Refuse what is no histogram method, as a mechanism's parameter."""
     if isinstance(histogram, type):
         raise ConfigurationError(
-            f"histogram must be an instance, {histogram.__name__}(...), unlike {histogram!r}."
+            f"histogram must be an instance, {histogram.__name__}(...), unlike {histogram!r}.",
+            parameter="histogram",
         )
     if not isinstance(histogram, Histogram):
         raise ConfigurationError(
-            f"histogram must have a method release(counts, epsilon, gate), unlike {histogram!r}."
+            f"histogram must have a method release(counts, epsilon, gate), unlike {histogram!r}.",
+            parameter="histogram",
         )
 
 

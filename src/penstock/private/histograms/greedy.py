@@ -72,7 +72,9 @@ class Greedy:
     def __post_init__(self) -> None:
         object.__setattr__(self, "share", exact(self.share, name="share"))
         if not 0 < exact(self.share) < 1:
-            raise ConfigurationError(f"share must lie between 0 and 1, not {self.share}.")
+            raise ConfigurationError(
+                f"share must lie between 0 and 1, not {self.share}.", parameter="share"
+            )
 
     def release(self, counts: Private, epsilon: Budget, gate: Gate) -> Released:
         half = epsilon.grid.floor(epsilon.epsilon * exact(self.share) / 2)

@@ -64,7 +64,9 @@ class KdTree(Decomposition):
         object.__setattr__(self, "cuts", whole(self.cuts, name="cuts", least=1))
         object.__setattr__(self, "decide", positive(self.decide, name="decide"))
         if exact(self.decide) >= 1:
-            raise ConfigurationError(f"decide must lie between 0 and 1, not be {self.decide}.")
+            raise ConfigurationError(
+                f"decide must lie between 0 and 1, not be {self.decide}.", parameter="decide"
+            )
 
     def deepest(self, shape: Shape) -> int:
         return super().deepest(shape) + (self.cuts if max(shape) > 1 else 0)
@@ -75,7 +77,8 @@ class KdTree(Decomposition):
         each = epsilon.grid.floor(epsilon.epsilon * exact(self.decide)) // max(2 * cuts, 1)
         if not each:
             raise ConfigurationError(
-                f"epsilon={epsilon.epsilon} is too little for cuts on {cuts} levels with decide={self.decide}."
+                f"epsilon={epsilon.epsilon} is too little for cuts on {cuts} levels with decide={self.decide}.",
+                parameter="epsilon",
             )
         return LevelShares(
             growing(epsilon - each * (2 * cuts), levels, exact(self.growth)), (each * 2,) * cuts

@@ -116,7 +116,9 @@ class Decomposition(ABC):
         if self.split is not None:
             object.__setattr__(self, "split", exact(self.split, name="split"))
             if exact(self.split) < 0:
-                raise ConfigurationError(f"split must be None or not negative, not {self.split}.")
+                raise ConfigurationError(
+                    f"split must be None or not negative, not {self.split}.", parameter="split"
+                )
 
     def levels(self, shape: Shape) -> int:
         """How many levels the tree has: the whole grid is the first, the last has nothing but cells
@@ -151,7 +153,8 @@ class Decomposition(ABC):
         smallest = min((*shares.totals, *(cut // 2 for cut in shares.cuts)))
         if not affordable(smallest, sensitivity=counts.sensitivity, keys=gate.keys):
             raise ConfigurationError(
-                f"epsilon={epsilon.amount} is too little for {len(shares.totals)} levels."
+                f"epsilon={epsilon.amount} is too little for {len(shares.totals)} levels.",
+                parameter="epsilon",
             )
         least = (
             None if self.split is None else _above(exact(self.split) * counts.sensitivity, epsilon)
@@ -186,7 +189,8 @@ class Decomposition(ABC):
         shape = square(size) if self.shape is None else self.shape
         if math.prod(shape) != size:
             raise ConfigurationError(
-                f"shape: {shape[0]} rows of {shape[1]} cells are not {size} keys."
+                f"shape: {shape[0]} rows of {shape[1]} cells are not {size} keys.",
+                parameter="shape",
             )
         return shape
 
@@ -207,7 +211,8 @@ def growing(epsilon: Budget, levels: int, growth: Fraction) -> tuple[Budget, ...
     shares.append(Budget(epsilon.quanta - sum(share.quanta for share in shares), epsilon.grid))
     if not all(shares):
         raise ConfigurationError(
-            f"epsilon={epsilon.amount} is too little for {levels} levels with growth={growth}."
+            f"epsilon={epsilon.amount} is too little for {levels} levels with growth={growth}.",
+            parameter="epsilon",
         )
     return tuple(shares)
 
@@ -313,7 +318,7 @@ def _together(levels: Sequence[Level], shape: Shape) -> Released:
 def _sides(shape: object) -> Shape:
     if not isinstance(shape, (tuple, list)) or len(shape) != 2:
         raise ConfigurationError(
-            f"shape must be two numbers, of rows and of columns, not {shape!r}."
+            f"shape must be two numbers, of rows and of columns, not {shape!r}.", parameter="shape"
         )
     rows, columns = (whole(side, name="shape", least=1) for side in shape)
     return rows, columns

@@ -67,7 +67,9 @@ class BackwardSmoothing(Mechanism[SmoothingState]):
         super().__post_init__()
         object.__setattr__(self, "over", whole(self.over, name="over", least=1))
         if self.over > MOST:
-            raise ConfigurationError(f"over must be at most {MOST}, not {self.over}.")
+            raise ConfigurationError(
+                f"over must be at most {MOST}, not {self.over}.", parameter="over"
+            )
 
     @cached_property
     def share(self) -> Budget:

@@ -101,5 +101,7 @@ class AdaptiveThreshold(ByQuestion):
 def _gain(value: Exact, *, name: str) -> Fraction:
     gain = exact(value, name=name)
     if not 0 <= gain <= HIGHEST:
-        raise ConfigurationError(f"{name} must lie between 0 and {HIGHEST}, not {gain}.")
+        raise ConfigurationError(
+            f"{name} must lie between 0 and {HIGHEST}, not {gain}.", parameter=name
+        )
     return gain

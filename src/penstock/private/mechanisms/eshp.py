@@ -116,11 +116,13 @@ class WeightedHistogram(Mechanism[SketchState]):
             object.__setattr__(self, name, exact(getattr(self, name), name=name))
         object.__setattr__(self, "span", whole(self.span, name="span", least=1))
         if exact(self.tolerance) < 0:
-            raise ConfigurationError(f"tolerance must not be negative, not {self.tolerance}.")
+            raise ConfigurationError(
+                f"tolerance must not be negative, not {self.tolerance}.", parameter="tolerance"
+            )
         for name in ("grouping", "replacement"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigurationError(
-                    f"{name} must be True or False, not {getattr(self, name)!r}."
+                    f"{name} must be True or False, not {getattr(self, name)!r}.", parameter=name
                 )
         self._sketch(0)  # refuses a gamma and a beta that make no sense
 

@@ -85,7 +85,9 @@ class ByFilter(Mechanism[FilterSamplingState]):
         super().__post_init__()
         object.__setattr__(self, "sampled", positive(self.sampled, name="sampled"))
         if exact(self.sampled) > 1:
-            raise ConfigurationError(f"sampled must be at most 1, not {self.sampled}.")
+            raise ConfigurationError(
+                f"sampled must be at most 1, not {self.sampled}.", parameter="sampled"
+            )
         for name in ("process", "theta", "set_point"):
             object.__setattr__(self, name, _moderate(getattr(self, name), name=name))
         if self.measurement is not None:
@@ -95,11 +97,13 @@ class ByFilter(Mechanism[FilterSamplingState]):
             object.__setattr__(self, name, gain and _moderate(gain, name=name))
         if self.filter not in get_args(FilterName):
             raise ConfigurationError(
-                f"filter must be one of {', '.join(get_args(FilterName))}, not {self.filter!r}."
+                f"filter must be one of {', '.join(get_args(FilterName))}, not {self.filter!r}.",
+                parameter="filter",
             )
         if self.filter == "particle" and self.measurement is not None:
             raise ConfigurationError(
-                "measurement is for the Kalman filter: the particle filter takes the noise as it is."
+                "measurement is for the Kalman filter: the particle filter takes the noise as it is.",
+                parameter="measurement",
             )
         object.__setattr__(self, "particles", whole(self.particles, name="particles", least=2))
         object.__setattr__(self, "over", whole(self.over, name="over", least=1))
@@ -185,7 +189,7 @@ def _moderate(value: Exact, *, name: str) -> Fraction:
     """A positive number that floats can square and divide by."""
     number = positive(value, name=name)
     if not _LEAST <= number <= 1 / _LEAST:
-        raise ConfigurationError(f"{name} must lie between 1e-30 and 1e30.")
+        raise ConfigurationError(f"{name} must lie between 1e-30 and 1e30.", parameter=name)
     return number
 
 

@@ -55,7 +55,9 @@ class GroupedByDistance(Shifting[GroupedState]):
         object.__setattr__(self, "regroup", whole(self.regroup, name="regroup", least=0))
         object.__setattr__(self, "caution", exact(self.caution, name="caution"))
         if exact(self.caution) < 0:
-            raise ConfigurationError(f"caution must not be negative, not {self.caution}.")
+            raise ConfigurationError(
+                f"caution must not be negative, not {self.caution}.", parameter="caution"
+            )
 
     def start(self, domain: Domain) -> GroupedState:
         self.plan(domain.size)  # refuses a domain that the budget cannot serve

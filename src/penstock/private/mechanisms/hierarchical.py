@@ -86,7 +86,8 @@ class OverHierarchy(Mechanism[HierarchyState]):
         perturb = self.level(tree) - self.grouper(tree)
         if not perturb or not price_of(self.grouper(tree)).question:
             raise ConfigurationError(
-                f"{self.name}: epsilon={self.epsilon} is too little for {tree.height} levels."
+                f"{self.name}: epsilon={self.epsilon} is too little for {tree.height} levels.",
+                parameter="epsilon",
             )
         how = {"smoother": self.smoother, "perturb": perturb, "sensitivity": self.contribution}
         states = (PegasusState.nothing(level.number, **how) for level in tree.levels)  # type: ignore[arg-type]
@@ -173,14 +174,16 @@ def _joined(parts: list[int | IntArray], tree: Hierarchy) -> IntArray:
 def _share(value: Exact, *, name: str) -> Exact:
     share = positive(value, name=name)
     if share >= 1:
-        raise ConfigurationError(f"{name} must lie between 0 and 1, not be {share}.")
+        raise ConfigurationError(
+            f"{name} must lie between 0 and 1, not be {share}.", parameter=name
+        )
     return share
 
 
 def _one_of(value: object, allowed: tuple[object, ...], *, name: str) -> None:
     if value not in allowed:
         raise ConfigurationError(
-            f"{name} must be one of {', '.join(map(str, allowed))}, not {value!r}."
+            f"{name} must be one of {', '.join(map(str, allowed))}, not {value!r}.", parameter=name
         )
 
 
@@ -274,7 +277,9 @@ class PrunedPegasus(OverHierarchy):
         object.__setattr__(self, "prune", _share(self.prune, name="prune"))
         object.__setattr__(self, "beta", exact(self.beta, name="beta"))
         if exact(self.beta) < 0:
-            raise ConfigurationError(f"beta must not be negative, not {self.beta}.")
+            raise ConfigurationError(
+                f"beta must not be negative, not {self.beta}.", parameter="beta"
+            )
         object.__setattr__(self, "kappa", whole(self.kappa, name="kappa", least=2))
         _one_of(self.rule, get_args(Rule), name="rule")
         _one_of(self.fill, get_args(Fill), name="fill")
@@ -296,7 +301,8 @@ class PrunedPegasus(OverHierarchy):
         tree = _tree(domain)
         if tree.height > 1 and not self.pruner(tree) // (tree.height - 1):
             raise ConfigurationError(
-                f"{self.name}: epsilon={self.epsilon} is too little to prune {tree.height} levels."
+                f"{self.name}: epsilon={self.epsilon} is too little to prune {tree.height} levels.",
+                parameter="epsilon",
             )
         return super().start(domain)
 

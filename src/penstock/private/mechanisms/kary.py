@@ -51,7 +51,8 @@ class SignedBlocks(WindowTree):
         object.__setattr__(self, "arity", whole(self.arity, name="arity", least=0))
         if self.arity and (self.arity % 2 == 0 or self.arity < 3):
             raise ConfigurationError(
-                f"arity must be an odd number of at least 3, or 0 for the best, not {self.arity}."
+                f"arity must be an odd number of at least 3, or 0 for the best, not {self.arity}.",
+                parameter="arity",
             )
 
     @cached_property

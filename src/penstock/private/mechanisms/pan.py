@@ -57,7 +57,8 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
     def __post_init__(self) -> None:
         if self.intrusion not in get_args(Intrusion):
             raise ConfigurationError(
-                f"intrusion must be 'between', 'within' or 'announced', not {self.intrusion!r}."
+                f"intrusion must be 'between', 'within' or 'announced', not {self.intrusion!r}.",
+                parameter="intrusion",
             )
         object.__setattr__(self, "buckets", whole(self.buckets, name="buckets", least=1))
         super().__post_init__()

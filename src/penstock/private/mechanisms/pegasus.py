@@ -169,10 +169,13 @@ class Pegasus(Mechanism[PegasusState]):
         object.__setattr__(self, "perturb", positive(self.perturb, name="perturb"))
         object.__setattr__(self, "theta", positive(self.theta, name="theta"))
         if exact(self.perturb) >= 1:
-            raise ConfigurationError(f"perturb must lie between 0 and 1, not be {self.perturb}.")
+            raise ConfigurationError(
+                f"perturb must lie between 0 and 1, not be {self.perturb}.", parameter="perturb"
+            )
         if self.smoother not in SMOOTHERS:
             raise ConfigurationError(
-                f"smoother must be one of {', '.join(SMOOTHERS)}, not {self.smoother!r}."
+                f"smoother must be one of {', '.join(SMOOTHERS)}, not {self.smoother!r}.",
+                parameter="smoother",
             )
 
     @cached_property
@@ -193,7 +196,8 @@ class Pegasus(Mechanism[PegasusState]):
     def start(self, domain: Domain) -> PegasusState:
         if not self.perturber or not price_of(self.grouper).question:
             raise ConfigurationError(
-                f"perturb={self.perturb} leaves nothing for the perturber or the grouper."
+                f"perturb={self.perturb} leaves nothing for the perturber or the grouper.",
+                parameter="perturb",
             )
         return PegasusState.nothing(
             domain.size,

@@ -91,11 +91,17 @@ class RetroactiveGrouping(Mechanism[OpenGroup]):
             object.__setattr__(self, name, exact(value, name=name))
         object.__setattr__(self, "longest", whole(self.longest, name="longest", least=1))
         if not 0 < exact(self.watch) < 1:
-            raise ConfigurationError(f"watch must lie between 0 and 1, not {self.watch}.")
+            raise ConfigurationError(
+                f"watch must lie between 0 and 1, not {self.watch}.", parameter="watch"
+            )
         if exact(self.caution) < 0:
-            raise ConfigurationError(f"caution must not be negative, not {self.caution}.")
+            raise ConfigurationError(
+                f"caution must not be negative, not {self.caution}.", parameter="caution"
+            )
         if not 0 < exact(self.keep) <= 1:
-            raise ConfigurationError(f"keep must lie above 0 and not above 1, not {self.keep}.")
+            raise ConfigurationError(
+                f"keep must lie above 0 and not above 1, not {self.keep}.", parameter="keep"
+            )
 
     @cached_property
     def watching(self) -> Budget:
@@ -127,7 +133,8 @@ class RetroactiveGrouping(Mechanism[OpenGroup]):
     def start(self, domain: Domain) -> OpenGroup:
         if not self.watching or not self.publishing:
             raise ConfigurationError(
-                f"watch={self.watch} leaves nothing to watch with, or nothing to publish with."
+                f"watch={self.watch} leaves nothing to watch with, or nothing to publish with.",
+                parameter="watch",
             )
         return OpenGroup(
             Released.nothing(domain.size, self.guarantee), np.zeros(domain.size, np.int64)

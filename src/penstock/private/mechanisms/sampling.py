@@ -91,12 +91,15 @@ class ByQuestion(Mechanism[SamplingState]):
             )
             if self.population > MOST_PEOPLE:
                 raise ConfigurationError(
-                    f"population must be at most {MOST_PEOPLE}, not {self.population}."
+                    f"population must be at most {MOST_PEOPLE}, not {self.population}.",
+                    parameter="population",
                 )
         if self.decide is not None:
             object.__setattr__(self, "decide", exact(self.decide, name="decide"))
             if not 0 < exact(self.decide) < 1:
-                raise ConfigurationError(f"decide must lie between 0 and 1, not {self.decide}.")
+                raise ConfigurationError(
+                    f"decide must lie between 0 and 1, not {self.decide}.", parameter="decide"
+                )
 
     @property
     def most(self) -> int:
@@ -149,7 +152,8 @@ class ByQuestion(Mechanism[SamplingState]):
         )
         if not affordable(min(costs), sensitivity=self.contribution, keys=size):
             raise ConfigurationError(
-                f"{self.name}: epsilon={self.epsilon} is too little for {self.most} releases of {size} keys a window."
+                f"{self.name}: epsilon={self.epsilon} is too little for {self.most} releases of {size} keys a window.",
+                parameter="epsilon",
             )
         return plan
 

@@ -75,7 +75,8 @@ class Absorbing:
     def of(cls, pool: Budget, total: Budget, window: int) -> Absorbing:
         if not pool // window:
             raise ConfigurationError(
-                "the budget of one unit rounds to nothing: raise epsilon or shorten the window."
+                "the budget of one unit rounds to nothing: raise epsilon or shorten the window.",
+                parameter="epsilon",
             )
         return cls(pool // window, window)
 
@@ -138,11 +139,13 @@ class Shifting(Sharing[S]):
             return super().budgets(size)
         if size < 2 * self.window:
             raise ConfigurationError(
-                f"shift needs at least 2·window = {2 * self.window} keys, not {size}."
+                f"shift needs at least 2·window = {2 * self.window} keys, not {size}.",
+                parameter="shift",
             )
         watch = self.total // size
         if not watch:
             raise ConfigurationError(
-                f"with shift, the distance's share of epsilon rounds to nothing for {size} keys."
+                f"with shift, the distance's share of epsilon rounds to nothing for {size} keys.",
+                parameter="shift",
             )
         return watch, self.total - watch * self.window

@@ -113,7 +113,10 @@ class CorrelatedGaussian(Mechanism[UnitEstimates]):
         object.__setattr__(self, "rate", exact(self.rate, name="rate"))
         object.__setattr__(self, "epoch", whole(self.epoch, name="epoch", least=1))
         if max(self.span, self.epoch) > LONGEST_SPAN:
-            raise ConfigurationError(f"span and epoch must be at most {LONGEST_SPAN} units.")
+            longer = "span" if self.span > LONGEST_SPAN else "epoch"
+            raise ConfigurationError(
+                f"span and epoch must be at most {LONGEST_SPAN} units.", parameter=longer
+            )
         self.sums  # noqa: B018  (checks the weights and their rate)
         self.guarantee  # noqa: B018  (checks delta)
 
@@ -145,7 +148,8 @@ class CorrelatedGaussian(Mechanism[UnitEstimates]):
         if self.weights == "power":
             return Weights.power(self.rate, self.span)
         raise ConfigurationError(
-            f"weights must be 'window', 'prefix', 'decay' or 'power', not {self.weights!r}."
+            f"weights must be 'window', 'prefix', 'decay' or 'power', not {self.weights!r}.",
+            parameter="weights",
         )
 
     @cached_property

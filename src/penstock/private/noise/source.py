@@ -102,11 +102,13 @@ class _Source(ABC):
         which = np.asarray(which)
         if which.ndim != 1 or which.dtype.kind not in "iu":
             raise ConfigurationError(
-                f"which must be one row of whole numbers, not {which.ndim} of {which.dtype}."
+                f"which must be one row of whole numbers, not {which.ndim} of {which.dtype}.",
+                parameter="which",
             )
         if which.size and not 0 <= which.min() <= which.max() < len(checked):
             raise ConfigurationError(
-                f"which must lie in 0..{len(checked) - 1}, the places of the {len(checked)} scales."
+                f"which must lie in 0..{len(checked) - 1}, the places of the {len(checked)} scales.",
+                parameter="which",
             )
         self._check_home()
         sizes = np.bincount(which.astype(np.intp, copy=False), minlength=len(checked))
@@ -120,7 +122,7 @@ class _Source(ABC):
     def thin(self, counts: IntArray, keep: Fraction, *, unit: int, label: str) -> IntArray:
         keep = exact(keep, name="keep")
         if not 0 <= keep <= 1:
-            raise ConfigurationError(f"keep must lie in 0..1, not {keep}.")
+            raise ConfigurationError(f"keep must lie in 0..1, not {keep}.", parameter="keep")
         counts = np.asarray(counts)
         check_counts(counts)
         self._check_home()
