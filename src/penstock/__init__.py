@@ -11,6 +11,7 @@ Guarantee(epsilon=1, window=24)
 from penstock.budget.accountant import Account, account
 from penstock.budget.grid import Budget
 from penstock.budget.ledger import Line
+from penstock.core import deprecated
 from penstock.core.domain import Domain
 from penstock.core.errors import (
     BudgetError,
@@ -18,11 +19,14 @@ from penstock.core.errors import (
     InexactError,
     InputError,
     LedgerError,
+    MechanismError,
     MissingExtraError,
     NoiseError,
+    NotCoveredError,
     PenstockError,
     SealedError,
     StateError,
+    StoreUnavailableError,
 )
 from penstock.core.guarantee import Guarantee
 from penstock.core.hierarchy import Hierarchy
@@ -60,6 +64,8 @@ from penstock.private.mechanisms.uniform import Uniform
 from penstock.private.run import Run
 from penstock.released.log import Log
 
+deprecated.install()
+
 __version__ = "0.1.0.dev0"
 
 __all__ = [
@@ -94,8 +100,10 @@ __all__ = [
     "Line",
     "Log",
     "Mechanism",
+    "MechanismError",
     "MissingExtraError",
     "NoiseError",
+    "NotCoveredError",
     "PanAbsorption",
     "PanDistribution",
     "Pegasus",
@@ -114,6 +122,7 @@ __all__ = [
     "SealedError",
     "SignedBlocks",
     "StateError",
+    "StoreUnavailableError",
     "Uniform",
     "WeightedHistogram",
     "Weights",

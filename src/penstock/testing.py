@@ -16,12 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from penstock.core.arrays import IntArray
 from penstock.core.calendar import duration, instant
+from penstock.core.deprecated import moved
 from penstock.private.noise import Noise, NoNoise, TestNoise
 from penstock.private.run import Run
 from penstock.private.units import ReplayClock
@@ -144,3 +145,7 @@ def intrude(run: Run) -> dict[str, Any]:
     seen |= {f"threshold {name}": runs.noise.copy() for name, runs in secrets.runs.items()}
     seen["state"] = run._state
     return seen
+
+
+if not TYPE_CHECKING:
+    __getattr__ = moved(__name__)

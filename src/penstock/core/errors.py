@@ -5,21 +5,25 @@
     PenstockError
     ├── ConfigurationError (ValueError)   a parameter that cannot be used
     │   ├── InexactError   (TypeError)    a float where an exact number is needed
-    │   └── InvalidConfigurationError     a configuration file with all its mistakes (engine/toml.py)
-    ├── InputError         (ValueError)   counts or units that cannot be taken; the run is as before
-    ├── BudgetError                       a charge above the promise; nothing was drawn or recorded
+    │   ├── MechanismError                a mechanism failed or used the gate against its rules
+    │   ├── NotCoveredError (InputError)  a query asks for units or sums that were not released
+    │   └── InvalidConfigurationError     a file with all its mistakes (engine/toml.py)
+    ├── InputError         (ValueError)   counts or units that cannot be taken
+    ├── BudgetError                       a charge above the promise
     ├── SealedError        (TypeError)    an attempt to look at private data
     ├── NoiseError                        noise that cannot be drawn safely
-    ├── StateError                        a snapshot that does not belong here or is damaged
-    │   ├── LeaseError                    a stream that is another publisher's (engine/store.py)
-    │   ├── DivergedError                 a sink that has what the store never had (engine/delivery.py)
-    │   ├── UncertainError                a commit whose connection was lost midway (engine/sql_store.py)
-    │   └── HeadError                     a head file that cannot be written (engine/chain.py)
-    ├── SinkError                         a sink that did not take what it was sent (released/sinks/base.py)
-    ├── LedgerError                       recorded lines that cannot be true
+    ├── StateError                        saved state that is damaged or belongs elsewhere
+    │   ├── StoreUnavailableError ↻       a store that is locked, full or not reachable
+    │   │   ├── UncertainError ↻          a connection lost during a commit (engine/sql_store.py)
+    │   │   └── HeadError ↻               a head file that cannot be written (engine/chain.py)
+    │   ├── LeaseError                    a series of another publisher (engine/store.py)
+    │   └── DivergedError                 a sink with other units than the store (engine/delivery.py)
+    ├── SinkError ↻                       a sink that did not take a release (released/sinks/base.py)
+    ├── LedgerError                       recorded lines that contradict the promise
     └── MissingExtraError  (ImportError)  an optional dependency is not installed
 
-Messages on the private side name configuration, types and unit numbers, never data.
+↻ marks errors that may pass: the same call, with the same content, is worth a retry. Stop on all
+others. Messages on the private side name configuration, types and unit numbers, never data.
 """
 
 from __future__ import annotations
@@ -56,6 +60,14 @@ class InexactError(ConfigurationError, TypeError):
 
 class InputError(PenstockError, ValueError):
     """Counts or a unit that cannot be taken. The run is as it was before the call."""
+
+
+class MechanismError(ConfigurationError):
+    """A mechanism failed, or used the gate against its rules. Nothing of the unit was released."""
+
+
+class NotCoveredError(ConfigurationError, InputError):
+    """A query asks for units or sums that the releases do not cover. Other queries may work."""
 
 
 class BudgetError(PenstockError):
@@ -97,6 +109,10 @@ class NoiseError(PenstockError):
 
 class StateError(PenstockError):
     """A snapshot of something else, of another configuration or version, or a damaged one."""
+
+
+class StoreUnavailableError(StateError):
+    """A store that is locked, full or not reachable. The same call is worth a retry."""
 
 
 class LedgerError(PenstockError):

@@ -21,7 +21,7 @@ from operator import index
 from pathlib import Path
 
 from penstock.budget.ledger import Line
-from penstock.core.errors import StateError
+from penstock.core.errors import StateError, StoreUnavailableError
 
 FORMAT = "penstock head"
 VERSION = 1
@@ -78,7 +78,7 @@ def after_release(before: bytes, unit: int, flags: bytes, body: bytes) -> bytes:
 # -- the head, kept elsewhere ----------------------------------------------------------------------
 
 
-class HeadError(StateError):
+class HeadError(StoreUnavailableError):
     """A head file that cannot be written, although its unit is committed."""
 
 

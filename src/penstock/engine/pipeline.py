@@ -45,12 +45,13 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 
 from penstock.core.calendar import Calendar
+from penstock.core.deprecated import moved
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError, PenstockError
 from penstock.core.exact import exact, positive
@@ -1381,3 +1382,7 @@ def _histogram(section: Section, name: str) -> Any:
     except PenstockError as error:
         _refused(part, error, set(values))
     return None
+
+
+if not TYPE_CHECKING:
+    __getattr__ = moved(__name__)

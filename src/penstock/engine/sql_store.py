@@ -24,7 +24,13 @@ import msgspec
 from penstock.budget.accountant import account
 from penstock.budget.grid import promised
 from penstock.budget.ledger import Line
-from penstock.core.errors import ConfigurationError, InputError, LedgerError, StateError
+from penstock.core.errors import (
+    ConfigurationError,
+    InputError,
+    LedgerError,
+    StateError,
+    StoreUnavailableError,
+)
 from penstock.core.exact import whole
 from penstock.core.released import Released
 from penstock.engine.chain import Head, HeadFile, after_line, after_release, beginning
@@ -82,7 +88,7 @@ PUBLIC = ("streams", "releases", "lines", "marks")
 """The tables that anybody may read, beside the version."""
 
 
-class UncertainError(StateError):
+class UncertainError(StoreUnavailableError):
     """The connection was lost during a commit: all of it is there or nothing, and only the store
     can tell which.
     """

@@ -15,11 +15,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from penstock.core.arrays import IntArray
+from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError, InputError, StateError
 from penstock.core.exact import whole
 from penstock.private.sources.base import (
@@ -589,3 +590,7 @@ def _certain(parts: Sequence[tuple[int, int | None]], row: int) -> int | None:
 
 def _base(path: str) -> str:
     return path.rpartition("/")[2]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = moved(__name__)

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from threading import Event, Thread
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.exact import whole
 from penstock.core.web_server import bound, configuration, module
@@ -476,3 +477,7 @@ def _application(desk: _IngestDesk) -> Any:
     application.add_route("/events", desk.events, methods=["POST"])
     application.add_route("/health", desk.health, methods=["GET"])
     return application
+
+
+if not TYPE_CHECKING:
+    __getattr__ = moved(__name__)

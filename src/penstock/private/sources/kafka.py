@@ -10,8 +10,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
 from penstock.core.exact import whole
 from penstock.private.sources.base import Arrow, Batch, Intake, Position, Rejections, arrow
@@ -442,3 +443,7 @@ def _offsets(position: Position) -> tuple[str, dict[int, int]]:
     if not good or not isinstance(name, str):
         raise StateError("the position is not one of Kafka.")
     return name, {int(key): int(offset) for key, offset in rest.items()}
+
+
+if not TYPE_CHECKING:
+    __getattr__ = moved(__name__)

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
 from penstock.core.exact import whole
 from penstock.private.sources.base import Batch, Intake, Position, Reason, Rejections
@@ -325,3 +326,7 @@ def _values(payload: bytes, rejections: Rejections) -> Sequence[bytes]:
             return ()
         return [line for line in text.split(b"\n") if line.strip()]
     return (text,)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = moved(__name__)

@@ -7,11 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from penstock.core.arrays import IntArray
+from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError, InputError
 from penstock.core.exact import whole
 from penstock.released.log import Log
@@ -139,3 +140,7 @@ def threshold(delta: float) -> float:
 def _near(key: str, keys: tuple[str, ...]) -> str:
     near = get_close_matches(key, keys[:20_000], n=1)
     return f"; there is {near[0]!r}" if near else ""
+
+
+if not TYPE_CHECKING:
+    __getattr__ = moved(__name__)

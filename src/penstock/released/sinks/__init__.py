@@ -6,6 +6,9 @@ own stand in their files only: `kafka.KafkaSink` (extra `kafka`) and `postgres.P
 `postgres`); `ParquetSink` asks for PyArrow (extra `columns`) when it is made.
 """
 
+from typing import TYPE_CHECKING
+
+from penstock.core.deprecated import moved
 from penstock.released.sinks.base import ReleaseItem, SeriesHeader, Sink, SinkError
 from penstock.released.sinks.jsonl import JsonLinesSink
 from penstock.released.sinks.parquet import ParquetSink
@@ -20,3 +23,6 @@ __all__ = [
     "SinkError",
     "WebhookSink",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = moved(__name__)

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from penstock.core.deprecated import moved
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError, InputError, PenstockError
 from penstock.core.guarantee import Guarantee
@@ -192,3 +193,7 @@ def synced(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = moved(__name__)

@@ -16,8 +16,9 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError, MissingExtraError
 from penstock.released.sinks.base import ReleaseItem, SinkError, SinkHead, in_order
 from penstock.released.sinks.release_document import document
@@ -347,3 +348,7 @@ def _told(record: Any, series: str) -> SinkHead | None:
     if name != series.encode() or not unit.isdigit() or not link:
         return None
     return SinkHead(int(unit), link.decode(errors="replace"))
+
+
+if not TYPE_CHECKING:
+    __getattr__ = moved(__name__)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from penstock.core.arrays import FloatArray
+from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError, MissingExtraError
 from penstock.released.sinks.base import ReleaseItem, SinkError, SinkHead, in_order, missing
 from penstock.released.sinks.release_document import numbers
@@ -198,3 +199,7 @@ def _known(values: FloatArray) -> list[float | None]:
         value if finite else None
         for value, finite in zip(values.tolist(), np.isfinite(values).tolist(), strict=True)
     ]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = moved(__name__)
