@@ -63,7 +63,7 @@ def test_the_layers_are_kept(copy: Path) -> None:
             "Only mechanisms, runs, the lab and testing reach the gate",
         ),
         (
-            "private/columns.py",
+            "private/counts_input.py",
             "import penstock.private.gate",
             "Only mechanisms, runs, the lab and testing reach the gate",
         ),
