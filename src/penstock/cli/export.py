@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -22,6 +20,7 @@ from rich.text import Text
 from penstock.cli.store_argument import chosen, open_store
 from penstock.core.arrays import BoolArray, FloatArray
 from penstock.core.errors import ConfigurationError
+from penstock.core.files import replacing
 from penstock.core.released import Released
 from penstock.engine.ledger_report import streams_of
 from penstock.engine.store import Reader, Series
@@ -148,18 +147,12 @@ def _batches(reader: Reader, units: dict[str, int]) -> Iterator[Batch]:
 @contextmanager
 def _new(out: Path) -> Iterator[Path]:
     """A file under another name, which gets its own when it is whole."""
-    fresh = out.with_name(f".{out.name}.{secrets.token_hex(4)}.new")
-    try:
+    with replacing(out) as fresh:
         yield fresh
-        with fresh.open("rb") as file:
-            os.fsync(file.fileno())
         if out.exists():
             raise ConfigurationError(
-                f"{out} was made by somebody else meanwhile, and is not replaced."
+                f"{out} was made by another program meanwhile, and is not replaced."
             )
-        fresh.rename(out)
-    finally:
-        fresh.unlink(missing_ok=True)
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -204,7 +197,7 @@ Writer: TypeAlias = Callable[[Batch], None]
 
 @contextmanager
 def _csv(path: Path) -> Iterator[Writer]:
-    with path.open("x", encoding="utf-8", newline="") as file:
+    with path.open("w", encoding="utf-8", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(COLUMNS)
         yield lambda batch: out.writerows((*row[:-1], str(row[-1]).lower()) for row in _rows(batch))
@@ -212,7 +205,7 @@ def _csv(path: Path) -> Iterator[Writer]:
 
 @contextmanager
 def _jsonl(path: Path) -> Iterator[Writer]:
-    with path.open("x", encoding="utf-8", newline="") as file:
+    with path.open("w", encoding="utf-8", newline="") as file:
 
         def write(batch: Batch) -> None:
             for row in _rows(batch):

@@ -8,20 +8,17 @@ tell later whether everything up to it still stands.
 
 from __future__ import annotations
 
-import fcntl
-import glob
 import hashlib
 import json
 import os
-import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import index
 from pathlib import Path
 
 from penstock.budget.ledger import Line
 from penstock.core.errors import StateError, StoreUnavailableError
+from penstock.core.files import open_locked, remove_leftovers, write_file
 
 FORMAT = "penstock head"
 VERSION = 1
@@ -89,6 +86,7 @@ class HeadFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
+        self._tidy = False
 
     def read(self) -> dict[str, Head]:
         """All heads; none if there is no file yet."""
@@ -118,21 +116,14 @@ class HeadFile:
         """Note the newest heads of some streams: killed at any point, the old or the new file is
         read.
         """
-        with self._alone():
-            self._update(heads)
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Several processes may note their streams in one file: one after the other."""
-        try:
-            lock = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:  # several processes may note their streams in one file: one after the other
+            lock = open_locked(self.path.parent, os.O_RDONLY, wait=True)
         except OSError as error:
             raise HeadError(
                 f"the head file {self.path.name} cannot be written: {error.strerror}."
             ) from None
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+            self._update(heads)
         finally:
             os.close(lock)
 
@@ -141,28 +132,16 @@ class HeadFile:
             f"unit {head.unit} of {stream!r}" for stream, head in heads.items()
         )
         heads = {**self.read(), **heads}
-        fresh = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}.new")
         try:
-            for left in self.path.parent.glob(f"{glob.escape(self.path.name)}.????????.new"):
-                left.unlink(missing_ok=True)  # of one who was killed here
-            try:
-                with fresh.open("xb") as file:
-                    file.write(_text(heads))
-                    file.flush()
-                    os.fsync(file.fileno())
-                fresh.replace(self.path)
-            except BaseException:
-                fresh.unlink(missing_ok=True)
-                raise
-            folder = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            if not self._tidy:
+                remove_leftovers(self.path)
+                self._tidy = True
+            write_file(self.path, _text(heads))
         except OSError as error:
             raise HeadError(
                 f"{committed} is committed, and the head file {self.path.name} cannot be written: "
-                f"{error.strerror}. Make its folder writable, see that the disk is not full, and start again."
+                f"{error.strerror}. Make its folder writable, see that the disk is not full, and "
+                "start again."
             ) from None
 
 

@@ -8,7 +8,6 @@ it.
 from __future__ import annotations
 
 import os
-import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -18,6 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from penstock.core.errors import ConfigurationError, StateError
+from penstock.core.files import replacing
 from penstock.engine.chain import Head, beginning
 from penstock.engine.sql_store import PUBLIC, TableReader, first_tables
 from penstock.engine.sqlite import MIGRATIONS
@@ -126,9 +126,7 @@ def _kind(path: Path, mode: str) -> str:
 
 def _anew(reader: TableReader, streams: Iterable[Series], path: Path) -> dict[str, Head]:
     """The whole export under another name first: killed at any point, what was there is there."""
-    fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
-    try:
-        os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    with replacing(path) as fresh:
         with _open(fresh) as file:
             with _transaction(file):
                 file.execute("CREATE TABLE penstock_store (version INTEGER NOT NULL)")
@@ -142,15 +140,6 @@ def _anew(reader: TableReader, streams: Iterable[Series], path: Path) -> dict[st
                 for stream in streams
             }
         fresh.chmod(0o644)
-        fresh.replace(path)
-    finally:
-        for leftover in (fresh, fresh.with_name(f"{fresh.name}-journal")):
-            leftover.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
     return heads
 
 

@@ -4,12 +4,12 @@ also after a crash.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 from typing import Self
 
 from penstock.core.errors import StateError
+from penstock.core.files import open_locked
 from penstock.engine.store import LeaseError
 
 
@@ -24,18 +24,15 @@ class ProcessLock:
         store = store.resolve()
         path = store.with_name(f"{store.name}-{stream.replace('/', '-')}.lock")
         try:
-            self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise StateError(
-                f"{path.name} cannot be made beside the store: {error.strerror}."
-            ) from None
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._file)
+            self._file = open_locked(path)
+        except BlockingIOError:
             raise LeaseError(
                 f"stream {stream!r} is being published by another process: two publishers would release a unit twice. "
                 "Stop that one first."
+            ) from None
+        except OSError as error:
+            raise StateError(
+                f"{path.name} cannot be made beside the store: {error.strerror}."
             ) from None
 
     def close(self) -> None:

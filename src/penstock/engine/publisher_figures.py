@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,6 +23,7 @@ import penstock
 from penstock.budget.grid import promised
 from penstock.core.calendar import SECOND, duration
 from penstock.core.errors import StateError
+from penstock.core.files import write_file
 from penstock.core.released import Released
 from penstock.engine.delivery import Delivery
 from penstock.engine.publisher import Publisher, State
@@ -159,14 +159,9 @@ def private(publishers: Iterable[Publisher]) -> tuple[PrivateStream, ...]:
 
 def save(publisher: Publisher, path: Path) -> None:
     """Write what only the operator may know into a file that only its owner can read."""
-    fresh = path.with_name(f".{path.name}.new")
+    content = json.dumps(plain(_private(publisher)), indent=2).encode()
     try:
-        fresh.unlink(missing_ok=True)
-        with os.fdopen(
-            os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w"
-        ) as file:
-            json.dump(plain(_private(publisher)), file, indent=2)
-        fresh.replace(path)
+        write_file(path, content, mode=0o600, durable=False)
     except OSError as error:
         raise StateError(
             f"the file for private figures {path.name!r} cannot be written: {error.strerror}."

@@ -317,9 +317,7 @@ class TableReader(ABC):
 
     def _release(self, stream: Series, unit: int, flags: bytes, body: bytes) -> Released:
         try:
-            private, repeated = msgspec.msgpack.decode(flags)
-            content = encoding.release_of(unit, body, stream.guarantee)
-            return replace(content, private=private, repeated=encoding.rich(repeated))
+            return encoding.flagged(encoding.release_of(unit, body, stream.guarantee), unit, flags)
         except (msgspec.DecodeError, KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise StateError(
                 f"{self.name}: unit {unit} of {stream.name!r} cannot be read: {type(error).__name__}."

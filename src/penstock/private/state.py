@@ -8,19 +8,20 @@ it is read.
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import hashlib
 import os
 import typing
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from penstock.core.codec import FRACTION, MAP, TUPLE, Codec, class_name
 from penstock.core.errors import StateError
+from penstock.core.files import open_locked, remove_leftovers, write_file
 
 MAGIC = b"PENSTOCK"
 VERSION = 2
@@ -28,21 +29,40 @@ VERSION = 2
 a change needs.
 """
 
+_RENAMED = {
+    "private.gate:Nodes": "TreeNodes",
+    "private.mechanisms.bs:Recent": "SmoothingState",
+    "private.mechanisms.distance:Position": "DistanceState",
+    "private.mechanisms.eshp:Fading": "SketchState",
+    "private.mechanisms.fast:Following": "FilterSamplingState",
+    "private.mechanisms.filters:Track": "FilterState",
+    "private.mechanisms.fixed:Last": "LastRelease",
+    "private.mechanisms.grouped:Grouping": "GroupedState",
+    "private.mechanisms.hierarchical:Levels": "HierarchyState",
+    "private.mechanisms.pegasus:Grouped": "PegasusState",
+    "private.mechanisms.rg:Open": "OpenGroup",
+    "private.mechanisms.sampling:Standing": "SamplingState",
+    "private.mechanisms.toeplitz:Counts": "UnitEstimates",
+    "private.mechanisms.uniform:Nothing": "NoState",
+}
+"""The present name of each class that snapshots of version 0.1 know by another one."""
+
+_OURS = "penstock."
 _DIGEST = hashlib.sha256().digest_size
 _ARRAY = 1
-_INT64 = range(-(2**63), 2**64)
+"""The type of MessagePack extension that holds an array."""
 
 
 def encode(content: Mapping[str, Any], classes: Iterable[type]) -> bytes:
-    """A snapshot: header, digest, content. What `decode` could not read back with the same classes
-    is refused.
+    """A snapshot: header, digest, content. It may hold instances of `classes` and of the
+    dataclasses that their fields name; anything else is refused.
     """
-    body = msgspec.msgpack.encode(_plain(dict(content), _known(classes)))
+    body = msgspec.msgpack.encode(_codec(tuple(classes)).plain(dict(content)))
     return MAGIC + VERSION.to_bytes(2, "big") + hashlib.sha256(body).digest() + body
 
 
 def decode(snapshot: bytes, classes: Iterable[type]) -> dict[str, Any]:
-    """The content again, with instances of `classes` and of what their fields name."""
+    """The content again, with instances of `classes` and of the dataclasses their fields name."""
     if snapshot[: len(MAGIC)] != MAGIC:
         raise StateError("this is not a snapshot of a Penstock run.")
     head = len(MAGIC) + 2
@@ -55,7 +75,7 @@ def decode(snapshot: bytes, classes: Iterable[type]) -> dict[str, Any]:
     if hashlib.sha256(body).digest() != snapshot[head : head + _DIGEST]:
         raise StateError("this snapshot is damaged: its digest does not match its content.")
     try:
-        content = _rich(msgspec.msgpack.decode(body, ext_hook=_array_of), _known(classes))
+        content = _codec(tuple(classes)).rich(msgspec.msgpack.decode(body, ext_hook=_array_of))
     except (
         msgspec.DecodeError,
         KeyError,
@@ -70,77 +90,40 @@ def decode(snapshot: bytes, classes: Iterable[type]) -> dict[str, Any]:
     return typing.cast("dict[str, Any]", content)
 
 
-def _known(classes: Iterable[type]) -> dict[str, type]:
+@lru_cache(maxsize=32)
+def _codec(classes: tuple[type, ...]) -> Codec:
+    """The codec for instances of these classes and of the dataclasses that their fields name."""
     known: dict[str, type] = {}
     for cls in classes:
         _collect(cls, known)
-    return known
+    ours = {cls.__qualname__: cls for name, cls in known.items() if name.startswith(_OURS)}
+
+    def renamed(name: str) -> type | None:
+        """The class that has moved to another module, or has another name, since it was saved."""
+        if not name.startswith(_OURS):
+            return None
+        return ours.get(_RENAMED.get(name.removeprefix(_OURS)) or name.rpartition(":")[2])
+
+    return Codec((FRACTION, TUPLE, MAP), known, _array, renamed)
 
 
 def _collect(cls: Any, known: dict[str, type]) -> None:
-    """`cls` and every dataclass that its fields mention."""
+    """Add `cls` and every dataclass that its fields mention."""
     for part in typing.get_args(cls):
         _collect(part, known)
-    if isinstance(cls, type) and dataclasses.is_dataclass(cls) and _name(cls) not in known:
-        known[_name(cls)] = cls
+    if isinstance(cls, type) and dataclasses.is_dataclass(cls) and class_name(cls) not in known:
+        known[class_name(cls)] = cls
         for hint in typing.get_type_hints(cls).values():
             _collect(hint, known)
 
 
-def _name(cls: type) -> str:
-    return f"{cls.__module__}:{cls.__qualname__}"
-
-
-def _plain(value: Any, known: Mapping[str, type]) -> Any:
-    if value is None or isinstance(value, (bool, str, bytes)):
-        return value
-    if isinstance(value, (int, np.integer)):
-        return int(value) if int(value) in _INT64 else {"int": str(int(value))}
-    if isinstance(value, np.bool_):
-        return bool(value)
-    if isinstance(value, (float, np.floating)):
-        return float(value)
-    if isinstance(value, Fraction):
-        return {"ratio": str(value)}
-    if isinstance(value, np.ndarray):
-        if value.dtype.hasobject or value.dtype.names:
-            raise StateError(
-                f"state must be plain data; an array of {value.dtype.type.__name__} cannot be saved."
-            )
-        head = msgspec.msgpack.encode((value.dtype.str, value.shape))
-        return msgspec.msgpack.Ext(
-            _ARRAY, len(head).to_bytes(2, "big") + head + np.ascontiguousarray(value).tobytes()
-        )
-    if isinstance(value, tuple):
-        return {"tuple": [_plain(each, known) for each in value]}
-    if isinstance(value, list):
-        return [_plain(each, known) for each in value]
-    if isinstance(value, Mapping):
-        return {"map": [[_plain(key, known), _plain(each, known)] for key, each in value.items()]}
-    if _name(type(value)) in known:
-        fields = {
-            field.name: _plain(getattr(value, field.name), known)
-            for field in dataclasses.fields(value)
-        }
-        return {"class": _name(type(value)), "fields": fields}
-    raise StateError(f"state must be plain data; {type(value).__name__} cannot be saved.")
-
-
-def _rich(value: Any, known: Mapping[str, type]) -> Any:
-    if isinstance(value, list):
-        return [_rich(each, known) for each in value]
-    if not isinstance(value, dict):
-        return value
-    if "class" in value:
-        return known[value["class"]](
-            **{name: _rich(each, known) for name, each in value["fields"].items()}
-        )
-    ((kind, content),) = value.items()
-    if kind == "map":
-        return {_rich(key, known): _rich(each, known) for key, each in content}
-    if kind == "tuple":
-        return tuple(_rich(each, known) for each in content)
-    return Fraction(content) if kind == "ratio" else int(content)
+def _array(value: Any) -> msgspec.msgpack.Ext:
+    if value.dtype.hasobject or value.dtype.names:
+        kind = value.dtype.type.__name__
+        raise StateError(f"state must be plain data; an array of {kind} cannot be saved.")
+    head = msgspec.msgpack.encode((value.dtype.str, value.shape))
+    data = np.ascontiguousarray(value).tobytes()
+    return msgspec.msgpack.Ext(_ARRAY, len(head).to_bytes(2, "big") + head + data)
 
 
 def _array_of(code: int, data: memoryview) -> Any:
@@ -160,19 +143,15 @@ class StateFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).resolve()
-        lock = os.open(
-            self.path.with_name(self.path.name + ".lock"),
-            os.O_CREAT | os.O_RDWR | os.O_CLOEXEC,
-            0o600,
-        )
+        self._lock: int | None = None
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
+            self._lock = open_locked(self.path.with_name(f"{self.path.name}.lock"))
+        except BlockingIOError:
             raise StateError(
-                f"{self.path.name} is in use by another run: two runs would draw the same unit twice."
+                f"{self.path.name} is in use by another run: two runs would draw the same unit "
+                "twice."
             ) from None
-        self._lock: int | None = lock
+        remove_leftovers(self.path)
 
     def read(self) -> bytes | None:
         """The newest snapshot, or None if there is none yet."""
@@ -185,19 +164,7 @@ class StateFile:
         """Replace the snapshot: killed at any point, the old or the new one is read."""
         if self._lock is None:
             raise StateError(f"{self.path.name} was closed.")
-        fresh = self.path.with_name(self.path.name + ".new")
-        handle = os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        os.fchmod(handle, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(snapshot)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self.path)
-        folder = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        write_file(self.path, snapshot, mode=0o600)
 
     def close(self) -> None:
         """Let another run have the file."""

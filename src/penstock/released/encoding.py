@@ -1,17 +1,15 @@
-"""Releases, promises and domains as bytes and plain data: the same for the same, whoever writes
-them.
-"""
+"""Releases, promises and domains as bytes and plain data: equal values give equal bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from fractions import Fraction
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from penstock.core.codec import FRACTION, SORTED_MAP, Codec, Form
 from penstock.core.domain import Domain
 from penstock.core.guarantee import Guarantee
 from penstock.core.hierarchy import SEPARATOR, Hierarchy, Nodes
@@ -19,50 +17,12 @@ from penstock.core.product import Product
 from penstock.core.released import Released, Scale
 from penstock.core.weights import Weights
 
-_SMALL = (np.int8, np.int16, np.int32, np.int64)
-_APART = {"unit", "repeated", "guarantee", "private"}
-_DEFAULTS = {field.name for field in fields(Released)} - _APART
+_WHOLE_TYPES = (np.int8, np.int16, np.int32, np.int64)
+_BODY = {field.name for field in fields(Released)} - {"unit", "repeated", "guarantee", "private"}
+"""The fields of a release that its body holds."""
 
 
-def body(release: Released) -> bytes:
-    """All of a release but its unit and its flags; the same bytes for the same numbers."""
-    return msgspec.msgpack.encode(
-        {name: _plain(getattr(release, name)) for name in sorted(_DEFAULTS)}
-    )
-
-
-def flags(release: Released) -> bytes:
-    """What may differ where a release stands again."""
-    return msgspec.msgpack.encode([release.private, _plain(release.repeated)])
-
-
-def release_of(unit: int, body: bytes, guarantee: Guarantee | None) -> Released:
-    """A release again, from its body; its flags are set apart."""
-    content = {
-        name: rich(value)
-        for name, value in msgspec.msgpack.decode(body).items()
-        if name in _DEFAULTS
-    }
-    return Released(unit=unit, guarantee=guarantee, private=False, **content)  # type: ignore[arg-type]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return {"array": _array(value)}
-    if isinstance(value, Fraction):
-        return {"ratio": str(value)}
-    if isinstance(value, Scale):
-        return {"scale": [str(value.base), _plain(value.parts)]}
-    if isinstance(value, Weights):
-        return {"weights": [value.kind, value.length, str(value.rate)]}
-    if isinstance(value, Mapping):
-        return {"map": [[key, _plain(value[key])] for key in sorted(value)]}
-    if isinstance(value, np.integer):
-        return int(value)
-    return value
-
-
-def _array(value: Any) -> list[Any]:
+def _array(value: Any, _: object) -> list[Any]:
     """Whole numbers in the fewest bytes that hold them all; bits for flags."""
     if value.dtype == np.bool_:
         return ["bits", len(value), np.packbits(value).tobytes()]
@@ -70,45 +30,83 @@ def _array(value: Any) -> list[Any]:
         return ["<i8", 0, b""]
     low, high = int(value.min()), int(value.max())
     small = next(
-        kind for kind in _SMALL if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max
+        kind for kind in _WHOLE_TYPES if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max
     )
     kind = np.dtype(small).newbyteorder("<")
     return [kind.str, len(value), value.astype(kind).tobytes()]
 
 
-def rich(value: Any) -> Any:
-    """A value again."""
-    if not isinstance(value, dict):
-        return value
-    ((kind, content),) = value.items()
-    if kind == "array":
-        dtype, size, data = content
-        if dtype == "bits":
-            return np.unpackbits(np.frombuffer(data, np.uint8), count=size).astype(np.bool_)
-        return np.frombuffer(data, np.dtype(dtype)).astype(np.int64)
-    if kind == "ratio":
-        return Fraction(content)
-    if kind == "scale":
-        return Scale(Fraction(content[0]), rich(content[1]))
-    if kind == "weights":
-        return Weights(content[0], content[1], Fraction(content[2]))
-    return {key: rich(each) for key, each in content}
+def _array_of(content: Any, _: object) -> Any:
+    dtype, size, data = content
+    if dtype == "bits":
+        return np.unpackbits(np.frombuffer(data, np.uint8), count=size).astype(np.bool_)
+    return np.frombuffer(data, np.dtype(dtype)).astype(np.int64)
+
+
+_CODEC = Codec(
+    (
+        Form("array", np.ndarray, _array, _array_of),
+        FRACTION,
+        Form(
+            "scale",
+            Scale,
+            lambda value, plain: [str(value.base), plain(value.parts)],
+            lambda content, rich: Scale(Fraction(content[0]), rich(content[1])),
+        ),
+        Form(
+            "weights",
+            Weights,
+            lambda value, _: [value.kind, value.length, str(value.rate)],
+            lambda content, _: Weights(content[0], content[1], Fraction(content[2])),
+        ),
+        SORTED_MAP,
+    )
+)
+
+
+def body(release: Released) -> bytes:
+    """A release without its unit and its flags; equal numbers give equal bytes."""
+    return msgspec.msgpack.encode(
+        {name: _CODEC.plain(getattr(release, name)) for name in sorted(_BODY)}
+    )
+
+
+def flags(release: Released) -> bytes:
+    """The fields that may differ where an earlier release is repeated: private, repeated."""
+    return msgspec.msgpack.encode([release.private, _CODEC.plain(release.repeated)])
+
+
+def release_of(unit: int, body: bytes, guarantee: Guarantee | None) -> Released:
+    """The release of a body, not private and with no repeated keys until `flagged` says so."""
+    content = msgspec.msgpack.decode(body)
+    known = {name: _CODEC.rich(value) for name, value in content.items() if name in _BODY}
+    return Released(unit=unit, guarantee=guarantee, private=False, **known)  # type: ignore[arg-type]
+
+
+def flagged(release: Released, unit: int, flags: bytes) -> Released:
+    """The release of this unit with these flags."""
+    private, repeated = flags_of(flags)
+    return replace(release, unit=unit, private=private, repeated=repeated)
+
+
+def flags_of(flags: bytes) -> tuple[bool, Any]:
+    """Whether a release is private, and which of its keys are repeated."""
+    private, repeated = msgspec.msgpack.decode(flags)
+    return private, _CODEC.rich(repeated)
 
 
 def plain_guarantee(guarantee: Guarantee | None) -> dict[str, Any]:
     """A promise as plain data."""
-    return {field.name: _plain(getattr(guarantee, field.name)) for field in fields(Guarantee)}
+    return {field.name: _CODEC.plain(getattr(guarantee, field.name)) for field in fields(Guarantee)}
 
 
 def rich_guarantee(plain: dict[str, Any]) -> Guarantee:
-    """A promise again."""
-    return Guarantee(**{name: rich(value) for name, value in plain.items()})
+    """The promise of plain data."""
+    return Guarantee(**{name: _CODEC.rich(value) for name, value in plain.items()})
 
 
 def plain_domain(domain: Domain) -> dict[str, Any]:
-    """The keys, and their attributes; or the parents of nodes or the paths of keys where they are
-    in a hierarchy.
-    """
+    """A domain as plain data: its keys, and its paths or attributes where it has them."""
     tree = domain.tree if isinstance(domain, Nodes) else domain
     plain: dict[str, Any] = {"keys": tree.keys, "nodes": isinstance(domain, Nodes)}
     if isinstance(tree, Hierarchy):
@@ -119,7 +117,7 @@ def plain_domain(domain: Domain) -> dict[str, Any]:
 
 
 def rich_domain(plain: dict[str, Any]) -> Domain:
-    """A domain again."""
+    """The domain of plain data."""
     if "attributes" in plain:
         product = Product(tuple((name, tuple(values)) for name, values in plain["attributes"]))
         if product.keys != tuple(plain["keys"]):

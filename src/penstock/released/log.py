@@ -399,8 +399,7 @@ class LogFile(Log):
 
     def _flags(self, unit: int, flags: bytes) -> tuple[bool, Any]:
         with self._readable(unit):
-            private, repeated = msgspec.msgpack.decode(flags)
-            return private, encoding.rich(repeated)
+            return encoding.flags_of(flags)
 
     @contextmanager
     def _readable(self, unit: int) -> Iterator[None]:

@@ -205,7 +205,7 @@ FULL = """
 import resource, sys
 from penstock.released.sinks import *
 from tests.released.sinks.items import *
-sink = JsonLines(sys.argv[1])
+sink = JsonLinesSink(sys.argv[1])
 sink.put([item(series(), 1)])
 large = os.path.getsize(sys.argv[1]) * 5 // 2
 resource.setrlimit(resource.RLIMIT_FSIZE, (large, large))

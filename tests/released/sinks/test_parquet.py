@@ -256,7 +256,7 @@ FULL = """
 import sys
 from penstock.released.sinks import *
 from tests.released.sinks.items import *
-sink = Parquet(sys.argv[1])
+sink = ParquetSink(sys.argv[1])
 sink.put([item(series(), 1)])
 try:
     sink.put([item(series(keys=20000, name="large"), 1)])

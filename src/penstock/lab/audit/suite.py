@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.arrays import IntArray
+from penstock.core.files import write_file
 from penstock.lab.audit.attack import OutputEvent
 from penstock.lab.audit.engine import Verdict, audit, kept_path, new_pool
 from penstock.lab.audit.exact import ExactLoss, Output, Worst, exact_loss, loss_at, worst_output
@@ -133,9 +134,7 @@ def _exact_once(subject: Subject, folder: Path | None) -> tuple[float, float, fl
     found = (*verdict.exact, verdict.seconds)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(found), encoding="utf-8")
-        fresh.replace(path)
+        write_file(path, json.dumps(found).encode(), durable=False)
     return found
 
 

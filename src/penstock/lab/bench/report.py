@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 
 from penstock.core.errors import ConfigurationError
+from penstock.core.files import write_file
 from penstock.lab.bench import pages
 from penstock.lab.bench.claims import Finding, number
 from penstock.lab.bench.draw import draw, looks
@@ -27,9 +28,7 @@ def write(suite: Suite, results: Results) -> tuple[Path, SuiteFindings]:
     """Make the page from what is in the folder, and nothing else."""
     found = find(suite, results.asked(), results.rows(), versions=results.versions())
     path = results.folder / PAGE
-    fresh = path.with_suffix(".new")
-    fresh.write_text(render(found), encoding="utf-8")
-    fresh.replace(path)
+    write_file(path, render(found).encode(), durable=False)
     return path, found
 
 

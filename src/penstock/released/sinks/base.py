@@ -8,7 +8,6 @@ sink and the store have parted (a restored backup, or two publishers), and the s
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -175,24 +174,6 @@ def on_disk(path: Path) -> Iterator[None]:
             f"{path.name} cannot be used: {error.strerror or type(error).__name__}. See that the disk is there and not full, "
             "and that this account may write to it; what is missing will be written then."
         ) from None
-
-
-def made(folder: Path) -> None:
-    """See that a folder is there, for good: also after a power cut."""
-    if folder.is_dir():
-        return
-    made(folder.parent)
-    folder.mkdir(exist_ok=True)
-    synced(folder.parent)
-
-
-def synced(folder: Path) -> None:
-    """See that the names in a folder are on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 if not TYPE_CHECKING:

@@ -8,7 +8,6 @@ with no file, everything is written again.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -17,15 +16,14 @@ from pathlib import Path
 import msgspec
 
 from penstock.core.errors import ConfigurationError
+from penstock.core.files import make_folder, open_locked, sync_folder
 from penstock.released.sinks.base import (
     ReleaseItem,
     SinkError,
     SinkHead,
     in_order,
-    made,
     missing,
     on_disk,
-    synced,
 )
 from penstock.released.sinks.release_document import beginning, document
 
@@ -106,20 +104,19 @@ class JsonLinesSink:
         if self._file is not None and _same(self._file, self.path):
             return self._file
         self.close()
-        made(self.path.parent)
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        make_folder(self.path.parent)
         try:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise SinkError(
-                    f"{self.path.name} is being written by another sink: give each a file of its own."
-                ) from None
+            file = open_locked(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, mode=0o644)
+        except BlockingIOError:
+            raise SinkError(
+                f"{self.path.name} is being written by another sink: give each a file of its own."
+            ) from None
+        try:
             end = self._end(file)
             if end < os.fstat(file).st_size:
                 os.ftruncate(file, end)
             os.fsync(file)
-            synced(self.path.parent)
+            sync_folder(self.path.parent)
         except BaseException:
             os.close(file)
             raise

@@ -26,15 +26,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from penstock.core.files import make_folder, replacing
 from penstock.released.sinks.base import (
     ReleaseItem,
     SinkError,
     SinkHead,
     in_order,
-    made,
     missing,
     on_disk,
-    synced,
 )
 from penstock.released.sinks.release_document import arrow, table
 
@@ -92,7 +91,7 @@ class ParquetSink:
     def _write(self, items: Sequence[ReleaseItem]) -> None:
         first, last = items[0], items[-1]
         folder = self._folder(first.series.name) / _day(first)
-        made(folder)
+        make_folder(folder)
         if folder not in self._tidy:
             for left in folder.iterdir():
                 if left.name.startswith(".unit") and left.suffix == ".new":
@@ -102,17 +101,8 @@ class ParquetSink:
         path = folder / (
             one if len(items) == 1 else f"units-{first.unit:010}-{last.unit:010}.parquet"
         )
-        fresh = folder / f".{path.name}.new"
-        try:
-            with fresh.open("wb") as file:
-                _encode(items, file)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(path)
-        except BaseException:
-            fresh.unlink(missing_ok=True)
-            raise
-        synced(folder)
+        with replacing(path) as fresh, fresh.open("wb") as file:
+            _encode(items, file)
 
 
 def _day(item: ReleaseItem) -> str:

@@ -1,0 +1,92 @@
+"""Files that are written whole or not at all, folders that survive a power cut, and file locks."""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def replacing(path: Path, *, mode: int = 0o666, durable: bool = True) -> Iterator[Path]:
+    """Give the name of a new, empty file beside `path`; when the block ends, it replaces `path`.
+
+    A process killed at any point leaves the old file or the new one. If the block fails, the old
+    file stays. With `durable` the new file is on disk before this returns.
+    """
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
+    try:
+        os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, mode))
+        yield fresh
+        if durable:
+            _sync(fresh)
+        fresh.replace(path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync_folder(path.parent)
+
+
+def write_file(path: Path, content: bytes, *, mode: int = 0o666, durable: bool = True) -> None:
+    """Write a file whole or not at all, as `replacing` does."""
+    with (
+        replacing(path, mode=mode, durable=durable) as fresh,
+        os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CLOEXEC), "wb") as file,
+    ):
+        file.write(content)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove the temporary files of writers of `path` that were killed. Call it under a lock."""
+    name = glob.escape(path.name)
+    for pattern in (f".{name}.????????.new", f"{name}.????????.new", f"{name}.new"):
+        for leftover in path.parent.glob(pattern):  # version 0.1 wrote the last two
+            leftover.unlink(missing_ok=True)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and its parents where they are missing; they survive a power cut."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk."""
+    _sync(folder)
+
+
+def open_locked(
+    path: Path,
+    flags: int = os.O_RDWR | os.O_CREAT,
+    *,
+    mode: int = 0o600,
+    wait: bool = False,
+) -> int:
+    """Open a file or folder and lock it for this descriptor alone; closing it ends the lock.
+
+    The lock ends with the process, also after a crash. While another descriptor holds it, this is
+    a `BlockingIOError`; with `wait`, this call waits instead.
+    """
+    descriptor = os.open(path, flags | os.O_CLOEXEC, mode)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
