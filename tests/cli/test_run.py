@@ -146,7 +146,7 @@ def test_a_finished_file_is_published_and_told_in_lines(capsys):
         for line in lines
     )
     told = [line.split(maxsplit=2)[2] for line in lines]
-    assert told[0].startswith("taps promise: Whoever sees everything")
+    assert told[0].startswith("taps promise: An observer may see everything")
     assert told[1] == "taps start unit 1: laplace every 1h, to the store alone"
     assert told[2:] == [
         "taps begin: finite input",

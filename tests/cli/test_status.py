@@ -66,7 +66,7 @@ def test_views_are_shown_together_and_one_by_one(capsys):
     assert stream["together"]["promised"] == "1"
     out = Outcome(capsys, "status", "taps.db").out
     assert "all views together" in out
-    assert "A person counts with" not in out
+    assert "per person count" not in out
 
 
 def test_before_the_first_unit_there_is_nothing_to_show(capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from dataclasses import FrozenInstanceError
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from penstock.core.errors import ConfigurationError, InexactError
-from penstock.core.guarantee import LONGEST_WINDOW, Guarantee
+from penstock.core.guarantee import LONGEST_WINDOW, Guarantee, Intrusion
 
 
 @pytest.mark.parametrize("epsilon", [0, "0", -1, "-0.5", "nan", "inf", ""])
@@ -61,18 +62,21 @@ def test_a_promise_is_a_value():
 def test_its_repr_shows_what_is_not_the_default():
     assert repr(Guarantee("0.5", 24)) == "Guarantee(epsilon=1/2, window=24)"
     assert (
-        repr(Guarantee(1, 1, 3, "a look"))
-        == "Guarantee(epsilon=1, window=1, contribution=3, intrusion='a look')"
+        repr(Guarantee(1, 1, 3, Intrusion.BETWEEN))
+        == "Guarantee(epsilon=1, window=1, contribution=3, "
+        'intrusion="one unannounced look into the mechanism\'s memory between units")'
     )
 
 
 def test_its_words_name_window_contribution_and_intrusion():
-    words = Guarantee(1, 24, 3, "one look").in_words()
+    words = Guarantee(1, 24, 3, Intrusion.ANNOUNCED).in_words()
     assert "in any 24 consecutive units" in words
-    assert "at most 3 events a unit" in words
-    assert words.endswith("The same holds for one look.")
+    assert "At most 3 events per person count in each unit." in words
+    assert words.endswith(
+        "All of this also holds against any number of announced looks into the mechanism's memory."
+    )
     assert "in any one unit" in Guarantee(1, 1).in_words()
-    assert "at most one event a unit" in Guarantee(1, 1).in_words()
+    assert "At most one event per person counts in each unit." in Guarantee(1, 1).in_words()
 
 
 @pytest.mark.parametrize(
@@ -104,7 +108,7 @@ def test_a_delta_that_cannot_be_is_refused(delta):
 def test_delta_is_shown_wherever_epsilon_is_unless_it_is_nothing():
     promise = Guarantee(1, 24, delta="1e-6")
     assert repr(promise) == "Guarantee(epsilon=1, delta=1/1000000, window=24)"
-    assert "(epsilon = 1), plus 1e-06 (delta = 1/1000000)" in promise.in_words()
+    assert "plus 1e-06, and vice versa (epsilon = 1, delta = 1/1000000)" in promise.in_words()
     assert promise != Guarantee(1, 24)
     assert Guarantee(1, 24, delta=0) == Guarantee(1, 24)
     assert "delta" not in repr(Guarantee(1, 24)) + Guarantee(1, 24).in_words()
@@ -120,7 +124,7 @@ def test_its_words_with_delta_never_promise_more_than_is_true(epsilon, delta):
     assert float(re.search(r"at most (\S+) times", words)[1]) >= math.exp(
         float(Fraction(epsilon))
     ) * (1 - 1e-12)
-    assert float(re.search(r"plus (\S+) \(delta", words)[1]) >= float(Fraction(delta)) * (1 - 1e-12)
+    assert float(re.search(r"plus (\S+), and", words)[1]) >= float(Fraction(delta)) * (1 - 1e-12)
     best = (math.exp(float(Fraction(epsilon))) + float(Fraction(delta))) / (
         1 + math.exp(float(Fraction(epsilon)))
     )
@@ -142,20 +146,51 @@ def test_a_horizon_of_one_window_is_user_level_and_is_said_so():
     )
     assert (user.user_level, long.user_level, endless.user_level) == (True, False, False)
     assert len({user, long, endless}) == 3
-    assert "in the whole stream, of which units 1 to 24 are read:" in user.in_words()
-    assert "in any 24 consecutive units; units 1 to 100 are read:" in long.in_words()
-    assert "in the whole stream, of which unit 1 is read:" in Guarantee(1, 1, horizon=1).in_words()
-    assert "read" not in endless.in_words()
+    assert "in the whole stream. Only units 1 to 24 are ever read." in user.in_words()
+    assert "in any 24 consecutive units. Only units 1 to 100 are ever read." in long.in_words()
+    assert "in the whole stream. Only unit 1 is ever read." in Guarantee(1, 1, horizon=1).in_words()
+    assert "ever read" not in endless.in_words()
 
 
 def test_bounds_on_contribution_are_said_beside_the_horizon():
     assert (
         Guarantee(1, 24, 3, horizon=24)
         .in_words()
-        .endswith("A person counts with at most 3 events a unit.")
+        .endswith("At most 3 events per person count in each unit.")
     )
 
 
 def test_a_huge_epsilon_is_written_out_and_never_below_itself():
     assert "e^100000 times" in Guarantee("100000", 24).in_words()
     assert "e^1235 times" in Guarantee("1234.5", 24).in_words()
+
+
+def test_the_words_of_a_promise_are_its_clauses():
+    promise = Guarantee("0.5", 24, 2, Intrusion.WITHIN, horizon=48)
+    clauses = promise.clauses
+    assert promise.in_words() == " ".join(
+        (clauses.observer, clauses.span, clauses.bound, clauses.contribution, clauses.intrusion)
+    )
+    assert clauses.protection == f"{clauses.observer} {clauses.span} {clauses.bound}"
+    assert Guarantee(1, 1).clauses.intrusion == ""
+
+
+@pytest.mark.parametrize("intrusion", Intrusion)
+@pytest.mark.parametrize("delta", [0, "1e-6"])
+@pytest.mark.parametrize("horizon", [None, 24, 100])
+def test_every_sentence_of_a_promise_is_short(intrusion, delta, horizon):
+    words = Guarantee("1/3", 24, 3, intrusion, delta, horizon).in_words()
+    for sentence in re.split(r"(?<=\.) ", words):
+        assert len(sentence.split()) <= 27, sentence
+
+
+@pytest.mark.parametrize("intrusion", Intrusion)
+def test_an_intrusion_is_stored_as_its_text_and_read_back(intrusion):
+    stored = json.loads(json.dumps(Guarantee(1, 1, 1, intrusion).intrusion))
+    assert type(stored) is str
+    assert Guarantee(1, 1, 1, stored).intrusion is intrusion
+
+
+def test_an_unknown_intrusion_is_refused():
+    with pytest.raises(ConfigurationError, match=r"^intrusion must be one of NONE, BETWEEN"):
+        Guarantee(1, 1, 1, "a look through the window")

@@ -48,7 +48,7 @@ MECHANISMS: list[tuple[dict[str, Any], list[str]]] = [
         {"mechanism": "ba", "epsilon": "0.5", "window": 12, "contribution": 2},
         [
             "standard deviation of 136",
-            "at most 2 events a unit",
+            "At most 2 events per person count in each unit",
             "in any 12 consecutive units",
             "costs at most epsilon = 1/2",
         ],
@@ -80,7 +80,7 @@ MECHANISMS: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"mechanism": "dsat", "epsilon": "1", "window": 720, "horizon": 720},
         [
-            "in the whole stream, of which units 1 to 720 are read",
+            "in the whole stream. Only units 1 to 720 are ever read",
             "All that is ever read, the 720 units, costs at most epsilon = 1.",
             "After unit 720, which ends at 2026-01-31T00:00:00+00:00, nothing is read any more",
         ],
@@ -279,7 +279,7 @@ def test_the_split_between_views_is_told_in_words():
         "Releases go to jsonl for daily only.",
     ):
         assert sentence in text
-    assert "A person counts with" not in text
+    assert "per person count" not in text
 
 
 @pytest.mark.parametrize(

@@ -351,7 +351,7 @@ def test_figures_are_plain_json(watched):
         "1",
         "2026-01-01T01:00:00+00:00",
     )
-    assert stream["promise"].startswith("Whoever sees everything")
+    assert stream["promise"].startswith("An observer may see everything")
     operator = json.loads(
         json.dumps(publisher_figures.plain(publisher_figures.private([live.publisher])))
     )

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from penstock import BudgetAbsorption, Laplace, Uniform
 from penstock.core.errors import ConfigurationError, InputError, StateError
-from penstock.core.guarantee import Guarantee
+from penstock.core.guarantee import Guarantee, Intrusion
 from penstock.core.hierarchy import Hierarchy
 from penstock.core.product import Product
 from penstock.core.released import Released, Scale
@@ -31,7 +31,7 @@ from penstock.testing import TestNoise
 
 from tests.released.streams import MECHANISMS, noisy
 
-PROMISE = Guarantee("1/3", 5, 2, "one look")
+PROMISE = Guarantee("1/3", 5, 2, Intrusion.WITHIN)
 
 
 def equal(one: Released, other: Released) -> bool:

@@ -62,9 +62,7 @@ def _stream(reader: Reader, views: ViewsLedger) -> dict[str, Any]:
     about: dict[str, Any] = {
         "stream": views.name,
         "guarantee": str(guarantee),
-        "promise": guarantee.in_words().partition(" A person counts")[0]
-        if views.several
-        else guarantee.in_words(),
+        "promise": guarantee.clauses.protection if views.several else guarantee.in_words(),
         "private": all(each["private"] is not False for each in series),
         "series": series,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 
 from penstock.core.errors import ConfigurationError
@@ -13,37 +14,101 @@ LONGEST_WINDOW = 2**32
 """The most units a window may have: the ledger's integers stay far from the end of int64."""
 
 
+class Intrusion(StrEnum):
+    """Looks into a mechanism's memory that a promise survives.
+
+    The value is the text under which stores, snapshots and release documents keep it, so it never
+    changes.
+
+    >>> Intrusion.WITHIN.announced, bool(Intrusion.NONE)
+    (False, False)
+    """
+
+    NONE = ""
+    BETWEEN = "one unannounced look into the mechanism's memory between units"
+    WITHIN = "one unannounced look into the mechanism's memory at any moment"
+    ANNOUNCED = "any number of announced looks into the mechanism's memory"
+
+    @property
+    def announced(self) -> bool:
+        """Whether the run must be told of each look (`Run.intruded`)."""
+        return self is Intrusion.ANNOUNCED
+
+    @property
+    def unannounced(self) -> bool:
+        """Whether a look is survived that nobody tells the run of."""
+        return self in (Intrusion.BETWEEN, Intrusion.WITHIN)
+
+
+@dataclass(frozen=True)
+class PromiseClauses:
+    """The sentences of a promise, each for somebody who has never heard of epsilon."""
+
+    observer: str
+    """What the observer sees and knows."""
+    span: str
+    """What the observer can hardly tell, and in which units."""
+    bound: str
+    """How much an observation can tell at most."""
+    contribution: str
+    """How many events of a person count."""
+    intrusion: str
+    """Which looks into the memory the promise survives; empty if none."""
+
+    @property
+    def protection(self) -> str:
+        """The promise without the limits of one view: observer, span and bound."""
+        return f"{self.observer} {self.span} {self.bound}"
+
+    def in_words(self) -> str:
+        """All clauses as one text."""
+        return " ".join(filter(None, (self.protection, self.contribution, self.intrusion)))
+
+
 @dataclass(frozen=True, repr=False)
 class Guarantee:
-    """What nobody can tell, however long they watch.
+    """The promise: what nobody can tell, however long they watch.
 
     Two streams are neighbours if they differ in at most `window` consecutive units, and there by
-    the presence of one person, who has at most `contribution` events in a unit, in a different key
-    in every unit if they like. The probability of anything that is ever published differs by at
-    most a factor :math:`e^\\varepsilon` between them and, where `delta` is not 0, by an addition of
-    :math:`\\delta` at most.
+    the presence of one person. The person has at most `contribution` events per unit, each unit in
+    any key. The probability of anything that is ever published differs between neighbours by at
+    most a factor :math:`e^\\varepsilon` and, if `delta` is above 0, by at most :math:`\\delta` more.
 
-    `window` = 1 is event level, the stream's length is user level. `horizon` is the last unit that
-    is ever read: what comes after it repeats the last release. A horizon of one window is user
-    level for a stream of any length. `intrusion` names what else the promise survives: somebody who
-    looks into the mechanism's memory.
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The bound ε of the loss: above 0, exact. A float is refused.
+    window : int
+        The number of consecutive units in which a person is protected. 1 is event level.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    intrusion : Intrusion
+        The looks into the mechanism's memory that the promise survives. Default: none.
+    delta : int, Fraction or str
+        The δ of an approximate promise. Default: 0, a pure promise.
+    horizon : int, optional
+        The last unit that is ever read. Later units repeat the last release. A horizon of one
+        window is user level for a stream of any length. Default: none.
 
     >>> Guarantee("0.5", 24)
     Guarantee(epsilon=1/2, window=24)
     >>> Guarantee("0.5", 24, delta="1e-6")
     Guarantee(epsilon=1/2, delta=1/1000000, window=24)
-    >>> Guarantee("0.5", 24, horizon=24)
-    Guarantee(epsilon=1/2, window=24, horizon=24)
-    >>> print(Guarantee("1", 24).in_words())
-    Whoever sees everything that is ever published, and knows everybody else, can hardly tell whether any one person \
-was there at all in any 24 consecutive units: no observation is more than 2.72 times as likely with the person as \
-without (epsilon = 1), so a suspicion of 50 % can rise to 73.2 % at most. A person counts with at most one event a unit.
+    >>> Guarantee("0.5", 24, horizon=24).user_level
+    True
+    >>> clauses = Guarantee("1", 24).clauses
+    >>> print(clauses.span)
+    Even then, the observer can hardly tell whether any one person was there at all in any 24 \
+consecutive units.
+    >>> print(clauses.bound)
+    No observation is more than 2.72 times as likely with the person as without (epsilon = 1). A \
+suspicion of 50 % can rise to 73.2 % at most.
     """
 
     epsilon: Fraction
     window: int
     contribution: int = 1
-    intrusion: str = ""
+    intrusion: Intrusion = Intrusion.NONE
     delta: Fraction = Fraction(0)
     horizon: int | None = None
 
@@ -52,14 +117,14 @@ without (epsilon = 1), so a suspicion of 50 % can rise to 73.2 % at most. A pers
         epsilon: Exact,
         window: int,
         contribution: int = 1,
-        intrusion: str = "",
+        intrusion: Intrusion | str = Intrusion.NONE,
         delta: Exact = 0,
         horizon: int | None = None,
     ) -> None:
         object.__setattr__(self, "epsilon", positive(epsilon, name="epsilon"))
         object.__setattr__(self, "window", whole(window, name="window", least=1))
         object.__setattr__(self, "contribution", whole(contribution, name="contribution", least=1))
-        object.__setattr__(self, "intrusion", intrusion)
+        object.__setattr__(self, "intrusion", _intrusion(intrusion))
         object.__setattr__(self, "delta", exact(delta, name="delta"))
         if not 0 <= self.delta < 1:
             raise ConfigurationError(
@@ -82,7 +147,7 @@ without (epsilon = 1), so a suspicion of 50 % can rise to 73.2 % at most. A pers
     def __repr__(self) -> str:
         more = f", horizon={self.horizon}" if self.horizon is not None else ""
         more += f", contribution={self.contribution}" if self.contribution != 1 else ""
-        more += f", intrusion={self.intrusion!r}" if self.intrusion else ""
+        more += f", intrusion={self.intrusion.value!r}" if self.intrusion else ""
         delta = f", delta={self.delta}" if self.delta else ""
         return f"Guarantee(epsilon={self.epsilon}{delta}, window={self.window}{more})"
 
@@ -91,38 +156,61 @@ without (epsilon = 1), so a suspicion of 50 % can rise to 73.2 % at most. A pers
         """Whether it covers a person in every unit that is ever read."""
         return self.horizon == self.window
 
+    @property
+    def clauses(self) -> PromiseClauses:
+        """The promise in plain sentences, one field per clause."""
+        events = "one event" if self.contribution == 1 else f"{self.contribution} events"
+        verb = "counts" if self.contribution == 1 else "count"
+        also = f"All of this also holds against {self.intrusion}." if self.intrusion else ""
+        return PromiseClauses(
+            observer="An observer may see everything that is ever published, and may know "
+            "everything about everybody else.",
+            span="Even then, the observer can hardly tell whether any one person was there at all "
+            f"{self._span()}",
+            bound=self._bound(),
+            contribution=f"At most {events} per person {verb} in each unit.",
+            intrusion=also,
+        )
+
     def in_words(self) -> str:
         """The promise for somebody who has never heard of epsilon."""
+        return self.clauses.in_words()
+
+    def _span(self) -> str:
+        units = "in any one unit" if self.window == 1 else f"in any {self.window} consecutive units"
+        if self.horizon is None:
+            return f"{units}."
+        read = "unit 1 is" if self.horizon == 1 else f"units 1 to {self.horizon} are"
+        return f"{'in the whole stream' if self.user_level else units}. Only {read} ever read."
+
+    def _bound(self) -> str:
         epsilon = float(min(self.epsilon, Fraction(10**300)))
         factor = _up(math.exp(epsilon)) if epsilon < 700 else f"e^{math.ceil(self.epsilon)}"
         belief = 100 * (1 + float(self.delta) * math.exp(-epsilon)) / (1 + math.exp(-epsilon))
-        span = "in any one unit" if self.window == 1 else f"in any {self.window} consecutive units"
-        if self.horizon is not None:
-            read = "unit 1 is" if self.horizon == 1 else f"units 1 to {self.horizon} are"
-            span = (
-                f"in the whole stream, of which {read} read"
-                if self.user_level
-                else f"{span}; {read} read"
-            )
-        bound = "one event" if self.contribution == 1 else f"{self.contribution} events"
-        text = (
-            "Whoever sees everything that is ever published, and knows everybody else, can hardly tell whether any one "
-            f"person was there at all {span}: {self._bound(factor, belief)} "
-            f"A person counts with at most {bound} a unit."
-        )
-        return f"{text} The same holds for {self.intrusion}." if self.intrusion else text
-
-    def _bound(self, factor: str, belief: float) -> str:
         if not self.delta:
             return (
-                f"no observation is more than {factor} times as likely with the person as without "
-                f"(epsilon = {self.epsilon}), so a suspicion of 50 % can rise to {_up(belief)} % at most."
+                f"No observation is more than {factor} times as likely with the person as without "
+                f"(epsilon = {self.epsilon}). "
+                f"A suspicion of 50 % can rise to {_up(belief)} % at most."
             )
         return (
-            f"whatever they look for, the probability of seeing it is with the person at most {factor} times what it is "
-            f"without (epsilon = {self.epsilon}), plus {_up(float(self.delta))} (delta = {self.delta}), and the other way "
-            f"round; whoever guesses from it between two equally likely answers is right in at most {_up(belief)} % of cases."
+            f"With the person, any observation is at most {factor} times as likely as without, "
+            f"plus {_up(float(self.delta))}, and vice versa "
+            f"(epsilon = {self.epsilon}, delta = {self.delta}). "
+            "Whoever guesses between two equally likely answers is right in at most "
+            f"{_up(belief)} % of cases."
         )
+
+
+def _intrusion(text: str) -> Intrusion:
+    try:
+        return Intrusion(text)
+    except ValueError:
+        raise ConfigurationError(
+            f"intrusion must be one of {', '.join(map(str, Intrusion.__members__))}, "
+            f"or its text, not {text!r}.",
+            parameter="intrusion",
+        ) from None
 
 
 def _up(number: float) -> str:

@@ -316,10 +316,9 @@ def _wait(stream: StreamConfig) -> str:
 
 def _promised(pipeline: Pipeline) -> list[str]:
     promise = pipeline.guarantee
-    text, _, _ = promise.in_words().partition(" A person counts")
     alone = len(pipeline.views) == 1
     every = pipeline.stream.calendar.every
-    lines = [promise.in_words() if alone else text]
+    lines = [promise.in_words() if alone else promise.clauses.protection]
     whose = "A unit" if alone else "A unit of the stream"
     span = (
         f", so that is any {length(every, promise.window)}"

@@ -204,7 +204,7 @@ def _stream(publisher: Publisher) -> StreamFigures:
         window=promise.window,
         promise=publisher.tracks[0].stream.promise
         if len(series) == 1
-        else promise.in_words().partition(" A person counts")[0],
+        else promise.clauses.protection,
         series=series,
         sinks=tuple(_sink(publisher, outlet) for outlet in publisher.outlets),
     )

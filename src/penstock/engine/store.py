@@ -98,7 +98,7 @@ class Series:
         """The same in words."""
         if len(self.views) < 2:
             return self.guarantee.in_words()
-        promise, _, _ = self.whole.in_words().partition(" A person counts")
+        promise = self.whole.clauses.protection
         name, every = self.facts.get("stream.name", self.name), self.facts.get("stream.every", "")
         view = self.name.removeprefix(f"{name}/")
         share = self.facts.get(f"view.{view}.share", "a part")

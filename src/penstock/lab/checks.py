@@ -259,7 +259,7 @@ def _compare(
             drawn[stem][f"{part}#{times}"] = cost
         else:
             drawn[label][f"#{times}"] = cost
-    unannounced = "unannounced" in run.guarantee.intrusion
+    unannounced = run.guarantee.intrusion.unannounced
     for label, costs in drawn.items():
         unread = all(key.startswith("layers") for key in costs) and label not in read
         if unread and not unannounced:

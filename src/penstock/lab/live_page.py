@@ -208,7 +208,7 @@ def _notes(found: CityFindings) -> list[tuple[int, str, int | None]]:
 
 def _promise(found: CityFindings) -> str:
     plan = found.outcome.plan
-    words = Guarantee(plan.epsilon, plan.window).in_words().partition(" A person counts")[0]
+    words = Guarantee(plan.epsilon, plan.window).clauses.protection
     return f"{words} A unit is an hour. That is for all views together, hourly and daily."
 
 

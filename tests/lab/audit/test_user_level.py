@@ -152,9 +152,9 @@ def test_what_comes_after_the_horizon_is_not_read(name: str) -> None:
 def test_the_promise_says_how_long_is_read_and_how_much_a_person_counts(name: str) -> None:
     one, two = (at_user_level(name, contribution=each).guarantee for each in (1, 2))
     assert one.user_level
-    assert "the whole stream, of which units 1 to 4 are read" in one.in_words()
-    assert "at most one event a unit" in one.in_words()
-    assert "at most 2 events a unit" in two.in_words()
+    assert "the whole stream. Only units 1 to 4 are ever read" in one.in_words()
+    assert "At most one event per person counts in each unit" in one.in_words()
+    assert "At most 2 events per person count in each unit" in two.in_words()
 
 
 @pytest.mark.parametrize("name", ["dsft", "dsat"])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from penstock.budget.grid import Budget, Grid, promised
 from penstock.core.domain import AnyDomain, Domain
 from penstock.core.exact import Exact
-from penstock.core.guarantee import Guarantee
+from penstock.core.guarantee import Guarantee, Intrusion
 from penstock.core.private import Private
 from penstock.core.released import Released
 from penstock.private.gate import Gate
@@ -86,9 +86,9 @@ class Mechanism(ABC, Generic[S]):
         """The whole ε of a window (its ρ, where the promise has a δ)."""
         return promised(self.guarantee)
 
-    def intrusions(self) -> str:
-        """What else the promise survives, in words: for pan-private mechanisms."""
-        return ""
+    def intrusions(self) -> Intrusion:
+        """The looks into the memory that the promise survives; overridden by pan-private mechanisms."""
+        return Intrusion.NONE
 
     def released(self, domain: Domain) -> Domain:
         """What the releases have a number for: the keys, unless a mechanism releases totals of them

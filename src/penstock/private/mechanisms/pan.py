@@ -12,6 +12,7 @@ from penstock.core.cover import Groups
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import whole
+from penstock.core.guarantee import Intrusion
 from penstock.core.private import Private
 from penstock.core.released import Released
 from penstock.private.gate import Gate
@@ -19,13 +20,7 @@ from penstock.private.histograms.base import PUBLISH
 from penstock.private.mechanisms.base import Incremental
 from penstock.private.mechanisms.shares import DISTANCE, Absorbing, Halving, Sharing
 
-Intrusion: TypeAlias = Literal["between", "within", "announced"]
-
-_WORDS = {
-    "between": "one unannounced look into the mechanism's memory between units",
-    "within": "one unannounced look into the mechanism's memory at any moment",
-    "announced": "any number of announced looks into the mechanism's memory",
-}
+IntrusionName: TypeAlias = Literal["between", "within", "announced"]
 
 
 @dataclass(frozen=True)
@@ -51,11 +46,11 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
     """An unannounced look must be survived: publications then have only this part of ε."""
     State = PanState
 
-    intrusion: Intrusion = "within"
+    intrusion: IntrusionName = "within"
     buckets: int = 32
 
     def __post_init__(self) -> None:
-        if self.intrusion not in get_args(Intrusion):
+        if self.intrusion not in get_args(IntrusionName):
             raise ConfigurationError(
                 f"intrusion must be 'between', 'within' or 'announced', not {self.intrusion!r}.",
                 parameter="intrusion",
@@ -63,8 +58,8 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
         object.__setattr__(self, "buckets", whole(self.buckets, name="buckets", least=1))
         super().__post_init__()
 
-    def intrusions(self) -> str:
-        return _WORDS[self.intrusion]
+    def intrusions(self) -> Intrusion:
+        return Intrusion[self.intrusion.upper()]
 
     @property
     def in_parts(self) -> bool:
@@ -72,7 +67,7 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
 
     @property
     def announced(self) -> bool:
-        return self.intrusion == "announced"
+        return self.guarantee.intrusion.announced
 
     def budgets(self, size: int) -> tuple[Budget, Budget]:
         watch, pool = super().budgets(size)
@@ -160,8 +155,8 @@ class PanDistribution(PanPrivate):
     Guarantee: w-event and pan-private, pure. Proof: docs/proofs/pan.md.
     Kept between units: the last release. Within a unit: counts on top of noise.
 
-    >>> PanDistribution(epsilon="1", window=20).guarantee.intrusion
-    "one unannounced look into the mechanism's memory at any moment"
+    >>> PanDistribution(epsilon="1", window=20).guarantee.intrusion.name
+    'WITHIN'
 
     References
     ----------
@@ -187,8 +182,8 @@ class PanAbsorption(PanPrivate):
     Guarantee: w-event and pan-private, pure. Proof: docs/proofs/pan.md.
     Kept between units: the last release. Within a unit: counts on top of noise.
 
-    >>> PanAbsorption(epsilon="1", window=20, intrusion="between").guarantee.intrusion
-    "one unannounced look into the mechanism's memory between units"
+    >>> PanAbsorption(epsilon="1", window=20, intrusion="between").guarantee.intrusion.name
+    'BETWEEN'
 
     References
     ----------
