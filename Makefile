@@ -12,11 +12,11 @@ help:  ## what can be made
 
 setup: $(READY)  ## create .venv with everything that demo, test and bench use
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml bench/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Penstock needs Python 3.11 or later, this is " + sys.version.split()[0] + ": make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary=:all: --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' --editable ./bench
 	@touch $(READY)
 
 demo: $(READY)  ## publish a simulated city live, kill the publisher on the way, write out/city.html

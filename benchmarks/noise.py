@@ -27,7 +27,7 @@ def opendp_laplace(scale: int) -> Callable[[list[int]], object] | None:
         import opendp.prelude as dp
     except ImportError:
         print(
-            "OpenDP is not installed, so it is left out: pip install 'penstock[bench]'",
+            "OpenDP is not installed, so it is left out: pip install 'penstock[test]'",
             file=sys.stderr,
         )
         return None

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 import penstock as ps
-from penstock.lab import figures
-from penstock.lab.campus import UNITS_A_DAY, Campus
 from penstock.released.queries import LowSignal, RollUp
+from penstock_bench import figures
+from penstock_bench.simulated.campus import UNITS_A_DAY, Campus
 
 EPSILON, THETA = "1", "10"
 DARK = "Birkett"

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 import penstock as ps
-from penstock.lab import figures
 from penstock.released.queries import SlidingSum, TopK
+from penstock_bench import figures
 
 KINDS = [
     *("bakery", "burger", "café", "curry", "diner", "dumpling", "falafel", "grill"),

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 import penstock as ps
-from penstock.lab import figures
 from penstock.released.queries import TopK, WeightedSum
+from penstock_bench import figures
 
 EPSILON, GAMMA, SPAN = "0.5", "0.98", 180
 TOPICS = [f"#topic{number:02}" for number in range(1, 41)]

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 import penstock
+import penstock_bench
 
 SOURCE = Path(penstock.__file__).parent
+BENCH = Path(penstock_bench.__file__).parent
 ROOT = SOURCE.parents[1]
 LINTER = Path(sys.executable).with_name("lint-imports")
 
@@ -25,7 +27,9 @@ def lint(folder: Path) -> subprocess.CompletedProcess[str]:
 def copy(tmp_path: Path) -> Path:
     if not LINTER.exists():
         pytest.skip("import-linter is not installed: pip install 'penstock[test]'")
-    shutil.copytree(SOURCE, tmp_path / "penstock", ignore=shutil.ignore_patterns("__pycache__"))
+    for package in (SOURCE, BENCH):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(package, tmp_path / package.name, ignore=ignored)
     return tmp_path
 
 
@@ -51,14 +55,19 @@ def test_the_layers_are_kept(copy: Path) -> None:
         ),
         (
             "private/state.py",
-            "import penstock.lab.city",
+            "import penstock.lab.checks",
             "Each layer imports only what lies below it",
         ),
-        ("testing.py", "import penstock.lab.city", "Each layer imports only what lies below it"),
-        ("lab/city.py", "import penstock.cli", "Each layer imports only what lies below it"),
+        ("testing.py", "import penstock.lab.checks", "Each layer imports only what lies below it"),
+        ("lab/checks.py", "import penstock.cli", "Each layer imports only what lies below it"),
+        (
+            "lab/checks.py",
+            "import penstock_bench.cell",
+            "The product works without the bench",
+        ),
         ("utils.py", "", "Each layer imports only what lies below it"),
         (
-            "cli/demo.py",
+            "cli/status.py",
             "import penstock.private.gate",
             "Only mechanisms, runs, the lab and testing reach the gate",
         ),

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.lab.bench.labels import label
-from penstock.lab.bench.registry import SUITES
-from penstock.lab.bench.suite import Setting, choose
+from penstock_bench.labels import label
+from penstock_bench.registry import SUITES
+from penstock_bench.suite import Setting, choose
 
 ROOT = Path(__file__).parents[1]
 ROWS = re.findall(

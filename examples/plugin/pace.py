@@ -6,8 +6,8 @@ from typing import ClassVar
 import numpy as np
 
 import penstock as ps
-from penstock.lab.bench.datasets.base import Dataset
-from penstock.lab.bench.datasets.counts import CountTable
+from penstock_bench.datasets.base import Dataset
+from penstock_bench.datasets.counts import CountTable
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock.cli import LAB_VERBS, VERBS
 from penstock.lab.checks import CHECKS
 from penstock.private.mechanisms.registry import MECHANISMS, describe
 
@@ -22,11 +23,10 @@ def test_the_version_is_the_package_version(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("tokens", "example"),
     [
-        (["--help"], "penstock lab demo"),
+        (["--help"], "penstock lab city"),
         (["lab", "--help"], "check"),
         (["mechanisms", "--help"], "penstock mechanisms --json"),
         (["lab", "check", "--help"], "penstock lab check my_module:MyMechanism --quick"),
-        (["lab", "demo", "--help"], "--epsilon 0.5 --window 168"),
     ],
 )
 def test_help_shows_an_example(
@@ -119,28 +119,6 @@ def test_a_failing_mechanism_of_ones_own_is_named_with_exit_code_1(
     assert not all(result["ok"] for result in json.loads(done.out))
 
 
-def test_a_demo_is_written_and_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
-    done = Outcome(
-        capsys,
-        "lab",
-        "demo",
-        "--out",
-        "deep/er/page.html",
-        "--hours",
-        "30",
-        "--people",
-        "500",
-        "--window",
-        "5",
-    )
-    assert done.code == 0, done.err
-    page = Path("deep/er/page.html").read_text()
-    said = "penstock lab demo --out deep/er/page.html --hours 30 --people 500 --epsilon 1 --window 5 --seed 1"
-    assert said in page
-    for word in ("Budget absorption (ba)", "All zeros", "worst window", "Open deep/er/page.html"):
-        assert word in done.out
-
-
 @pytest.mark.parametrize(
     ("tokens", "said"),
     [
@@ -151,20 +129,7 @@ def test_a_demo_is_written_and_summed_up(capsys: pytest.CaptureFixture[str]) -> 
         (["lab", "check", ":Class"], "cannot be used: ValueError"),
         (["lab", "check", "cli_not_python:Class"], "cannot be used: SyntaxError"),
         (["lab", "check"], "NAME"),
-        (["lab", "demo", "--epsilon", "lots"], "epsilon='lots' is not a number"),
-        (["lab", "demo", "--epsilon", "nan"], "epsilon='nan' is not a number"),
-        (["lab", "demo", "--epsilon", "0"], "epsilon must be above 0"),
-        (["lab", "demo", "--epsilon=-1"], "epsilon must be above 0"),
-        (["lab", "demo", "--window", "0"], "window must be a whole number of at least 1"),
-        (["lab", "demo", "--hours", "0"], "hours must be a whole number of at least 1"),
-        (["lab", "demo", "--hours", "2.5"], "--hours: '2.5' is not a whole number"),
-        (["lab", "demo", "--people", "0"], "people=0"),
-        (["lab", "demo", "--seed=-1"], "seed=-1"),
-        (["lab", "demo", "--sed", "1"], "--sed"),
-        (
-            ["lab", "demo", "--out", "file.txt/page.html", "--hours", "2", "--people", "10"],
-            "file.txt",
-        ),
+        (["lab", "demo", "--hours", "2"], "is now: penstock lab city --compare"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(
@@ -177,6 +142,36 @@ def test_a_mistake_is_one_line_and_exit_code_2(
     assert said in done.err
     assert done.err.startswith("penstock: ")
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("tokens", [["bench", "w-event"], ["bench", "--help"], ["lab", "city"]])
+def test_without_the_bench_its_verbs_say_how_to_install_it(
+    tokens: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [])
+    done = Outcome(capsys, *tokens)
+    assert (done.code, done.out) == (2, "")
+    assert "is part of penstock-bench, which is not installed: pip install" in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_verb_is_imported_when_it_is_called() -> None:
+    code = (
+        "import sys, penstock.cli as cli\n"
+        "cli.build(['status', 'x.db'])\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('penstock.cli.')))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "penstock.cli.status" in ended.stdout
+    for other in ("run", "query", "audit", "init"):
+        assert f"penstock.cli.{other}" not in ended.stdout.split()
+
+
+def test_every_verb_can_be_loaded(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in VERBS:
+        assert Outcome(capsys, verb.name, "--help").code == 0
+    for verb in LAB_VERBS:
+        assert Outcome(capsys, "lab", verb.name, "--help").code == 0
 
 
 def test_python_m_penstock_is_the_same_program() -> None:

@@ -1,5 +1,6 @@
-"""The command line: one file a verb. Mistakes are one line on stderr and exit code 2, never a
-traceback.
+"""The command line: one file per verb, imported when the verb is called.
+
+A mistake is one line on standard error and exit code 2, never a traceback.
 """
 
 from __future__ import annotations
@@ -7,26 +8,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated, Any, Final
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter
 
 import penstock
-from penstock.cli.audit import audit
-from penstock.cli.bench import build as bench_verbs
-from penstock.cli.check import check as check_pipeline
-from penstock.cli.city import city
-from penstock.cli.demo import demo
-from penstock.cli.export import export
-from penstock.cli.histograms import histograms
-from penstock.cli.init import init
-from penstock.cli.lab_check import check
-from penstock.cli.ledger import build as ledger
-from penstock.cli.mechanisms import mechanisms
-from penstock.cli.query import query
-from penstock.cli.run import run
-from penstock.cli.status import status
-from penstock.core.errors import PenstockError
-from penstock.engine.toml import InvalidConfigurationError
+from penstock.core.errors import ConfigurationError, PenstockError
+from penstock.core.plugins import plugged
+
+COMMANDS: Final = "penstock.commands"
+"""The group of entry points by which `penstock-bench` adds its verbs."""
 
 HELP = """Publish live statistics of a stream of events about people, with differential privacy.
 
@@ -34,78 +27,135 @@ To publish a stream:
 
 * penstock init taps.toml: write a configuration, question by question
 
-* penstock check taps.toml: what it will publish, promise and cost, without touching any data
+* penstock check taps.toml: explain what it will publish, promise and cost; no data are read
 
 * penstock run taps.toml: publish
 
-* penstock status taps.toml: where the stream stands
+* penstock status taps.toml: show the state of every stream
 
-* penstock query taps.toml: what was released, and what it can answer
+* penstock query taps.toml: ask questions about the releases
 
-* penstock ledger verify taps.toml: whether every window kept the promise
+* penstock ledger verify taps.toml: verify that every window kept the promise
 
-* penstock export taps.toml public.db: what is public, for others
+* penstock export taps.toml public.db: write the public part of the store for others
 
 To choose a mechanism:
 
-* penstock mechanisms: which mechanisms there are
+* penstock mechanisms: list the mechanisms
 
-* penstock histograms: by which methods some of them can release a unit
+* penstock histograms: list the methods by which some mechanisms release one unit
 
-* penstock lab check ba: try everything on one of them
+* penstock lab check ba: run all checks on one mechanism
 
-* penstock audit ba: try to convict it of promising too much
+* penstock audit ba: attack a mechanism and bound its privacy loss from below
 
-* penstock bench: the papers' experiments, as far as they are here
+* penstock bench: run the experiments of the papers
 
-* penstock lab demo: a simulated city, published by every mechanism and shown beside the truth
-
-* penstock lab city: the same city, published live by a publisher that is killed in the middle
+* penstock lab city: publish a simulated city live, and kill the publisher on the way
 """
 
-LAB_HELP = "Checks and demonstrations, on made-up data only."
+LAB_HELP = "Check mechanisms and see demonstrations, on simulated data only."
 
 
-def build() -> App:
-    """The application with all its verbs."""
+@dataclass(frozen=True)
+class Verb:
+    """A verb and where its function or `App` is: `module:name`. No path: an entry point has it."""
+
+    name: str
+    help: str
+    path: str = ""
+
+    def load(self) -> Any:
+        """Import the function or `App`."""
+        path = self.path
+        if not path:
+            plugin = plugged(COMMANDS, self.name)
+            if plugin is None:
+                raise ConfigurationError(
+                    f"{self.name!r} is part of penstock-bench, which is not installed: "
+                    "pip install penstock-bench, or pip install ./bench in a checkout."
+                )
+            path = plugin.path
+        module, _, attribute = path.partition(":")
+        return getattr(import_module(module), attribute)
+
+
+VERBS: Final = (
+    Verb("init", "Write a configuration, question by question.", "penstock.cli.init:init"),
+    Verb("check", "Explain what a configuration will publish.", "penstock.cli.check:check"),
+    Verb("run", "Publish.", "penstock.cli.run:run"),
+    Verb("status", "Show the state of every stream in a store.", "penstock.cli.status:status"),
+    Verb("query", "Ask questions about the releases.", "penstock.cli.query:query"),
+    Verb("ledger", "Show or verify what every unit cost.", "penstock.cli.ledger:app"),
+    Verb("export", "Write the public part of a store.", "penstock.cli.export:export"),
+    Verb("mechanisms", "List the mechanisms.", "penstock.cli.mechanisms:mechanisms"),
+    Verb("histograms", "List the histogram methods.", "penstock.cli.histograms:histograms"),
+    Verb("audit", "Attack a mechanism to find its privacy loss.", "penstock.cli.audit:audit"),
+    Verb("bench", "Run the experiments of the papers (penstock-bench)."),
+)
+LAB_VERBS: Final = (
+    Verb("check", "Run all checks on one mechanism.", "penstock.cli.lab_check:check"),
+    Verb("city", "Publish a simulated city live (penstock-bench)."),
+    Verb("demo", "Moved to `penstock lab city --compare`.", "penstock.cli:moved_demo"),
+)
+
+
+def build(tokens: Sequence[str]) -> App:
+    """Make the application for these tokens: only the verb that they name is imported."""
     app = App(name="penstock", help=HELP, help_format="markdown", version=penstock.__version__)
-    app.command(init)
-    app.command(check_pipeline)
-    app.command(run)
-    app.command(status)
-    app.command(query)
-    app.command(ledger())
-    app.command(export)
-    app.command(mechanisms)
-    app.command(histograms)
-    app.command(audit)
-    app.command(bench_verbs())
+    first, second = [*(token for token in tokens if not token.startswith("-")), "", ""][:2]
+    _add(app, VERBS, first)
     lab = App(name="lab", help=LAB_HELP)
-    lab.command(check)
-    lab.command(demo)
-    lab.command(city)
+    _add(lab, LAB_VERBS, second if first == "lab" else "")
     app.command(lab)
     return app
 
 
+def _add(app: App, verbs: Sequence[Verb], chosen: str) -> None:
+    """Add verbs. Those that are not chosen are not imported: the help page shows one line each."""
+    for verb in verbs:
+        if verb.name == chosen:
+            app.command(verb.load(), name=verb.name)
+        else:
+            app.command(_not_chosen, name=verb.name, help=verb.help)
+
+
+def _not_chosen() -> None:
+    """Stand for the verbs that were not imported. It is never called."""
+    raise AssertionError
+
+
+def moved_demo(
+    *_: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
+) -> None:
+    """Say that `lab demo` is now a part of `lab city`."""
+    raise ConfigurationError("penstock lab demo is now: penstock lab city --compare")
+
+
 def main(tokens: Sequence[str] | None = None) -> None:
-    """Run the command line and leave the process with its exit code."""
+    """Run the command line and end the process with its exit code."""
     given = sys.argv[1:] if tokens is None else list(tokens)
     try:
-        build()(given, exit_on_error=False, print_error=False)
-    except InvalidConfigurationError as error:
-        for line in str(error).splitlines():
-            print(f"penstock: {line}", file=sys.stderr)
-        sys.exit(2)
+        build(given)(given, exit_on_error=False, print_error=False)
     except (CycloptsError, PenstockError) as error:
-        _refuse(str(error))
-    except BrokenPipeError:  # the reader has seen enough
+        _refuse(*_lines(error))
+    except BrokenPipeError:  # the reader has closed the pipe, which is not an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
         _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
 
 
-def _refuse(message: str) -> None:
-    print(f"penstock: {' '.join(message.split())}", file=sys.stderr)
+def _lines(error: Exception) -> list[str]:
+    """The lines to print: one per mistake of a configuration, else one."""
+    from penstock.engine.toml import InvalidConfigurationError
+
+    text = str(error)
+    several = isinstance(error, InvalidConfigurationError)
+    return text.splitlines() if several else [" ".join(text.split())]
+
+
+def _refuse(*lines: str) -> None:
+    for line in lines:
+        print(f"penstock: {line}", file=sys.stderr)
     sys.exit(2)

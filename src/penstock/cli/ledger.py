@@ -56,17 +56,13 @@ _WORDS = {
 _HEAD = re.compile(r"([0-9]+):([0-9a-f]{64})")
 
 
-def build() -> App:
-    """The verbs about ledgers."""
-    app = App(name="ledger", help=HELP, help_format="markdown")
-    app.command(show)
-    app.command(verify)
-    return app
+app = App(name="ledger", help=HELP, help_format="markdown")
 
 
 # -- show ------------------------------------------------------------------------------------------
 
 
+@app.command
 def show(
     store: str,
     /,
@@ -320,6 +316,7 @@ def _charges(row: Mapping[str, Any]) -> str:
 # -- verify ----------------------------------------------------------------------------------------
 
 
+@app.command
 def verify(
     store: str,
     /,

@@ -57,7 +57,7 @@ class Greedy:
     References
     ----------
     Zhang et al., SDM 2014, for clusters of counts in the order of noisy ones.
-    Departures: there, and in `penstock.lab.competitors.apb`, one draw gives both the order of the
+    Departures: there, and in `penstock_bench.competitors.apb`, one draw gives both the order of the
     keys and the spread of a group. Counts that are neighbours because of their noise look alike and
     are not; where counts spread evenly, that costs three times the error of plain noise and more.
     Here the spread comes from a draw of its own, which also serves keys that are in no group.

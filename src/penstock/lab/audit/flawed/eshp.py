@@ -17,7 +17,7 @@ from penstock.core.released import Released, Scale
 from penstock.core.sketch import AESketch
 from penstock.lab.audit.flawed.variant import Unchecked, Variant, stream
 from penstock.lab.audit.model import Pair
-from penstock.lab.competitors.randomised_response import answers, negative
+from penstock.lab.survey_answers import answers, negative
 from penstock.private.gate import Gate
 from penstock.private.mechanisms.eshp import GRID
 from penstock.private.mechanisms.uniform import NoState

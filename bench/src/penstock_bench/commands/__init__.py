@@ -1,0 +1,1 @@
+"""The commands that the bench adds to `penstock`."""

@@ -1,0 +1,315 @@
+"""`penstock lab city`."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from cyclopts import Parameter
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from penstock.cli.formatting import bar
+from penstock.cli.options import Flag, Int
+from penstock.core.errors import StateError
+from penstock.engine.ledger_report import newest
+from penstock.engine.sqlite import SQLiteReader
+from penstock_bench.commands.compare import compare as compare_mechanisms
+from penstock_bench.live_city.findings import CityFindings, find
+from penstock_bench.live_city.page import commands, render
+from penstock_bench.live_city.run import DAILY, DAY, HOURLY, RELEASES, CityEvent, CityPlan, run
+from penstock_bench.simulated.city import City
+
+OUT = Path("out/city")
+LAST = 48
+"""Hours in a sparkline."""
+
+_STATIONS = ("Grand Central", "Lantern Arena", "Orchard New Town")
+_BARS = " ▁▂▃▄▅▆▇█"
+
+
+def city(
+    *,
+    out: Annotated[Path, Parameter(name="--out")] = OUT,
+    hours: Int = 336,
+    people: Int = 200_000,
+    epsilon: str = "1",
+    window: Int = DAY,
+    seed: Int = 1,
+    seconds: float = 0.06,
+    compare: Flag = False,
+) -> None:
+    """Publish a simulated city live, kill the publisher in the middle, and show what the world saw
+    beside the truth.
+
+    Its gates send taps by HTTP to a real publisher with an embedded store, two views and a sink of
+    Parquet files. Nothing else is needed: no broker, no database server. It leaves the folder OUT,
+    with the store, and a page of the same name.
+
+    For example:
+
+    * penstock lab city
+
+    * penstock lab city --hours 48 --people 20000 --out out/small
+
+    * penstock lab city --compare --epsilon 0.5 --window 168
+
+    Parameters
+    ----------
+    out
+        The folder for configuration, store and releases. One that this command has made before is
+        made anew.
+    hours
+        How long the city is watched.
+    people
+        How many live in it; the fewer, the more the noise hides.
+    epsilon
+        The privacy loss of a window, exact: 1, 0.5 or 1/3.
+    window
+        How many hours in a row are protected together.
+    seed
+        Another seed, another city. The noise takes no seed.
+    seconds
+        How long an hour takes at least.
+    compare
+        Publish the city by several mechanisms instead, without a publisher, and show them side by
+        side. The page is OUT-compare.html.
+    """
+    options = {
+        "out": out,
+        "hours": hours,
+        "people": people,
+        "epsilon": epsilon,
+        "window": window,
+        "seed": seed,
+    }
+    if compare:
+        compare_mechanisms(
+            City(people=people, seed=seed),
+            page=out.with_name(f"{out.name}-compare.html"),
+            hours=hours,
+            epsilon=epsilon,
+            window=window,
+            command=_command("--compare", **options),
+        )
+        return
+    plan = CityPlan.of(
+        out, people=people, hours=hours, epsilon=epsilon, window=window, seed=seed, seconds=seconds
+    )
+    screen = Console()
+    screen.print(
+        Text(
+            f"A city of {people:,} people wakes up. Its taps go by HTTP to a publisher with the store {out}/city.db."
+        )
+    )
+    with _watching(plan, screen) as watch:
+        outcome = run(plan, watch)
+    found = find(outcome)
+    made = _command(**options, seconds=seconds)
+    program = _program()
+    plan.page.write_text(render(found, command=made, program=program), encoding="utf-8")
+    _sum_up(found, screen)
+    screen.print(Text(f"Open {plan.page}", "bold"), soft_wrap=True)
+    screen.print(Text("Then try:"))
+    for _, line in commands(plan, program)[:3]:
+        screen.print(Text(f"  {line}", "cyan"), soft_wrap=True)
+    if not found.well:
+        raise StateError("the demo has found something wrong: see above, and please report it.")
+
+
+def _command(*flags: str, **options: object) -> str:
+    given = [f"--{name} {shlex.quote(str(value))}" for name, value in options.items()]
+    return " ".join(["penstock lab city", *flags, *given])
+
+
+def _program() -> str:
+    """How this program is called from here: by its name if that is found, else by where it lies."""
+    called = Path(sys.argv[0])
+    return (
+        "penstock"
+        if shutil.which("penstock") or called.name != "penstock"
+        else shlex.quote(str(called))
+    )
+
+
+# -- while it runs ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def _watching(
+    plan: CityPlan, screen: Console
+) -> Iterator[Callable[[CityEvent, SQLiteReader], None]]:
+    """On a terminal a live picture; elsewhere a line a day."""
+    if not screen.is_terminal:
+        yield lambda shown, reader: _say(plan, shown, reader, screen)
+        return
+    picture = Picture(plan)
+    with Live(
+        get_renderable=picture.drawn, console=screen, refresh_per_second=8, transient=True
+    ) as live:
+
+        def watch(shown: CityEvent, reader: SQLiteReader) -> None:
+            picture.take(shown, reader)
+            if shown.line:
+                live.console.print(
+                    Text(shown.line, "bold green" if "started again" in shown.line else "bold red")
+                )
+
+        yield watch
+
+
+def _say(plan: CityPlan, shown: CityEvent, reader: SQLiteReader, screen: Console) -> None:
+    if shown.line:
+        screen.print(Text(shown.line), soft_wrap=True)
+    elif shown.half and ((shown.hour + 1) % DAY == 0 or shown.hour + 1 == plan.hours):
+        name = plan.city.unit_names(plan.hours)[shown.hour]
+        told = f"{name}: released up to hour {reader.head(HOURLY).unit} and day {reader.head(DAILY).unit}"
+        screen.print(Text(f"{told}; {shown.sent.batches:,} batches sent"), soft_wrap=True)
+
+
+class Picture:
+    """What a terminal shows. All of it is read from the store, as anybody may, but for what the
+    gates say of themselves.
+    """
+
+    def __init__(self, plan: CityPlan) -> None:
+        self._plan = plan
+        self._began = time.monotonic()
+        self._shown: CityEvent | None = None
+        self._units = {HOURLY: 0, DAILY: 0}
+        self._spent = {HOURLY: Fraction(0), DAILY: Fraction(0)}
+        self._values: list[list[float]] = []
+        self._half = 0.0
+
+    def take(self, shown: CityEvent, reader: SQLiteReader) -> None:
+        """A half hour has passed: read what is new."""
+        self._shown = shown
+        for name in self._units:
+            unit = reader.head(name).unit
+            if unit == self._units[name]:
+                continue
+            if name == HOURLY:
+                for release in reader.releases(name, self._units[name] + 1, unit):
+                    low, high = release.interval("0.95")
+                    self._values.append(np.asarray(release.estimate).tolist())
+                    self._half = float(np.max(high - low)) / 2
+                del self._values[:-LAST]
+            self._units[name] = unit
+            self._spent[name] = newest(reader, name)
+
+    def drawn(self) -> RenderableType:
+        """The picture now."""
+        shown, plan = self._shown, self._plan
+        if shown is None:
+            return Text("The city is being built, and its publisher starts …", "dim")
+        keys = plan.city.keys
+        lines = Table.grid(padding=(0, 2))
+        for name in _STATIONS:
+            place = keys.index(name)
+            past = [row[place] for row in self._values]
+            now = f"{past[-1]:,.0f} ± {self._half:,.0f}" if past else "nothing yet"
+            lines.add_row(Text(name), Text(_spark(past), "bright_blue"), Text(now, justify="right"))
+        cost = self._spent[HOURLY] + 2 * self._spent[DAILY]
+        files = sum(1 for _ in (plan.folder / RELEASES).glob("*/*/*.parquet"))
+        state = Table.grid(padding=(0, 2))
+        state.add_row("released", f"hour {self._units[HOURLY]}, day {self._units[DAILY]}")
+        state.add_row(
+            "window",
+            Text.assemble(bar(cost, plan.epsilon, 20), f" ε {float(cost):.3f} of {plan.epsilon}"),
+        )
+        state.add_row("sink", f"{files:,} Parquet files")
+        sent = shown.sent
+        state.add_row(
+            "gates",
+            f"{sent.batches:,} batches, {sent.twice:,} twice, {sent.late:,} taps too late, {sent.broken:,} broken",
+        )
+        hour = plan.city.unit_names(plan.hours)[shown.hour]
+        title = f"{hour[:-3]}:{'30' if shown.half == 0 else '59'}"
+        done = ProgressBar(total=plan.hours, completed=shown.hour + (shown.half + 1) / 2, width=60)
+        head = Table.grid(padding=(0, 2))
+        head.add_row(
+            Text(title, "bold"), done, Text(f"{time.monotonic() - self._began:.0f} s", "dim")
+        )
+        return Panel(
+            Group(head, Text(), lines, Text(), state),
+            title="the city, published live",
+            title_align="left",
+            width=100,
+        )
+
+
+def _spark(values: list[float]) -> str:
+    """A line of bars, one an hour.
+
+    >>> _spark([0.0, 4.0, 8.0])
+    ' ▄█'
+    """
+    top = max([1.0, *values])
+    return "".join(_BARS[round(max(value, 0.0) / top * (len(_BARS) - 1))] for value in values)
+
+
+# -- in the end ------------------------------------------------------------------------------------
+
+
+def _sum_up(found: CityFindings, screen: Console) -> None:
+    outcome, at = found.outcome, found.crash
+    crash, plan = outcome.crash, outcome.plan
+    table = Table(
+        title=f"{plan.hours} hours in {outcome.seconds:.0f} s, epsilon {plan.epsilon} in any {plan.window} hours"
+    )
+    table.title_justify, table.title_style = "left", "bold"
+    for heading in ("view", "units", "off by, on average", "95 % interval held the truth"):
+        table.add_column(heading, justify="left" if heading == "view" else "right")
+    for series in (found.hourly, found.daily):
+        if series is not None:
+            error = f"{series.error:,.0f} of {series.truth.mean():,.0f}"
+            table.add_row(
+                series.view, f"{len(series.released):,}", error, f"{100 * series.held:.1f} %"
+            )
+    screen.print(table)
+    name = plan.city.unit_names(plan.hours)[crash.hour]
+    checks = [
+        (
+            found.joint.kept,
+            f"ledger verified: the dearest window cost epsilon {found.joint.worst} of {plan.epsilon}",
+        ),
+        (
+            not found.changed,
+            f"{len(outcome.seen):,} releases, none changed after it was seen, in the store or the sink",
+        ),
+        (
+            found.sunk == len(outcome.seen),
+            f"{found.sunk:,} of {len(outcome.seen):,} releases in the Parquet files",
+        ),
+        (
+            crash.resumed == crash.released,
+            f"killed at {name}, {crash.unanswered} batches unanswered, back after {crash.down:.1f} s",
+        ),
+    ]
+    for well, text in checks:
+        screen.print(
+            Text(f"{'✓' if well else '✗'} {text}", "green" if well else "bold red"), soft_wrap=True
+        )
+    inside = "within" if at.low <= at.truth <= at.high else "outside"
+    told = (
+        f"  that hour: published {at.released:,.0f}, true {at.truth:,}, {inside} the 99 % interval"
+    )
+    told = f"{told} {at.low:,.0f} to {at.high:,.0f}"
+    screen.print(Text(told), soft_wrap=True)
+    for tally in found.tallies:
+        text = (
+            f"  alert “{tally.query}”: raised {tally.raised}, true {tally.true}, both {tally.both}"
+        )
+        screen.print(Text(text), soft_wrap=True)

@@ -1,0 +1,150 @@
+"""One simulated city published by several mechanisms: `penstock lab city --compare`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from penstock.budget.grid import Grid
+from penstock.core.arrays import BoolArray, FloatArray, IntArray
+from penstock.core.errors import ConfigurationError
+from penstock.core.exact import Exact, positive
+from penstock.lab.page import Demo, MechanismTrack
+from penstock.private.mechanisms.base import Mechanism
+from penstock.private.mechanisms.registry import MECHANISMS
+from penstock.private.noise import Noise
+from penstock_bench.simulated.city import City
+
+FLOOR = 10
+"""Relative errors divide by the true count, or by this where the count is smaller: an empty station
+has no relative error.
+"""
+
+
+def build(
+    city: City,
+    *,
+    hours: int = 336,
+    epsilon: Exact = "1",
+    window: int = 24,
+    command: str = "",
+    noise: Callable[[], Noise | None] = lambda: None,
+    progress: Callable[[str, int, int], object] | None = None,
+) -> Demo:
+    """Publish the city's counts with every mechanism and gather what the page shows.
+
+    Mechanisms that differ only in what somebody in their memory sees are left out. `noise` makes
+    the source of each run, the system's unless a test says otherwise; `progress` is told the
+    mechanism, the hours done and the hours in all.
+    """
+    share = positive(epsilon, name="epsilon")
+    mechanisms = [
+        cls(epsilon=share, window=window) for cls in MECHANISMS.values() if cls.family == "w-event"
+    ]
+    if hours < 1:
+        raise ConfigurationError(f"hours={hours}: a demo has at least 1 hour")
+    truth = city.counts(hours)
+    tracks = [
+        publish(mechanism, city.keys, truth, noise=noise(), progress=progress)
+        for mechanism in mechanisms
+        if not mechanism.guarantee.intrusion
+    ]
+    mean = np.broadcast_to(truth.mean(axis=0), truth.shape)
+    return Demo(
+        title=f"{_span(hours)} in a city of {city.people:,} people",
+        promise=mechanisms[0].guarantee.in_words(),
+        epsilon=str(share),
+        window=window,
+        keys=city.keys,
+        unit_names=city.unit_names(hours),
+        truth=truth,
+        tracks=tuple(sorted(tracks, key=lambda track: track.mae)),
+        notes=tuple(city.notes(hours)),
+        baselines=(
+            ("All zeros", *errors(np.zeros(truth.shape), truth)),
+            ("Each station's mean (not private)", *errors(mean, truth)),
+        ),
+        command=command,
+        floor=FLOOR,
+    )
+
+
+def publish(
+    mechanism: Mechanism[Any],
+    keys: tuple[str, ...],
+    truth: IntArray,
+    *,
+    noise: Noise | None = None,
+    progress: Callable[[str, int, int], object] | None = None,
+) -> MechanismTrack:
+    """One mechanism on one stream: releases, intervals, and costs by the accountant from the
+    recorded lines.
+    """
+    run = mechanism.run(keys, noise=noise, record=True)
+    released, low, high = (np.empty(truth.shape) for _ in range(3))
+    fresh: BoolArray = np.empty(truth.shape, np.bool_)
+    for hour, counts in enumerate(truth):
+        out = run.step(counts)
+        released[hour] = out.estimate
+        low[hour], high[hour] = out.interval("0.95")
+        fresh[hour] = ~np.asarray(out.repeated)
+        if progress is not None:
+            progress(mechanism.name, hour + 1, len(truth))
+    low[~np.isfinite(low)] = high[~np.isfinite(high)] = np.nan  # before a key's first release
+    books = run.account()
+    mae, mre = errors(released, truth)
+    return MechanismTrack(
+        mechanism=mechanism.name,
+        title=_title(type(mechanism)),
+        released=released,
+        low=low,
+        high=high,
+        fresh=fresh,
+        spent=_floats(books.numbers, mechanism),
+        window_spent=_floats(books.windows, mechanism),
+        mae=mae,
+        mre=mre,
+    )
+
+
+def errors(estimate: FloatArray, truth: IntArray) -> tuple[float, float]:
+    """Mean absolute and mean relative error over all units and keys; relative to no less than
+    `FLOOR`.
+
+    >>> errors(np.array([[14.0, 2.0]]), np.array([[20, 0]]))
+    (4.0, 0.25)
+    """
+    off = np.abs(estimate - truth)
+    return float(off.mean()), float((off / np.maximum(truth, FLOOR)).mean())
+
+
+def _floats(quanta: IntArray, mechanism: Mechanism[Any]) -> FloatArray:
+    quantum = Grid.of(mechanism.guarantee).quantum
+    return np.array([float(Fraction(int(each)) * quantum) for each in quanta])
+
+
+def _title(cls: type) -> str:
+    """The class's name as people say it.
+
+    >>> _title(MECHANISMS["ba"])
+    'Budget absorption'
+    """
+    return re.sub(r"(?<!^)(?=[A-Z])", " ", cls.__name__).capitalize()
+
+
+def _span(hours: int) -> str:
+    """A length of time in whole weeks, days or hours.
+
+    >>> _span(336), _span(24), _span(25)
+    ('Two weeks', 'One day', '25 hours')
+    """
+    for size, name in ((168, "week"), (24, "day"), (1, "hour")):
+        if hours % size == 0:
+            many = hours // size
+            words = {1: "One", 2: "Two", 3: "Three", 4: "Four"}
+            return f"{words.get(many, f'{many:,}')} {name}{'s' if many > 1 else ''}"
+    raise AssertionError

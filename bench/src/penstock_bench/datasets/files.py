@@ -1,0 +1,70 @@
+"""Files of the folder of data: which are not there, and what is in those that are."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import Any
+
+from penstock.core.errors import ConfigurationError, MissingExtraError
+from penstock_bench.public_data import folder
+
+
+def absent(names: tuple[str, ...]) -> str | None:
+    """Why these files cannot be read here; None if they can.
+
+    >>> absent(())
+    >>> absent(("no_such_file.parquet",))
+    '...no_such_file.parquet... into ../shared/data or set PENSTOCK_DATA to the folder'
+    """
+    where = folder()
+    lacking = [name for name in names if where is None or not (where / name).is_file()]
+    if lacking:
+        one = len(lacking) == 1
+        what = f"{'the file' if one else 'the files'} {', '.join(lacking)} {'is' if one else 'are'} not there"
+        named = os.environ.get("PENSTOCK_DATA")
+        if named:
+            return f"{what} in the folder that PENSTOCK_DATA names" + (
+                "" if where else ", which does not exist"
+            )
+        return f"{what}: put {'it' if one else 'them'} into ../shared/data or set PENSTOCK_DATA to the folder"
+    if (
+        any(name.endswith(".parquet") for name in names)
+        and importlib.util.find_spec("pyarrow") is None
+    ):
+        return (
+            "reading Parquet needs pyarrow, which is not installed: pip install 'penstock[columns]'"
+        )
+    return None
+
+
+def table(name: str, *columns: str) -> Any:
+    """These columns of a Parquet file of the folder, or all."""
+    why = absent((name,))
+    if why is not None and "pyarrow" not in why:
+        raise ConfigurationError(f"{why}.")
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtraError("pyarrow", "columns", "reading Parquet") from None
+    where = folder()
+    assert where is not None
+    return parquet.read_table(where / name, columns=list(columns) or None)
+
+
+def plain(name: str | None, *, otherwise: str = "") -> str:
+    """A name as a hierarchy's path may have it: without slashes, and never empty if there is
+    something else to say.
+
+    >>> plain(" Kailua/Kona "), plain(None, otherwise="elsewhere")
+    ('Kailua-Kona', 'elsewhere')
+    """
+    return (name or "").replace("/", "-").strip() or otherwise
+
+
+def text(name: str) -> str:
+    """A text file of the folder, or nothing where it is not there."""
+    where = folder()
+    if where is None or not (where / name).is_file():
+        return ""
+    return (where / name).read_text(encoding="utf-8").strip()

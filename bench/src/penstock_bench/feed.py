@@ -1,0 +1,124 @@
+"""The rows of a stretch: a dataset's counts, cut, merged and laid side by side as it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.arrays import FloatArray, IntArray
+from penstock.core.domain import Domain
+from penstock.core.errors import ConfigurationError
+from penstock_bench.cell import Stretch
+from penstock_bench.datasets.base import Dataset
+from penstock_bench.datasets.registry import find
+
+HELD = 2**26
+"""Up to so many bytes, rows are kept for the next pass, in 32 bits a number where that is enough.
+Large ones are read again.
+"""
+
+_SHORT = 2**31
+
+
+class Feed:
+    """One row of counts a unit, as often as they are asked for."""
+
+    def __init__(self, stretch: Stretch) -> None:
+        self.stretch = stretch
+        found = dataset_of(stretch)
+        self._stream = found.load()
+        whole: Domain = self._stream.domain
+        self._chosen = _spread(whole.size, stretch.keys)
+        self.domain = self._domain(whole)
+        merged = self._stream.units // stretch.merge
+        self.units = merged if stretch.units is None else min(merged, stretch.units)
+        if not self.units:
+            raise ConfigurationError(f"{stretch.name} has no whole unit.")
+        self._kept: list[NDArray[np.int32] | IntArray] | None = None
+
+    def _domain(self, whole: Domain) -> Domain:
+        if self._chosen is None and self.stretch.copies == 1:
+            return whole
+        # A part of the keys is a plain domain: what lies above them is not whole any more.
+        keys = (
+            whole.keys
+            if self._chosen is None
+            else tuple(whole.keys[place] for place in self._chosen.tolist())
+        )
+        if self.stretch.copies == 1:
+            return Domain(keys)
+        return Domain(
+            tuple(f"{key} #{copy}" for copy in range(1, self.stretch.copies + 1) for key in keys)
+        )
+
+    def rows(self) -> Iterator[IntArray]:
+        """The counts of every unit, from the first on."""
+        if self._kept is not None:
+            yield from (row.astype(np.int64) for row in self._kept)
+            return
+        kept: list[NDArray[np.int32] | IntArray] | None = (
+            [] if 4 * self.units * self.domain.size <= HELD else None
+        )
+        size = 0
+        for row in self._read():
+            if kept is not None:
+                kept.append(row if row.max() >= _SHORT else row.astype(np.int32))
+                size += kept[-1].nbytes
+                kept = kept if size <= HELD else None
+            yield row
+        self._kept = kept
+
+    def _read(self) -> Iterator[IntArray]:
+        merge, copies = self.stretch.merge, self.stretch.copies
+        source = self._stream.rows(1, self.units * merge)
+        for _ in range(self.units):
+            row = np.array(next(source), np.int64)
+            for more in islice(source, merge - 1):
+                row = row + more
+            if self._chosen is not None:
+                row = row[self._chosen]
+            yield np.tile(row, copies) if copies > 1 else row
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """Each key's long-run mean over exactly these units."""
+        total = np.zeros(self.domain.size, np.int64)
+        for row in self.rows():
+            total += row
+        return np.asarray(total / self.units)
+
+
+@lru_cache(maxsize=1)
+def feed(stretch: Stretch) -> Feed:
+    """The rows of a stretch. A process goes through streams one after the other, so the last one is
+    enough.
+    """
+    return Feed(stretch)
+
+
+def missing(stretch: Stretch) -> str | None:
+    """Why a stretch cannot be had here, or None."""
+    return dataset_of(stretch).missing()
+
+
+def dataset_of(stretch: Stretch) -> Dataset:
+    """The dataset that a stretch is made of, with its options."""
+    return find(stretch.dataset, **dict(stretch.options))
+
+
+def sized(name: str, *, units: int | None = None) -> Stretch:
+    """A stretch of a dataset, with what it needs of memory from what the dataset says of its size."""
+    there, keys = find(name).shape or (0, 0)
+    wanted = there if units is None else min(there, units)
+    return Stretch(dataset=name, units=units, megabytes=50 + 4 * wanted * keys // 10**6)
+
+
+def _spread(size: int, wanted: int | None) -> IntArray | None:
+    """Places of so many keys, evenly over all of them; None for all."""
+    if wanted is None or wanted >= size:
+        return None
+    return np.arange(wanted, dtype=np.int64) * size // wanted

@@ -1,0 +1,218 @@
+"""The leaderboard: every mechanism on every stream under every guarantee, with the command that
+gives each cell again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from penstock.core.guarantee import Guarantee
+from penstock_bench.cell import TRIVIAL, Cell
+from penstock_bench.claims import Place, Value, number
+from penstock_bench.competitors.competitor import Competitor
+from penstock_bench.findings import Answered, SuiteFindings, no_worse, shown
+from penstock_bench.labels import label
+from penstock_bench.runner import command_of
+from penstock_bench.suite import PlottedMeasure, Point
+
+TITLE = "# Leaderboard"
+INTRO = """
+Every mechanism on every stream under every guarantee that the suites of [the bench](../how-to/bench.md) run, by the first
+measure of each question: less is better unless a heading says otherwise. `penstock bench report` makes this page; no number
+is written by hand. In a row all keep the same promise, but for those whose heading says that they promise less, which are
+never bold; they run at their defaults unless the heading says otherwise. The best private mechanism is **bold**; so are
+those that differ from it by less than a quarter and by no more than the intervals of both explain. † is not private. *All
+zeros* and each key's *long-run mean* need no mechanism: where they are best, in *italics*, nobody has anything to boast of.
+Below each table is the command of every cell.
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A place of a question: a stream, a guarantee, and what every line has there."""
+
+    answered: Answered
+    drawn: PlottedMeasure
+    place: Place
+    points: tuple[Point, ...]
+
+    @property
+    def values(self) -> dict[str, Value]:
+        return dict(self.answered.places(self.drawn)[self.place])
+
+    @property
+    def stream(self) -> str:
+        return self.points[0].cell.stream.dataset
+
+    @property
+    def guarantee(self) -> str:
+        """That of the first line that has one; whoever promises something else says so in its
+        label.
+        """
+        return next(
+            (found for point in self.points if (found := promise(point.cell)) is not None), ""
+        )
+
+    def best(self) -> list[str]:
+        """The best line of those that keep the promise of the row, and all that cannot be told
+        apart from it.
+        """
+        if not self.answered.complete(self.place, self.values.keys()):
+            return []
+        mine = {
+            point.line: self.values[point.line]
+            for point in self.points
+            if point.line in self.values
+            and promise(point.cell) == self.guarantee
+            and point.cell.whole
+        }
+        order = sorted(mine, key=lambda line: mine[line].mean, reverse=self.drawn.more)
+        first = mine[order[0]] if order else None
+        return [line for line in order if first is not None and not apart(mine[line], first)]
+
+    def beating(self, best: str) -> list[str]:
+        """The lines that need no mechanism and are at least as good."""
+        trivial = [
+            point.line for point in self.points if point.cell.trivial and point.line in self.values
+        ]
+        return [
+            line for line in trivial if no_worse(self.values[line], self.values[best], self.drawn)
+        ]
+
+
+def apart(one: Value, other: Value) -> bool:
+    """Whether two values are different ones: by a quarter, or by more than intervals explain, which
+    single runs do not have.
+    """
+    if max(one.mean, other.mean) > 1.25 * min(one.mean, other.mean) + 1e-300:
+        return True
+    if math.isnan(one.half) or math.isnan(other.half):
+        return not math.isclose(one.mean, other.mean, rel_tol=1e-9)
+    return abs(one.mean - other.mean) > one.half + other.half + 1e-9 * abs(other.mean)
+
+
+def promise(cell: Cell) -> str | None:
+    """What a mechanism promises, in symbols; None for whoever promises nothing.
+
+    >>> from penstock_bench.cell import Stretch
+    >>> promise(Cell.of("w-event", Stretch(dataset="covid"), "ba", ("mae",), epsilon="0.1", window=120))
+    'ε = 0.1, w = 120'
+    >>> promise(Cell.of("dsat", Stretch(dataset="fleet"), "dsat", ("mae",), epsilon="1", window=168, horizon=168))
+    'ε = 1, user level (168 units)'
+    """
+    if cell.trivial or not cell.private:
+        return None
+    made = cell.made()
+    if isinstance(made, Competitor):
+        return f"ε = {_plain(made.budget)}, w = 1"
+    held: Guarantee = made.guarantee
+    delta = f", δ = {_plain(held.delta)}" if held.delta else ""
+    span = f"user level ({held.window:,} units)" if held.user_level else f"w = {held.window}"
+    return f"ε = {_plain(held.epsilon)}{delta}, {span}"
+
+
+def _plain(value: object) -> str:
+    return f"{float(value):g}"  # type: ignore[arg-type]
+
+
+def rows(found: SuiteFindings) -> list[Row]:
+    """What of a suite stands on the leaderboard: the places that it names, where there is any
+    value.
+    """
+    kept = []
+    for answered in found.answered:
+        places = dict(found.suite.leaders).get(answered.question.name)
+        if places is None:
+            continue
+        drawn = answered.question.measures[0]
+        for place in answered.places(drawn):
+            points = tuple(p for p in answered.question.points if (p.panel, p.x) == place)
+            if not places or place[1] in places:
+                kept.append(Row(answered, drawn, place, points))
+    return kept
+
+
+def page(every: Sequence[SuiteFindings]) -> str:
+    """All suites, one after the other, in Markdown."""
+    return "\n".join([TITLE, INTRO, *(part for found in every for part in _suite(found))])
+
+
+def _suite(found: SuiteFindings) -> Iterator[str]:
+    kept = rows(found)
+    if not kept:
+        return
+    yield f"## {found.suite.title}\n\n[How it was measured, and what the paper found]({found.suite.name}.md)\n"
+    if found.notes():
+        yield "\n".join(f"- **{note}**" for note in found.notes()) + "\n"
+    for answered in dict.fromkeys(id(row.answered) for row in kept):
+        here = [row for row in kept if id(row.answered) == answered]
+        yield from _question(found, here)
+
+
+def _question(found: SuiteFindings, kept: Sequence[Row]) -> Iterator[str]:
+    answered, drawn = kept[0].answered, kept[0].drawn
+    lines = [line for line in answered.lines if any(line in row.values for row in kept)]
+    yield f"### {answered.question.title}: {drawn.title}\n\n`{found.command_for(answered.question)}`\n"
+    body = []
+    several = len({(row.place[0], row.guarantee) for row in kept}) < len(kept)
+    for row in kept:
+        best = row.best()
+        beaten = [] if not best else row.beating(best[0])
+        cells = []
+        for line in lines:
+            value = row.values.get(line)
+            text = "–" if value is None else number(value.mean)
+            cells.append(f"**{text}**" if line in best else f"*{text}*" if line in beaten else text)
+        body.append([row.place[0], *([row.place[1]] if several else []), row.guarantee, *cells])
+    yield table(
+        [
+            "stream",
+            *([answered.question.axis] if several else []),
+            "guarantee",
+            *(_name(line) for line in lines),
+        ],
+        body,
+    )
+    by_line: dict[tuple[str, str, str], list[str]] = {}
+    for row in kept:
+        for point in row.points:
+            if point.line in row.values and not point.cell.trivial:
+                command = command_of(
+                    found.suite, found.setting, [answered.question.name, row.stream, point.line]
+                )
+                where = row.place[0], point.line, command
+                at = f"{answered.question.axis} = {row.place[1]}" if several else row.guarantee
+                by_line.setdefault(where, []).append(f"{at}: {shown(row.values[point.line])}")
+    commands = [
+        [panel, _name(line), "<br>".join(values), f"`{command}`"]
+        for (panel, line, command), values in by_line.items()
+    ]
+    listed = table(["stream", "mechanism", "where: value", "command"], commands)
+    yield f"<details><summary>The command of every cell</summary>\n\n{listed}\n</details>\n"
+
+
+def _name(line: str) -> str:
+    return (
+        label(line)
+        if line in TRIVIAL
+        else f"`{label(line)}`"
+        if " " not in label(line)
+        else label(line)
+    )
+
+
+def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """In Markdown.
+
+    >>> print(table(["a"], [["1 | 2"]]))
+    | a |
+    | --- |
+    | 1 \\| 2 |
+    <BLANKLINE>
+    """
+    lines = [head, ["---"] * len(head), *body]
+    return "".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines
+    )

@@ -1,0 +1,121 @@
+"""What a measure is: something that is added up over a run, unit by unit, without a loop over keys."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from penstock.core.arrays import FloatArray, IntArray
+from penstock.core.domain import Domain
+from penstock.core.errors import ConfigurationError
+from penstock.private.run import Run
+from penstock.released.log import Log
+from penstock_bench.lines import ShownUnit
+
+TIME, MEMORY = "time", "memory"
+"""Milliseconds of CPU a publication, and megabytes that are kept between units: taken by whoever
+steps the line.
+"""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a measure may know before the first unit."""
+
+    units: int
+    domain: Domain
+    """What is counted."""
+    keys: int
+    """How many numbers are shown a unit: the keys, or all nodes above them too."""
+    run: Run | None
+
+
+class Measure(ABC):
+    """Something that is added up over a run."""
+
+    of_keys: ClassVar[bool] = True
+    """Whether it is about the keys alone: whoever shows nodes above them as well would be measured
+    by other numbers.
+    """
+    of_sums: ClassVar[bool] = False
+    """Whether it knows what to make of lines that show sums over many units in place of counts."""
+
+    def __init__(self, name: str, arguments: tuple[str, ...], facts: Facts) -> None:
+        self.name = name
+        self.arguments = arguments
+        self.facts = facts
+        if self.of_keys and facts.keys != facts.domain.size:
+            raise ConfigurationError(
+                f"the measure {name!r} is for releases of the keys alone, without totals of them."
+            )
+        self.begin()
+
+    def see(self, seen: ShownUnit) -> None:
+        """One unit, unless it is of something that this does not measure."""
+        if seen.weighted and not self.of_sums:
+            raise ConfigurationError(
+                f"the measure {self.name!r} is of counts, and sums over many units are shown here."
+            )
+        self.add(seen)
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Before the first unit."""
+
+    @abstractmethod
+    def add(self, seen: ShownUnit) -> None:
+        """One unit."""
+
+    @abstractmethod
+    def values(self) -> dict[str, float]:
+        """What was found, by name."""
+
+
+class KeptReleases(Measure):
+    """Keeps what was shown, for questions that are asked afterwards: of a log, which knows what
+    each number is a sum of.
+    """
+
+    of_sums = True
+
+    def begin(self) -> None:
+        self.truth = list[IntArray]()
+        self.shown = list[FloatArray]()
+        self.log = None if self.facts.run is None else Log.of(self.facts.run)
+
+    def add(self, seen: ShownUnit) -> None:
+        self.truth.append(seen.truth)
+        if self.log is not None and seen.released is not None:
+            self.log.append(seen.released)
+        elif seen.weighted:
+            raise ConfigurationError(
+                f"the measure {self.name!r} needs a release log where sums are shown, and there is none."
+            )
+        else:
+            self.shown.append(seen.shown)
+
+    def true(self) -> IntArray:
+        return np.array(self.truth)
+
+
+def squares(errors: FloatArray) -> float:
+    """The sum of squares, the same to the last bit on any machine load: a library for matrices
+    would share it among threads.
+    """
+    return float(np.einsum("i,i->", errors, errors))
+
+
+def sums(rows: IntArray | FloatArray) -> Any:
+    """What came before each unit, and before the one after the last."""
+    return np.concatenate([np.zeros((1, rows.shape[1]), rows.dtype), np.cumsum(rows, axis=0)])
+
+
+def one_width(arguments: tuple[str, ...], name: str) -> int:
+    if len(arguments) != 1 or not arguments[0].isdigit() or not int(arguments[0]):
+        raise ConfigurationError(
+            f"the measure {name!r} needs one width, such as {name.partition(':')[0]}:64."
+        )
+    return int(arguments[0])

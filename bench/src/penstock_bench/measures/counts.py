@@ -1,0 +1,72 @@
+"""Errors of unit counts."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+
+from penstock_bench.lines import ShownUnit
+from penstock_bench.measures.base import Measure, squares
+
+BOUND = 1.0
+"""Relative errors divide by no less than this, unless another bound is named."""
+
+SHARE = 0.001
+"""`mre:total` divides by no less than this share of all events of the unit."""
+
+
+class Mean(Measure):
+    """The mean of something over all units and keys."""
+
+    def begin(self) -> None:
+        self.total = 0.0
+
+    def add(self, seen: ShownUnit) -> None:
+        self.total += self.of(seen)
+
+    def values(self) -> dict[str, float]:
+        return {self.name: self.total / (self.facts.units * self.facts.keys)}
+
+    @abstractmethod
+    def of(self, seen: ShownUnit) -> float:
+        """The sum over one unit's keys."""
+
+
+class AbsoluteError(Mean):
+    """MAE."""
+
+    def of(self, seen: ShownUnit) -> float:
+        return float(seen.absolute.sum())
+
+
+class SquaredError(Mean):
+    """MSE of unit counts."""
+
+    def of(self, seen: ShownUnit) -> float:
+        return squares(seen.error)
+
+
+class RelativeError(Mean):
+    """MRE: every error divided by its count, or by the sanity bound where that is more."""
+
+    def of(self, seen: ShownUnit) -> float:
+        if self.arguments == ("total",):
+            bound = max(SHARE * float(seen.truth.sum()), BOUND)
+        else:
+            bound = float(self.arguments[0]) if self.arguments else BOUND
+        return float((seen.absolute / np.maximum(seen.truth, bound)).sum())
+
+
+class ScaledError(Measure):
+    """Scaled L1: the sum of all errors, divided by the number of all events."""
+
+    def begin(self) -> None:
+        self.off, self.events = 0.0, 0
+
+    def add(self, seen: ShownUnit) -> None:
+        self.off += float(seen.absolute.sum())
+        self.events += int(seen.truth.sum())
+
+    def values(self) -> dict[str, float]:
+        return {self.name: self.off / self.events if self.events else float("nan")}

@@ -1,0 +1,68 @@
+"""Mechanisms by name: our own, those of installed plug-ins, any by import path, and what the lab
+keeps to compare with.
+"""
+
+from __future__ import annotations
+
+from penstock.core.errors import ConfigurationError
+from penstock.private.mechanisms.registry import AnyMechanism, find
+from penstock_bench.competitors.competitor import Competitor
+from penstock_bench.competitors.registry import COMPETITORS
+from penstock_bench.published import FORMS
+
+FLAWED = "flawed:"
+"""Before the class of a published form that is not private, kept in the lab."""
+
+LAB = "lab:"
+"""Before the name of a competitor that the lab keeps for the bench alone."""
+
+NO_MECHANISM = ("zeros", "mean")
+"""What the bench calls its two lines that need none, so that no plug-in can stand for them."""
+
+
+def mechanism_class(name: str) -> AnyMechanism:
+    """The mechanism of this name: registered, of a plug-in, `module:Class`, or `flawed:Class`.
+
+    >>> mechanism_class("ba").__name__
+    'BudgetAbsorption'
+    >>> mechanism_class("flawed:IndependentAbsorption").__name__
+    'PublishedIndependentAbsorption'
+    >>> mechanism_class("bx")
+    Traceback (most recent call last):
+    penstock.core.errors.ConfigurationError: there is no mechanism 'bx': ...
+    """
+    if name in NO_MECHANISM:
+        raise ConfigurationError(
+            f"{name!r} is a line of the bench's own, not a mechanism: write a plug-in's 'module:Class'."
+        )
+    if name.startswith(LAB):
+        raise ConfigurationError(
+            f"{name!r} is a competitor that the lab keeps for its suites; it is no mechanism."
+        )
+    return _flawed(name.removeprefix(FLAWED)) if name.startswith(FLAWED) else find(name)
+
+
+def competitor_class(name: str) -> type[Competitor]:
+    """The competitor of this name, with or without `lab:` before it.
+
+    >>> competitor_class("lab:apb").__name__
+    'AdaptiveBudget'
+    >>> competitor_class("lab:apx")
+    Traceback (most recent call last):
+    penstock.core.errors.ConfigurationError: the lab has no competitor 'apx': use apb, ...
+    """
+    bare = name.removeprefix(LAB)
+    if bare not in COMPETITORS:
+        raise ConfigurationError(
+            f"the lab has no competitor {bare!r}: use {', '.join(COMPETITORS)}."
+        )
+    return COMPETITORS[bare]
+
+
+def _flawed(name: str) -> AnyMechanism:
+    """A published form that is not private, for figures that mark it as such."""
+    if name not in FORMS:
+        raise ConfigurationError(
+            f"there is no published form {name!r} in the bench: use {', '.join(FORMS)}."
+        )
+    return FORMS[name]

@@ -1,0 +1,291 @@
+"""Results in Parquet: one row a cell and measure, one part a finished piece of work, so that
+nothing is run twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import secrets
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+import penstock
+from penstock.core.errors import ConfigurationError, MissingExtraError
+from penstock_bench.claims import Value
+from penstock_bench.suite import Setting
+
+Row: TypeAlias = dict[str, Any]
+
+COLUMNS: Mapping[str, str] = {
+    "suite": "string",
+    "stream": "string",
+    "mechanism": "string",
+    "parameters": "string",
+    "guarantee": "string",
+    "private": "bool",
+    "seed": "int64",
+    "run": "int64",
+    "measure": "string",
+    "value": "float64",
+    "seconds": "float64",
+    "megabytes": "float64",
+    "command": "string",
+    "units": "int64",
+    "keys": "int64",
+    "note": "string",
+    "cell": "string",
+}
+"""`seconds` is the CPU time of the steps, `megabytes` what is kept between units. `note` says why
+there is no value.
+"""
+
+REFUSED = "refused"
+"""The measure of a row that has a note in place of a value."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """The folder of one suite's results."""
+
+    folder: Path
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Keep rows for good: a part appears whole or not at all."""
+        arrow, parquet = _arrow()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        types = {
+            "string": arrow.string(),
+            "bool": arrow.bool_(),
+            "int64": arrow.int64(),
+            "float64": arrow.float64(),
+        }
+        about = {key: value.encode() for key, value in version().items()}
+        schema = arrow.schema(
+            [(name, types[kind]) for name, kind in COLUMNS.items()], metadata=about
+        )
+        name = f"part-{len(self.parts()):06d}-{secrets.token_hex(4)}.parquet"
+        fresh = self.folder / f".{name}.new"
+        parquet.write_table(
+            arrow.Table.from_pylist(list(rows), schema=schema), fresh, compression="zstd"
+        )
+        fresh.replace(self.folder / name)
+
+    def parts(self) -> list[Path]:
+        return sorted(self.folder.glob("part-*.parquet"))
+
+    def rows(self) -> list[Row]:
+        """All of them; where a cell was run twice, the later one's."""
+        if not self.parts():
+            return []
+        _, parquet = _arrow()
+        found: dict[tuple[str, str], Row] = {}
+        for path in self.parts():
+            try:
+                for row in parquet.ParquetFile(path).read(columns=list(COLUMNS)).to_pylist():
+                    found[row["cell"], row["measure"]] = row
+            except (
+                Exception
+            ) as error:  # whatever pyarrow says of a file that is cut short or somebody else's
+                raise ConfigurationError(
+                    f"{path} cannot be read ({type(error).__name__}): delete it, and its cells are run again."
+                ) from error
+        done = {cell for cell, measure in found if measure != REFUSED}
+        return [
+            row for (cell, measure), row in found.items() if measure != REFUSED or cell not in done
+        ]
+
+    def done(self) -> set[str]:
+        """The cells that have values. One that was refused is tried again."""
+        return {row["cell"] for row in self.rows() if row["measure"] != REFUSED}
+
+    def versions(self) -> list[dict[str, str]]:
+        """The versions of the code that the parts were made by, in the order in which they came."""
+        _, parquet = _arrow()
+        found: list[dict[str, str]] = []
+        for path in self.parts():
+            held = parquet.read_schema(path).metadata or {}
+            about = {
+                key.decode(): value.decode()
+                for key, value in held.items()
+                if not key.startswith(b"ARROW")
+            }
+            if about not in found:
+                found.append(about)
+        return found
+
+    # -- what was asked for ------------------------------------------------------------------------
+
+    def note(
+        self,
+        suite: str,
+        setting: Setting,
+        only: Sequence[str],
+        skipped: Mapping[str, str],
+        *,
+        here: Collection[str] = (),
+    ) -> None:
+        """Keep what was asked for, and which data were not here, for the report.
+
+        What was asked for before in the same setting stays; data that are `here` now are not
+        missing any more.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        selections = [list(only)]
+        try:
+            before = self.asked()
+        except ConfigurationError:
+            pass
+        else:
+            if (before.suite, before.setting) == (suite, setting):
+                selections = [
+                    *(list(each) for each in before.selections if each != tuple(only)),
+                    *selections,
+                ]
+                skipped = {
+                    name: why for name, why in before.skipped.items() if name not in here
+                } | dict(skipped)
+        facts = {
+            "suite": suite,
+            "setting": vars(setting),
+            "selections": selections,
+            "skipped": dict(skipped),
+        }
+        fresh = self.folder / ".suite.json.new"
+        fresh.write_text(json.dumps(facts, indent=1, ensure_ascii=False), encoding="utf-8")
+        fresh.replace(self.folder / "suite.json")
+
+    def other(self, setting: Setting, code: str) -> list[str]:
+        """What somebody should know who adds to this folder: that it holds results of other code,
+        or of another setting.
+        """
+        said = []
+        if any(each.get("code") != code for each in self.versions()):
+            said.append(
+                f"Some results in {self.folder} are of other code, and were not run again: delete it to begin anew."
+            )
+        try:
+            before = self.asked().setting
+        except ConfigurationError:
+            return said
+        if before != setting:
+            said.append(
+                f"Results of another setting stay in {self.folder}; the page shows those of this one."
+            )
+        return said
+
+    def asked(self) -> BenchRequest:
+        """What `note` has kept."""
+        path = self.folder / "suite.json"
+        try:
+            facts = json.loads(path.read_text(encoding="utf-8"))
+            given = facts["setting"]
+            given |= {name: tuple(given[name]) for name in ("also", "streams")}
+            return BenchRequest(
+                str(facts["suite"]),
+                Setting(**given),
+                tuple(tuple(each) for each in facts["selections"]),
+                dict(facts["skipped"]),
+            )
+        except FileNotFoundError:
+            raise ConfigurationError(
+                f"{self.folder} has no suite.json: it is no folder of results."
+            ) from None
+        except (ValueError, KeyError, TypeError):
+            raise ConfigurationError(
+                f"{path} cannot be read: start the suite again, and it is written anew."
+            ) from None
+
+
+@dataclass(frozen=True)
+class BenchRequest:
+    """What was asked for: a setting, some selections of its cells, and data that were not here."""
+
+    suite: str
+    setting: Setting
+    selections: tuple[tuple[str, ...], ...]
+    skipped: dict[str, str]
+
+
+def values_of(rows: Iterable[Row]) -> dict[str, dict[str, list[float]]]:
+    """By cell, by measure, the value."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for row in rows:
+        if row["measure"] != REFUSED:
+            found.setdefault(row["cell"], {}).setdefault(row["measure"], []).append(row["value"])
+    return found
+
+
+def value_of(
+    values: Sequence[float], formula: float | None = None, errors: Sequence[float] = ()
+) -> Value:
+    """The mean of some runs and half a 95 % interval of it, by Student's t.
+
+    >>> value_of([1.0, 2.0, 3.0]).mean, round(value_of([1.0, 2.0, 3.0]).half, 2)
+    (2.0, 2.48)
+    """
+    array = np.array(values, np.float64)
+    half = float("nan")
+    if len(array) > 1:
+        half = _student(len(array) - 1) * float(array.std(ddof=1)) / float(np.sqrt(len(array)))
+    error = float(np.sqrt(np.square(errors).sum()) / len(errors)) if len(errors) else None
+    return Value(float(array.mean()), half, len(array), formula, error)
+
+
+@lru_cache(maxsize=64)
+def _student(freedom: int) -> float:
+    try:
+        from scipy.special import stdtrit
+    except ImportError:
+        raise MissingExtraError("scipy", "bench", "an interval over runs") from None
+    return float(stdtrit(freedom, 0.975))
+
+
+@lru_cache(maxsize=1)
+def version() -> dict[str, str]:
+    """What made the numbers: the version, a digest of the code that they depend on, and of which
+    Python and NumPy.
+    """
+    digest = hashlib.sha256()
+    product, bench = (Path(str(files(name))) for name in ("penstock", "penstock_bench"))
+    parts = [product / part for part in ("core", "budget", "private", "released", "lab")]
+    for root in (*parts, bench):
+        for path in sorted(root.rglob("*.py")):
+            digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return {
+        "penstock": penstock.__version__,
+        "code": digest.hexdigest()[:16],
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
+
+
+def table(rows: Iterable[Row]) -> list[tuple[Any, ...]]:
+    """What must be the same for the same seed: everything but times, sizes and commands, in one
+    order.
+    """
+    kept = [name for name in COLUMNS if name not in ("seconds", "megabytes", "command")]
+    return sorted(
+        (
+            tuple(row[name] for name in kept)
+            for row in rows
+            if row["measure"] not in ("time", "memory")
+        ),
+        key=lambda row: tuple(map(str, row)),
+    )
+
+
+def _arrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtraError("pyarrow", "bench", "keeping the results of a bench") from None
+    return pyarrow, parquet

@@ -1,0 +1,165 @@
+"""Claims about the shape of a figure: who is below all others, how fast a line rises, where it is
+lowest.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from penstock_bench.claims import (
+    NOTHING,
+    Claim,
+    Place,
+    Places,
+    Value,
+    Verdict,
+    number,
+    share,
+    where,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Best(Claim):
+    """One line is better than all its rivals everywhere; somewhere by the share `below` of the
+    second best, if one is named.
+
+    `slack` is how much of that share is enough.
+    """
+
+    line: str
+    rivals: tuple[str, ...]
+    below: float | None = None
+    slack: float = 0.8
+
+    def look(self, places: Places) -> tuple[str, Verdict]:
+        gains: dict[Place, float] = {}
+        seconds: dict[Place, str] = {}
+        for place, lines in places.items():
+            others = {rival: lines[rival].mean for rival in self.rivals if rival in lines}
+            if self.line in lines and len(others) == len(self.rivals):
+                seconds[place] = min(others, key=others.__getitem__)
+                best = others[seconds[place]]
+                gains[place] = 1 - lines[self.line].mean / best if best > 0 else -math.inf
+        if not gains:
+            return NOTHING
+        better = sum(gain > 0 for gain in gains.values())
+        least, most = min(gains, key=gains.__getitem__), max(gains, key=gains.__getitem__)
+        words = f"the best at {better} of {len(gains)} points; {_beside(gains[most])} the next best, {seconds[most]} "
+        words += f"({where(most)})"
+        if len(gains) > 1:
+            words += f", at one end, and {_beside(gains[least])} {seconds[least]} ({where(least)}) at the other"
+        reached = self.below is None or gains[most] >= self.slack * self.below
+        verdict = share(better, len(gains))
+        return words, "partly" if verdict == "yes" and not reached else verdict
+
+
+def _beside(gain: float) -> str:
+    """Below or above, in per cent, or in multiples where that is easier to read."""
+    if gain < -1:
+        return f"{number(1 - gain)} × the error of"
+    return f"{number(100 * gain)} % below" if gain >= 0 else f"{number(-100 * gain)} % above"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Power(Claim):
+    """In every panel a line goes like a power of the axis that lies between `least` and `most`: 1
+    is linear, 0 is flat.
+    """
+
+    line: str
+    least: float = -math.inf
+    most: float = math.inf
+
+    def look(self, places: Places) -> tuple[str, Verdict]:
+        found: dict[str, float] = {}
+        for panel, line in _along(places, self.line).items():
+            (first, low), (last, high) = line[0], line[-1]
+            if float(first) > 0 and low.mean > 0 and high.mean > 0:
+                found[panel] = math.log(high.mean / low.mean) / math.log(float(last) / float(first))
+        if not found:
+            return NOTHING
+        held = sum(self.least <= power <= self.most for power in found.values())
+        powers = ", ".join(f"{power:.2f} ({panel})" for panel, power in found.items())
+        return f"from end to end it goes like the axis to the power of {powers}", share(
+            held, len(found)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Widens(Claim):
+    """In every panel a line is further below the best of its rivals at the end of the axis than at
+    its beginning.
+    """
+
+    line: str
+    rivals: tuple[str, ...]
+
+    def look(self, places: Places) -> tuple[str, Verdict]:
+        ratios: dict[str, list[tuple[str, float]]] = {}
+        for (panel, x), lines in places.items():
+            if {self.line, *self.rivals} <= lines.keys() and lines[self.line].mean > 0:
+                ratio = min(lines[rival].mean for rival in self.rivals) / lines[self.line].mean
+                ratios.setdefault(panel, []).append((x, ratio))
+        ends = {panel: (line[0], line[-1]) for panel, line in ratios.items() if len(line) > 1}
+        if not ends:
+            return NOTHING
+        held = sum(last[1] > first[1] for first, last in ends.values())
+        words = "; ".join(
+            f"the next best has {number(first[1])} × its error at {first[0]} and {number(last[1])} × at {last[0]} ({panel})"
+            for panel, (first, last) in ends.items()
+        )
+        return words, share(held, len(ends))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeastAt(Claim):
+    """In every panel a line is lowest at one place of the axis, or no higher there than its
+    intervals and 25 % explain.
+    """
+
+    line: str
+    x: str
+
+    def look(self, places: Places) -> tuple[str, Verdict]:
+        said: list[str] = []
+        held = panels = 0
+        for panel, line in _along(places, self.line).items():
+            at = dict(line)
+            if self.x not in at:
+                continue
+            panels += 1
+            best = min(at, key=lambda x: at[x].mean)
+            here, there = at[self.x], at[best]
+            lowest = (
+                here.mean - _half(here) <= there.mean + _half(there)
+                and here.mean <= 1.25 * there.mean
+            )
+            held += lowest
+            if not lowest:
+                said.append(
+                    f"at {best} it is {number(100 * (1 - there.mean / here.mean))} % lower ({panel})"
+                )
+        if not panels:
+            return NOTHING
+        return "; ".join([f"lowest at {self.x} in {held} of {panels} panels", *said]), share(
+            held, panels
+        )
+
+
+def _half(value: Value) -> float:
+    return 0.0 if math.isnan(value.half) else value.half
+
+
+def _along(places: Places, line: str) -> dict[str, list[tuple[str, Value]]]:
+    """A line's values by panel, along the axis; panels with one value have no shape."""
+    found: dict[str, list[tuple[str, Value]]] = {}
+    for (panel, x), lines in places.items():
+        if line in lines:
+            found.setdefault(panel, []).append((x, lines[line]))
+    return {
+        panel: sorted(values, key=lambda at: float(at[0]))
+        for panel, values in found.items()
+        if len(values) > 1
+    }

@@ -1,1 +1,0 @@
-"""The bench: the papers' experiments as named suites, every mechanism at the same guarantee."""
