@@ -18,7 +18,7 @@ import penstock as ps
 from penstock.cli import main
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.publisher import Publisher
-from penstock.testing import Clock, TestNoise
+from penstock.testing import ManualClock, TestNoise
 
 OLD = Path(__file__).parents[1] / "fixtures" / "v0_1_dev"
 SEED = 7
@@ -138,7 +138,7 @@ def go_on(folder, *, last=None, now=None):
     publisher = Publisher(
         Pipeline.read(folder / "pipeline.toml"),
         noise=lambda: TestNoise(SEED),
-        clock=Clock(now) if now else None,
+        clock=ManualClock(now) if now else None,
         listener=listener,
     )
     with publisher:
@@ -334,7 +334,7 @@ def test_a_batch_that_an_old_publisher_kept_is_not_counted_again(old_store, monk
     token, key = expected["sent"]["token"], expected["sent"]["key"]
     monkeypatch.setenv("TAPS_TOKEN", token)
     folder = old_store("http")
-    clock = Clock("2026-01-01T03:30:00Z")
+    clock = ManualClock("2026-01-01T03:30:00Z")
     body = (folder / "sent.jsonl").read_bytes()
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/x-ndjson"}
 
