@@ -25,8 +25,8 @@ def test_an_acquittal_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     done = Outcome(capsys, "audit", "uniform", "--epsilon", "1.5", "--window", "1", *FEW)
     assert (done.code, done.err) == (0, "")
     first = done.out.splitlines()[0]
-    assert first.startswith("uniform: not convicted: the attack found ε ≥ 1.")
-    assert first.endswith(", promised were 1.5")
+    assert first.startswith("uniform: acquitted: the attack found ε ≥ 1.")
+    assert first.endswith("(promised: 1.5)")
     assert re.search(r"unit \d .* \d+\*", done.out)
     for text in (
         "The two streams",
@@ -37,7 +37,7 @@ def test_an_acquittal_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
         "of 1,000 runs on the left",
     ):
         assert text in done.out
-    assert "no proof" in done.out
+    assert "not a proof" in done.out
     assert (
         "penstock audit uniform --epsilon 3/2 --window 1 --runs 2000 --confidence 0.999 --seed 1"
         in done.out
@@ -83,7 +83,7 @@ def test_an_exact_audit(capsys: pytest.CaptureFixture[str]) -> None:
     assert row["method"] == "exact"
     assert row["exact"][0] <= row["exact"][1] <= 6 + 1e-5
     done = Outcome(capsys, "audit", "sample", "--exact")
-    assert "not convicted: the exact loss lies in [" in done.out
+    assert "acquitted: exact ε in [" in done.out
     assert "penstock audit sample --epsilon 6 --window 2 --exact" in done.out
 
 
@@ -117,9 +117,9 @@ def one_verdict() -> Verdict:
             True,
             True,
             0,
-            "Every registered mechanism was acquitted (1 audits), and every flawed variant convicted (1).",
+            "All 1 registered mechanisms were acquitted, and all 1 flawed variants were convicted.",
         ),
-        (False, True, 1, "CONVICTED, though offered for use: uniform."),
+        (False, True, 1, "CONVICTED, though registered for use: uniform."),
         (True, False, 1, "NOT convicted: mutant."),
     ],
 )

@@ -387,7 +387,7 @@ def test_a_plot_promises_no_more_than_the_log(capsys):
     write("test.log", Laplace(epsilon=1), 4, noise=TestNoise(1))
     Outcome(capsys, "query", "test.log", "counts", "--plot", "test.html")
     page = Path("test.html").read_text(encoding="utf-8")
-    assert "NONE: made with a test&#x27;s noise" in page
+    assert "NONE: made with a test&#39;s noise" in page
     assert "can hardly tell" not in page
 
 
@@ -397,7 +397,7 @@ def test_a_plot_has_only_so_many_numbers(log, capsys, monkeypatch):
     )  # the package's `query` is the verb
     done = Outcome(capsys, "query", "city.log", "counts", "--plot", "all.html")
     assert done.code == 2
-    assert "160 numbers are too many for a page" in done.err
+    assert "160 numbers are too many for one page (limit: " in done.err
     assert not Path("all.html").exists()
     assert (
         Outcome(capsys, "query", "city.log", "counts", "--key", "Zoo", "--plot", "all.html").code

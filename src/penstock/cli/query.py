@@ -29,8 +29,8 @@ from penstock.core.product import SEPARATOR, Product
 from penstock.core.weights import UNIT, Weights
 from penstock.engine.ledger_report import units_from
 from penstock.engine.store import Reader, StreamLog
-from penstock.lab.chart import Chart, render
 from penstock.released.log import Log
+from penstock.released.pages.chart import Chart
 from penstock.released.queries import (
     Aggregate,
     Alerts,
@@ -255,7 +255,7 @@ def query(
         if not together and not isinstance(answer, Ranking):
             answer = _only(answer, key, opened)
         if plot is not None and not isinstance(answer, Ranking):
-            _plot(plot, answer, opened, confidence)
+            _plot(plot, answer, opened, calendar, confidence)
         if as_json:
             print(
                 json.dumps(
@@ -687,11 +687,15 @@ def _promise(log: Log) -> str:
     return log.promise
 
 
-def _plot(page: Path, answer: Answer | Alerts, log: Log, confidence: str) -> None:
+def _plot(
+    page: Path, answer: Answer | Alerts, log: Log, calendar: Calendar | None, confidence: str
+) -> None:
+    """Write the page of `--plot`."""
     numbers = answer.statistic if isinstance(answer, Alerts) else answer
     if numbers.estimate.size > DRAWN:
         raise ConfigurationError(
-            f"--plot: {numbers.estimate.size:,} numbers are too many for a page: choose some with --key or --last."
+            f"--plot: {numbers.estimate.size:,} numbers are too many for one page (limit: {DRAWN:,}). "
+            "Choose fewer with --key or --last. No page was written."
         )
     low, high = numbers.interval(confidence)
     thresholds: tuple[float, ...] = ()
@@ -710,8 +714,9 @@ def _plot(page: Path, answer: Answer | Alerts, log: Log, confidence: str) -> Non
         estimate=numbers.estimate,
         low=low,
         high=high,
+        calendar=calendar,
         raised=answer.raised if isinstance(answer, Alerts) else None,
         thresholds=thresholds,
     )
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(render(chart), encoding="utf-8")
+    page.write_text(chart.page(), encoding="utf-8")

@@ -135,10 +135,8 @@ def _expect(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> None:
 
 def asset(*path: str) -> str:
     """A file of the pages, as text."""
-    found = files("penstock.lab") / "assets"
-    for part in path:
-        found = found / part
-    return found.read_text(encoding="utf-8")
+    package = "penstock.released.pages" if path[0] == "uplot" else "penstock.lab"
+    return files(package).joinpath("assets", *path).read_text(encoding="utf-8")
 
 
 def script_hash(script: str) -> str:

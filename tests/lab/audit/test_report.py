@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from penstock.lab.audit import report
 from penstock.lab.audit.attack import OutputEvent
 from penstock.lab.audit.engine import Verdict
 from penstock.lab.audit.model import Look, Pair
+
+from tests.browser import check_page, needs_chromium, open_browser
 
 LEFT, RIGHT = np.array([[1, 7, 7], [0, 7, 7]]), np.array([[0, 7, 7], [0, 7, 7]])
 HOSTILE = "</style><script>alert('x')</script><!-- & \"quoted\""
@@ -55,7 +58,7 @@ def test_delta_stands_beside_what_was_promised() -> None:
     with_delta = verdict(delta=Fraction(1, 10**6))
     assert (
         report.sentence(with_delta)
-        == "not convicted: the attack found ε ≥ 1.839, promised were 2 (δ = 1e-06)"
+        == "acquitted: the attack found ε ≥ 1.839 (promised: 2, δ = 1e-06)"
     )
     assert "once δ = 1e-06 is taken from its probability" in report.meaning(with_delta)
     assert "δ = 1e-06" in report.render([with_delta], title="t", command="c")
@@ -64,9 +67,7 @@ def test_delta_stands_beside_what_was_promised() -> None:
 
 
 def test_the_verdict_in_one_line() -> None:
-    assert (
-        report.sentence(verdict()) == "not convicted: the attack found ε ≥ 1.839, promised were 2"
-    )
+    assert report.sentence(verdict()) == "acquitted: the attack found ε ≥ 1.839 (promised: 2)"
     assert (
         report.sentence(verdict(lower_bound=2.4142))
         == "CONVICTED: ε ≥ 2.414 > 2 with confidence 99.9 %"
@@ -75,10 +76,7 @@ def test_the_verdict_in_one_line() -> None:
         report.sentence(verdict(lower_bound=2.000004))
         == "CONVICTED: ε ≥ 2.000004 > 2 with confidence 99.9 %"
     )
-    assert (
-        report.sentence(EXACT)
-        == "not convicted: the exact loss lies in [5.249900, 5.250100], promised were 6"
-    )
+    assert report.sentence(EXACT) == "acquitted: exact ε in [5.249900, 5.250100] (promised: 6)"
     assert (
         report.sentence(replace(EXACT, lower_bound=math.inf))
         == "CONVICTED: ε ≥ ∞ > 6 by exact computation"
@@ -105,7 +103,7 @@ def test_the_closing_sentence_names_who_is_not_as_it_should_be() -> None:
     good = [verdict(), verdict(name="mutant", flawed=True, lower_bound=3.0)]
     said = report.closing(good, false_alarm=1e-3)
     assert (
-        "Every registered mechanism was acquitted (1 audits), and every flawed variant convicted (1)."
+        "All 1 registered mechanisms were acquitted, and all 1 flawed variants were convicted."
         in said
     )
     assert said.endswith("at most 1e-3.")
@@ -113,9 +111,9 @@ def test_the_closing_sentence_names_who_is_not_as_it_should_be() -> None:
         [*good, verdict(name="ba", lower_bound=2.1), verdict(name="missed", flawed=True)],
         false_alarm=1e-3,
     )
-    assert "CONVICTED, though offered for use: ba." in said
+    assert "CONVICTED, though registered for use: ba." in said
     assert "NOT convicted: missed." in said
-    assert "acquitted" not in said
+    assert "were acquitted" not in said
 
 
 def test_neighbouring_keys_that_are_alike_share_a_column() -> None:
@@ -148,7 +146,7 @@ def test_a_look_in_words() -> None:
     made = verdict(pair=pair, event=OutputEvent(frozenset([">|≥L", "<|≤L"]), False), cells=[])
     assert "in unit 1" in str(report.look_in_words(pair))
     assert report.in_words(made)[1:] == [
-        "the look: the release of key 1 is what was seen plus exactly what came later on the left"
+        "the look: key 1 is the value seen in memory plus the later events on the left"
     ]
     # the letters are those of the pair as it was given; the streams are shown with the likelier
     # first
@@ -177,7 +175,7 @@ def test_sums_and_other_things_that_are_shown_in_words() -> None:
     made = verdict(pair=pair, event=OutputEvent(frozenset(["-+|↓|"]), False), cells=[])
     assert report.in_words(made)[1:] == [
         "unit 1: key 1 is repeated",
-        "unit 2: key 1 is fresh and at most the lower of the two sums that it may be about",
+        "unit 2: key 1 is fresh and at most the lower of the two possible true sums",
     ]
     assert [letter for letter, _ in report.alphabet(made)] == ["-", "↓", "+", "|"]
 
@@ -195,7 +193,7 @@ def test_cells_of_the_event_come_with_their_counts_and_not_all_of_them() -> None
 class Checker(HTMLParser):
     """Every tag that is opened is closed, and what is there."""
 
-    VOID = frozenset({"meta", "link", "rect", "line"})
+    VOID = frozenset({"meta", "link", "rect", "line", "path"})
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -222,7 +220,7 @@ def test_a_page_is_whole_and_loads_nothing() -> None:
     assert found.open == []
     tags = {tag for tag, _ in found.seen}
     assert not tags & {"script", "img", "iframe", "object", "form"}
-    assert not re.search(r"(src|href)=\"(?!#|data:,)", page)
+    assert not re.search(r"(src|href)=\"(?!#|data:)", page)
     assert "http:" not in page
     assert "https:" not in page
     assert "@import" not in page
@@ -256,3 +254,59 @@ def test_a_hostile_name_stays_text() -> None:
 
 def test_a_page_about_nobody() -> None:
     assert Checker(report.render([], title="Nobody", command="")).open == []
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    """Acquitted, convicted as expected, convicted against expectation, and a table of many keys."""
+    left = np.arange(24).reshape(2, 12)
+    shown = [
+        verdict(),
+        verdict(name="mutant", flawed=True, lower_bound=math.inf),
+        verdict(name="ba", lower_bound=2.4),
+        verdict(name="wide", pair=Pair("many keys", left, left + np.eye(2, 12, dtype=np.int64))),
+    ]
+    path = tmp_path / "audit.html"
+    path.write_text(report.render(shown, title="Audits", command=""), encoding="utf-8")
+    return path
+
+
+@needs_chromium
+def test_the_page_keeps_the_rules_of_all_pages(page: Path, tmp_path: Path) -> None:
+    with open_browser(tmp_path / "profile") as browser:
+        check_page(browser, page)
+
+
+@needs_chromium
+def test_convicted_is_red_and_acquitted_green_and_both_are_said(page: Path, tmp_path: Path) -> None:
+    with open_browser(tmp_path / "profile") as browser:
+        for dark in (False, True):
+            browser.open(page, dark=dark)
+            found = browser.run(
+                "[...document.querySelectorAll('.verdicts .verdict-mark')]"
+                ".map((node) => [node.innerText, getComputedStyle(node).color])"
+            )
+            assert [text for text, _ in found] == [
+                "✓ acquitted",
+                "✗ convicted",
+                "✗ convicted",
+                "✓ acquitted",
+            ]
+            for text, colour in found:
+                red, green, _ = map(int, re.findall(r"\d+", colour))
+                assert (red > 1.5 * green) if "convicted" in text else (green > 1.5 * red), colour
+
+
+@needs_chromium
+def test_a_table_that_is_too_wide_for_a_phone_says_that_it_scrolls(
+    page: Path, tmp_path: Path
+) -> None:
+    hint = (
+        "[...document.querySelectorAll('.wide')].map((box) => "
+        "[box.scrollWidth > box.clientWidth, getComputedStyle(box, '::after').visibility])"
+    )
+    with open_browser(tmp_path / "profile") as browser:
+        browser.open(page, width=360)
+        on_a_phone = browser.run(hint)
+    assert [True, "visible"] in on_a_phone
+    assert all(shown == ("visible" if wider else "hidden") for wider, shown in on_a_phone)
