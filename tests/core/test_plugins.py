@@ -12,8 +12,8 @@ import pytest
 
 from penstock.core import plugins
 from penstock.core.errors import ConfigurationError
+from penstock.engine.config_sections import InvalidConfigurationError
 from penstock.engine.pipeline import Pipeline
-from penstock.engine.toml import InvalidConfigurationError
 from penstock.private.histograms import registry as histograms
 from penstock.private.mechanisms import registry as mechanisms
 from penstock.private.mechanisms.ba import BudgetAbsorption

@@ -25,7 +25,7 @@ from penstock.engine import publisher_figures
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.publisher import Publisher
 from penstock.engine.sqlite import SQLiteReader
-from penstock.private.sources.base import Batch, Intake, Rejections
+from penstock.private.sources.base import Batch, Intake, Rejections, Source
 from penstock.private.sources.csv import CsvFormat
 from penstock.private.sources.files import FileSource
 from penstock.private.sources.http import HttpSource
@@ -620,7 +620,7 @@ def test_an_empty_file_changes_nothing(tmp_path, kind, live):
     assert not run.warnings
 
 
-class Failing:
+class Failing(Source):
     """Something that is read once, and breaks."""
 
     resumable = False

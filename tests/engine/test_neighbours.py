@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.publisher import Publisher
 from penstock.engine.sqlite import SQLiteReader
-from penstock.private.sources.base import Batch, Rejections
+from penstock.private.sources.base import Batch, Rejections, Source
 from penstock.testing import ManualClock, NoNoise
 
 from tests.engine import streams
@@ -32,7 +32,7 @@ PERSON = 0
 STAGES = ("read", "kept", "drawn", "committed")
 
 
-class Script:
+class Script(Source):
     """A source of given rows, each of which is there from a turn on; batches end wherever they are
     told to.
     """

@@ -13,7 +13,7 @@ that ends with its unit b, and t_v how often that counts (`times`).
 did in W.
 
 1. The units of a view that read anything of W are consecutive, the last of them is b_v(u), and
-   there are at most k_v of them (engine/pipeline.py: "How many units of a view a window meets"). So
+   there are at most k_v of them (docs/proofs/publisher.md, "Several views"). So
    they lie in the view's window that ends with b_v(u). A window's cost never falls when units are
    added to it: it is a sum of numbers, a maximum, and prices of runs that grow with what was asked
    and answered in it. So all that these units were charged is at most C_v(b_v(u)).

@@ -148,7 +148,7 @@ def main(tokens: Sequence[str] | None = None) -> None:
 
 def _lines(error: Exception) -> list[str]:
     """The lines to print: one per mistake of a configuration, else one."""
-    from penstock.engine.toml import InvalidConfigurationError
+    from penstock.engine.config_sections import InvalidConfigurationError
 
     text = str(error)
     several = isinstance(error, InvalidConfigurationError)

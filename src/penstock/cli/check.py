@@ -12,9 +12,9 @@ from rich.text import Text
 
 from penstock.cli.options import Json
 from penstock.cli.store_argument import read_pipeline
+from penstock.engine.config_sections import InvalidConfigurationError, dotted
 from penstock.engine.explain import BEWARE, expected_error, in_words, parts, warnings
 from penstock.engine.pipeline import Pipeline
-from penstock.engine.toml import InvalidConfigurationError, dotted
 
 
 def check(configuration: Path, /, *, as_json: Json = False) -> None:

@@ -18,9 +18,10 @@ from penstock.cli.init_template import configuration
 from penstock.cli.options import Flag
 from penstock.cli.store_argument import read_pipeline
 from penstock.core.errors import ConfigurationError
+from penstock.engine.config_sections import InvalidConfigurationError
 from penstock.engine.pipeline import Pipeline
-from penstock.engine.toml import InvalidConfigurationError
 from penstock.private.mechanisms import registry
+from penstock.private.sources.registry import SOURCES
 from penstock.private.sources.schema import Guess, guess
 
 FILES = ("parquet", "csv", "jsonl")
@@ -323,7 +324,9 @@ class InitDialogue:
         source = self.content["source"]
         if source["kind"] not in FILES:
             return
-        self.guess = guess(source["kind"], self.file.parent, source["path"])
+        columns = SOURCES.find(source["kind"]).column_types
+        assert columns is not None
+        self.guess = guess(columns, self.file.parent, source["path"])
         if self.asks:
             names = ", ".join(self.guess.names)
             told = (

@@ -12,10 +12,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 from penstock.core.errors import ConfigurationError
 from penstock.engine import factory
+from penstock.engine.config_sections import nearest
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import Reader
-from penstock.engine.toml import nearest
 
 PASSWORD = "PGPASSWORD"  # noqa: S105 - the name of a variable
 """The environment variable that has the password where an address stands for the store."""

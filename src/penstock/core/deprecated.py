@@ -33,7 +33,8 @@ MOVED: dict[str, dict[str, str]] = {
     },
     "penstock.private.sources.files": {
         "Files": "penstock.private.sources.files:FileSource",
-        "Stdin": "penstock.private.sources.files:StdinSource",
+        "Stdin": "penstock.private.sources.stdin:StdinSource",
+        "StdinSource": "penstock.private.sources.stdin:StdinSource",
     },
     "penstock.private.sources.http": {"Http": "penstock.private.sources.http:HttpSource"},
     "penstock.private.sources.kafka": {"Kafka": "penstock.private.sources.kafka:KafkaSource"},

@@ -7,7 +7,7 @@
     │   ├── InexactError   (TypeError)    a float where an exact number is needed
     │   ├── MechanismError                a mechanism failed or used the gate against its rules
     │   ├── NotCoveredError (InputError)  a query asks for units or sums that were not released
-    │   └── InvalidConfigurationError     a file with all its mistakes (engine/toml.py)
+    │   └── InvalidConfigurationError     a file with all its mistakes (engine/config_sections.py)
     ├── InputError         (ValueError)   counts or units that cannot be taken
     ├── BudgetError                       a charge above the promise
     ├── SealedError        (TypeError)    an attempt to look at private data

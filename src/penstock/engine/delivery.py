@@ -12,7 +12,6 @@ from penstock.core.errors import ConfigurationError, PenstockError, StateError
 from penstock.engine.chain import Head
 from penstock.engine.store import Series, Store
 from penstock.released.sinks.base import ReleaseItem, SeriesHeader, Sink, SinkError
-from penstock.released.sinks.parquet import ParquetSink
 
 AT_ONCE = 100
 """Units that a sink gets at a time, of few keys."""
@@ -49,12 +48,14 @@ class Delivery:
         store: Store,
         streams: Sequence[Series],
         *,
-        tells: bool = True,
+        reports: bool = True,
+        gathers: bool = False,
         fatal: Callable[[PenstockError], None],
         told: Callable[[str, bool], None],
     ) -> None:
         self.name = name
-        self.tells = tells
+        self.reports = reports
+        self._gathers = gathers
         self.streams = tuple(streams)
         self.problem = ""
         self.known = False  # whether the sink has said, since the start, what it holds
@@ -150,7 +151,7 @@ class Delivery:
             and stream.calendar.ends(1) - stream.calendar.begins(1) < GATHER * 1e6
             for stream in self.streams
         )
-        return GATHER if short and isinstance(self._sink, ParquetSink) else 0.0
+        return GATHER if short and self._gathers else 0.0
 
     def _give_up(self, error: PenstockError) -> None:
         self.problem = str(error)
@@ -173,7 +174,7 @@ class Delivery:
         sink = self._opened()
         try:
             for stream in self.streams:
-                if sink.tells:
+                if self.reports:
                     head = sink.head(stream.name)
                     self.sent[stream.name] = (
                         0
@@ -198,14 +199,14 @@ class Delivery:
         try:
             sink.put(items)
         except SinkError as error:
-            self._have(sink, stream, first - 1 + error.done)
+            self._have(stream, first - 1 + error.done)
             raise
-        self._have(sink, stream, last)
+        self._have(stream, last)
         return True
 
-    def _have(self, sink: Sink, stream: Series, unit: int) -> None:
+    def _have(self, stream: Series, unit: int) -> None:
         if unit > self.sent[stream.name]:
-            if not sink.tells:
+            if not self.reports:
                 self._store.mark(stream.name, self.name, unit)
             self.sent[stream.name] = unit
 

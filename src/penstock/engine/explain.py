@@ -39,11 +39,7 @@ LITTLE = 10
 BEWARE = "Beware"
 """The title of the warnings."""
 
-TELLING = ("parquet", "jsonl", "kafka", "postgres")
-"""The kinds of sinks that can tell what they have: the publisher compares that with the store."""
-
 _NOUNS = {"s": "second", "min": "minute", "h": "hour", "d": "day", "w": "week", "mo": "month"}
-_KINDS = {"kafka": "Kafka", "mqtt": "MQTT"}
 
 
 @dataclass(frozen=True)
@@ -150,7 +146,8 @@ def _weak(pipeline: Pipeline) -> list[str]:
 
 
 def _endless(pipeline: Pipeline) -> list[str]:
-    if pipeline.source.kind != "stdin" or finite(pipeline):
+    declared = pipeline.source.declaration
+    if finite(pipeline) or not declared.finite(pipeline.source.options, True):
         return []
     late = (
         "are dropped" if pipeline.stream.late == "drop" else "count in the unit that is open then"
@@ -179,7 +176,7 @@ def _blind(pipeline: Pipeline) -> list[str]:
     """The views of which neither a head file nor a sink would show that the store is an old one."""
     if pipeline.store.head is not None:
         return []
-    telling = [sink for sink in pipeline.sinks if sink.kind in TELLING]
+    telling = [sink for sink in pipeline.sinks if sink.declaration.reports]
     return [
         view.name
         for view in pipeline.views
@@ -291,14 +288,7 @@ def _title(pipeline: Pipeline, view: View) -> str:
 
 
 def _from(pipeline: Pipeline) -> str:
-    kind, options = pipeline.source.kind, pipeline.source.options
-    if kind in ("kafka", "mqtt"):
-        return f"{_KINDS[kind]} topic {options['topic']!r}"
-    if kind == "stdin":
-        return f"standard input ({options['format']})"
-    if kind == "http":
-        return f"HTTP requests at {options['listen']}"
-    return f"{options['path']} ({kind}{', growing' if options['growing'] else ''})"
+    return pipeline.source.declaration.describe(pipeline.source.options)
 
 
 def _goes(sink: SinkConfig) -> str:

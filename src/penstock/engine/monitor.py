@@ -108,7 +108,7 @@ def _token(pipeline: Pipeline) -> bytes | None:
     """A digest of the operator's token, so that comparing takes the same time for any other; None
     if there is none.
     """
-    token = factory.secret(pipeline.operator, "token", pipeline)
+    token = factory.operator_token(pipeline)
     if token is None:
         return None
     if len(token) < LEAST or not all("!" <= letter <= "~" for letter in token):

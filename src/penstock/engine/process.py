@@ -12,8 +12,7 @@ from typing import Self
 
 from penstock.core.errors import ConfigurationError, PenstockError
 from penstock.engine import factory, publisher_figures
-from penstock.engine import pipeline as config
-from penstock.engine.pipeline import Pipeline
+from penstock.engine.pipeline import Pipeline, StoreConfig
 from penstock.engine.publisher import Listener, Publisher
 from penstock.engine.store import Store
 from penstock.private.noise import Noise
@@ -49,7 +48,7 @@ class Process:
         self.failures: dict[str, BaseException] = {}
         self.unfinished: list[str] = []
         self._closing = ExitStack()
-        self._stores: dict[object, tuple[config.StoreConfig, Store]] = {}
+        self._stores: dict[object, tuple[StoreConfig, Store]] = {}
         self.publishers: tuple[Publisher, ...] = ()
         try:
             for pipeline in pipelines:

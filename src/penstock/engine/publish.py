@@ -23,13 +23,12 @@ from penstock.engine.publisher import Publisher
 from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import Reader, StreamLog, VerifiedLedger
 from penstock.private.noise import Noise
+from penstock.private.sources.registry import SOURCES, kind_of_file
 from penstock.released.log import Log
 from penstock.released.queries.answer import Answer
 from penstock.released.queries.query import NumberQuery, Units
 from penstock.released.queries.sliding_sum import SlidingSum
 from penstock.released.queries.unit_counts import UnitCounts
-
-KINDS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
 def publish(
@@ -74,10 +73,12 @@ def publish(
     1))
     """
     path = Path(source)
-    kind = KINDS.get(path.suffix)
+    kind = kind_of_file(path.name)
     if kind is None:
+        endings = ", ".join(end for each in SOURCES.own.values() for end in each.suffixes)
         raise ConfigurationError(
-            f"source must be a file or a pattern that ends in {', '.join(KINDS)}, not {path.name!r}."
+            f"source must be a file or a pattern that ends in {endings}, not {path.name!r}.",
+            parameter="source",
         )
     title = name or path.stem.replace("*", "").strip("._-") or "stream"
     declared = Domain.of(domain)
@@ -192,12 +193,7 @@ class Publication:
         """Sums of the last so many units, or of so long: window("1d").answer(). Other queries take
         the `log`.
         """
-        units = length if isinstance(length, int) else units_of(length, self.calendar)
-        if not isinstance(units, int):
-            raise ConfigurationError(
-                f"length must be a whole number of units of {self.calendar.every!r}, not {length!r}."
-            )
-        return LogQuery(SlidingSum(units), self.log)
+        return LogQuery(SlidingSum(units_of(length, self.calendar, name="length")), self.log)
 
     def to_polars(self) -> Any:
         """All counts as a Polars table: begins, unit, key, value, low, high, repeated."""

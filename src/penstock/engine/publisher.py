@@ -198,7 +198,8 @@ class Publisher:
                 lambda declared=declared: factory.sink(declared, self.pipeline),  # type: ignore[misc]
                 self.store,
                 chosen,
-                tells=declared.kind != "webhook",
+                reports=declared.declaration.reports,
+                gathers=declared.declaration.gathers,
                 fatal=self._fail,
                 told=lambda text, well: self._tell(
                     "sink", text=text, level="info" if well else "warning"
@@ -417,7 +418,7 @@ class Publisher:
                 self._keep()
             if self._prepare(now) and self._leave():
                 continue
-            if getattr(self.source, "over", False):
+            if self.source.ended:
                 return  # standard input has ended: what is open is kept
             self._stay()
             self._rest()
@@ -491,7 +492,7 @@ class Publisher:
             self._well()
         except InputError as error:
             self._heard()
-            if getattr(self.source, "over", False):  # what was read once cannot be read again
+            if self.source.ended:  # what was read once cannot be read again
                 self._keep()
                 raise
             self._pause = min(max(2 * self._pause, 1.0), 30.0)
@@ -506,13 +507,12 @@ class Publisher:
 
     def _heard(self) -> None:
         """Pass on what the source has to say, such as a file that it had to leave out."""
-        notes: Callable[[], Iterable[str]] = getattr(self.source, "notes", tuple)
-        for text in notes():
+        for text in self.source.notes():
             self._tell("source", text=text, level="warning")
 
     def _well(self) -> None:
         """What a source that keeps trying says of itself, such as a broker that is down."""
-        told = getattr(self.source, "problem", None) or ""
+        told = self.source.problem
         if told != self.problem:
             self.problem = told
             self._tell(
@@ -528,8 +528,7 @@ class Publisher:
             place = self._trail[-1][0]
         except IndexError:  # another thread asks
             place = self._position
-        share: Callable[[Position], float] | None = getattr(self.source, "share", None)
-        return share(place) if share is not None and place is not None else 0.0
+        return 0.0 if place is None else self.source.progress(place)
 
     @property
     def clock(self) -> Clock:
@@ -602,7 +601,9 @@ class Publisher:
         silent = []
         for track in self.tracks:
             witnesses = [
-                outlet for outlet in self.outlets if outlet.tells and track.stream in outlet.streams
+                outlet
+                for outlet in self.outlets
+                if outlet.reports and track.stream in outlet.streams
             ]
             if witnesses and not any(outlet.known for outlet in witnesses):
                 silent += [outlet.name for outlet in witnesses]

@@ -11,8 +11,9 @@ import pytest
 from penstock.core.errors import ConfigurationError, InputError, StateError
 from penstock.private.sources import parquet
 from penstock.private.sources.csv import CsvFormat
-from penstock.private.sources.files import AHEAD, StdinSource, ahead
+from penstock.private.sources.files import AHEAD, ahead
 from penstock.private.sources.jsonl import JsonLinesFormat
+from penstock.private.sources.stdin import StdinSource
 
 from tests.private.sources.events import (
     FORMATS,

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from penstock.core.errors import ConfigurationError, InputError, StateError
 from penstock.private.sources.base import Columns, Intake, Rejections
 from penstock.private.sources.csv import CsvFormat
-from penstock.private.sources.files import StdinSource, lines
+from penstock.private.sources.files import lines
 from penstock.private.sources.jsonl import JsonLinesFormat
 from penstock.private.sources.parquet import ParquetFormat
+from penstock.private.sources.stdin import StdinSource
 
 from tests.private.sources.events import (
     COLUMNS,

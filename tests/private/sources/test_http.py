@@ -24,7 +24,7 @@ from penstock.private.sources.http import HttpSource
 from penstock.private.sources.request_bodies import JSON, NDJSON, STREAM, RequestBodies
 
 from tests.private.sources.events import INTAKE, KEYS, events, jsonl_text, rows_of, table_of
-from tests.private.sources.test_bodies import stream
+from tests.private.sources.test_request_bodies import stream
 
 TOKEN = "a token of the tests".replace(" ", "-")
 DEADLINE = 20

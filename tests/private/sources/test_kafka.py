@@ -107,7 +107,7 @@ def test_all_events_come_in_their_order(opened):
     assert max(map(len, batches)) <= 64
     assert isinstance(source, Receiver)
     assert source.resumable
-    assert source.problem is None
+    assert not source.problem
 
 
 @needs_kafka
@@ -452,7 +452,7 @@ def test_a_topic_that_is_not_there_yet_is_waited_for(opened):
     broker.create()
     broker.send_rows(rows)
     assert rows_of(read(source, until=3)[0]) == rows
-    assert source.problem is None
+    assert not source.problem
 
 
 def test_a_broker_that_does_not_answer_is_no_error(capfd):
@@ -480,7 +480,7 @@ def test_a_listener_with_a_password_is_read_with_it_alone(opened):
     assert password not in repr(source)
     refused = opened(broker, **guarded, username=name, password="wrong")
     assert list(refused.batches()) == []
-    assert refused.problem is not None
+    assert refused.problem
 
 
 @pytest.mark.parametrize(

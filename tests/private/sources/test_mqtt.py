@@ -68,7 +68,7 @@ class Broker:
         source = MqttSource(**parameters)
         self.sources.append(source)
         source.open(parts or {})
-        until(lambda: source.problem is None)
+        until(lambda: not source.problem)
         return source
 
     def close(self):
@@ -355,7 +355,7 @@ def test_a_listener_with_a_password_is_read_with_it_alone(broker):
         **guarded,
     )
     refused.open({})
-    until(lambda: "refused" in (refused.problem or ""))
+    until(lambda: "refused" in refused.problem)
     refused.close()
 
 
@@ -364,7 +364,7 @@ def test_a_broker_that_does_not_answer_is_no_error():
     source.open({})
     assert list(source.batches()) == []
     source.wait(0.05)
-    assert source.problem is not None
+    assert source.problem
     source.close()
 
 

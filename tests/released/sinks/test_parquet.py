@@ -55,7 +55,6 @@ def test_a_unit_is_a_file_in_the_folder_of_its_day(tmp_path):
         f"{day}02/units-0000000025-0000000026.parquet",
     ]
     assert sink.head("taps") == ParquetSink(tmp_path / "out").head("taps") == (26, link(TAPS, 26))
-    assert sink.tells
 
 
 def test_a_file_holds_the_table_of_its_units_and_their_newest_link(tmp_path):

@@ -71,7 +71,6 @@ def test_a_row_is_a_key_of_a_unit(sink, name):
     sink.put(items(TAPS, 1, 3))
     assert rows(name) == wanted(*items(TAPS, 1, 3))
     assert sink.head("taps") == (3, link(TAPS, 3))
-    assert sink.tells
 
 
 @real

@@ -87,7 +87,6 @@ def test_nobody_can_tell_what_it_holds(receiver):
     sink = WebhookSink(receiver.url)
     sink.put([item(TAPS, 1)])
     assert sink.head("taps") is None
-    assert not sink.tells
     sink.close()
 
 

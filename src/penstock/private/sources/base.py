@@ -4,18 +4,21 @@ tally of what was bad.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from penstock.core.arrays import BoolArray, IntArray
+from penstock.core.declaration import EndpointKind, EndpointSetup, Options
 from penstock.core.domain import AnyDomain, Domain
 from penstock.core.errors import ConfigurationError, InputError, MissingExtraError
 from penstock.core.product import Product
@@ -142,47 +145,91 @@ class Batch:
 
 
 class Source(Protocol):
-    """What the engine reads from."""
+    """Where events come from. A class of your own inherits from `Source` or from `Receiver`.
+
+    `resumable`, `rejections` and `batches` must be there. The other members are optional abilities:
+    they have defaults, which say that the source lacks the ability.
+
+    Attributes
+    ----------
+    rejections : Rejections
+        How many rows were not taken so far, by reason. Private.
+    """
+
+    rejections: Rejections
 
     @property
+    @abstractmethod
     def resumable(self) -> bool:
         """Whether the source can go on from a position."""
 
-    @property
-    def rejections(self) -> Rejections:
-        """What was not taken so far."""
-
+    @abstractmethod
     def batches(self, after: Position | None = None) -> Iterator[Batch]:
-        """All that there is now and that follows `after`, in order, none twice; ask again later for
-        what has come since.
+        """Give all events that are there now and follow a position, in order, none twice.
+
+        Parameters
+        ----------
+        after : Position, optional
+            The position of the last batch that was kept (default: None, from the beginning).
         """
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing will come any more and nothing can be read again (default: False)."""
+        return False
+
+    @property
+    def problem(self) -> str:
+        """Why nothing can be read just now, without any data (default: empty, all is well)."""
+        return ""
+
+    def notes(self) -> Sequence[str]:
+        """What the operator must know since the last call, without any data (default: nothing)."""
+        return ()
+
+    def progress(self, position: Position) -> float:
+        """Which share of a finite input lies before a position, from 0 to 1 (default: 0)."""
+        return 0.0
 
 
 @runtime_checkable
 class Receiver(Source, Protocol):
-    """A source that listens: somebody sends, and may wait to hear that what was sent will not be
-    lost.
+    """A source that others send to, or that waits for a broker.
+
+    The publisher calls `open` once, then `batches` and `wait` in turn, `kept` after each commit,
+    and `close` at the end.
     """
 
     @property
     def answers(self) -> bool:
-        """Whether somebody waits to hear that: then what came is kept at once, and not only when a
-        unit closes.
+        """Whether a sender waits to hear that its events are kept. Then they are kept at once, not
+        only when a unit closes (default: False).
+        """
+        return False
+
+    @abstractmethod
+    def open(self, parts: Mapping[str, bytes]) -> None:
+        """Begin to listen.
+
+        Parameters
+        ----------
+        parts : mapping of str to bytes
+            The parts that were kept with earlier batches.
         """
 
-    def open(self, parts: Mapping[str, bytes]) -> None:
-        """Begin to listen. `parts` is what was kept with the batches so far."""
-
+    @abstractmethod
     def wait(self, seconds: float) -> None:
-        """Return as soon as something has come, or after so many seconds."""
+        """Return as soon as something has come, or after this many seconds."""
 
     def kept(self, batch: Batch) -> None:
-        """This batch, and all before it, is on disk with its position and its parts: whoever waits
-        may be told so.
+        """Hear that this batch and all before it are on disk, with position and parts (default:
+        does nothing).
         """
+        return
 
+    @abstractmethod
     def close(self) -> None:
-        """Listen no more. What was not kept is refused or left to be sent again."""
+        """Stop listening. What was not kept is refused, or left to be sent again."""
 
 
 @dataclass(frozen=True)
@@ -346,6 +393,51 @@ class Intake:
         if isinstance(domain, Product) and len(self.columns.keys) == len(domain.attributes):
             return tuple(_Lookup(values) for _, values in domain.attributes)
         return (_Lookup(domain.keys),)
+
+
+def _never(options: Options, until: bool) -> bool:
+    """The input has no end."""
+    return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSetup(EndpointSetup):
+    """What a source is built from: options, folder, the intake, and whether the input is finite."""
+
+    intake: Intake
+    finite: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceKind(EndpointKind):
+    """The declaration of a kind of source: `KIND = SourceKind(…)` beside its class.
+
+    Parameters
+    ----------
+    name, summary, options, describe, check, extra
+        As in `EndpointKind`.
+    build : callable
+        From a `SourceSetup` to the source. Imports of optional packages belong in it.
+    finite : callable
+        From the checked options, and whether `until` is declared, to whether the input has an end
+        (default: it has none).
+    suffixes : tuple of str
+        Endings of file names by which the kind is guessed (default: none).
+    column_types : callable, optional
+        From a file to its columns by name, each "integer" or "other". It reads names and types and
+        never shows data. Default: None, columns cannot be looked up.
+
+    Examples
+    --------
+    >>> from penstock.private.sources.csv import KIND
+    >>> KIND.name, KIND.finite({"growing": False}, False), KIND.finite({"growing": True}, True)
+    ('csv', True, False)
+    """
+
+    build: Callable[[SourceSetup], Source]
+    finite: Callable[[Options, bool], bool] = _never
+    suffixes: tuple[str, ...] = ()
+    column_types: Callable[[Path], Mapping[str, str]] | None = None
 
 
 @dataclass(frozen=True)

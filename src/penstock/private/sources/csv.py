@@ -8,9 +8,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from penstock.core.declaration import Option, Options
 from penstock.core.errors import ConfigurationError
 from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
-from penstock.private.sources.files import LineFormat, Mark, joined, lines, require, taken
+from penstock.private.sources.files import (
+    LineFormat,
+    Mark,
+    file_kind,
+    joined,
+    lines,
+    require,
+    taken,
+)
+from penstock.private.sources.schema import csv_columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +41,8 @@ class CsvFormat(LineFormat):
     def __post_init__(self) -> None:
         if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '"\r\n':
             raise ConfigurationError(
-                "delimiter must be one ASCII character, not a quote or a line break."
+                "delimiter must be one ASCII character, not a quote or a line break.",
+                parameter="delimiter",
             )
         super().__post_init__()
 
@@ -139,3 +150,39 @@ class CsvFormat(LineFormat):
         mark = re.escape(self.delimiter)
         one = rf'(?:[^"\r\n{mark}]*|"(?:[^"]|"")*")'
         return rf"^{one}(?:{mark}{one})*\r?\n?\z"
+
+
+CSV_OPTIONS = (
+    Option(name="delimiter", default=",", example=";", help="the character between two fields"),
+    Option(
+        name="names",
+        several=True,
+        example=["tapped_at", "station", "card"],
+        help="the columns, where the first line does not name them",
+    ),
+    Option(
+        name="quoted_newlines",
+        type="flag",
+        default=False,
+        help="true if a field in quotes may go on over several lines",
+    ),
+)
+
+
+def csv_format(options: Options) -> CsvFormat:
+    """The format that these options describe."""
+    return CsvFormat(
+        delimiter=options["delimiter"],
+        names=options["names"],
+        quoted_newlines=options["quoted_newlines"],
+    )
+
+
+KIND = file_kind(
+    "csv",
+    "Files of comma-separated values, or with another delimiter.",
+    csv_format,
+    options=CSV_OPTIONS,
+    suffixes=(".csv",),
+    column_types=csv_columns,
+)

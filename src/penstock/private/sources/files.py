@@ -1,4 +1,4 @@
-"""Files by name or glob, finished or growing, and standard input."""
+"""Files by name or glob, finished or growing."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import glob
 import hashlib
 import itertools
 import os
-import sys
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from penstock.core.arrays import IntArray
+from penstock.core.declaration import Option, Options
 from penstock.core.deprecated import moved
-from penstock.core.errors import ConfigurationError, InputError, StateError
+from penstock.core.errors import InputError, StateError
 from penstock.core.exact import whole
 from penstock.private.sources.base import (
     UTF8,
@@ -32,6 +32,9 @@ from penstock.private.sources.base import (
     Position,
     Reason,
     Rejections,
+    Source,
+    SourceKind,
+    SourceSetup,
     arrow,
     sealed,
 )
@@ -154,7 +157,7 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileSource:
+class FileSource(Source):
     """Events of one file, or of all the files that match a pattern, in the order of their names.
 
     A file counts as finished as soon as one with a later name is there; with `growing` the last one
@@ -196,7 +199,7 @@ class FileSource:
         said, self._notes[:] = self._notes[:], []
         return said
 
-    def share(self, position: Position) -> float:
+    def progress(self, position: Position) -> float:
         """How much of a finite input lies before a position, from 0 to 1, by the sizes of its files
         when first asked.
         """
@@ -349,48 +352,64 @@ class FileSource:
         return sorted({each.relative_to(self._root).as_posix() for each in found if each.is_file()})
 
 
-@dataclass(frozen=True, kw_only=True)
-class StdinSource:
-    """Events of standard input (or another stream that can be read once). It cannot go on after a
-    restart, and says so.
-    """
+FILE_OPTIONS = (
+    Option(
+        name="path",
+        type="path",
+        required=True,
+        example="taps/*.parquet",
+        help="a file or a pattern, from the folder of this file",
+    ),
+    Option(
+        name="growing",
+        type="flag",
+        default=False,
+        asked=True,
+        help="true if more files or more lines will come",
+    ),
+)
 
-    format: Format
-    intake: Intake
-    rows: int = ROWS
-    stream: BinaryIO | None = field(default=None, repr=False, compare=False)
-    rejections: Rejections = field(default_factory=Rejections, init=False, compare=False)
 
-    def __post_init__(self) -> None:
-        whole(self.rows, name="rows", least=1)
-        if not self.format.streamed:
-            raise ConfigurationError(
-                f"format: {type(self.format).__name__} cannot be read from standard input."
-            )
+def file_kind(
+    name: str,
+    summary: str,
+    format_of: Callable[[Options], Format],
+    *,
+    options: tuple[Option, ...] = (),
+    suffixes: tuple[str, ...],
+    column_types: Callable[[Path], Mapping[str, str]],
+) -> SourceKind:
+    """The declaration of a kind of files: they differ in format, options and endings only."""
 
-    @property
-    def resumable(self) -> bool:
-        return False
+    def build(setup: SourceSetup) -> Source:
+        pattern = setup.path("path")
+        assert pattern is not None
+        return FileSource(
+            pattern=pattern,
+            format=format_of(setup.options),
+            intake=setup.intake,
+            growing=setup.options["growing"],
+        )
 
-    def batches(self, after: Position | None = None) -> Iterator[Batch]:
-        """All that comes until the stream ends. Batches have no position, as what was read once is
-        gone.
-        """
-        if after is not None:
-            raise StateError("standard input cannot go on from a position.")
-        stream: Any = sys.stdin.buffer if self.stream is None else self.stream
-        name, columns = "standard input", self.intake.columns
-        with sealed(name):
-            for table, _ in self.format.tables(
-                stream,
-                Mark(),
-                columns,
-                name=name,
-                rows=self.rows,
-                final=True,
-                rejections=self.rejections,
-            ):
-                yield self.intake.batch(table, position=None, rejections=self.rejections)
+    def describe(options: Options) -> str:
+        return f"{options['path']} ({name}{', growing' if options['growing'] else ''})"
+
+    def check(options: Options) -> None:
+        format_of(options)
+
+    path = replace(FILE_OPTIONS[0], example=f"taps/*{suffixes[0]}")
+    return SourceKind(
+        name=name,
+        summary=summary,
+        options=(path, FILE_OPTIONS[1], *options),
+        describe=describe,
+        check=check,
+        extra="columns",
+        build=build,
+        finite=lambda options, until: not options["growing"],
+        suffixes=suffixes,
+        column_types=column_types,
+    )
 
 
 def lines(

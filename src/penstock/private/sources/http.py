@@ -15,11 +15,21 @@ from hashlib import blake2b
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from penstock.core.declaration import Option
 from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.exact import whole
 from penstock.core.web_server import bound, configuration, module
-from penstock.private.sources.base import Batch, Intake, Position, Rejections
+from penstock.private.sources.base import (
+    Batch,
+    Intake,
+    Position,
+    Receiver,
+    Rejections,
+    Source,
+    SourceKind,
+    SourceSetup,
+)
 from penstock.private.sources.idempotency import Entry, IdempotencyKeys
 from penstock.private.sources.inbox import BUSY, CLOSED, KEPT, Inbox, SenderReply, Sending
 from penstock.private.sources.request_bodies import (
@@ -58,7 +68,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class HttpSource:
+class HttpSource(Receiver):
     """A server that takes batches of events by `POST /events` and answers 200 once they are on
     disk.
 
@@ -477,6 +487,39 @@ def _application(desk: _IngestDesk) -> Any:
     application.add_route("/events", desk.events, methods=["POST"])
     application.add_route("/health", desk.health, methods=["GET"])
     return application
+
+
+def _build(setup: SourceSetup) -> Source:
+    host, _, port = setup.options["listen"].rpartition(":")
+    token = setup.secret("token")
+    assert token is not None
+    return HttpSource(intake=setup.intake, host=host.strip("[]"), port=int(port), token=token)
+
+
+KIND = SourceKind(
+    name="http",
+    summary="Batches that others send by HTTP, answered once they are on disk.",
+    options=(
+        Option(
+            name="listen",
+            type="address",
+            default="127.0.0.1:8080",
+            example="127.0.0.1:8080",
+            asked=True,
+            help="the address to listen at; it speaks plain HTTP, so put a proxy with TLS before it",
+        ),
+        Option(
+            name="token",
+            type="secret",
+            required=True,
+            example="PENSTOCK_TOKEN",
+            help="the token that senders need, of at least 16 visible ASCII characters",
+        ),
+    ),
+    describe=lambda options: f"HTTP requests at {options['listen']}",
+    extra="serve,columns",
+    build=_build,
+)
 
 
 if not TYPE_CHECKING:

@@ -10,7 +10,17 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
-from penstock.private.sources.files import LIMIT, LineFormat, Mark, joined, lines, require, taken
+from penstock.private.sources.files import (
+    LIMIT,
+    LineFormat,
+    Mark,
+    file_kind,
+    joined,
+    lines,
+    require,
+    taken,
+)
+from penstock.private.sources.schema import jsonl_columns
 
 PIECE = 4096
 DIGITS = 20
@@ -205,3 +215,12 @@ def _halves(text: str, found: object) -> bool:
     except RecursionError:
         return False
     return False
+
+
+KIND = file_kind(
+    "jsonl",
+    "Files of JSON lines, one object per line.",
+    lambda options: JsonLinesFormat(),
+    suffixes=(".jsonl", ".ndjson"),
+    column_types=jsonl_columns,
+)

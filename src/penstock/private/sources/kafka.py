@@ -10,12 +10,31 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
+from penstock.core.broker_options import (
+    KAFKA_OPTIONS,
+    SASL_MECHANISMS,
+    check_login,
+    connection,
+)
+from penstock.core.declaration import Option
 from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
 from penstock.core.exact import whole
-from penstock.private.sources.base import Arrow, Batch, Intake, Position, Rejections, arrow
+from penstock.private.sources.avro import AvroMessages
+from penstock.private.sources.base import (
+    Arrow,
+    Batch,
+    Intake,
+    Position,
+    Receiver,
+    Rejections,
+    Source,
+    SourceKind,
+    SourceSetup,
+    arrow,
+)
 from penstock.private.sources.message_formats import JsonMessages, MessageFormat
 
 ROWS = 100_000
@@ -35,9 +54,6 @@ NAMELESS = "AAAAAAAAAAAAAAAAAAAAAA"
 """The id of a topic on brokers that have none."""
 
 TOPIC = "topic"
-
-Mechanism: TypeAlias = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def client(module: str = "confluent_kafka") -> Any:
@@ -60,7 +76,7 @@ class Topic:
 
 
 @dataclass(kw_only=True, eq=False)
-class KafkaSource:
+class KafkaSource(Receiver):
     """Reads every partition of a topic, in the order of each, exactly once.
 
     The position has the next offset of every partition, and the topic's id. Partitions are
@@ -86,14 +102,14 @@ class KafkaSource:
     format: MessageFormat = field(default_factory=JsonMessages)
     username: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
-    mechanism: Mechanism = "PLAIN"
+    mechanism: str = "PLAIN"
     tls: bool | None = None
     authority: str | Path | None = None
     accept_loss: bool = False
     rows: int = ROWS
     patience: float = PATIENCE
     rejections: Rejections = field(default_factory=Rejections, init=False)
-    _problem: str | None = field(default=None, init=False, repr=False)
+    _problem: str = field(default="", init=False, repr=False)
     _consumer: Any = field(default=None, init=False, repr=False)
     _admin: Any = field(default=None, init=False, repr=False)
     _worker: Any = field(default=None, init=False, repr=False)
@@ -111,9 +127,11 @@ class KafkaSource:
             raise ConfigurationError(
                 "kafka: username and password belong together: give both or neither."
             )
-        if self.mechanism not in MECHANISMS:
+        if self.mechanism not in SASL_MECHANISMS:
             raise ConfigurationError(
-                f"kafka: mechanism must be one of {', '.join(MECHANISMS)}, not {self.mechanism!r}."
+                f"kafka: mechanism must be one of {', '.join(SASL_MECHANISMS)}, "
+                f"not {self.mechanism!r}.",
+                parameter="mechanism",
             )
         self.format.check(self.intake.columns)
         client()
@@ -123,12 +141,8 @@ class KafkaSource:
         return True
 
     @property
-    def answers(self) -> bool:
-        return False
-
-    @property
-    def problem(self) -> str | None:
-        """Why nothing can be read just now, as the client's name of the error; None if all is well."""
+    def problem(self) -> str:
+        """Why nothing can be read just now, with the client's name of the error."""
         return self._problem
 
     def open(self, parts: Mapping[str, bytes]) -> None:
@@ -186,9 +200,6 @@ class KafkaSource:
         while not self._held and (left := deadline - time.monotonic()) > 0:
             self._held = self._consumed(1, min(left, PAUSE))
 
-    def kept(self, batch: Batch) -> None:
-        """Nothing to do: nobody waits to hear of it."""
-
     def close(self) -> None:
         """Leave the broker. What was not kept is read again by whoever goes on from the last
         position.
@@ -221,7 +232,7 @@ class KafkaSource:
         except kafka.KafkaException as error:
             self._problem = self._told(error.args[0])
             return None
-        self._problem = None
+        self._problem = ""
         bounds = {}
         for place in places:
             try:
@@ -443,6 +454,69 @@ def _offsets(position: Position) -> tuple[str, dict[int, int]]:
     if not good or not isinstance(name, str):
         raise StateError("the position is not one of Kafka.")
     return name, {int(key): int(offset) for key, offset in rest.items()}
+
+
+def _build(setup: SourceSetup) -> Source:
+    options = setup.options
+    avro = options["format"] == "avro"
+    return KafkaSource(
+        intake=setup.intake,
+        servers=options["servers"],
+        topic=options["topic"],
+        group=options["group"],
+        format=AvroMessages(setup.read("schema_file"), framed=options["framed"])
+        if avro
+        else JsonMessages(),
+        mechanism=options["mechanism"],
+        accept_loss=options["accept_loss"],
+        **connection(setup),
+    )
+
+
+KIND = SourceKind(
+    name="kafka",
+    summary="All partitions of a Kafka topic. Offsets are kept in the store, not in Kafka.",
+    options=(
+        *KAFKA_OPTIONS,
+        Option(
+            name="group",
+            default="penstock",
+            example="penstock",
+            help="the name by which the broker knows this reader; nothing is committed to it",
+        ),
+        Option(
+            name="format",
+            choices=("json", "avro"),
+            default="json",
+            help="how messages are written",
+        ),
+        Option(
+            name="schema_file",
+            type="path",
+            required=True,
+            when=("format", "avro"),
+            example="tap.avsc",
+            help="the file with the Avro schema",
+        ),
+        Option(
+            name="framed",
+            type="flag",
+            when=("format", "avro"),
+            example=True,
+            help="whether messages begin with the id of a schema (default: found out per message)",
+        ),
+        Option(
+            name="accept_loss",
+            type="flag",
+            default=False,
+            help="true to go on although the broker deleted events before they were read",
+        ),
+    ),
+    describe=lambda options: f"Kafka topic {options['topic']!r}",
+    check=check_login,
+    extra="kafka,columns",
+    build=_build,
+)
 
 
 if not TYPE_CHECKING:

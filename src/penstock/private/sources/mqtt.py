@@ -15,10 +15,23 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from penstock.core.broker_options import LOGIN_OPTIONS, TLS_OPTIONS, check_login
+from penstock.core.broker_options import connection as broker_connection
+from penstock.core.declaration import Option
 from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
 from penstock.core.exact import whole
-from penstock.private.sources.base import Batch, Intake, Position, Reason, Rejections
+from penstock.private.sources.base import (
+    Batch,
+    Intake,
+    Position,
+    Reason,
+    Receiver,
+    Rejections,
+    Source,
+    SourceKind,
+    SourceSetup,
+)
 from penstock.private.sources.message_formats import JsonMessages
 
 ROWS = 10_000
@@ -56,7 +69,7 @@ class Message:
 
 
 @dataclass(kw_only=True, eq=False)
-class MqttSource:
+class MqttSource(Receiver):
     """Subscribes to a topic, or a pattern of topics, in a session that the broker keeps while we
     are away.
 
@@ -92,7 +105,7 @@ class MqttSource:
     format: JsonMessages = field(default_factory=JsonMessages)
     rejections: Rejections = field(default_factory=Rejections, init=False)
     _connection: Any = field(default=None, init=False, repr=False)
-    _problem: str | None = field(default="not connected yet", init=False, repr=False)
+    _problem: str = field(default="not connected yet", init=False, repr=False)
     _session: int = field(default=0, init=False, repr=False)
     _size: int = field(default=0, init=False, repr=False)
     _queue: deque[Message] = field(default_factory=deque, init=False, repr=False)
@@ -125,8 +138,8 @@ class MqttSource:
         return True
 
     @property
-    def problem(self) -> str | None:
-        """Why nothing can come just now; None if all is well."""
+    def problem(self) -> str:
+        """Why nothing can come just now; empty if all is well."""
         return self._problem
 
     def open(self, parts: Mapping[str, bytes]) -> None:
@@ -242,13 +255,13 @@ class MqttSource:
     ) -> None:
         self._problem = next(
             (f"the subscription was refused: {reason}" for reason in reasons if reason.is_failure),
-            None,
+            "",
         )
 
     def _disconnected(
         self, _connection: object, _data: object, _flags: object, reason: Any, _properties: object
     ) -> None:
-        if not (self._problem or "").startswith("refused"):
+        if not self._problem.startswith("refused"):
             self._problem = f"disconnected: {reason}"
 
     def _came(self, connection: Any, _data: object, message: Any) -> None:
@@ -326,6 +339,49 @@ def _values(payload: bytes, rejections: Rejections) -> Sequence[bytes]:
             return ()
         return [line for line in text.split(b"\n") if line.strip()]
     return (text,)
+
+
+def _build(setup: SourceSetup) -> Source:
+    return MqttSource(
+        intake=setup.intake,
+        server=setup.options["server"],
+        topic=setup.options["topic"],
+        client=setup.options["client"],
+        **broker_connection(setup),
+    )
+
+
+KIND = SourceKind(
+    name="mqtt",
+    summary="Messages of an MQTT topic, acknowledged once they are on disk.",
+    options=(
+        Option(
+            name="server",
+            type="address",
+            required=True,
+            example="localhost:1883",
+            help="the broker",
+        ),
+        Option(
+            name="topic",
+            required=True,
+            example="gates/+/taps",
+            help="the topic, or a pattern of topics",
+        ),
+        Option(
+            name="client",
+            default="penstock",
+            example="penstock",
+            help="the name of our session, which nobody else may use",
+        ),
+        *LOGIN_OPTIONS,
+        *TLS_OPTIONS,
+    ),
+    describe=lambda options: f"MQTT topic {options['topic']!r}",
+    check=check_login,
+    extra="mqtt,columns",
+    build=_build,
+)
 
 
 if not TYPE_CHECKING:

@@ -15,7 +15,8 @@ from typing import Any, BinaryIO
 
 from penstock.core.errors import InputError
 from penstock.private.sources.base import Arrow, Columns, Rejections, arrow, instants
-from penstock.private.sources.files import NOTHING, Mark, ahead, require
+from penstock.private.sources.files import NOTHING, Mark, ahead, file_kind, require
+from penstock.private.sources.schema import parquet_columns
 
 BUFFER = 2**20
 """How much of a column is read at a time where a row group is large, so that it may be larger than
@@ -232,3 +233,12 @@ def _smallest(column: Arrow) -> int | None:
         if statistics.has_null_count and statistics.null_count == column.num_values
         else None
     )
+
+
+KIND = file_kind(
+    "parquet",
+    "Parquet files.",
+    lambda options: ParquetFormat(),
+    suffixes=(".parquet",),
+    column_types=parquet_columns,
+)

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from penstock.core.errors import PenstockError, StateError
-from penstock.private.sources.base import Batch, Position, Rejections, Source
+from penstock.private.sources.base import Batch, Position, Receiver, Source
 
 WAITING = 8
 """Batches that may wait to be taken; then reading pauses."""
 
 
-class PrefetchSource:
+class PrefetchSource(Receiver):
     """Standard input, or another source that can be read once and says nothing until something
     comes.
 
@@ -24,24 +24,21 @@ class PrefetchSource:
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self.rejections = source.rejections
         self._batches: queue.Queue[Batch | PenstockError | None] = queue.Queue(WAITING)
         self._next: Batch | PenstockError | None = None
         self._something = False
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._work, name="source", daemon=True)
-        self.over = False
+        self._ended = False
 
     @property
     def resumable(self) -> bool:
         return True
 
     @property
-    def answers(self) -> bool:
-        return False
-
-    @property
-    def rejections(self) -> Rejections:
-        return self._source.rejections
+    def ended(self) -> bool:
+        return self._ended
 
     def open(self, parts: Mapping[str, bytes]) -> None:
         """Begin to read."""
@@ -49,7 +46,7 @@ class PrefetchSource:
 
     def batches(self, after: Position | None = None) -> Iterator[Batch]:
         """What has come by now."""
-        while not self.over:
+        while not self._ended:
             if not self._something:
                 try:
                     self._next, self._something = self._batches.get_nowait(), True
@@ -57,25 +54,22 @@ class PrefetchSource:
                     return
             found, self._something = self._next, False
             if isinstance(found, PenstockError):
-                self.over = True
+                self._ended = True
                 raise found
             if found is None:
-                self.over = True
+                self._ended = True
                 return
             yield replace(found, position=None)
 
     def wait(self, seconds: float) -> None:
         """Until something has come, or so many seconds."""
-        if self.over:
+        if self._ended:
             self._closed.wait(seconds)
         elif not self._something:
             try:
                 self._next, self._something = self._batches.get(timeout=seconds), True
             except queue.Empty:
                 return
-
-    def kept(self, batch: Batch) -> None:
-        """Nobody waits for it."""
 
     def close(self) -> None:
         """Take no more. A thread that still waits for input ends with the process."""

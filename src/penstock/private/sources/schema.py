@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+ColumnTypes: TypeAlias = Callable[[Path], Mapping[str, str]]
+"""Gives the columns of a file by name, each "integer" or "other"."""
 
 _NAME = re.compile(r"[A-Za-z_][\w .:/()-]{0,63}")
 _LONGEST = 65_536
@@ -50,17 +53,13 @@ class Guess:
         return "seconds" if self.kinds.get(str(source.get("time"))) == "integer" else "iso"
 
 
-def guess(kind: str, folder: Path, pattern: str) -> Guess:
+def guess(column_types: ColumnTypes, folder: Path, pattern: str) -> Guess:
     """What the first file of a pattern tells by its schema; nothing if it cannot be read."""
     file = _first(folder, pattern)
     if file is None:
         return Guess()
-    kinds: Mapping[str, str] = {}
-    if kind == "parquet":
-        kinds = _parquet(file)
-        names = tuple(kinds)
-    else:
-        names = _csv(file) if kind == "csv" else _jsonl(file)
+    kinds = column_types(file)
+    names = tuple(kinds)
     time = _like(_TIMES, names)
     person = _like(_PERSONS, names, time)
     rest = [name for name in names if name not in (time, person)]
@@ -84,7 +83,8 @@ def _like(what: re.Pattern[str], names: Sequence[str], but: str | None = None) -
     return next((name for name in names if name != but and what.search(name)), None)
 
 
-def _parquet(file: Path) -> dict[str, str]:
+def parquet_columns(file: Path) -> dict[str, str]:
+    """The names of the columns, and which of them hold whole numbers."""
     try:
         schema = import_module("pyarrow.parquet").read_schema(file)
         whole = import_module("pyarrow").types.is_integer
@@ -104,7 +104,7 @@ def _line(file: Path) -> str:
         return ""
 
 
-def _csv(file: Path) -> tuple[str, ...]:
+def csv_columns(file: Path) -> dict[str, str]:
     """The names in the first line; none if anything in it does not look like a name, as it may be
     an event then.
 
@@ -113,13 +113,15 @@ def _csv(file: Path) -> tuple[str, ...]:
     try:
         names = tuple(next(csv.reader([_line(file)]), ()))
     except csv.Error:
-        return ()
-    return names if names and all(map(_NAME.fullmatch, names)) else ()
+        return {}
+    return dict.fromkeys(names, "other") if all(map(_NAME.fullmatch, names)) else {}
 
 
-def _jsonl(file: Path) -> tuple[str, ...]:
+def jsonl_columns(file: Path) -> dict[str, str]:
+    """The names of the fields in the first line."""
     try:
         found = json.loads(_line(file))
     except (ValueError, RecursionError):
-        return ()
-    return tuple(name for name in found if _NAME.fullmatch(name)) if isinstance(found, dict) else ()
+        return {}
+    names = filter(_NAME.fullmatch, found) if isinstance(found, dict) else ()
+    return dict.fromkeys(names, "other")

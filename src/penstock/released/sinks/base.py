@@ -9,7 +9,7 @@ sink and the store have parted (a restored backup, or two publishers), and the s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from penstock.core.declaration import EndpointKind, EndpointSetup, Option
 from penstock.core.deprecated import moved
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError, InputError, PenstockError
@@ -106,23 +107,69 @@ class ReleaseItem:
 
 
 class Sink(Protocol):
-    """Where releases go. One publisher writes to it at a time; anybody may read."""
+    """Where releases go. One publisher writes to it at a time; anybody may read.
 
-    tells: bool
-    """Whether `head` can be relied on. If not, the publisher keeps count of what was delivered."""
+    A class of your own has these three methods, and a `SinkKind` beside it. Every unit of a series
+    has one content, so a sink may be sent a unit twice and keeps it once.
+    """
 
     def head(self, series: str) -> tuple[int, str] | None:
-        """The newest unit that it holds of the series and the link after it; None if it holds
-        nothing, or cannot tell.
+        """Give the newest unit that it holds of a series, and the link after that unit.
+
+        Parameters
+        ----------
+        series : str
+            The name of the series.
+
+        Returns
+        -------
+        tuple of (int, str), optional
+            None if it holds nothing, or if its kind cannot report what it holds.
         """
 
     def put(self, items: Sequence[ReleaseItem]) -> None:
-        """Take them all, or raise a `SinkError`; what it holds already is left alone. Units of a
-        series come in order.
+        """Take all items or raise a `SinkError`; leave alone what it holds already.
+
+        Parameters
+        ----------
+        items : sequence of ReleaseItem
+            Units of one or more series, those of each series in order.
         """
 
     def close(self) -> None:
-        """Let go of files and connections; all that was put is safe already."""
+        """Let go of files and connections. All that was put is safe already."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkKind(EndpointKind):
+    """The declaration of a kind of sink: `KIND = SinkKind(…)` beside its class.
+
+    Parameters
+    ----------
+    name, summary, options, describe, check, extra
+        As in `EndpointKind`.
+    build : callable
+        From an `EndpointSetup` to the sink. Imports of optional packages belong in it.
+    reports : bool
+        Whether `head` can be relied on (default: True). If not, the publisher keeps count itself,
+        and the sink cannot show that a store was restored from an old backup.
+    place : tuple of str
+        The keys of options that say where the releases are. Two sinks of one pipeline cannot share
+        them all (default: none, sinks can share everything).
+    gathers : bool
+        Whether each `put` makes a file, so that short units should come together (default: False).
+
+    Examples
+    --------
+    >>> from penstock.released.sinks.jsonl import KIND
+    >>> KIND.name, KIND.reports, KIND.place
+    ('jsonl', True, ('path',))
+    """
+
+    build: Callable[[EndpointSetup], Sink]
+    reports: bool = True
+    place: tuple[str, ...] = ()
+    gathers: bool = False
 
 
 def in_order(items: Sequence[ReleaseItem]) -> dict[str, list[ReleaseItem]]:
@@ -174,6 +221,11 @@ def on_disk(path: Path) -> Iterator[None]:
             f"{path.name} cannot be used: {error.strerror or type(error).__name__}. See that the disk is there and not full, "
             "and that this account may write to it; what is missing will be written then."
         ) from None
+
+
+def path_option(example: str, help_text: str) -> Option:
+    """The option `path` of a sink that writes files."""
+    return Option(name="path", type="path", required=True, example=example, help=help_text)
 
 
 if not TYPE_CHECKING:

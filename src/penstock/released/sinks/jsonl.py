@@ -15,15 +15,18 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.core.declaration import EndpointSetup
 from penstock.core.errors import ConfigurationError
 from penstock.core.files import make_folder, open_locked, sync_folder
 from penstock.released.sinks.base import (
     ReleaseItem,
     SinkError,
     SinkHead,
+    SinkKind,
     in_order,
     missing,
     on_disk,
+    path_option,
 )
 from penstock.released.sinks.release_document import beginning, document
 
@@ -36,8 +39,6 @@ _LONGEST_REST = 128
 
 class JsonLinesSink:
     """A file of JSON lines that only grows, and belongs to one publisher."""
-
-    tells = True
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
@@ -187,3 +188,17 @@ def _newest(file: int, end: int, series: str) -> SinkHead | None:
             if rest:
                 return SinkHead(int(rest[1]), rest[2].decode())
     return None
+
+
+def _build(setup: EndpointSetup) -> JsonLinesSink:
+    return JsonLinesSink(setup.folder / setup.options["path"])
+
+
+KIND = SinkKind(
+    name="jsonl",
+    summary="One growing file of JSON lines, one line per unit.",
+    options=(path_option("releases.jsonl", "the file, from the folder of this file"),),
+    describe=lambda options: f"JSON lines in {options['path']}",
+    build=_build,
+    place=("path",),
+)

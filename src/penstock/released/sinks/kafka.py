@@ -18,9 +18,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from penstock.core.broker_options import KAFKA_OPTIONS, check_login, connection
+from penstock.core.declaration import EndpointSetup
 from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError, MissingExtraError
-from penstock.released.sinks.base import ReleaseItem, SinkError, SinkHead, in_order
+from penstock.released.sinks.base import ReleaseItem, SinkError, SinkHead, SinkKind, in_order
 from penstock.released.sinks.release_document import document
 
 LARGEST = 100_000_000
@@ -45,8 +47,6 @@ class KafkaSink:
     with certificates to trust instead of the system's. `timeout` is how many seconds a put or an
     answer may take, `search` how many the search for the newest unit may.
     """
-
-    tells = True
 
     def __init__(
         self,
@@ -348,6 +348,28 @@ def _told(record: Any, series: str) -> SinkHead | None:
     if name != series.encode() or not unit.isdigit() or not link:
         return None
     return SinkHead(int(unit), link.decode(errors="replace"))
+
+
+def _build(setup: EndpointSetup) -> KafkaSink:
+    options = setup.options
+    return KafkaSink(
+        options["servers"],
+        options["topic"],
+        mechanism=options["mechanism"],
+        **connection(setup),
+    )
+
+
+KIND = SinkKind(
+    name="kafka",
+    summary="A Kafka topic, one record per unit. Give the topic cleanup.policy=compact.",
+    options=KAFKA_OPTIONS,
+    describe=lambda options: f"Kafka topic {options['topic']!r}",
+    check=check_login,
+    extra="kafka",
+    build=_build,
+    place=("servers", "topic"),
+)
 
 
 if not TYPE_CHECKING:

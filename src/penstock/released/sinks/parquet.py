@@ -26,14 +26,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from penstock.core.declaration import EndpointSetup
 from penstock.core.files import make_folder, replacing
 from penstock.released.sinks.base import (
     ReleaseItem,
     SinkError,
     SinkHead,
+    SinkKind,
     in_order,
     missing,
     on_disk,
+    path_option,
 )
 from penstock.released.sinks.release_document import arrow, table
 
@@ -48,8 +51,6 @@ _NAME = re.compile(r"units?-(?:[0-9]{10,}-)?([0-9]{10,})\.parquet")
 
 class ParquetSink:
     """A folder of Parquet files: one row a key and unit."""
-
-    tells = True
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         arrow("pyarrow.parquet")
@@ -178,3 +179,19 @@ def _told(path: Path, unit: int, series: str) -> SinkHead:
             lasting=True,
         )
     return SinkHead(unit, link)
+
+
+def _build(setup: EndpointSetup) -> ParquetSink:
+    return ParquetSink(setup.folder / setup.options["path"])
+
+
+KIND = SinkKind(
+    name="parquet",
+    summary="A folder of Parquet files by series and day, one row per key and unit.",
+    options=(path_option("releases", "the folder, from the folder of this file"),),
+    describe=lambda options: f"Parquet files in {options['path']}",
+    extra="columns",
+    build=_build,
+    place=("path",),
+    gathers=True,
+)

@@ -15,9 +15,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.core.arrays import FloatArray
+from penstock.core.declaration import EndpointSetup, Option
 from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError, MissingExtraError
-from penstock.released.sinks.base import ReleaseItem, SinkError, SinkHead, in_order, missing
+from penstock.released.sinks.base import (
+    ReleaseItem,
+    SinkError,
+    SinkHead,
+    SinkKind,
+    in_order,
+    missing,
+)
 from penstock.released.sinks.release_document import numbers
 
 TABLE = """CREATE TABLE IF NOT EXISTS {} (
@@ -47,8 +55,6 @@ class PostgresSink:
     """A table, named with its schema or without. `timeout` is how many seconds a connection or a
     statement may take.
     """
-
-    tells = True
 
     def __init__(
         self,
@@ -199,6 +205,44 @@ def _known(values: FloatArray) -> list[float | None]:
         value if finite else None
         for value, finite in zip(values.tolist(), np.isfinite(values).tolist(), strict=True)
     ]
+
+
+def _build(setup: EndpointSetup) -> PostgresSink:
+    return PostgresSink(
+        setup.url(), password=setup.secret("password"), table=setup.options["table"]
+    )
+
+
+KIND = SinkKind(
+    name="postgres",
+    summary="A table of PostgreSQL, one row per key and unit.",
+    options=(
+        Option(
+            name="url",
+            type="url",
+            required=True,
+            prefixes=("postgresql://", "postgres://"),
+            example="postgresql://writer@localhost/open",
+            help="the database, without a password; or url_env",
+        ),
+        Option(
+            name="table",
+            default="published",
+            example="published",
+            help="the table, with its schema if it has one",
+        ),
+        Option(
+            name="password",
+            type="variable",
+            example="OPEN_PASSWORD",
+            help="the environment variable with the password",
+        ),
+    ),
+    describe=lambda options: f"table {options['table']} of PostgreSQL",
+    extra="postgres",
+    build=_build,
+    place=("url", "url_env", "table"),
+)
 
 
 if not TYPE_CHECKING:

@@ -18,8 +18,9 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from penstock.core.declaration import EndpointSetup, Option
 from penstock.core.errors import ConfigurationError
-from penstock.released.sinks.base import ReleaseItem, SinkError, in_order
+from penstock.released.sinks.base import ReleaseItem, SinkError, SinkKind, in_order
 from penstock.released.sinks.release_document import document
 
 LONGEST_WAIT = 3_600.0
@@ -32,8 +33,6 @@ class WebhookSink:
     """Posts to one address; a token goes with it as `Authorization: Bearer …`. `timeout` is
     seconds, for each wait.
     """
-
-    tells = False
 
     def __init__(self, url: str, *, token: str | None = None, timeout: float = 10.0) -> None:
         _check(url, token)
@@ -148,3 +147,32 @@ def _wait(header: str | None) -> float | None:
     except (ValueError, OverflowError):
         return None
     return min(max(seconds, 0.0), LONGEST_WAIT)
+
+
+def _build(setup: EndpointSetup) -> WebhookSink:
+    return WebhookSink(setup.url(), token=setup.secret("token"))
+
+
+KIND = SinkKind(
+    name="webhook",
+    summary="An HTTP address that every unit is posted to, with an idempotency key.",
+    options=(
+        Option(
+            name="url",
+            type="url",
+            required=True,
+            prefixes=("https://", "http://"),
+            example="https://example.org/taps",
+            help="the address; name it by url_env if it holds a secret",
+        ),
+        Option(
+            name="token",
+            type="secret",
+            example="PARTNERS_TOKEN",
+            help="the token that is sent along",
+        ),
+    ),
+    describe=lambda options: "a webhook",
+    build=_build,
+    reports=False,
+)

@@ -1,5 +1,7 @@
-"""Reading TOML with the line of every key, and checked access to it: what is wrong is noted, and
-reading goes on.
+"""The tables of a TOML file with the line of every key, and checked access to them.
+
+A value that cannot be used is noted as a `Problem`, and reading goes on. So all mistakes of a file
+are reported together.
 """
 
 from __future__ import annotations
@@ -15,8 +17,10 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import parse_qsl, urlsplit
 
-from penstock.core.errors import ConfigurationError
+from penstock.core.declaration import Option
+from penstock.core.errors import ConfigurationError, PenstockError
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """How a value is reached: names of tables and keys, and places in arrays."""
@@ -29,6 +33,8 @@ _ISSUED = re.compile(
 )
 _LOGIN = re.compile(r"[^\s:/@]+:[^\s/@]+@")
 _RUN = re.compile(r"[A-Za-z0-9+=]{24,}")
+_ADDRESS = re.compile(r"(?:[^\s:/@]+|\[[0-9a-fA-F:]+\]):([0-9]{1,5})")
+_TELLING = re.compile(r"token|password|secret|key|signature|sig|auth", re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET_NAME = re.compile(
     r"token|password|passphrase|passwd|secret|credential|api_?key", re.IGNORECASE
@@ -372,10 +378,6 @@ class Section:
             return value
         return default or ""
 
-    def maybe(self, name: str, *, example: str) -> str | None:
-        """A text, or None."""
-        return self.text(name, example=example) if name in self.content else self.take(name)
-
     def texts(self, name: str, *, example: str) -> tuple[str, ...]:
         """One text or several; empty if the key is not there."""
         value = self.take(name, ())
@@ -434,19 +436,118 @@ class Section:
         return True
 
     def variable(self, name: str) -> str | None:
-        """The name of an environment variable. What stands there is never shown: it may be the
-        secret itself.
-        """
+        """The name of an environment variable. The value is never shown: it may be the secret."""
         value = self.take(name)
         if value is None:
             return None
         if not isinstance(value, str) or not _VARIABLE.fullmatch(value) or secret(value):
             self.wrong(
                 name,
-                f'must be the name of an environment variable, such as {name} = "PENSTOCK_SECRET", never its value.',
+                f"must be the name of an environment variable, such as "
+                f'{name} = "PENSTOCK_SECRET", never its value.',
             )
             return None
         return value
+
+    def option(self, option: Option) -> dict[str, Any]:
+        """The value of a declared option by key: None for a missing one, and nothing for a missing
+        secret.
+        """
+        if len(option.keys) == 1 and option.type != "variable":
+            return {option.name: self._value(option)}
+        found = {}
+        for key in option.keys:
+            if key.endswith("_env"):
+                value = self.variable(key)
+            elif key.endswith("_file"):
+                value = self.text(key, example=f"secrets/{option.name}") if key in self else None
+            else:
+                value = self._url(option)
+            self.take(key)
+            if value is not None:
+                found[key] = value
+        self.at_most_one(*option.keys)
+        if option.required and not any(key in self for key in option.keys):
+            self.missing(" or ".join(option.keys), f"use one of {', '.join(option.keys)}")
+        return found
+
+    def options(self, declared: Iterable[Option]) -> dict[str, Any]:
+        """The values of all declared options that apply."""
+        found: dict[str, Any] = {}
+        for option in declared:
+            if option.applies(found):
+                found |= self.option(option)
+        return found
+
+    def _value(self, option: Option) -> Any:
+        name = option.name
+        if name not in self and not option.required:
+            return self.take(name, option.default)
+        if option.type == "flag":
+            return self.flag(name, option.default)
+        if option.type == "whole":
+            return self.whole(name, option.default, least=1)
+        if option.several:
+            values = self.texts(name, example=str(option.shown))
+            if name not in self:
+                self.missing(name, f'write one text or several, such as {name} = "{option.shown}"')
+        else:
+            values = (self.text(name, example=str(option.shown), among=option.choices),)
+        if option.type == "address":
+            for value in filter(None, values):
+                self._address(name, value, str(option.shown))
+        return values if option.several else values[0] or option.default
+
+    def _address(self, name: str, value: str, example: str) -> None:
+        found = _ADDRESS.fullmatch(value)
+        if found is None or int(found[1]) >= 2**16:
+            self.wrong(name, f'must be a host and a port, such as "{example}", not {shown(value)}.')
+
+    def _url(self, option: Option) -> str | None:
+        """An address without anything secret in it: such an address is named by NAME_env."""
+        name = option.name
+        if name not in self:
+            return None
+        value = self.text(name, example=option.shown)
+        try:
+            parts = urlsplit(value)
+            telling = parts.password is not None or any(
+                _TELLING.search(each) for each, _ in parse_qsl(parts.query, True)
+            )
+        except ValueError:
+            self.wrong(name, f"must be an address, such as {option.shown}.")
+            return None
+        if telling or secret(value):
+            self.wrong(
+                name,
+                f"has a secret in it, and no secret belongs in this file: {ELSEWHERE} "
+                f"({name}_env).",
+            )
+        elif value and not (parts.scheme and (parts.netloc or parts.path)):
+            self.wrong(name, f"must be an address, such as {option.shown}.")
+        elif value and option.prefixes and not value.startswith(option.prefixes):
+            self.wrong(name, f"must begin with {' or '.join(option.prefixes)}.")
+        return value
+
+    def at_most_one(self, *names: str) -> None:
+        """Note the second of these keys if two are there."""
+        given = [name for name in names if name in self]
+        if len(given) > 1:
+            self.wrong(given[1], f"cannot stand beside {given[0]}: use one of {', '.join(names)}.")
+
+    def refuse(self, error: PenstockError, *, at: str | None = None) -> None:
+        """Note an error of another part, at the key that is its parameter or at `at`."""
+        name = error.parameter if isinstance(error, ConfigurationError) else None
+        message = str(error) if name is None else str(error).removeprefix(f"{name} ")
+        name = at or name
+        tables = ((key, part) for key, part in self.content.items() if isinstance(part, Mapping))
+        inner = next((key for key, part in tables if name is not None and name in part), None)
+        if name is None or (name not in self and inner is None):
+            self.wrong(None, str(error))
+        elif name in self:
+            self.wrong(name, message)
+        else:
+            self.wrong(inner, message, name)
 
     def table(self, name: str) -> Section:
         """A table inside this one; empty if it is not there."""
@@ -481,7 +582,7 @@ class Section:
                 instead = [each for each in accepted if each.endswith(("_env", "_file"))]
                 use = f" ({', '.join(instead)})" if instead else ""
                 self.wrong(
-                    name, f"is not known, and no secret belongs into this file: {ELSEWHERE}{use}."
+                    name, f"is not known, and no secret belongs in this file: {ELSEWHERE}{use}."
                 )
             else:
                 self.wrong(

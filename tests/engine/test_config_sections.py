@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from penstock.core.errors import ConfigurationError
-from penstock.engine.toml import (
+from penstock.engine.config_sections import (
     Document,
     InvalidConfigurationError,
     KeyPath,
@@ -253,6 +253,6 @@ def test_each_reader_notes_what_it_cannot_take_and_goes_on():
     assert said[7] == "must be a table [g], not 1."
     assert said[8] == "must be tables, each headed [[h]], not 1."
     assert said[9].startswith('"y" is not known: use x, yes.')
-    assert said[10].startswith("is not known, and no secret belongs into this file")
+    assert said[10].startswith("is not known, and no secret belongs in this file")
     assert said[11].endswith("Did you mean spell?")
     assert len(section.problems) == 12

@@ -1,0 +1,168 @@
+"""Reading the tables [source], [[sink]], [store] and [operator], from declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from penstock.core.declaration import EndpointKind, KindRegistry, Options
+from penstock.core.domain import Domain
+from penstock.core.errors import ConfigurationError
+from penstock.core.product import Product
+from penstock.engine.config_sections import Section, nearest, shown
+from penstock.engine.pipeline.model import (
+    OperatorConfig,
+    SinkConfig,
+    SourceConfig,
+    StoreConfig,
+    StreamConfig,
+    View,
+)
+from penstock.engine.pipeline.options import CLOCKS, OPERATOR, SINK, STORE, TYPES
+from penstock.engine.pipeline.stream import read_zone
+from penstock.private.sources.base import Columns
+from penstock.private.sources.registry import SOURCES
+from penstock.released.sinks.registry import SINKS
+
+K = TypeVar("K", bound=EndpointKind)
+
+
+def _kind(section: Section, registry: KindRegistry[K]) -> K | None:
+    """The declared kind that a table names; None, and why, where there is none."""
+    name = section.take("kind")
+    if not isinstance(name, str) or (name not in registry.names and ":" not in name):
+        section.text("kind", among=registry.names)
+        return None
+    try:
+        return registry.find(name)
+    except ConfigurationError as error:
+        section.wrong("kind", str(error))
+    return None
+
+
+def _options(section: Section, kind: EndpointKind | None) -> Options:
+    """The options of a kind, checked one by one and then together. It closes the table."""
+    if kind is None:
+        section.close(*section.content)
+        return {}
+    options = section.options(kind.options)
+    section.close()
+    if not section.faulty:
+        try:
+            kind.check(options)
+        except ConfigurationError as error:
+            section.refuse(error)
+    return options
+
+
+# -- where events come from ------------------------------------------------------------------------
+
+
+def read_source(
+    section: Section, keys: Domain | None, stream: StreamConfig | None
+) -> SourceConfig | None:
+    """The table [source]; None, and its problems noted, where it cannot be used."""
+    kind = _kind(section, SOURCES)
+    key = _key(section, keys)
+    found: dict[str, Any] = {
+        "time": section.text("time", example="timestamp"),
+        "key": key if len(key) != 1 else key[0],
+        "person": section.text("person", example="card") if "person" in section else None,
+        "clock": section.text("clock", "iso", among=CLOCKS),
+        "zone": read_zone(section, stream.calendar.zone if stream else "UTC"),
+        "key_type": _key_type(section, len(key)),
+        "person_type": section.text("person_type", "text", among=TYPES),
+    }
+    section.take("person")
+    options = _options(section, kind)
+    if section.faulty or kind is None:
+        return None
+    return SourceConfig(kind=section.content["kind"], columns=Columns(**found), options=options)
+
+
+def _key_type(section: Section, columns: int) -> str | tuple[str, ...]:
+    types = section.texts("key_type", example="text") or ("text",)
+    for each in types:
+        if each not in TYPES:
+            section.wrong(
+                "key_type",
+                f"{shown(each)} is not known: use {', '.join(TYPES)}.{nearest(each, TYPES)}",
+            )
+    if len(types) not in (1, columns):
+        section.wrong(
+            "key_type", f"must be one type, or one for each of {columns} columns, not {len(types)}."
+        )
+    return types if len(types) > 1 else types[0]
+
+
+def _key(section: Section, keys: Domain | None) -> tuple[str, ...]:
+    """The columns of the key: one, or one for each attribute, which may have the attributes' names."""
+    key = section.texts("key", example="station")
+    names = keys.names if isinstance(keys, Product) else ()
+    if "key" not in section:
+        if not names:
+            section.missing("key", 'write the column of the keys, such as key = "station"')
+        return names
+    if keys is not None and len(key) not in (0, 1, len(names)):
+        wanted = (
+            f"one column, or one for each attribute: {', '.join(names)}" if names else "one column"
+        )
+        section.wrong("key", f"must be {wanted}, not {len(key)} columns.")
+    return key
+
+
+# -- where releases are kept and sent --------------------------------------------------------------
+
+
+def read_store(section: Section, stream: StreamConfig | None) -> StoreConfig:
+    """The table [store]. Without a place it is a SQLite file by the name of the stream."""
+    found = section.options(STORE)
+    section.at_most_one("path", "url", "url_env")
+    if not any(name in section for name in ("path", "url", "url_env")):
+        found["path"] = f"{stream.name if stream else 'stream'}.db"
+    section.close()
+    return StoreConfig(**found)
+
+
+def read_sinks(sections: Sequence[Section], views: Sequence[View]) -> tuple[SinkConfig, ...]:
+    """All tables [[sink]]. No two have one name or one place."""
+    sinks: list[SinkConfig] = []
+    for section in sections:
+        sink = _sink(section, tuple(view.name for view in views))
+        if any(sink.name and sink.name == other.name for other in sinks):
+            section.wrong(
+                "name" if "name" in section else None,
+                f"{shown(sink.name)} names two sinks: give each a name of its own.",
+            )
+        if not section.faulty:
+            same = [other.name for other in sinks if sink.place and other.place == sink.place]
+            if same:
+                section.wrong(
+                    None,
+                    f"goes to the same place as {shown(same[0])}: one sink takes several views, "
+                    "or each has its own.",
+                )
+            sinks.append(sink)
+    return tuple(sinks)
+
+
+def _sink(section: Section, known: Sequence[str]) -> SinkConfig:
+    kind = _kind(section, SINKS)
+    shared = section.options(SINK)
+    views = shared["views"] or ()
+    for each in views:
+        if known and each not in known:
+            section.wrong(
+                "views",
+                f"there is no view {shown(each)}: use {', '.join(known)}.{nearest(each, known)}",
+            )
+    options = _options(section, kind)
+    name = str(section.content.get("kind", ""))
+    return SinkConfig(name=shared["name"] or name, kind=name, views=views, options=options)
+
+
+def read_operator(section: Section) -> OperatorConfig:
+    """The table [operator]."""
+    found = section.options(OPERATOR)
+    section.close()
+    return OperatorConfig(**found)

@@ -1,0 +1,114 @@
+"""What a configuration says, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias
+
+from penstock.core.calendar import Calendar
+from penstock.core.declaration import Options
+from penstock.core.exact import exact
+from penstock.private.mechanisms.base import Mechanism
+from penstock.private.sources.base import Columns, SourceKind
+from penstock.private.sources.registry import SOURCES
+from penstock.released.sinks.base import SinkKind
+from penstock.released.sinks.registry import SINKS
+
+AnyMechanism: TypeAlias = Mechanism[Any]
+Late: TypeAlias = Literal["drop", "current"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamConfig:
+    """The table [stream]: what the releases are called, and when units begin and end.
+
+    `lateness`, `tolerance` and `pace` are durations, as `private.units` takes them.
+    """
+
+    name: str
+    calendar: Calendar
+    until: str | None = None
+    lateness: str = "0s"
+    late: Late = "drop"
+    tolerance: str = "1min"
+    pace: str = "1s"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceConfig:
+    """The table [source]: where events come from, and which columns hold time, key and person."""
+
+    kind: str
+    columns: Columns
+    options: Options = field(default_factory=dict)
+
+    @property
+    def declaration(self) -> SourceKind:
+        """The declaration of its kind."""
+        return SOURCES.find(self.kind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """One series of releases: its own units, and its own mechanism, which counts in them.
+
+    A unit of the view has at least `units` units of the stream. The view costs `share` of the
+    stream's ε, in which the ε of its mechanism counts `times` times.
+    """
+
+    name: str
+    calendar: Calendar
+    mechanism: AnyMechanism
+    units: int = 1
+    share: Fraction = Fraction(1)
+    times: int = 1
+
+    @property
+    def cost(self) -> Fraction:
+        """The most that a window of the stream pays for this view."""
+        return self.times * exact(self.mechanism.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreConfig:
+    """The table [store]: where releases, ledger and state are kept. Secrets are named, never held."""
+
+    path: str | None = None
+    url: str | None = None
+    url_env: str | None = None
+    password_env: str | None = None
+    key_env: str | None = None
+    key_file: str | None = None
+    head: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkConfig:
+    """One table [[sink]]: where releases go, of the named views or of all."""
+
+    name: str
+    kind: str
+    views: tuple[str, ...] = ()
+    options: Options = field(default_factory=dict)
+
+    @property
+    def declaration(self) -> SinkKind:
+        """The declaration of its kind."""
+        return SINKS.find(self.kind)
+
+    @property
+    def place(self) -> tuple[Any, ...] | None:
+        """Where its releases are, which two sinks cannot share; None where they can."""
+        names = self.declaration.place
+        return (self.kind, *(self.options.get(name) for name in names)) if names else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorConfig:
+    """The table [operator]: who may see private figures, and where public ones are served."""
+
+    token_env: str | None = None
+    token_file: str | None = None
+    metrics: str | None = None
+    figures: str | None = None

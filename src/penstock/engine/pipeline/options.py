@@ -1,0 +1,270 @@
+"""The keys of every table of a configuration but those of single kinds of sources and sinks.
+
+The tables are read by the other modules of this package. The example, the reference and `penstock
+init` take keys, defaults and meanings from here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.core.declaration import Option
+
+TYPES: Final = ("text", "integer")
+CLOCKS: Final = ("iso", "seconds", "milliseconds", "microseconds")
+POSTGRES: Final = ("postgresql://", "postgres://")
+
+STREAM: Final = (
+    Option(name="name", required=True, example="taps", help="the name of the stream in the store"),
+    Option(
+        name="every",
+        type="duration",
+        required=True,
+        example="1h",
+        help="the length of a unit: a number and s, min, h, d, w or mo",
+    ),
+    Option(
+        name="zone",
+        type="zone",
+        default="UTC",
+        example="Europe/Zurich",
+        help="the time zone: days, weeks and months begin at midnight there",
+    ),
+    Option(
+        name="origin",
+        type="moment",
+        required=True,
+        example="2026-01-01",
+        help="the beginning of unit 1: public, never taken from the data",
+    ),
+    Option(
+        name="until",
+        type="moment",
+        example="2027-01-01",
+        help="the end of a finite input (default: the start of the publisher; stdin is live)",
+    ),
+    Option(
+        name="lateness",
+        type="duration",
+        default="0s",
+        example="10min",
+        help="how long after its end a live unit closes",
+    ),
+    Option(
+        name="late",
+        choices=("drop", "current"),
+        default="drop",
+        help='events that come later: "drop" them, or count them in the "current" unit',
+    ),
+    Option(
+        name="tolerance",
+        type="duration",
+        default="1min",
+        help="events from further in the future than this are refused",
+    ),
+    Option(
+        name="pace",
+        type="duration",
+        default="1s",
+        help="live releases leave at multiples of this after a unit has closed",
+    ),
+)
+
+COLUMNS: Final = (
+    Option(name="time", required=True, example="tapped_at", help="the column of times"),
+    Option(
+        name="clock",
+        choices=CLOCKS,
+        default="iso",
+        help="how times are written: iso (also timestamps), or a count since 1970",
+    ),
+    Option(
+        name="zone",
+        type="zone",
+        example="Europe/Zurich",
+        help="the time zone of times without an offset (default: that of the stream)",
+    ),
+    Option(
+        name="key",
+        several=True,
+        required=True,
+        example="station",
+        help="the column of keys; for attributes an array of columns",
+    ),
+    Option(
+        name="key_type",
+        choices=TYPES,
+        several=True,
+        default="text",
+        example="integer",
+        help="the type of keys: text or integer",
+    ),
+    Option(
+        name="person",
+        example="card",
+        help="the column of persons (default: each event is its own person)",
+    ),
+    Option(
+        name="person_type",
+        choices=TYPES,
+        default="text",
+        example="integer",
+        help="the type of persons: text or integer (faster)",
+    ),
+)
+
+WAYS: Final = (
+    Option(name="keys", type="array", example=["Airport", "Central", "Harbour"], help="the keys"),
+    Option(name="file", type="path", example="stations.txt", help="a file with one key per line"),
+    Option(name="range", type="array", example=[0, 99], help="whole numbers, both ends included"),
+    Option(
+        name="attributes",
+        type="table",
+        example={"line": ["red", "blue"], "zone": 8},
+        help="every value of each attribute with every value of the others",
+    ),
+    Option(
+        name="hierarchy",
+        type="table",
+        example={"gate 1": "Airport/arrivals", "gate 2": "Airport/departures"},
+        help='the path above each key, or a file of lines such as "Airport/arrivals/gate 1"',
+    ),
+)
+"""The ways to declare a domain, of which exactly one is used."""
+
+DOMAIN: Final = (
+    *WAYS,
+    Option(
+        name="other",
+        example="elsewhere",
+        help="the key that counts unknown keys (default: they are dropped)",
+    ),
+)
+
+_CONTRIBUTION: Final = Option(
+    name="contribution",
+    type="whole",
+    default=1,
+    example=2,
+    help="the most events of one person that count in one unit",
+)
+_PARAMETERS: Final = Option(
+    name="parameters",
+    type="table",
+    example={"every": 4},
+    help="parameters whose names are keys here already; all others are written beside mechanism",
+)
+
+PRIVACY: Final = (
+    Option(
+        name="mechanism",
+        required=True,
+        example="ba",
+        help="one of `penstock mechanisms`; write its parameters beside it",
+    ),
+    Option(
+        name="epsilon",
+        type="exact",
+        required=True,
+        example="1",
+        help='the budget of a window: a whole number, or a text such as "0.5"',
+    ),
+    Option(
+        name="window",
+        type="units",
+        example=24,
+        help='the time in which a person is protected: units, or a duration such as "12h"',
+    ),
+    Option(
+        name="horizon",
+        type="units",
+        example=720,
+        help="the last unit that is ever read (default: none); equal to window for user level",
+    ),
+    _CONTRIBUTION,
+    _PARAMETERS,
+)
+
+VIEW: Final = (
+    Option(name="name", required=True, example="hourly", help="the name of the view"),
+    Option(
+        name="every",
+        type="duration",
+        example="1h",
+        help="the length of its units (default: that of the stream's units)",
+    ),
+    Option(name="mechanism", required=True, example="ba", help="its mechanism, as in [privacy]"),
+    Option(
+        name="share",
+        type="exact",
+        example="2/3",
+        help="its share of epsilon (default: an equal part of what is left)",
+    ),
+    _CONTRIBUTION,
+    _PARAMETERS,
+)
+
+STORE: Final = (
+    Option(
+        name="path",
+        type="path",
+        example="taps.db",
+        help="a SQLite file, readable for its owner only (default: NAME.db)",
+    ),
+    Option(
+        name="url",
+        type="url",
+        prefixes=POSTGRES,
+        example="postgresql://publisher@localhost/penstock",
+        help="a PostgreSQL database instead, without a password; or url_env",
+    ),
+    Option(
+        name="password",
+        type="variable",
+        example="PENSTOCK_STORE_PASSWORD",
+        help="the environment variable with the password of the database",
+    ),
+    Option(
+        name="key",
+        type="secret",
+        example="PENSTOCK_STATE_KEY",
+        help="the key that state is encrypted with (default: state is not encrypted)",
+    ),
+    Option(
+        name="head",
+        type="path",
+        example="elsewhere/taps.head",
+        help="the head file, on another disk: it shows that a restored store is an old one",
+    ),
+)
+
+SINK: Final = (
+    Option(name="name", example="archive", help="the name of the sink (default: its kind)"),
+    Option(
+        name="views",
+        several=True,
+        example=["hourly"],
+        help="the views that go there (default: all)",
+    ),
+)
+
+OPERATOR: Final = (
+    Option(
+        name="token",
+        type="secret",
+        example="PENSTOCK_OPERATOR",
+        help="the token that shows private figures",
+    ),
+    Option(
+        name="metrics",
+        type="address",
+        example="127.0.0.1:9464",
+        help="the address that serves public figures, for Prometheus",
+    ),
+    Option(
+        name="figures",
+        type="path",
+        example="private.json",
+        help="the file for private figures, written when a run ends",
+    ),
+)

@@ -1,0 +1,205 @@
+"""All that a publisher needs to know, read once and checked once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from penstock.core.domain import Domain
+from penstock.core.errors import ConfigurationError
+from penstock.core.guarantee import Guarantee
+from penstock.engine import config_sections
+from penstock.engine.config_sections import (
+    ELSEWHERE,
+    Document,
+    InvalidConfigurationError,
+    Section,
+)
+from penstock.engine.pipeline.domain import read_domain
+from penstock.engine.pipeline.endpoints import (
+    read_operator,
+    read_sinks,
+    read_source,
+    read_store,
+)
+from penstock.engine.pipeline.model import (
+    AnyMechanism,
+    OperatorConfig,
+    SinkConfig,
+    SourceConfig,
+    StoreConfig,
+    StreamConfig,
+    View,
+)
+from penstock.engine.pipeline.promise import read_promise
+from penstock.engine.pipeline.stream import read_stream
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipeline:
+    """All that a publisher needs to know, without having seen any data.
+
+    >>> pipeline = Pipeline.of({
+    ...     "stream": {"name": "taps", "every": "1h", "origin": "2026-01-01"},
+    ...     "source": {"kind": "parquet", "path": "taps/*.parquet", "time": "ts", "key": "station", "person": "card"},
+    ...     "domain": {"keys": ["north", "south"], "other": "elsewhere"},
+    ...     "privacy": {"mechanism": "ba", "epsilon": "1", "window": "1d"},
+    ... })
+    >>> pipeline.mechanism(), pipeline.domain().keys
+    (BudgetAbsorption(epsilon=Fraction(1, 1), window=24, ...), ('north', 'south', 'elsewhere'))
+    """
+
+    stream: StreamConfig
+    source: SourceConfig
+    keys: Domain
+    other: str | None
+    guarantee: Guarantee
+    views: tuple[View, ...]
+    store: StoreConfig
+    sinks: tuple[SinkConfig, ...] = ()
+    operator: OperatorConfig = field(default_factory=OperatorConfig)
+    folder: Path = field(default=Path(), compare=False)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Self:
+        """From a TOML file. Relative paths in it start from its folder."""
+        return cls._made(config_sections.read(path), Path(path).parent)
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any], *, folder: str | os.PathLike[str] = ".") -> Self:
+        """From the same tables as a dict; `domain` may also be a `Domain`, and `privacy` a
+        mechanism.
+        """
+        return cls._made(Document(content), Path(folder))
+
+    @classmethod
+    def _made(cls, document: Document, folder: Path) -> Self:
+        top = Section.of(document)
+        for path in config_sections.secrets_in(
+            {name: part for name, part in document.content.items() if name != "domain"}
+        ):
+            top.wrong(
+                str(path[0]),
+                f"looks like a secret, and no secret belongs in this file: {ELSEWHERE}.",
+                *path[1:],
+            )
+        stream = read_stream(top.table("stream"))
+        keys, other = read_domain(top, folder)
+        source = read_source(top.table("source"), keys, stream)
+        guarantee, views = read_promise(top, stream, keys)
+        store = read_store(top.table("store"), stream)
+        sinks = read_sinks(top.tables("sink"), views)
+        operator = read_operator(top.table("operator"))
+        if stream is not None and stream.late == "current" and len(views) > 1:
+            top.table("stream").wrong(
+                "late",
+                'must be "drop" where there are several views: a late event would count in units of two views that do not '
+                "belong together, and the promise would not cover it.",
+            )
+        top.close()
+        if top.problems or stream is None or keys is None or source is None or guarantee is None:
+            raise InvalidConfigurationError(document.name, dict.fromkeys(top.problems))
+        return cls(
+            stream=stream,
+            source=source,
+            keys=keys,
+            other=other,
+            guarantee=guarantee,
+            views=tuple(views),
+            store=store,
+            sinks=sinks,
+            operator=operator,
+            folder=folder,
+        )
+
+    def domain(self) -> Domain:
+        """The keys, with the one for all others."""
+        return self.keys
+
+    def view(self, name: str | None = None) -> View:
+        """The view of this name; without one, the only view."""
+        found = [view for view in self.views if name in (None, view.name)]
+        if len(found) != 1:
+            raise ConfigurationError(
+                f"view must be one of {', '.join(view.name for view in self.views)}, not {name!r}."
+            )
+        return found[0]
+
+    def mechanism(self, view: str | None = None) -> AnyMechanism:
+        """A view's mechanism; without a name, that of the only view."""
+        return self.view(view).mechanism
+
+    def series(self, view: str | None = None) -> str:
+        """The name under which the store and the sinks know a view's releases: the stream's, and
+        the view's if it has one.
+        """
+        found = self.view(view)
+        return (
+            self.stream.name
+            if found.name == self.stream.name
+            else f"{self.stream.name}/{found.name}"
+        )
+
+    def path(self, name: str) -> Path:
+        """A path of this configuration, from its folder on."""
+        return self.folder / name
+
+    def facts(self) -> dict[str, str]:
+        """What may not change from one start to the next, by key. Sources, sinks, lateness and the
+        store's place may.
+        """
+        calendar = self.stream.calendar
+        facts = {
+            "stream.name": self.stream.name,
+            "stream.every": calendar.every,
+            "stream.zone": calendar.zone,
+            "stream.origin": str(calendar.origin),
+            "source.key": json.dumps(self.source.columns.keys),
+            "source.key_type": json.dumps(self.source.columns.key_types),
+            "source.person": self.source.columns.person or "",
+            "source.person_type": self.source.columns.person_type,
+            "source.time": self.source.columns.time,
+            "source.clock": self.source.columns.clock,
+            "source.zone": self.source.columns.zone,
+            "domain": f"{type(self.keys).__name__} {_digest(self.keys.facts)}",
+            "domain.other": self.other or "",
+            "privacy": repr(self.guarantee),
+            "privacy.epsilon": str(self.guarantee.epsilon),
+            "privacy.window": str(self.guarantee.window),
+            "privacy.horizon": str(self.guarantee.horizon or ""),
+        }
+        for view in self.views:
+            facts[f"view.{view.name}.every"] = view.calendar.every
+            facts[f"view.{view.name}.share"] = str(view.share)
+            facts[f"view.{view.name}.times"] = str(view.times)
+            facts[f"view.{view.name}.mechanism"] = view.mechanism.name
+            for name, value in view.mechanism.configuration().items():
+                facts[f"view.{view.name}.{name}"] = str(value)
+        return facts
+
+    def fingerprint(self) -> str:
+        """A digest of these facts: the same wherever and whenever it is computed."""
+        facts = self.facts()
+        return _digest(text for name in sorted(facts) for text in (name, facts[name]))
+
+    def changed(self, facts: Mapping[str, str]) -> tuple[str, ...]:
+        """The names of facts that were others when these were written: a stream that has begun
+        cannot go on with them.
+        """
+        here = self.facts()
+        return tuple(
+            sorted(name for name in here.keys() | facts.keys() if here.get(name) != facts.get(name))
+        )
+
+
+def _digest(texts: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for text in texts:
+        raw = text.encode()
+        digest.update(len(raw).to_bytes(8, "big") + raw)
+    return digest.hexdigest()
