@@ -664,7 +664,7 @@ def test_how_much_of_a_finite_input_is_read_goes_from_nothing_to_all(tmp_path, k
     intake = Intake(columns=run.made.source.columns, domain=run.made.domain())
     form = {"csv": CsvFormat(), "jsonl": JsonLinesFormat(), "parquet": ParquetFormat()}[kind]
     files = FileSource(pattern=tmp_path / "taps" / f"*.{kind}", format=form, intake=intake, rows=7)
-    shares = [files.share(batch.position) for batch in files.batches()]
+    shares = [files.progress(batch.position) for batch in files.batches()]
     assert shares == sorted(shares)
     assert 0 < shares[0] < 0.2
     assert shares[-1] == 1
@@ -685,4 +685,4 @@ def test_a_file_that_is_gone_does_not_stop_the_progress(tmp_path):
         first = next(iter(publisher.source.batches())).position
         for path in (tmp_path / "taps").iterdir():
             path.unlink()
-        assert 0 <= publisher.source.share(first) <= 1
+        assert 0 <= publisher.source.progress(first) <= 1

@@ -343,7 +343,7 @@ def test_what_goes_wrong_with_a_request_is_told_without_its_message(served, monk
         raise ValueError("card 4711 at Airport")
 
     here = served()
-    monkeypatch.setattr(monitor.figures, "public", fail)
+    monkeypatch.setattr(monitor.publisher_figures, "public", fail)
     with caplog.at_level(logging.WARNING):
         answer = here.get("/metrics")
     assert answer.status_code == 500

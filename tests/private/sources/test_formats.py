@@ -281,7 +281,9 @@ def test_standard_input_is_read_once_and_says_so(kind, most):
 
 
 def test_parquet_does_not_come_through_standard_input():
-    with pytest.raises(ConfigurationError, match="Parquet cannot be read from standard input"):
+    with pytest.raises(
+        ConfigurationError, match="ParquetFormat cannot be read from standard input"
+    ):
         StdinSource(format=ParquetFormat(), intake=INTAKE)
 
 
