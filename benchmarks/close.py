@@ -25,8 +25,8 @@ import numpy as np
 from penstock import RetroactiveGrouping
 from penstock.core.domain import Domain
 from penstock.engine.sqlite import SQLiteStore
-from penstock.engine.store import Series
 from penstock.private.bounding import Bounding
+from penstock.released.series import Series
 
 from report import Figure, main
 

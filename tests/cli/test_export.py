@@ -12,7 +12,7 @@ import pytest
 
 from penstock.cli.export import COLUMNS
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore
-from penstock.engine.store import Series
+from penstock.released.series import Series
 
 from tests.cli.outcome import Outcome
 from tests.engine.published import KEYS, pipeline, publish, several
@@ -65,7 +65,9 @@ def test_a_table_has_one_row_a_unit_and_key(form, capsys):
     assert len(found) == (50 + 2) * 3
     assert tuple(found[0]) == COLUMNS
     with SQLiteReader("taps.db") as reader:
-        releases = [(name, release) for name in reader.streams for release in reader.releases(name)]
+        releases = [
+            (name, release) for name in reader.series_names for release in reader.releases(name)
+        ]
     of = {(row["series"], row["unit"], row["key"]): row for row in found}
     for name, release in releases:
         repeated = np.broadcast_to(release.repeated, release.value.shape)

@@ -197,7 +197,7 @@ def test_what_stands_is_verified_and_its_head_printed(capsys):
     assert (done.code, done.err) == (0, "")
     assert "Valid" in done.out
     with SQLiteReader("taps.db") as reader:
-        for name in reader.streams:
+        for name in reader.series_names:
             assert f"head {reader.head(name)}" in done.out
         worst = together(reader, streams_of(reader)["taps"]).worst
     report = told(capsys, "verify", "taps.db")

@@ -16,7 +16,7 @@ from penstock import BudgetAbsorption, Laplace
 from penstock.core.hierarchy import Hierarchy
 from penstock.core.product import Product
 from penstock.engine.sqlite import SQLiteReader
-from penstock.engine.store import StreamLog
+from penstock.engine.store import SeriesLog
 from penstock.private.mechanisms.hierarchical import HierarchicalPegasus
 from penstock.private.mechanisms.pegasus import Pegasus
 from penstock.private.mechanisms.toeplitz import CorrelatedGaussian
@@ -530,7 +530,7 @@ def test_a_store_is_asked_like_a_log(capsys):
         in Outcome(capsys, "query", "taps.db").out
     )
     with SQLiteReader("taps.db") as reader:
-        expected = UnitCounts().answer(StreamLog(reader, "taps"), range(29, 31))
+        expected = UnitCounts().answer(SeriesLog(reader, "taps"), range(29, 31))
     found = asked(capsys, "taps.db", "counts", "--last", "2")["rows"]
     assert [row["estimate"] for row in found] == expected.estimate.ravel().tolist()
     assert (found[0]["begins"], found[-1]["ends"]) == (

@@ -10,7 +10,7 @@ import pytest
 from penstock.cli.store_argument import open_store
 from penstock.engine.ledger_report import spent, streams_of, together
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore
-from penstock.engine.store import Series
+from penstock.released.series import Series
 
 from tests.cli.outcome import Outcome
 from tests.engine.published import pipeline, publish, several

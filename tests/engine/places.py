@@ -14,10 +14,10 @@ from penstock.engine import postgres, sqlite
 from penstock.engine.postgres import PostgresReader, PostgresStore
 from penstock.engine.sealing import Key
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore
-from penstock.engine.store import Series
 from penstock.private.mechanisms.ba import BudgetAbsorption
 from penstock.private.noise import TestNoise
 from penstock.released import encoding
+from penstock.released.series import Series
 
 KINDS = ("sqlite", "postgres")
 KEY = Key(bytes(range(32)))
@@ -200,9 +200,9 @@ def content(reader):
     with reader:
         return [
             (
-                reader.stream(name).about,
+                reader.series(name).about,
                 list(reader.lines(name)),
                 [encoding.body(each) for each in reader.releases(name)],
             )
-            for name in reader.streams
+            for name in reader.series_names
         ]

@@ -7,8 +7,9 @@ from typing import Any
 
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.sqlite import SQLiteStore
-from penstock.engine.store import Series, Store
+from penstock.engine.store import Store
 from penstock.private.noise import TestNoise
+from penstock.released.series import Series
 
 KEYS = ["north", "south", "wést"]
 VIEWS: list[dict[str, Any]] = [

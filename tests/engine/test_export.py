@@ -129,7 +129,7 @@ def test_only_the_streams_that_are_named_are_exported_and_others_can_follow(plac
     with place.reader() as reader:
         assert list(export(reader, out, streams=["rides", "rides"])) == ["rides"]
         with SQLiteReader(out) as copy:
-            assert copy.streams == ("rides",)
+            assert copy.series_names == ("rides",)
         export(reader, out, streams=["visits"])
         with pytest.raises(InputError, match="there is no stream 'trips'"):
             export(reader, out, streams=["trips"])

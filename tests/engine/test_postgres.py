@@ -233,7 +233,7 @@ def test_what_is_together_is_lost_or_kept_together(proxy, tmp_path, how):
         proxy.lose = how
         with pytest.raises(UncertainError):
             commit_both(store, first, second)
-        assert [store.head(name).unit for name in store.streams] == (
+        assert [store.head(name).unit for name in store.series_names] == (
             [1, 1] if how == "after" else [0, 0]
         )
         assert noted.read()["visits"].unit == 0
@@ -353,14 +353,14 @@ WORKER = textwrap.dedent(
     import json, sys
     from penstock.engine.postgres import PostgresStore
     from penstock.engine.sealing import Key
-    from penstock.engine.store import Stream
+    from penstock.released.series import Series
     from penstock.private.mechanisms.laplace import Laplace
     from penstock.private.noise import TestNoise
 
     address, head, seed = sys.argv[1:]
     run = Laplace(epsilon="1/2").run(3, noise=TestNoise(int(seed)))
     store = PostgresStore(address, head=head, key=Key(bytes(range(32))))
-    store.begin(Stream.of(run, name="visits"), takeover=True)
+    store.begin(Series.of(run, name="visits"), takeover=True)
     last = store.last("visits")
     if last is not None:
         run.load(last.state)
@@ -558,7 +558,7 @@ def test_stores_that_are_opened_at_the_same_moment_make_the_tables_once(place):
         barrier.wait(30)
         try:
             with place.store() as store:
-                assert store.streams == ()
+                assert store.series_names == ()
         except BaseException as problem:
             problems.append(problem)
 
@@ -677,7 +677,7 @@ def test_a_role_with_the_rights_of_a_reader_reads_everything_public_and_nothing_
         with PostgresReader(address) as reader:
             assert reader.verify("visits").head.unit == 3
             assert (
-                reader.streams,
+                reader.series_names,
                 reader.marks("visits"),
                 len(list(reader.releases("visits"))),
             ) == (("visits",), {}, 3)

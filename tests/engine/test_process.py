@@ -33,8 +33,8 @@ def test_streams_of_one_store_are_published_side_by_side(tmp_path):
     assert not process.failures
     assert not process.unfinished
     with SQLiteReader(tmp_path / "city.db") as reader:
-        assert reader.streams == ("buses", "gates", "trams")
-        for name in reader.streams:
+        assert reader.series_names == ("buses", "gates", "trams")
+        for name in reader.series_names:
             assert reader.verify(name).account.kept
             assert (
                 np.array([each.value for each in reader.releases(name)]) == streams.truth(*columns)

@@ -17,12 +17,13 @@ from penstock.core.errors import ConfigurationError, InputError, LedgerError, St
 from penstock.core.hierarchy import Hierarchy
 from penstock.engine.chain import Head, HeadFile
 from penstock.engine.sealing import Key
-from penstock.engine.store import Reader, Series, Store, StreamLog
+from penstock.engine.store import Reader, SeriesLog, Store
 from penstock.private.mechanisms.ba import BudgetAbsorption
 from penstock.private.mechanisms.laplace import Laplace
 from penstock.private.mechanisms.rg import RetroactiveGrouping
 from penstock.private.noise import TestNoise
 from penstock.released.log import Log, same
+from penstock.released.series import Series
 
 from tests.engine.places import (
     KEY,
@@ -56,7 +57,7 @@ def test_it_is_a_store(place):
         for protocol in (Store, Reader):
             for name in (each for each in vars(protocol) if not each.startswith("_")):
                 assert hasattr(writes, name)
-        assert reads.streams == ()
+        assert reads.series_names == ()
 
 
 def test_everything_that_was_committed_comes_back(place):
@@ -78,8 +79,8 @@ def test_everything_that_was_committed_comes_back(place):
             )
             assert same(last.release, run.last)
     with place.reader() as reader:
-        assert reader.streams == ("visits",)
-        assert reader.stream("visits") == stream(run)
+        assert reader.series_names == ("visits",)
+        assert reader.series("visits") == stream(run)
         assert reader.head("visits") == head
         stored = list(reader.releases("visits"))
         assert len(stored) == len(released)
@@ -129,7 +130,7 @@ def test_a_run_goes_on_from_the_store_as_if_nothing_had_happened(place):
 def test_other_streams_come_back_too(place, run):
     run = filled(place, 9, run())
     with place.reader() as reader:
-        assert reader.stream("visits") == stream(run)
+        assert reader.series("visits") == stream(run)
         assert same(list(reader.releases("visits"))[-1], run.last)
         assert reader.verify("visits").account.worst == run.account().worst > 0
 
@@ -138,7 +139,7 @@ def test_a_stream_can_be_asked_like_any_release_log(place):
     run = fresh()
     with place.store() as store, place.reader() as reader:
         store.begin(stream(run))
-        log = StreamLog(reader, "visits")
+        log = SeriesLog(reader, "visits")
         assert (len(log), list(log)) == (0, [])
         plain = Log.of(run)
         for _ in range(9):
@@ -201,10 +202,10 @@ def test_streams_do_not_meet(place):
         for _ in range(4):
             commit(store, one, "one", private={"p": b"1"})
         commit(store, other, "other")
-        assert store.streams == ("one", "other")
+        assert store.series_names == ("one", "other")
         assert (store.last("one").unit, store.last("other").unit) == (4, 1)
         assert store.last("other").private == {}
-        for name in store.streams:
+        for name in store.series_names:
             store.verify(name)
         store.end("one")
         with pytest.raises(StateError, match="'one' has not begun here"):
@@ -295,16 +296,6 @@ def test_a_stream_of_something_else_is_refused(place):
         store.begin(stream())
 
 
-def test_what_a_stream_is_of_reads_back_from_its_text():
-    dated = replace(
-        stream(),
-        calendar=Calendar(every="1h", zone="Europe/Zurich", origin="2026-01-01"),
-        facts={"a": "b"},
-    )
-    assert Series.read(dated.about) == dated
-    assert dated.differences(dated) == ()
-
-
 def test_units_of_several_streams_commit_together_or_not_at_all(place, tmp_path):
     first, second = fresh(), fresh(seed=4)
     head = HeadFile(tmp_path / "city.head")
@@ -326,7 +317,7 @@ def test_units_of_several_streams_commit_together_or_not_at_all(place, tmp_path)
             store.mark("visits", "partners", 2)
             commit(store, second, name="visits/daily")
             raise KeyError
-        assert [store.head(name).unit for name in store.streams] == [1, 1]
+        assert [store.head(name).unit for name in store.series_names] == [1, 1]
         assert store.marks("visits") == {"partners": 1}
         with (
             pytest.raises(ConfigurationError, match="in a transaction already"),
@@ -361,7 +352,7 @@ def test_what_failed_inside_takes_everything_with_it_even_if_nobody_minds(place)
         store.begin(stream(second, name="rides"))
         with pytest.raises(StateError, match="an earlier part of this transaction failed"):
             half(store)
-        assert [store.head(name).unit for name in store.streams] == [0, 0]
+        assert [store.head(name).unit for name in store.series_names] == [0, 0]
         assert store.marks("visits") == {}
         first = fresh()
         commit(store, first)
@@ -386,7 +377,7 @@ def test_streams_are_in_the_order_of_their_signs(place):
     with place.store() as store:
         for name in names:
             store.begin(stream(name=name))
-        assert store.streams == tuple(sorted(names))
+        assert store.series_names == tuple(sorted(names))
 
 
 def test_others_wait_until_what_is_together_is_done(place):
@@ -403,12 +394,6 @@ def test_others_wait_until_what_is_together_is_done(place):
         waiting.join()
         assert order == ["commit", "mark"]
         assert store.marks("visits") == {"partners": 1}
-
-
-@pytest.mark.parametrize("name", ["", "  ", "a\nb"])
-def test_a_stream_has_a_name(name):
-    with pytest.raises(ConfigurationError, match="name must be a text"):
-        stream(name=name)
 
 
 # -- all or nothing --------------------------------------------------------------------------------
@@ -653,7 +638,7 @@ def test_lines_that_cost_more_than_was_promised_are_found(place):
     run = fresh()
     with place.store() as store:
         store.begin(stream(run))
-        much = store.stream("visits").guarantee.window * 2 * 2**24
+        much = store.series("visits").guarantee.window * 2 * 2**24
         commit(store, run, lines=[Line(1, "spend", "publish", much, much)])
         assert store.verify("visits").account.worst == 1
         commit(store, run, lines=[Line(2, "spend", "publish", 1, 1)])
@@ -718,9 +703,9 @@ def test_a_store_that_is_gone_is_refused(place, tmp_path):
     with place.store(head=tmp_path / "heads.json") as store:
         with pytest.raises(StateError, match="ends with unit 0, and the head file is of unit 3"):
             store.begin(stream(run))
-        assert store.streams == ()
+        assert store.series_names == ()
         with pytest.raises(InputError, match="there is no stream 'visits'"):
-            store.stream("visits")
+            store.series("visits")
 
 
 def test_a_backup_that_went_on_has_another_past(place, tmp_path):
@@ -850,7 +835,7 @@ def test_an_older_store_is_brought_to_the_new_version(place, monkeypatch):
             assert store.verify("visits").head.unit == run.unit
     assert done == [7]
     with place.reader() as reader:
-        assert reader.streams == ("visits",)
+        assert reader.series_names == ("visits",)
     monkeypatch.undo()
     for kind in (place.store, place.reader):
         with pytest.raises(

@@ -23,14 +23,14 @@ WORKER = textwrap.dedent(
     import json, sys
     from penstock.engine.sealing import Key
     from penstock.engine.sqlite import SQLiteStore
-    from penstock.engine.store import Stream
+    from penstock.released.series import Series
     from penstock.private.mechanisms.laplace import Laplace
     from penstock.private.noise import TestNoise
 
     path, head, seed = sys.argv[1:]
     run = Laplace(epsilon="1/2").run(3, noise=TestNoise(int(seed)))
     store = SQLiteStore(path, head=head, key=Key(bytes(range(32))))
-    store.begin(Stream.of(run, name="visits"), takeover=True)
+    store.begin(Series.of(run, name="visits"), takeover=True)
     last = store.last("visits")
     position, seen = 0, []
     if last is not None:

@@ -180,7 +180,7 @@ class Watcher(threading.Thread):
                 continue  # there is no store yet, or the one that wrote it has just died: it is opened again
 
     def _look(self, reader):
-        for name in reader.streams:
+        for name in reader.series_names:
             newest = reader.head(name).unit
             first = 1 if self.looks % 5 == 0 else max(newest - 3, 1)
             for release in reader.releases(name, first, newest) if newest else ():
@@ -410,7 +410,7 @@ class World:
     def heads(self):
         """The newest unit of each series; nothing before there is a store."""
         with suppress(ConfigurationError, StateError), factory.reader(self.pipeline) as reader:
-            return {name: reader.head(name).unit for name in reader.streams}
+            return {name: reader.head(name).unit for name in reader.series_names}
         return {}
 
     def released(self):
@@ -496,7 +496,7 @@ class World:
                 expected = self.expected(view)
                 if expected is not None:
                     assert (np.array([release.value for release in found]) == expected).all()
-                items = items_of(reader, reader.stream(name), 1, units)
+                items = items_of(reader, reader.series(name), 1, units)
                 self._check_drawn(name, found)
                 self._check_sinks(name, items)
         assert not self.watcher.changed
@@ -514,7 +514,7 @@ class World:
             return {
                 f"{name}/{item.unit}".encode(): document(item)
                 for name in self.series
-                for item in items_of(reader, reader.stream(name), 1, reader.head(name).unit)
+                for item in items_of(reader, reader.series(name), 1, reader.head(name).unit)
             }
 
     def _check_drawn(self, name, found):

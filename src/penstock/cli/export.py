@@ -23,8 +23,9 @@ from penstock.core.errors import ConfigurationError
 from penstock.core.files import replacing
 from penstock.core.released import Released
 from penstock.engine.ledger_report import streams_of
-from penstock.engine.store import Reader, Series
+from penstock.engine.store import Reader
 from penstock.released import encoding
+from penstock.released.series import Series
 from penstock.released.sinks.release_document import ReleasedNumbers, arrow, moment, numbers, plain
 
 Format: TypeAlias = Literal["store", "parquet", "csv", "jsonl"]
@@ -118,12 +119,12 @@ def export(
 def _names(reader: Reader, streams: Sequence[str]) -> tuple[str, ...]:
     """All series that are meant, each once."""
     if not streams:
-        return reader.streams
+        return reader.series_names
     known = {
         name: tuple(each.name for each in views.series.values())
         for name, views in streams_of(reader).items()
     }
-    every = {name: (name,) for name in reader.streams} | known
+    every = {name: (name,) for name in reader.series_names} | known
     return tuple(dict.fromkeys(name for stream in streams for name in every[chosen(every, stream)]))
 
 
@@ -136,7 +137,7 @@ def _batches(reader: Reader, units: dict[str, int]) -> Iterator[Batch]:
     ) as progress:
         for name, last in units.items():
             task = progress.add_task(name, total=last)
-            series = reader.stream(name)
+            series = reader.series(name)
             step = max(_NUMBERS // series.domain.size, 1)
             for first in range(1, last + 1, step):
                 end = min(first + step - 1, last)

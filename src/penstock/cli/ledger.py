@@ -29,7 +29,8 @@ from penstock.core.errors import ConfigurationError, LedgerError, StateError
 from penstock.core.guarantee import Guarantee
 from penstock.engine.chain import Head, HeadFile
 from penstock.engine.ledger_report import ViewsLedger, spent, streams_of, together, units_from
-from penstock.engine.store import Reader, Series, VerifiedLedger
+from penstock.engine.store import Reader, VerifiedLedger
+from penstock.released.series import Series
 
 SHOWN = 40
 """How many units a table has at most; --csv and --json have them all."""
@@ -108,7 +109,9 @@ def show(
     with open_store(store) as reader:
         known = streams_of(reader)
         name = chosen(
-            [*known, *(each for each in reader.streams if each not in known)] if stream else known,
+            [*known, *(each for each in reader.series_names if each not in known)]
+            if stream
+            else known,
             stream,
         )
         views = known.get(name)
@@ -116,7 +119,7 @@ def show(
         if views is not None and views.several:
             calendar, book = views.calendar, _joint(reader, views, first, until, most)
         else:
-            series = reader.stream(name)
+            series = reader.series(name)
             calendar, book = series.calendar, _single(reader, series, first, until, most)
     if as_json:
         print(json.dumps(book, indent=2, ensure_ascii=False))
@@ -368,7 +371,7 @@ def verify(
         worst: dict[str, Fraction] = {}
         try:
             for name, seen in noted:
-                if name not in reader.streams and stream is None:
+                if name not in reader.series_names and stream is None:
                     raise LedgerError(
                         f"stream {name!r} is not in the store, and a head of unit {seen.unit} of it was noted."
                     )
@@ -383,7 +386,7 @@ def verify(
                     worst[views.name] = _together(reader, views, found)
         except (LedgerError, StateError) as error:
             _not_valid(str(error), as_json=as_json)
-        rows = [_row(reader.stream(series), each) for series, each in found.items()]
+        rows = [_row(reader.series(series), each) for series, each in found.items()]
         promises = {name: known[name].guarantee.epsilon for name in worst}
     if note is not None:
         HeadFile(note).update({series: each.head for series, each in found.items()})
@@ -433,7 +436,9 @@ def _exported(
         return []
     with open_store(export) as copy:
         return [
-            (name, copy.head(name)) for name in copy.streams if stream is None or name in wanted
+            (name, copy.head(name))
+            for name in copy.series_names
+            if stream is None or name in wanted
         ]
 
 

@@ -28,7 +28,7 @@ from penstock.core.exact import exact, whole
 from penstock.core.product import SEPARATOR, Product
 from penstock.core.weights import UNIT, Weights
 from penstock.engine.ledger_report import units_from
-from penstock.engine.store import Reader, StreamLog
+from penstock.engine.store import Reader, SeriesLog
 from penstock.released.log import Log
 from penstock.released.pages.chart import Chart
 from penstock.released.queries import (
@@ -283,8 +283,8 @@ def _opened(where: str, stream: str | None) -> Iterator[tuple[Log, Calendar | No
     )
     with closing(found):
         if not isinstance(found, Log):
-            name = chosen(found.streams, stream)
-            yield StreamLog(found, name), found.stream(name).calendar
+            name = chosen(found.series_names, stream)
+            yield SeriesLog(found, name), found.series(name).calendar
         elif stream is not None:
             raise ConfigurationError(
                 f"--stream chooses one of a store's streams, and {where} is a release log."

@@ -19,7 +19,8 @@ from penstock.cli.formatting import amount, bar, span, times
 from penstock.cli.options import Json
 from penstock.cli.store_argument import open_store
 from penstock.engine.ledger_report import ViewsLedger, newest, streams_of, together
-from penstock.engine.store import Reader, Series
+from penstock.engine.store import Reader
+from penstock.released.series import Series
 
 
 def status(store: str, /, *, as_json: Json = False) -> None:

@@ -31,6 +31,10 @@ MOVED: dict[str, dict[str, str]] = {
         "Store": "penstock.engine.pipeline:StoreConfig",
         "Stream": "penstock.engine.pipeline:StreamConfig",
     },
+    "penstock.engine.store": {
+        "Stream": "penstock.released.series:Series",
+        "StreamLog": "penstock.engine.store:SeriesLog",
+    },
     "penstock.private.sources.files": {
         "Files": "penstock.private.sources.files:FileSource",
         "Stdin": "penstock.private.sources.stdin:StdinSource",
@@ -46,13 +50,11 @@ MOVED: dict[str, dict[str, str]] = {
         "Item": "penstock.released.sinks:ReleaseItem",
         "JsonLines": "penstock.released.sinks:JsonLinesSink",
         "Parquet": "penstock.released.sinks:ParquetSink",
-        "Series": "penstock.released.sinks:SeriesHeader",
         "Webhook": "penstock.released.sinks:WebhookSink",
     },
     "penstock.released.sinks.base": {
         "Head": "penstock.released.sinks.base:SinkHead",
         "Item": "penstock.released.sinks.base:ReleaseItem",
-        "Series": "penstock.released.sinks.base:SeriesHeader",
     },
     "penstock.released.sinks.kafka": {"Kafka": "penstock.released.sinks.kafka:KafkaSink"},
     "penstock.released.sinks.postgres": {

@@ -10,8 +10,9 @@ from contextlib import suppress
 
 from penstock.core.errors import ConfigurationError, PenstockError, StateError
 from penstock.engine.chain import Head
-from penstock.engine.store import Series, Store
-from penstock.released.sinks.base import ReleaseItem, SeriesHeader, Sink, SinkError
+from penstock.engine.store import Store
+from penstock.released.series import Series
+from penstock.released.sinks.base import ReleaseItem, Sink, SinkError
 
 AT_ONCE = 100
 """Units that a sink gets at a time, of few keys."""
@@ -239,16 +240,9 @@ def items_of(store: Store, stream: Series, first: int, last: int) -> list[Releas
     """The releases of some units, as sinks take them."""
     calendar = stream.calendar
     assert calendar is not None
-    series = SeriesHeader(
-        name=stream.name,
-        domain=stream.domain,
-        guarantee=stream.whole,
-        mechanism=stream.mechanism,
-        configuration=stream.configuration,
-    )
     return [
         ReleaseItem(
-            series=series,
+            series=stream,
             unit=release.unit,
             begins=calendar.start(release.unit),
             ends=calendar.end(release.unit),

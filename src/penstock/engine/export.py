@@ -21,7 +21,8 @@ from penstock.core.files import replacing
 from penstock.engine.chain import Head, beginning
 from penstock.engine.sql_store import PUBLIC, TableReader, first_tables
 from penstock.engine.sqlite import MIGRATIONS
-from penstock.engine.store import Reader, Series
+from penstock.engine.store import Reader
+from penstock.released.series import Series
 
 _AT_ONCE = 64
 """Units a transaction: those who read the file meanwhile wait no longer."""
@@ -63,8 +64,8 @@ def export(
         )
     path = Path(path).absolute()
     wanted = [
-        reader.stream(name)
-        for name in (reader.streams if streams is None else dict.fromkeys(streams))
+        reader.series(name)
+        for name in (reader.series_names if streams is None else dict.fromkeys(streams))
     ]
     try:
         found = _found(path)

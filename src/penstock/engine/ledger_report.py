@@ -18,7 +18,8 @@ from penstock.core.errors import ConfigurationError, InputError, LedgerError, St
 from penstock.core.guarantee import Guarantee
 from penstock.engine.chain import Head
 from penstock.engine.pipeline import reach, units_in
-from penstock.engine.store import Reader, Series
+from penstock.engine.store import Reader
+from penstock.released.series import Series
 
 _RUNS = ("open", "ask", "yes", "close")
 
@@ -35,36 +36,21 @@ class ViewsLedger:
     @property
     def several(self) -> bool:
         """Whether the promise is about views together, and not that of one series."""
-        return (
-            len({*self.series, *self.named}) > 1
-            or next(iter(self.series.values())).name != self.name
-        )
+        return len({*self.series, *self.named}) > 1 or self.first.name != self.name
 
     @property
     def named(self) -> tuple[str, ...]:
         """The views that were declared, whether or not the store has them."""
-        return tuple(
-            fact[5:-6]
-            for fact in self.facts
-            if fact.startswith("view.") and fact.endswith(".times")
-        )
+        return self.first.stream.views
 
     @property
     def guarantee(self) -> Guarantee:
         """What is promised for all of it together, in the stream's own units."""
-        first = next(iter(self.series.values()))
         if not self.several:
-            return first.guarantee
-        facts = self.facts
+            return self.first.guarantee
+        contribution = max(each.guarantee.contribution for each in self.series.values())
         try:
-            horizon = facts["privacy.horizon"]
-            most = max(each.guarantee.contribution for each in self.series.values())
-            return Guarantee(
-                facts["privacy.epsilon"],
-                int(facts["privacy.window"]),
-                most,
-                horizon=int(horizon) if horizon else None,
-            )
+            return self.first.stream.guarantee(contribution)
         except (KeyError, ValueError):
             raise StateError(
                 f"stream {self.name!r}: the store does not say what is promised for its views together."
@@ -73,32 +59,29 @@ class ViewsLedger:
     @property
     def calendar(self) -> Calendar | None:
         """The stream's own units: the small ones."""
-        first = next(iter(self.series.values()))
-        if not self.several or first.calendar is None:
-            return first.calendar
+        calendar = self.first.calendar
+        if not self.several or calendar is None:
+            return calendar
         try:
-            return Calendar(
-                every=self.facts["stream.every"],
-                zone=first.calendar.zone,
-                origin=first.calendar.origin,
-            )
-        except (KeyError, ConfigurationError):
+            every = self.first.stream.every or ""
+            return Calendar(every=every, zone=calendar.zone, origin=calendar.origin)
+        except ConfigurationError:
             raise StateError(
                 f"stream {self.name!r}: the store does not say what its units are."
             ) from None
 
     @property
-    def facts(self) -> Mapping[str, str]:
-        """What may not change, of all of its series."""
-        return next(iter(self.series.values())).facts
+    def first(self) -> Series:
+        """One of its series: all of them declare the same stream."""
+        return next(iter(self.series.values()))
 
 
 def streams_of(reader: Reader) -> dict[str, ViewsLedger]:
     """All streams of a store, each with its series."""
     found: dict[str, dict[str, Series]] = {}
-    for name in reader.streams:
-        series = reader.stream(name)
-        whole = series.facts.get("stream.name", name)
+    for name in reader.series_names:
+        series = reader.series(name)
+        whole = series.stream.name or name
         found.setdefault(whole, {})[name.removeprefix(f"{whole}/")] = series
     return {name: ViewsLedger(name=name, series=series) for name, series in found.items()}
 
@@ -106,7 +89,7 @@ def streams_of(reader: Reader) -> dict[str, ViewsLedger]:
 def spent(reader: Reader, series: str) -> Account:
     """What every window of a series cost, from its lines alone."""
     return account(
-        reader.lines(series), reader.stream(series).guarantee, units=reader.head(series).unit
+        reader.lines(series), reader.series(series).guarantee, units=reader.head(series).unit
     )
 
 
@@ -114,7 +97,7 @@ def newest(reader: Reader, series: str) -> Fraction:
     """What the newest window of a series has cost so far, from its lines alone where these tell all
     of it.
     """
-    promise, last = reader.stream(series).guarantee, reader.head(series).unit
+    promise, last = reader.series(series).guarantee, reader.head(series).unit
     lines = list(reader.lines(series, max(last - promise.window + 1, 1), last))
     opened = {line.run for line in lines if line.kind == "open"}
     if any(
@@ -178,10 +161,8 @@ def _times(
             f"stream {views.name!r}: view {view!r} keeps its promise in any {has.window} of its units, and a window of the "
             f"stream meets {window}."
         )
-    try:
-        told = int(views.facts[f"view.{view}.times"])
-    except (KeyError, ValueError):
-        told = times
+    declared = views.first.stream.times(view)
+    told = times if declared is None else declared
     if told < times:
         raise LedgerError(
             f"stream {views.name!r}: view {view!r} counts {told} times, and must count {times} times."
@@ -194,7 +175,7 @@ def _complete(views: ViewsLedger, heads: Mapping[str, Head]) -> None:
     released.
     """
     for view, series in views.series.items():
-        if series.facts != views.facts:
+        if series.facts != views.first.facts:
             raise LedgerError(
                 f"stream {views.name!r}: what its views are of differs, at view {view!r}."
             )

@@ -311,7 +311,7 @@ class PostgresStore(TableStore, PostgresReader):
             raise self._problem(error, "read") from None
         self._left = None
         for stream, head in self._heads.items():
-            self._in_the_past(self.stream(stream), head, "what was committed here")
+            self._in_the_past(self.series(stream), head, "what was committed here")
 
     # -- transactions ------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from penstock.engine import factory
 from penstock.engine.pipeline import AnyMechanism, Pipeline, units_of
 from penstock.engine.publisher import Publisher
 from penstock.engine.sqlite import SQLiteReader
-from penstock.engine.store import Reader, StreamLog, VerifiedLedger
+from penstock.engine.store import Reader, SeriesLog, VerifiedLedger
 from penstock.private.noise import Noise
 from penstock.private.sources.registry import SOURCES, kind_of_file
 from penstock.released.log import Log
@@ -119,16 +119,16 @@ class Publication:
     """What was released of a stream, to look at and to ask."""
 
     def __init__(self, reader: Reader, name: str) -> None:
-        self.log: Log = StreamLog(reader, name)
+        self.log: Log = SeriesLog(reader, name)
         self.name = name
         self._reader = reader
-        self._stream = reader.stream(name)
+        self._stream = reader.series(name)
 
     @classmethod
     def read(cls, store: str | os.PathLike[str], name: str | None = None) -> Publication:
         """From a store, also while somebody publishes into it."""
         reader = SQLiteReader(store)
-        names = reader.streams
+        names = reader.series_names
         if name is None and len(names) != 1:
             reader.close()
             raise ConfigurationError(
@@ -166,7 +166,7 @@ class Publication:
         """What is promised; of a view, what all views of its stream promise together, in the
         stream's units.
         """
-        return self._stream.whole
+        return self._stream.stream_guarantee
 
     @property
     def promise(self) -> str:

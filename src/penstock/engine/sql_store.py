@@ -35,8 +35,9 @@ from penstock.core.exact import whole
 from penstock.core.released import Released
 from penstock.engine.chain import Head, HeadFile, after_line, after_release, beginning
 from penstock.engine.sealing import Key
-from penstock.engine.store import Committed, Lease, LeaseError, Series, VerifiedLedger
+from penstock.engine.store import Committed, Lease, LeaseError, VerifiedLedger
 from penstock.released import encoding
+from penstock.released.series import Series
 
 Kind = Literal["write", "alone", "migrate", "read"]
 """A transaction that writes, that writes while no other does, that changes tables, or that reads
@@ -147,11 +148,11 @@ class TableReader(ABC):
     # -- what it holds -----------------------------------------------------------------------------
 
     @property
-    def streams(self) -> tuple[str, ...]:
-        """The names of all streams."""
+    def series_names(self) -> tuple[str, ...]:
+        """The names of all series."""
         return tuple(sorted(name for (name,) in self._select("name FROM streams")))
 
-    def stream(self, name: str) -> Series:
+    def series(self, name: str) -> Series:
         """What a stream is of."""
         if name not in self._streams:
             rows = self._select("about FROM streams WHERE name = ?", name)
@@ -171,12 +172,12 @@ class TableReader(ABC):
         rows = self._select(
             "unit, link FROM releases WHERE stream = ? ORDER BY unit DESC LIMIT 1", stream
         )
-        return Head(*rows[0]) if rows else Head(0, beginning(self.stream(stream).about))
+        return Head(*rows[0]) if rows else Head(0, beginning(self.series(stream).about))
 
     def at(self, stream: str, unit: int) -> Head:
         """The link after a unit that was released; unit 0 is the beginning."""
         if not unit:
-            return Head(0, beginning(self.stream(stream).about))
+            return Head(0, beginning(self.series(stream).about))
         rows = self._select("link FROM releases WHERE stream = ? AND unit = ?", stream, unit)
         if not rows:
             raise InputError(
@@ -186,7 +187,7 @@ class TableReader(ABC):
 
     def releases(self, stream: str, first: int = 1, last: int | None = None) -> Iterator[Released]:
         """What was released of these units, one after the other."""
-        what = self.stream(stream)
+        what = self.series(stream)
         made, body = 0, b""
         for start, end in self._portions(stream, first, last):
             rows = self._select(
@@ -206,7 +207,7 @@ class TableReader(ABC):
 
     def lines(self, stream: str, first: int = 1, last: int | None = None) -> Iterator[Line]:
         """The ledger lines of these units, in order."""
-        self.stream(stream)
+        self.series(stream)
         for start, end in self._portions(stream, first, last):
             for unit, _, kind, label, amount, number, run, _ in self._line_rows(stream, start, end):
                 yield Line(unit, kind, label, amount, number, run)
@@ -232,7 +233,7 @@ class TableReader(ABC):
 
         `head`, if somebody has noted one, must be in the stream's past.
         """
-        what, newest = self.stream(stream), self.head(stream)
+        what, newest = self.series(stream), self.head(stream)
         (about,) = self._select("about FROM streams WHERE name = ?", stream)[0]
         if what.about != about or what.name != stream:
             raise LedgerError(f"stream {stream!r}: what it is of is not what was committed.")
@@ -547,12 +548,12 @@ class TableStore(TableReader):
 
     def _declare(self, stream: Series) -> None:
         """Write what the stream is of, or see that it is the same as before."""
-        if stream.name not in self.streams:
+        if stream.name not in self.series_names:
             self._execute(
                 "INSERT INTO streams (name, about) VALUES (?, ?)", stream.name, stream.about
             )
             return
-        changed = self.stream(stream.name).differences(stream)
+        changed = self.series(stream.name).differences(stream)
         if changed and not self._begun(stream.name):
             self._execute("DELETE FROM secrets WHERE stream = ?", stream.name)
             self._execute("UPDATE streams SET about = ? WHERE name = ?", stream.about, stream.name)
@@ -568,7 +569,7 @@ class TableStore(TableReader):
         was read.
         """
         whole = stream.partition("/")[0]
-        views = [name for name in self.streams if name.partition("/")[0] == whole]
+        views = [name for name in self.series_names if name.partition("/")[0] == whole]
         parts = {
             part
             for name in views
@@ -615,7 +616,7 @@ class TableStore(TableReader):
 
     def last(self, stream: str) -> Committed | None:
         """Where the stream stands, with everything needed to go on; None if nothing was kept yet."""
-        if stream not in self.streams:
+        if stream not in self.series_names:
             return None
         with self._transaction("read"):
             head = self.head(stream)
@@ -758,7 +759,7 @@ class TableStore(TableReader):
 
     def _fits(self, stream: str, unit: int, lines: tuple[Line, ...], release: Released) -> None:
         """Refuse what is no release of this unit of this stream, or lines of another."""
-        what = self.stream(stream)
+        what = self.series(stream)
         if not isinstance(release, Released):
             raise InputError(f"a store takes what was released, not {type(release).__name__}.")
         if release.unit != unit or release.value.shape != (what.domain.size,):

@@ -113,10 +113,10 @@ class SQLiteStore(TableStore, SQLiteReader):
 
     >>> import tempfile
     >>> from penstock import Laplace
-    >>> from penstock.engine.store import Stream
+    >>> from penstock.released.series import Series
     >>> run = Laplace(epsilon="1").run(["north", "south"])
     >>> with tempfile.TemporaryDirectory() as folder, SQLiteStore(Path(folder) / "city.db") as store:
-    ...     lease = store.begin(Stream.of(run, name="visits"))
+    ...     lease = store.begin(Series.of(run, name="visits"))
     ...     release = run.step([7, 0])
     ...     head = store.commit(
     ...         "visits", 1, lines=run.ledger, release=release, state=run.snapshot(), positions={"events.csv": 120}

@@ -4,144 +4,19 @@ to read.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from penstock.budget.accountant import Account
 from penstock.budget.ledger import Line
-from penstock.core.calendar import Calendar
-from penstock.core.domain import Domain
-from penstock.core.errors import ConfigurationError, InputError, StateError
-from penstock.core.guarantee import Guarantee
+from penstock.core.deprecated import moved
+from penstock.core.errors import InputError, StateError
 from penstock.core.released import Released
 from penstock.engine.chain import Head
-from penstock.released import encoding, log
-
-
-@dataclass(frozen=True, kw_only=True)
-class Series:
-    """What a stream is of: public, and never changed once the store has it.
-
-    >>> from penstock import Laplace
-    >>> Series.of(Laplace(epsilon="1").run(["north", "south"]), name="visits")
-    <Stream 'visits': laplace over 2 keys, Guarantee(epsilon=1, window=1)>
-    """
-
-    name: str
-    domain: Domain
-    guarantee: Guarantee
-    mechanism: str = ""
-    configuration: Mapping[str, str] = field(default_factory=dict)
-    calendar: Calendar | None = None
-    facts: Mapping[str, str] = field(default_factory=dict)
-    """What else may not change from one start to the next, by name: see `Pipeline.facts`."""
-
-    def __post_init__(self) -> None:
-        if not self.name.strip() or not self.name.isprintable():
-            raise ConfigurationError(f"name must be a text that can be printed, not {self.name!r}.")
-
-    @classmethod
-    def of(
-        cls,
-        run: log.PublishingRun,
-        *,
-        name: str,
-        calendar: Calendar | None = None,
-        facts: Mapping[str, str] | None = None,
-    ) -> Series:
-        """The stream that this run publishes."""
-        configuration = {key: str(value) for key, value in run.mechanism.configuration().items()}
-        return cls(
-            name=name,
-            domain=run.released,
-            guarantee=run.guarantee,
-            mechanism=run.mechanism.name,
-            configuration=configuration,
-            calendar=calendar,
-            facts=facts or {},
-        )
-
-    def __repr__(self) -> str:
-        what = f"{self.mechanism or 'releases'} over {self.domain.size} keys"
-        return f"<{type(self).__name__} {self.name!r}: {what}, {self.guarantee}>"
-
-    @property
-    def views(self) -> tuple[str, ...]:
-        """The views of the stream that this is one of; one or none where it stands alone."""
-        return tuple(
-            fact[5:-6]
-            for fact in self.facts
-            if fact.startswith("view.") and fact.endswith(".times")
-        )
-
-    @property
-    def whole(self) -> Guarantee:
-        """What is promised for all views of the stream together, in the stream's units; its own
-        promise where it is alone.
-        """
-        if len(self.views) < 2:
-            return self.guarantee
-        horizon = self.facts.get("privacy.horizon")
-        return Guarantee(
-            self.facts["privacy.epsilon"],
-            int(self.facts["privacy.window"]),
-            self.guarantee.contribution,
-            horizon=int(horizon) if horizon else None,
-        )
-
-    @property
-    def promise(self) -> str:
-        """The same in words."""
-        if len(self.views) < 2:
-            return self.guarantee.in_words()
-        promise = self.whole.clauses.protection
-        name, every = self.facts.get("stream.name", self.name), self.facts.get("stream.every", "")
-        view = self.name.removeprefix(f"{name}/")
-        share = self.facts.get(f"view.{view}.share", "a part")
-        return f"{promise} Units are of {every}, and that is for all views of {name!r} together; this one has {share} of it."
-
-    @cached_property
-    def about(self) -> str:
-        """All of it as one text: the same for the same stream."""
-        content: dict[str, Any] = {
-            "name": self.name,
-            "domain": encoding.plain_domain(self.domain),
-            "guarantee": encoding.plain_guarantee(self.guarantee),
-            "mechanism": self.mechanism,
-            "configuration": dict(self.configuration),
-            "calendar": self.calendar
-            and [self.calendar.every, self.calendar.zone, str(self.calendar.origin)],
-            "facts": dict(self.facts),
-        }
-        return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-    @classmethod
-    def read(cls, about: str) -> Series:
-        """The stream again, from its text; a `ValueError` or its like if it cannot be one."""
-        content = json.loads(about)
-        content["domain"] = encoding.rich_domain(content["domain"])
-        content["guarantee"] = encoding.rich_guarantee(content["guarantee"])
-        if content["calendar"] is not None:
-            every, zone, origin = content["calendar"]
-            content["calendar"] = Calendar(every=every, zone=zone, origin=origin)
-        return cls(**content)
-
-    def differences(self, other: Series) -> tuple[str, ...]:
-        """What of it is not the same in the other, by name."""
-        names = [
-            name
-            for name in ("domain", "guarantee", "mechanism", "calendar")
-            if getattr(self, name) != getattr(other, name)
-        ]
-        for here, there in ((self.configuration, other.configuration), (self.facts, other.facts)):
-            names += sorted(
-                name for name in here.keys() | there.keys() if here.get(name) != there.get(name)
-            )
-        return tuple(dict.fromkeys(names))
+from penstock.released.log import Log
+from penstock.released.series import Series
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,10 +58,10 @@ class Reader(Protocol):
     """What anybody may read of a store."""
 
     @property
-    def streams(self) -> tuple[str, ...]:
-        """The names of all streams."""
+    def series_names(self) -> tuple[str, ...]:
+        """The names of all series."""
 
-    def stream(self, name: str) -> Series:
+    def series(self, name: str) -> Series:
         """What a stream is of."""
 
     def head(self, stream: str) -> Head:
@@ -222,11 +97,11 @@ class Reader(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-class StreamLog(log.Log):
+class SeriesLog(Log):
     """A stream of a store as a release log to ask; it grows with the store."""
 
     def __init__(self, reader: Reader, stream: str) -> None:
-        what = reader.stream(stream)
+        what = reader.series(stream)
         super().__init__(
             what.domain,
             guarantee=what.guarantee,
@@ -310,3 +185,7 @@ class Store(Reader, Protocol):
         """Keep what was read of open units, and how far that was: all of it or nothing, and no unit
         is released.
         """
+
+
+if not TYPE_CHECKING:
+    __getattr__ = moved(__name__)

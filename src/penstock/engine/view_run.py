@@ -13,10 +13,11 @@ from penstock.budget.ledger import Line
 from penstock.core.calendar import duration
 from penstock.core.released import Released
 from penstock.engine.pipeline import Pipeline, View
-from penstock.engine.store import Committed, Series, Store
+from penstock.engine.store import Committed, Store
 from penstock.private.counting import Counting
 from penstock.private.noise import Noise
 from penstock.private.units import Units
+from penstock.released.series import Series
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from operator import index
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 from urllib.parse import quote
 
 import msgspec
@@ -25,6 +25,7 @@ from penstock.core.guarantee import Guarantee
 from penstock.core.hierarchy import Hierarchy, Nodes
 from penstock.core.released import Released
 from penstock.released import encoding
+from penstock.released.series import PublishingRun
 
 FORMAT = "penstock log"
 VERSION = 1
@@ -32,19 +33,6 @@ VERSION = 1
 
 CACHED = 4_000_000
 """About how many numbers of a file's releases are kept in memory."""
-
-
-class PublishingRun(Protocol):
-    """What a log needs to know of a run: nothing private."""
-
-    @property
-    def mechanism(self) -> Any: ...
-    @property
-    def released(self) -> Domain: ...
-    @property
-    def guarantee(self) -> Guarantee: ...
-    @property
-    def last(self) -> Released | None: ...
 
 
 class Log:

@@ -13,7 +13,8 @@ import numpy as np
 from penstock.core.domain import Domain
 from penstock.core.guarantee import Guarantee
 from penstock.core.released import Released, Scale
-from penstock.released.sinks.base import ReleaseItem, SeriesHeader
+from penstock.released.series import Series
+from penstock.released.sinks.base import ReleaseItem
 
 ROOT_OF_TESTS = Path(__file__).parents[3]
 ORIGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -21,8 +22,8 @@ AWKWARD = "Zürich/täglich ✓"
 KEYS = ("Hauptbahnhof", "Örlikon/Süd", 'say "hi"\n', "上海")
 
 
-def series(name: str = "taps", keys=KEYS) -> SeriesHeader:
-    return SeriesHeader(
+def series(name: str = "taps", keys=KEYS) -> Series:
+    return Series(
         name=name,
         domain=Domain.of(keys),
         guarantee=Guarantee("0.5", 24),
@@ -32,7 +33,7 @@ def series(name: str = "taps", keys=KEYS) -> SeriesHeader:
 
 
 def item(
-    of: SeriesHeader, unit: int, *, hours: int = 1, release: Released | None = None, **more
+    of: Series, unit: int, *, hours: int = 1, release: Released | None = None, **more
 ) -> ReleaseItem:
     size = of.domain.size
     rng = np.random.default_rng([zlib.crc32(of.name.encode()), unit])
@@ -56,9 +57,9 @@ def item(
     )
 
 
-def link(of: SeriesHeader, unit: int) -> str:
+def link(of: Series, unit: int) -> str:
     return hashlib.sha256(f"{of.name} {unit}".encode()).hexdigest()
 
 
-def items(of: SeriesHeader, first: int, last: int, **more) -> list[ReleaseItem]:
+def items(of: Series, first: int, last: int, **more) -> list[ReleaseItem]:
     return [item(of, unit, **more) for unit in range(first, last + 1)]

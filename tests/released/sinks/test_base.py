@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from penstock.core.errors import ConfigurationError, InputError, PenstockError
-from penstock.released.sinks.base import SeriesHeader, SinkError, in_order, missing
+from penstock.released.series import Series
+from penstock.released.sinks.base import SinkError, in_order, missing
 
 from tests.released.sinks.items import item, items, link, series
 
@@ -45,8 +46,8 @@ def test_an_item_that_cannot_be_is_refused(wrong, message):
 
 @pytest.mark.parametrize("name", ["", "  ", "two\nlines"])
 def test_a_series_needs_a_name_that_can_be_printed(name):
-    with pytest.raises(ConfigurationError, match="can be printed"):
-        SeriesHeader(name=name, domain=TAPS.domain, guarantee=TAPS.guarantee, mechanism="uniform")
+    with pytest.raises(ConfigurationError, match="printable text"):
+        Series(name=name, domain=TAPS.domain, guarantee=TAPS.guarantee, mechanism="uniform")
 
 
 def test_an_item_does_not_show_its_numbers_in_its_repr():

@@ -19,8 +19,8 @@ from penstock.core.errors import MissingExtraError
 from penstock.core.hierarchy import Hierarchy
 from penstock.core.released import Released, Scale
 from penstock.core.weights import Weights
+from penstock.released.series import Series
 from penstock.released.sinks import release_document as module
-from penstock.released.sinks.base import SeriesHeader
 from penstock.released.sinks.release_document import beginning, document, numbers, plain, table
 from penstock.testing import TestNoise
 
@@ -96,9 +96,7 @@ def test_the_same_item_gives_the_same_bytes_in_another_process():
 
 
 def test_the_order_of_a_configuration_does_not_matter():
-    other = SeriesHeader(
-        **{**vars(TAPS), "configuration": dict(reversed(TAPS.configuration.items()))}
-    )
+    other = Series(**{**vars(TAPS), "configuration": dict(reversed(TAPS.configuration.items()))})
     assert document(item(other, 1)) == document(item(TAPS, 1))
 
 

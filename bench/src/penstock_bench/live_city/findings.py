@@ -16,7 +16,7 @@ from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.guarantee import Guarantee
 from penstock.engine.ledger_report import streams_of, together
 from penstock.engine.sqlite import SQLiteReader
-from penstock.engine.store import Reader, StreamLog
+from penstock.engine.store import Reader, SeriesLog
 from penstock.released.queries import Alerts, Jump, LowSignal, UnitCounts
 from penstock.released.queries.answer import Answer
 from penstock_bench.live_city.run import DAILY, DAY, HOURLY, RELEASES, STORE, STREAM, Outcome
@@ -126,15 +126,15 @@ def find(outcome: Outcome) -> CityFindings:
     """
     plan = outcome.plan
     with SQLiteReader(plan.folder / STORE) as reader:
-        log = StreamLog(reader, HOURLY)
+        log = SeriesLog(reader, HOURLY)
         counts = UnitCounts().series(log)
-        heads = {name: str(reader.verify(name).head) for name in reader.streams}
+        heads = {name: str(reader.verify(name).head) for name in reader.series_names}
         joint = together(reader, streams_of(reader)[STREAM])
         hourly = _series(reader, HOURLY, outcome.truth, counts)
         whole = plan.hours // DAY
         days = outcome.truth[: whole * DAY].reshape(whole, DAY, -1).sum(axis=1)
         daily = (
-            _series(reader, DAILY, days, UnitCounts().series(StreamLog(reader, DAILY)))
+            _series(reader, DAILY, days, UnitCounts().series(SeriesLog(reader, DAILY)))
             if whole
             else None
         )
@@ -149,7 +149,7 @@ def find(outcome: Outcome) -> CityFindings:
         ]
         kept = {
             (name, each.unit): each.value
-            for name in reader.streams
+            for name in reader.series_names
             for each in reader.releases(name)
         }
     sink = _in_sink(plan.folder / RELEASES)
@@ -173,7 +173,7 @@ def find(outcome: Outcome) -> CityFindings:
 
 
 def _series(reader: Reader, name: str, truth: IntArray, counts: Answer) -> CitySeries:
-    stream = reader.stream(name)
+    stream = reader.series(name)
     low, high = counts.interval()
     return CitySeries(
         view=name.rpartition("/")[2],

@@ -9,7 +9,8 @@ own stand in their files only: `kafka.KafkaSink` (extra `kafka`) and `postgres.P
 from typing import TYPE_CHECKING
 
 from penstock.core.deprecated import moved
-from penstock.released.sinks.base import ReleaseItem, SeriesHeader, Sink, SinkError
+from penstock.released.series import Series
+from penstock.released.sinks.base import ReleaseItem, Sink, SinkError
 from penstock.released.sinks.jsonl import JsonLinesSink
 from penstock.released.sinks.parquet import ParquetSink
 from penstock.released.sinks.webhook import WebhookSink
@@ -18,7 +19,7 @@ __all__ = [
     "JsonLinesSink",
     "ParquetSink",
     "ReleaseItem",
-    "SeriesHeader",
+    "Series",
     "Sink",
     "SinkError",
     "WebhookSink",

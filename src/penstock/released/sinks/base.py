@@ -9,7 +9,7 @@ sink and the store have parted (a restored backup, or two publishers), and the s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.core.declaration import EndpointKind, EndpointSetup, Option
 from penstock.core.deprecated import moved
-from penstock.core.domain import Domain
-from penstock.core.errors import ConfigurationError, InputError, PenstockError
-from penstock.core.guarantee import Guarantee
+from penstock.core.errors import InputError, PenstockError
 from penstock.core.released import Released
+from penstock.released.series import Series
 
 _LINK = re.compile(r"[0-9a-f]{64}")
 
@@ -52,31 +51,10 @@ class SinkHead(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeriesHeader:
-    """What the releases are of; public, and the same for all units.
-
-    `guarantee` is the promise that they are under: of a view, that of all views of its stream
-    together.
-    """
-
-    name: str
-    domain: Domain
-    guarantee: Guarantee
-    mechanism: str
-    configuration: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not self.name.strip() or not self.name.isprintable():
-            raise ConfigurationError(
-                f"the name of a series must be a text that can be printed, not {self.name!r}."
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
 class ReleaseItem:
     """What was released of one unit. `link` is the hash chain after it, in hexadecimal digits."""
 
-    series: SeriesHeader
+    series: Series
     unit: int
     begins: datetime
     ends: datetime

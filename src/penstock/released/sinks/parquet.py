@@ -130,7 +130,7 @@ def _encode(items: Sequence[ReleaseItem], file: Any) -> None:
         "penstock.unit": str(last.unit),
         "penstock.link": last.link,
         "penstock.mechanism": last.series.mechanism,
-        "penstock.guarantee": repr(last.series.guarantee),
+        "penstock.guarantee": repr(last.series.stream_guarantee),
         "penstock.private": str(all(item.release.private for item in items)).lower(),
     }
     schema = table(items[0]).drop_columns("series").schema.with_metadata(about)

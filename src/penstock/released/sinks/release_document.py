@@ -89,7 +89,7 @@ def document(item: ReleaseItem) -> bytes:
         "begins": moment(item.begins),
         "ends": moment(item.ends),
         "private": release.private,
-        "guarantee": _promise(series.guarantee),
+        "guarantee": _promise(series.stream_guarantee),
         "mechanism": series.mechanism,
         "configuration": {
             name: str(series.configuration[name]) for name in sorted(series.configuration)
