@@ -35,6 +35,7 @@ torture: $(READY)  ## kill a running publisher 500 times, with every source; PEN
 	PENSTOCK_KILLS=$${PENSTOCK_KILLS:-500} $(BIN)/pytest -s -p no:cacheprovider tests/recovery
 
 bench: $(READY)  ## speed, as ratios measured in one run
+	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/steps.py
 	$(BIN)/python benchmarks/event_steps.py

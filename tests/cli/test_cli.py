@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.cli import LAB_VERBS, VERBS
+from penstock.cli import CHOICE_VERBS, LAB_VERBS, VERBS
 from penstock.lab.checks import CHECKS
 from penstock.private.mechanisms.registry import MECHANISMS, describe
 
@@ -168,7 +168,7 @@ def test_a_verb_is_imported_when_it_is_called() -> None:
 
 
 def test_every_verb_can_be_loaded(capsys: pytest.CaptureFixture[str]) -> None:
-    for verb in VERBS:
+    for verb in (*VERBS, *CHOICE_VERBS):
         assert Outcome(capsys, verb.name, "--help").code == 0
     for verb in LAB_VERBS:
         assert Outcome(capsys, "lab", verb.name, "--help").code == 0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Annotated, Any, Final
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter
 
 import penstock
 from penstock.core.errors import ConfigurationError, PenstockError
@@ -21,39 +21,12 @@ from penstock.core.plugins import plugged
 COMMANDS: Final = "penstock.commands"
 """The group of entry points by which `penstock-bench` adds its verbs."""
 
-HELP = """Publish live statistics of a stream of events about people, with differential privacy.
-
-To publish a stream:
-
-* penstock init taps.toml: write a configuration, question by question
-
-* penstock check taps.toml: explain what it will publish, promise and cost; no data are read
-
-* penstock run taps.toml: publish
-
-* penstock status taps.toml: show the state of every stream
-
-* penstock query taps.toml: ask questions about the releases
-
-* penstock ledger verify taps.toml: verify that every window kept the promise
-
-* penstock export taps.toml public.db: write the public part of the store for others
-
-To choose a mechanism:
-
-* penstock mechanisms: list the mechanisms
-
-* penstock histograms: list the methods by which some mechanisms release one unit
-
-* penstock lab check ba: run all checks on one mechanism
-
-* penstock audit ba: attack a mechanism and bound its privacy loss from below
-
-* penstock bench: run the experiments of the papers
-
-* penstock lab city: publish a simulated city live, and kill the publisher on the way
-"""
-
+HELP = "Publish live statistics of a stream of events about people, with differential privacy."
+EXAMPLES = """For example:
+  penstock init taps.toml    write a configuration
+  penstock run taps.toml     publish
+  penstock lab city          see a demonstration
+  penstock run --help        read about one verb"""
 LAB_HELP = "Check mechanisms and see demonstrations, on simulated data only."
 
 
@@ -86,38 +59,50 @@ VERBS: Final = (
     Verb("run", "Publish.", "penstock.cli.run:run"),
     Verb("status", "Show the state of every stream in a store.", "penstock.cli.status:status"),
     Verb("query", "Ask questions about the releases.", "penstock.cli.query:query"),
-    Verb("ledger", "Show or verify what every unit cost.", "penstock.cli.ledger:app"),
+    Verb("ledger", "Show what every unit cost, and verify it.", "penstock.cli.ledger:app"),
     Verb("export", "Write the public part of a store.", "penstock.cli.export:export"),
+)
+CHOICE_VERBS: Final = (
     Verb("mechanisms", "List the mechanisms.", "penstock.cli.mechanisms:mechanisms"),
     Verb("histograms", "List the histogram methods.", "penstock.cli.histograms:histograms"),
-    Verb("audit", "Attack a mechanism to find its privacy loss.", "penstock.cli.audit:audit"),
-    Verb("bench", "Run the experiments of the papers (penstock-bench)."),
+    Verb("audit", "Attack a mechanism to bound its privacy loss.", "penstock.cli.audit:audit"),
+    Verb("bench", "Run the experiments of the papers (package penstock-bench)."),
 )
 LAB_VERBS: Final = (
     Verb("check", "Run all checks on one mechanism.", "penstock.cli.lab_check:check"),
-    Verb("city", "Publish a simulated city live (penstock-bench)."),
-    Verb("demo", "Moved to `penstock lab city --compare`.", "penstock.cli:moved_demo"),
+    Verb("city", "Publish a simulated city live (package penstock-bench)."),
+    Verb("demo", "Moved: use `penstock lab city --compare`.", "penstock.cli:moved_demo"),
 )
 
 
 def build(tokens: Sequence[str]) -> App:
     """Make the application for these tokens: only the verb that they name is imported."""
-    app = App(name="penstock", help=HELP, help_format="markdown", version=penstock.__version__)
     first, second = [*(token for token in tokens if not token.startswith("-")), "", ""][:2]
-    _add(app, VERBS, first)
-    lab = App(name="lab", help=LAB_HELP)
+    app = App(
+        name="penstock",
+        help=HELP,
+        help_format="markdown" if first else "plaintext",  # importing Markdown takes 0.1 s
+        help_epilogue="" if first else EXAMPLES,
+        version=penstock.__version__,
+    )
+    publish, choose = Group("Publish a stream", sort_key=1), Group("Choose a mechanism", sort_key=2)
+    _add(app, VERBS, first, publish)
+    _add(app, CHOICE_VERBS, first, choose)
+    lab = App(name="lab", help=LAB_HELP, group=choose)
     _add(lab, LAB_VERBS, second if first == "lab" else "")
     app.command(lab)
+    options = Group("Options", sort_key=3)
+    app["--help"].group = app["--version"].group = options
     return app
 
 
-def _add(app: App, verbs: Sequence[Verb], chosen: str) -> None:
+def _add(app: App, verbs: Sequence[Verb], chosen: str, group: Group | None = None) -> None:
     """Add verbs. Those that are not chosen are not imported: the help page shows one line each."""
-    for verb in verbs:
+    for place, verb in enumerate(verbs):
         if verb.name == chosen:
             app.command(verb.load(), name=verb.name)
         else:
-            app.command(_not_chosen, name=verb.name, help=verb.help)
+            app.command(_not_chosen, name=verb.name, help=verb.help, group=group, sort_key=place)
 
 
 def _not_chosen() -> None:
