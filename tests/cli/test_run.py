@@ -26,7 +26,8 @@ import pytest
 from rich.console import Console
 
 from penstock.cli.run import RunLog, progress, status_line
-from penstock.engine.publisher import Notice, Publisher
+from penstock.engine.notices import Notice
+from penstock.engine.publisher import Publisher
 from penstock.engine.sqlite import SQLiteReader
 from penstock.private.sources.files import FileSource
 from penstock.testing import ManualClock, NoNoise
@@ -344,7 +345,7 @@ def test_a_log_that_cannot_be_written_stops_nothing(capsys, monkeypatch):
 
     monkeypatch.setattr(sys, "stderr", Full())
     for style in ("text", "json"):
-        RunLog(style, Console(stderr=True))(Notice(what="release", stream="taps", unit=1))
+        RunLog(style, Console(stderr=True))(Notice(kind="release", stream="taps", unit=1))
 
 
 def test_nobody_needs_to_read_the_log():
@@ -570,9 +571,9 @@ def test_the_line_of_a_live_stream_says_what_is_wrong():
             status_line(publisher).plain
             == "taps · released nothing yet, window 0 % spent, 2 units behind"
         )
-        publisher._prepare(clock.now())
-        publisher._commit()
-        publisher.problem = "the source is down."
+        publisher.loop.draw(clock.now())
+        publisher.loop.commit()
+        publisher.loop._problem = "the source is down."
         line = status_line(publisher)
         assert line.plain == (
             "taps · the source is down. · released unit 1 (2026-01-01T00:00+00:00), window 34 % spent, 1 unit behind"
@@ -585,7 +586,7 @@ def test_the_line_of_a_live_stream_says_what_is_wrong():
 def test_a_line_of_the_log_is_one_line(capsys):
     for style in ("text", "json"):
         RunLog(style, Console(stderr=True))(
-            Notice(what="sink", stream="taps", text="first\nsecond", level="warning")
+            Notice(kind="sink", stream="taps", text="first\nsecond", level="warning")
         )
     assert len(capsys.readouterr().err.splitlines()) == 2
 

@@ -141,10 +141,10 @@ class Run:
     def turn(self, publisher, now):
         """What the loop does once; an error of the source has it wait, but not here."""
         self.clock.set(now)
-        publisher._again = 0.0
-        publisher._read()
-        while publisher._prepare(self.clock.now()):
-            publisher._commit()
+        publisher.loop._retry_at = 0.0
+        publisher.loop.read()
+        while publisher.loop.draw(self.clock.now()):
+            publisher.loop.commit()
 
     def all(self):
         """Publish all of it; what the operator sees of it then."""
@@ -566,7 +566,7 @@ def test_a_file_that_the_machine_cannot_read_is_not_left_out(tmp_path):
         run.turn(publisher, "2026-01-01T01:00Z")
         assert publisher.problem == "1.csv: the file cannot be read (OSError)."
         assert files.rejections.for_operator() == {}
-        assert publisher.pending == 0
+        assert publisher.progress.pending == 0
         object.__setattr__(files, "format", CsvFormat())
         run.turn(publisher, "2026-01-01T01:00Z")
         run.turn(publisher, "2026-01-01T01:10Z")
@@ -670,9 +670,9 @@ def test_how_much_of_a_finite_input_is_read_goes_from_nothing_to_all(tmp_path, k
     assert shares[-1] == 1
     assert max(np.diff(shares)) < 0.2
     with run.open(source=files) as publisher:
-        assert publisher.share == 0
+        assert publisher.progress.share == 0
         assert publisher.run()
-        assert publisher.share == 1
+        assert publisher.progress.share == 1
 
 
 def test_a_file_that_is_gone_does_not_stop_the_progress(tmp_path):

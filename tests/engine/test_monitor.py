@@ -57,9 +57,9 @@ class Served:
     def turn(self, now):
         self.clock.set(now)
         for each in self.publishers:
-            each._read()
-            while each._prepare(self.clock.now()):
-                each._commit()
+            each.loop.read()
+            while each.loop.draw(self.clock.now()):
+                each.loop.commit()
 
     def get(self, path, token=None, server=0, **more):
         host, port = self.monitor.addresses[server]
@@ -163,8 +163,8 @@ def test_metrics_tell_nothing_of_the_process_or_of_the_events(served):
 def test_sinks_are_shown(served):
     here = served({"operator": HERE, "sink": [{"kind": "jsonl", "path": "releases.jsonl"}]})
     here.turn("2026-01-01T02:00Z")
-    for outlet in here.publishers[0].outlets:
-        outlet.finish(20)
+    for delivery in here.publishers[0].deliveries:
+        delivery.finish(20)
     _, told = here.metrics()
     assert told("sink_up", stream="taps", sink="jsonl") == 1
     assert told("sink_units_behind", stream="taps", sink="jsonl") == 0
@@ -209,7 +209,7 @@ def test_private_figures_need_the_token(served):
     here = served({"operator": {**HERE, "token_env": "TAPS_OPERATOR"}})
     here.write("2026-01-01T00:10Z,Airport,1", "2026-01-01T00:20Z,nowhere,2")
     here.clock.set("2026-01-01T00:30Z")
-    here.publishers[0]._read()
+    here.publishers[0].loop.read()
     for token in (None, "", "wrong-but-long-enough", TOKEN[:-1], TOKEN + "x", "ä"):
         answer = here.get("/operator", token)
         assert answer.status_code == 401

@@ -115,7 +115,7 @@ class World:
             left = [stop]
 
             def listener(told, left=left):
-                if told.what == "release" and left[0] is not None:
+                if told.kind == "release" and left[0] is not None:
                     left[0] -= 1
                     if left[0] <= 0:
                         publisher.stop()
@@ -152,18 +152,18 @@ class Driven:
         self.source.turn = number
         self.clock._now = BEGIN + (number + 1) * HALF
         for stage in [*kill, None]:
-            self.publisher._read()
+            self.publisher.loop.read()
             if stage == "read":
                 self.restart()
                 continue
             if stage == "kept":
-                self.publisher._keep()
+                self.publisher.committer.save()
                 self.restart()
                 continue
-            while self.publisher._prepare(self.clock.now()):
+            while self.publisher.loop.draw(self.clock.now()):
                 if stage == "drawn":
                     break
-                self.publisher._commit()
+                self.publisher.loop.commit()
                 if stage == "committed":
                     break
             if stage is not None:

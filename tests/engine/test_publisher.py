@@ -11,11 +11,13 @@ import pytest
 
 import penstock as ps
 from penstock.core.errors import InputError, StateError
+from penstock.engine.pacing import ClockGuard
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.process import Process
-from penstock.engine.publisher import Publisher, StopFlag
+from penstock.engine.publisher import Publisher
 from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import LeaseError
+from penstock.engine.waiting import StopFlag
 from penstock.private import counting
 from penstock.private.counting import Counting
 from penstock.private.units import SystemClock
@@ -45,7 +47,7 @@ def test_a_finished_file_is_published_unit_by_unit(tmp_path):
     columns = streams.events()
     streams.parquet(tmp_path / "taps.parquet", columns, row_group_size=100)
     told = publish(tmp_path, stream=UNTIL)
-    assert [each.unit for each in told if each.what == "release"] == list(range(1, 13))
+    assert [each.unit for each in told if each.kind == "release"] == list(range(1, 13))
     assert (released(tmp_path / "taps.db") == streams.truth(*columns)).all()
 
 
@@ -62,7 +64,7 @@ def test_a_second_start_publishes_nothing_again(tmp_path):
     publish(tmp_path, noise=lambda: None, stream=UNTIL)
     before = released(tmp_path / "taps.db")
     told = publish(tmp_path, noise=lambda: None, stream=UNTIL)
-    assert not [each for each in told if each.what == "release"]
+    assert not [each for each in told if each.kind == "release"]
     assert (released(tmp_path / "taps.db") == before).all()
 
 
@@ -99,7 +101,6 @@ class Driven:
         """Let go of everything without a word, as a killed process does."""
         self.publisher._closing.pop_all()
         self.publisher.store._file.close()
-        self.publisher.outlets = ()
         gc.collect()
 
     def restart(self, **more):
@@ -113,9 +114,9 @@ class Driven:
         if now:
             self.clock.set(now)
         moment = self.clock.now()
-        self.publisher._read()
-        while self.publisher._prepare(moment):
-            self.publisher._commit()
+        self.publisher.loop.read()
+        while self.publisher.loop.draw(moment):
+            self.publisher.loop.commit()
 
     def write(self, *events):
         with self.path.open("a") as file:
@@ -168,7 +169,7 @@ def test_what_was_read_of_open_units_survives_a_crash(live):
     live.turn("2026-01-01T01:10Z")
     live.write(("01:20", "Harbour", 3))
     live.restart()
-    assert live.publisher._position["offset"] > 0
+    assert live.publisher.progress.position["offset"] > 0
     live.turn("2026-01-01T02:10Z")
     assert live.values() == [[1, 0, 0, 0], [0, 2, 1, 0]]
 
@@ -176,9 +177,9 @@ def test_what_was_read_of_open_units_survives_a_crash(live):
 def test_what_was_kept_is_not_read_again(live):
     live.write(("00:10", "Airport", 1), ("00:20", "Central", 2))
     live.turn("2026-01-01T00:30Z")
-    live.publisher._keep()
+    live.publisher.committer.save()
     live.restart()
-    assert live.publisher.pending == 0
+    assert live.publisher.progress.pending == 0
     live.turn("2026-01-01T01:10Z")
     assert live.values() == [[1, 1, 0, 0]]
 
@@ -188,7 +189,7 @@ def test_a_late_event_counts_once_also_after_a_crash(tmp_path):
     live.turn("2026-01-01T01:10Z")
     live.write(("00:50", "Airport", 7))
     live.turn("2026-01-01T01:20Z")
-    live.publisher._keep()
+    live.publisher.committer.save()
     live.restart()
     live.turn("2026-01-01T02:20Z")
     live.restart()
@@ -201,7 +202,7 @@ def test_whole_units_are_kept_where_events_would_be_more(live, monkeypatch):
     for minute in range(10, 20):
         live.write((f"00:{minute}", "Airport", 1), (f"00:{minute}", "Central", 2))
         live.turn(f"2026-01-01T00:{minute}Z")
-        live.publisher._keep()
+        live.publisher.committer.save()
     kept = live.publisher.store.last("taps").private
     assert any(name.startswith("open ") for name in kept)
     assert len(kept) < 8
@@ -250,14 +251,13 @@ def test_a_second_publisher_is_refused_and_the_first_goes_on(live):
     assert live.values() == [[1, 0, 0, 0]]
 
 
-def test_a_clock_that_leaps_ahead_closes_nothing(tmp_path, monkeypatch):
-    live = Driven(tmp_path)
+def test_a_clock_that_leaps_ahead_closes_nothing():
     wall = time.time_ns()
-    live.publisher._clock = SystemClock(lambda: wall)
-    live.publisher._now()
+    guard = ClockGuard(SystemClock(lambda: wall))
+    guard.now()
     wall += 3_600 * 10**9
     with pytest.raises(StateError, match="leapt ahead by 3600 seconds"):
-        live.publisher._now()
+        guard.now()
 
 
 def test_stopping_leaves_everything_whole(tmp_path):
@@ -266,12 +266,12 @@ def test_stopping_leaves_everything_whole(tmp_path):
     live.clock.set("2026-01-01T00:30Z")
     thread = threading.Thread(target=live.publisher.run)
     thread.start()
-    wait_for(lambda: live.publisher.pending == 1)
+    wait_for(lambda: live.publisher.progress.pending == 1)
     live.publisher.stop()
     thread.join(20)
     live.publisher.close()
     live.start()
-    assert live.publisher.pending == 0
+    assert live.publisher.progress.pending == 0
     live.turn("2026-01-01T01:10Z")
     assert live.values() == [[1, 0, 0, 0]]
 
@@ -351,14 +351,13 @@ def test_a_release_leaves_at_a_multiple_of_the_pace(tmp_path, monkeypatch):
 
     clock._now = streams.BEGIN + streams.HOUR - 300_000
     monkeypatch.setattr(clock, "now", now)
-    read, commit, prepare = publisher._read, publisher._commit, publisher.tracks[0].prepare
-    monkeypatch.setattr(publisher, "_read", lambda: (read(), later(700_000)))
+    loop, view = publisher.loop, publisher.views[0]
+    read, commit, prepare = loop.read, loop.commit, view.prepare
+    monkeypatch.setattr(loop, "read", lambda: (read(), later(700_000)))
+    monkeypatch.setattr(view, "prepare", lambda unit: (prepare(unit), later(400_000)))
+    monkeypatch.setattr(publisher._stop, "wait", lambda seconds: later(int(seconds * 1e6)))
     monkeypatch.setattr(
-        publisher.tracks[0], "prepare", lambda unit: (prepare(unit), later(400_000))
-    )
-    monkeypatch.setattr(publisher._stopping, "wait", lambda seconds: later(int(seconds * 1e6)))
-    monkeypatch.setattr(
-        publisher, "_commit", lambda: (left.append(clock._now), commit(), publisher.stop())
+        loop, "commit", lambda: (left.append(clock._now), commit(), publisher.stop())
     )
     publisher.run()
     after = left[0] - streams.BEGIN - streams.HOUR
@@ -408,7 +407,7 @@ def test_before_anything_is_released_a_mistake_can_be_corrected(tmp_path):
 def test_what_was_kept_of_open_units_cannot_be_corrected(live):
     live.write(("00:10", "Airport", 1))
     live.turn("2026-01-01T00:30Z")
-    live.publisher._keep()
+    live.publisher.committer.save()
     live.crash()
     (live.path.parent / "taps.db-taps.lock").unlink()
     live.made = Pipeline.of(
@@ -425,13 +424,13 @@ def test_a_head_file_that_is_gone_is_told(tmp_path):
     streams.parquet(tmp_path / "taps.parquet", streams.events())
     store = {"path": "taps.db", "head": "taps.head"}
     assert not [
-        each for each in publish(tmp_path, stream=UNTIL, store=store) if each.what == "store"
+        each for each in publish(tmp_path, stream=UNTIL, store=store) if each.kind == "store"
     ]
     (tmp_path / "taps.head").unlink()
     (told,) = [
-        each for each in publish(tmp_path, stream=UNTIL, store=store) if each.what == "store"
+        each for each in publish(tmp_path, stream=UNTIL, store=store) if each.kind == "store"
     ]
-    assert "made anew: whether this store is the newest one is not known" in told.text
+    assert "made anew. Nothing shows whether this store is the newest one." in told.text
     assert (tmp_path / "taps.head").exists()
 
 

@@ -45,12 +45,12 @@ class Watched:
 
     def read(self, now):
         self.clock.set(now)
-        self.publisher._read()
+        self.publisher.loop.read()
 
     def turn(self, now):
         self.read(now)
-        while self.publisher._prepare(self.clock.now()):
-            self.publisher._commit()
+        while self.publisher.loop.draw(self.clock.now()):
+            self.publisher.loop.commit()
 
     @property
     def stream(self):
@@ -159,10 +159,10 @@ def test_nothing_of_a_unit_that_is_drawn_and_not_committed_is_shown(watched):
     live.turn("2026-01-01T01:10Z")
     live.clock.set("2026-01-01T02:10Z")
     before = publisher_figures.public([live.publisher])
-    assert live.publisher._prepare(live.clock.now())
-    assert live.publisher.tracks[0].run.unit == 2
+    assert live.publisher.loop.draw(live.clock.now())
+    assert live.publisher.views[0].run.unit == 2
     assert publisher_figures.public([live.publisher]) == before
-    live.publisher._commit()
+    live.publisher.loop.commit()
     assert publisher_figures.public([live.publisher]) != before
     assert live.series.unit == 2
 
@@ -229,8 +229,8 @@ def test_a_sink_that_has_everything_and_one_that_is_down(watched):
 
 def test_a_sink_that_lacks_units_is_behind(watched):
     live = watched(sink=[{"kind": "jsonl", "path": "releases.jsonl"}])
-    (outlet,) = live.publisher.outlets
-    outlet.finish(20)
+    (delivery,) = live.publisher.deliveries
+    delivery.finish(20)
     live.turn("2026-01-01T03:10Z")
     assert live.stream.sinks[0].behind == 3
 
@@ -267,9 +267,9 @@ def test_a_lease_that_could_not_be_renewed_is_not_held(watched, monkeypatch):
     live = watched()
     assert live.stream.lease
     now = time.monotonic()
-    monkeypatch.setattr("penstock.engine.publisher.time.monotonic", lambda: now + 60)
+    monkeypatch.setattr("penstock.engine.committer.time.monotonic", lambda: now + 60)
     assert not live.stream.lease
-    live.publisher._stay()
+    live.publisher.committer.leases.renew_if_due()
     assert live.stream.lease
 
 

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from penstock.core.errors import PenstockError
-from penstock.engine import chain, delivery, publisher, sql_store, view_run
+from penstock.engine import chain, committer, delivery, pacing, publisher, sql_store, view_run
 from penstock.engine.pipeline import Pipeline
 from penstock.private.noise import NoNoise, TestNoise
 from penstock.released import sinks
@@ -82,9 +82,9 @@ def publish(
     """
     if humble:
         give_up()
-    delivery.PAUSES = (0.05, 0.5)
-    publisher.IDLE = 0.02
-    publisher.LEASE = lease or publisher.LEASE
+    delivery.RETRY_SECONDS = (0.05, 0.5)
+    pacing.IDLE_SECONDS = 0.02
+    committer.LEASE_SECONDS = lease or committer.LEASE_SECONDS
     if fault:
         Fault(*fault).lie_in_wait()
     prepare = view_run.ViewRun.prepare
@@ -95,13 +95,13 @@ def publish(
         return ready
 
     view_run.ViewRun.prepare = drawn
-    keep = publisher.Publisher._keep
+    save = committer.Committer.save
 
-    def kept(self):
-        keep(self)
+    def saved(self):
+        save(self)
         tell("kept")
 
-    publisher.Publisher._keep = kept
+    committer.Committer.save = saved
     both = iter((TestNoise(7), None))
     makes = {
         "none": NoNoise,
@@ -117,7 +117,7 @@ def publish(
             noise=makes,
             takeover=takeover,
             listener=lambda told: tell(
-                told.what, stream=told.stream, unit=told.unit, text=told.text
+                told.kind, stream=told.stream, unit=told.unit, text=told.text
             ),
         )
         with made:
@@ -199,7 +199,7 @@ class Fault:
         )
         self._around(view_run.ViewRun, "settled", after="settled")
         self._around(HttpSource, "kept", before="to be answered", after="answered")
-        self._around(publisher.Publisher, "_keep", after="kept")
+        self._around(committer.Committer, "save", after="kept")
         for sink in (sinks.ParquetSink, sinks.JsonLinesSink, sinks.WebhookSink):
             name = sink.__name__
             self._around(

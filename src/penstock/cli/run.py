@@ -36,8 +36,9 @@ from penstock.core.calendar import instant
 from penstock.core.errors import ConfigurationError, PenstockError, StateError
 from penstock.engine import publisher_figures
 from penstock.engine.monitor import Monitor
+from penstock.engine.notices import Notice
 from penstock.engine.process import Process
-from penstock.engine.publisher import Notice, Publisher
+from penstock.engine.publisher import Publisher
 from penstock.engine.publisher_figures import SeriesFigures
 
 Style: TypeAlias = Literal["text", "json", "none"]
@@ -100,7 +101,7 @@ def run(
             monitor.watch(process.publishers)
             stop.begun()
         except _StoppedError:
-            logs(Notice(what="end", text="told to stop before anything was published"))
+            logs(Notice(kind="end", text="told to stop before anything was published"))
             return
         except StateError as error:
             _end(logs, {"": error})
@@ -110,7 +111,7 @@ def run(
             while not process.wait(0.1):
                 if stop.wanted and not stop.passed_on:
                     stop.passed_on = True
-                    logs(Notice(what="stopping", text=STOP))
+                    logs(Notice(kind="stopping", text=STOP))
                     process.stop()
     if process.failures:
         _end(logs, process.failures)
@@ -129,7 +130,7 @@ def _end(logs: RunLog, failures: dict[str, BaseException] | dict[str, StateError
             else f"an unexpected error ({type(error).__name__})."
         )
         if logs.style == "json":
-            logs(Notice(what="failed", stream=name, text=text, level="error"))
+            logs(Notice(kind="failed", stream=name, text=text, level="error"))
         else:
             print(f"penstock: {name + ': ' if name else ''}{text}", file=sys.stderr)
     sys.exit(1)
@@ -154,7 +155,7 @@ class RunLog:
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         with self._lock, suppress(OSError, ValueError, SystemExit):
             if self.style == "json":
-                entry = {"time": now, "level": told.level, "event": told.what}
+                entry = {"time": now, "level": told.level, "event": told.kind}
                 entry |= {"stream": told.stream} if told.stream else {}
                 more = {"unit": told.unit, "text": told.text}
                 line = json.dumps(
@@ -165,10 +166,10 @@ class RunLog:
                 return
             unit = f" unit {told.unit}" if told.unit else ""
             text = f": {' '.join(told.text.split())}" if told.text else ""
-            line = f"{now} {told.level:7} {told.stream + ' ' if told.stream else ''}{told.what}{unit}{text}"
+            line = f"{now} {told.level:7} {told.stream + ' ' if told.stream else ''}{told.kind}{unit}{text}"
             if not self._screen.is_terminal:
                 print(line, file=sys.stderr, flush=True)
-            elif told.what != "release":  # the line below the log shows it
+            elif told.kind != "release":  # the line below the log shows it
                 self._screen.print(Text(line, _STYLES[told.level]), soft_wrap=True)
 
 
@@ -178,17 +179,17 @@ def _introduce(process: Process, monitor: Monitor, logs: RunLog) -> None:
         process.publishers, publisher_figures.public(process.publishers).streams, strict=True
     ):
         sinks = ", ".join(sink.name for sink in stream.sinks) or "the store alone"
-        logs(Notice(what="promise", stream=stream.stream, text=stream.promise))
-        for track, series in zip(publisher.tracks, stream.series, strict=True):
+        logs(Notice(kind="promise", stream=stream.stream, text=stream.promise))
+        for view, series in zip(publisher.views, stream.series, strict=True):
             what = f"{series.mechanism} every {series.every}, to {sinks}"
             if series.unit:
-                logs(Notice(what="resume", stream=track.name, unit=series.unit + 1, text=what))
+                logs(Notice(kind="resume", stream=view.name, unit=series.unit + 1, text=what))
             else:
-                logs(Notice(what="start", stream=track.name, unit=1, text=what))
+                logs(Notice(kind="start", stream=view.name, unit=1, text=what))
     for host, port in monitor.addresses:
         logs(
             Notice(
-                what="metrics", text=f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
+                kind="metrics", text=f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
             )
         )
 
@@ -214,7 +215,7 @@ class _Bridge(logging.Handler):
             text = f"{record.name}: {kind}, at {record.filename}:{record.lineno}"
         self._logs(
             Notice(
-                what="trouble",
+                kind="trouble",
                 text=text,
                 level="error" if record.levelno >= logging.ERROR else "warning",
             )
@@ -233,7 +234,7 @@ def _only_words(logs: RunLog) -> Iterator[None]:
         ]
         text = f"an unexpected error ({error.exc_type.__name__}) at {', '.join(places)}. What it says may hold data."
         name = "" if error.thread is None else error.thread.name
-        logs(Notice(what="trouble", stream=name, text=text, level="error"))
+        logs(Notice(kind="trouble", stream=name, text=text, level="error"))
 
     root.addHandler(bridge)
     threading.excepthook = unexpected
@@ -330,7 +331,7 @@ def _shown(process: Process, screen: Console, log: Style) -> Iterator[None]:
         for publisher in process.publishers:
             name = publisher.pipeline.stream.name
             if name in tasks:
-                told = " · ".join(f"{track.closed:,} units" for track in publisher.tracks)
+                told = " · ".join(f"{view.closed:,} units" for view in publisher.views)
                 bars.update(tasks[name], completed=progress(publisher), told=told)
             else:
                 lines.append(status_line(publisher))
@@ -349,10 +350,10 @@ def progress(publisher: Publisher) -> float:
         return 1.0
     now = datetime.now(UTC) if end is None else end
     units = [
-        (track.closed, track.view.calendar.unit_at(instant(now)) - 1) for track in publisher.tracks
+        (view.closed, view.view.calendar.unit_at(instant(now)) - 1) for view in publisher.views
     ]
     released = min((closed / last if last > 0 else 1.0 for closed, last in units), default=1.0)
-    return max(released, (9 * publisher.share + released) / 10)
+    return max(released, (9 * publisher.progress.share + released) / 10)
 
 
 def status_line(publisher: Publisher) -> Text:
@@ -374,16 +375,16 @@ def status_line(publisher: Publisher) -> Text:
             else "✓"
         )
         line.append(f" · {sink.name} {lacks}", "green" if sink.up else "red")
-    for track, series in zip(publisher.tracks, stream.series, strict=True):
+    for view, series in zip(publisher.views, stream.series, strict=True):
         name = "" if len(stream.series) == 1 else f"{series.view}: "
         last = (
-            f"unit {series.unit} ({track.view.calendar.label(series.unit)})"
+            f"unit {series.unit} ({view.view.calendar.label(series.unit)})"
             if series.unit
             else "nothing yet"
         )
         line.append(f" · {name}released {last}", "default")
-        if series.unit < track.view.calendar.last and not series.behind:
-            closes = datetime.fromtimestamp(track.closes(series.unit + 1) / 1e6, UTC)
+        if series.unit < view.view.calendar.last and not series.behind:
+            closes = datetime.fromtimestamp(view.closes(series.unit + 1) / 1e6, UTC)
             line.append(f", next closes {closes:%H:%M:%S} UTC", "default")
         line.append(f", {_spent(series)}", "default")
         if series.overdue:

@@ -1,6 +1,4 @@
-"""What brings releases from the store to a sink: unit after unit, again after an outage, and never
-ahead of a commit.
-"""
+"""Delivery: brings releases from the store to one sink, in order, and again after an outage."""
 
 from __future__ import annotations
 
@@ -10,76 +8,69 @@ from contextlib import suppress
 
 from penstock.core.errors import ConfigurationError, PenstockError, StateError
 from penstock.engine.chain import Head
+from penstock.engine.notices import Notifier
 from penstock.engine.store import Store
+from penstock.engine.waiting import Backoff
 from penstock.released.series import Series
 from penstock.released.sinks.base import ReleaseItem, Sink, SinkError
 
-AT_ONCE = 100
-"""Units that a sink gets at a time, of few keys."""
+MAX_UNITS_PER_PUT = 100
+MAX_NUMBERS_PER_PUT = 1_000_000
 
-NUMBERS = 1_000_000
-"""Numbers that a sink gets at a time, of many keys."""
+GATHER_SECONDS = 60.0
+"""How long units are gathered for a sink that asks for it, where units are shorter than this."""
 
-GATHER = 60.0
-"""Seconds for which units are gathered into one Parquet file, where units are shorter than that."""
-
-PAUSES = (0.5, 60.0)
-"""Seconds until a sink that failed is tried again, the first time and at most."""
+RETRY_SECONDS = (0.5, 60.0)
+"""The first and the longest pause before a sink that failed is tried again."""
 
 
 class DivergedError(StateError):
-    """A sink that holds what the store has never had: the store was restored from an old backup, or
-    is another one.
-    """
+    """A sink holds units that the store never had: the store is an old backup, or another one."""
 
 
 class Delivery:
-    """One sink and the series that go to it, in a thread of its own: a sink that is down holds up
-    nobody else.
+    """Sends some series to one sink, in a thread of its own. Others do not wait for the sink.
 
-    Before it sends anything it compares what the sink holds with the store. A sink that holds what
-    the store has never had shows that the store was restored from an old backup: that is `fatal`,
-    and nothing goes on.
+    Before it sends anything, it compares what the sink holds with the store. A sink with units that
+    the store never had shows that the store is an old backup: `fail` then stops the publisher.
     """
 
     def __init__(
         self,
         name: str,
-        opened: Callable[[], Sink],
+        open_sink: Callable[[], Sink],
         store: Store,
-        streams: Sequence[Series],
+        series: Sequence[Series],
         *,
-        reports: bool = True,
-        gathers: bool = False,
-        fatal: Callable[[PenstockError], None],
-        told: Callable[[str, bool], None],
+        reports: bool,
+        gathers: bool,
+        fail: Callable[[PenstockError], None],
+        notify: Notifier,
     ) -> None:
         self.name = name
         self.reports = reports
-        self._gathers = gathers
-        self.streams = tuple(streams)
+        self.series = tuple(series)
         self.problem = ""
         self.known = False  # whether the sink has said, since the start, what it holds
-        self.sent = {stream.name: 0 for stream in streams}
-        self._opened = opened
-        self._store = store
-        self._fatal = fatal
-        self._told = told
-        self.tried = threading.Event()
+        self.sent = {each.name: 0 for each in series}
+        self.tried = threading.Event()  # set after the first comparison, whatever came of it
         self.gathering = False
+        self._gathers = gathers
+        self._open_sink = open_sink
+        self._store = store
+        self._fail = fail
+        self._notify = notify
         self._sink: Sink | None = None
         self._more = threading.Event()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._work, name=f"sink {name}", daemon=True)
 
     def start(self) -> None:
-        """Compare the sink with the store (then `tried` is set, whatever came of it), and send what
-        it lacks.
-        """
+        """Compare the sink with the store, and begin to send the units that it lacks."""
         self._thread.start()
 
-    def notify(self) -> None:
-        """There is something new in the store."""
+    def wake(self) -> None:
+        """Say that there are new units in the store."""
         self._more.set()
 
     @property
@@ -90,164 +81,161 @@ class Delivery:
         )
 
     def finish(self, seconds: float) -> bool:
-        """Send what is left, for so many seconds at most; whether all is there."""
+        """Send all units that are left, for at most this long; return whether the sink has all."""
         self.end(seconds)
         with suppress(StateError):
             return not self._thread.is_alive() and not self.problem and not self.behind
         return False
 
     def end(self, seconds: float) -> None:
-        """Begin nothing more after what is left; wait for so many seconds at most."""
+        """Begin nothing after the units that are left; wait for at most this long."""
         self._ending.set()
         self._more.set()
-        self._thread.join(seconds)
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
 
     def _work(self) -> None:
-        pause = PAUSES[0]
+        backoff = Backoff(*RETRY_SECONDS)
         while True:
             self._more.clear()
             try:
-                if self._sink is None:
-                    self._sink = self._checked()
-                self.tried.set()
-                while sum(self._send(self._sink, stream) for stream in self.streams):
-                    pause = PAUSES[0]
-                if self.problem:
-                    self.problem = ""
-                    self._told(f"sink {self.name!r} is back.", True)
-            except DivergedError as error:
+                self._send_all(backoff)
+            except (DivergedError, ConfigurationError) as error:
                 self._give_up(error)
                 break
-            except ConfigurationError as error:
-                self._give_up(error)
-                break
-            except Exception as error:  # the sink, a store that cannot be read or marked just now, or what nobody foresaw
-                self._trouble(error)
-                self._let_go()  # it may have lost something: compare it anew
-                self._ending.wait(max(getattr(error, "after", None) or 0, pause))
-                pause = min(2 * pause, PAUSES[1])
-                if self._ending.is_set():
+            except Exception as error:  # the sink, an unavailable store, or a mistake in a sink
+                self._report(error)
+                self._close_sink()  # it may have lost something: compare it again
+                asked = error.after if isinstance(error, SinkError) else None
+                if self._ending.wait(max(asked or 0, backoff.next_pause())):
                     break
                 continue
             if self._ending.is_set() and not self._more.is_set():
                 break
             self._more.wait()
-            self.gathering = self._gathering > 0
-            self._ending.wait(self._gathering)
-            self.gathering = False
-        self._let_go()
+            self._gather()
+        self._close_sink()
 
-    def _let_go(self) -> None:
+    def _send_all(self, backoff: Backoff) -> None:
+        if self._sink is None:
+            self._sink = self._compared_sink()
+        self.tried.set()
+        while sum(self._send(self._sink, each) for each in self.series):
+            backoff.reset()
+        if self.problem:
+            self.problem = ""
+            self._notify("sink", f"sink {self.name!r} is back.")
+
+    def _gather(self) -> None:
+        """Wait for more short units where the sink writes one file per call."""
+        short = any(
+            each.calendar is not None
+            and each.calendar.ends(1) - each.calendar.begins(1) < GATHER_SECONDS * 1e6
+            for each in self.series
+        )
+        if short and self._gathers:
+            self.gathering = True
+            self._ending.wait(GATHER_SECONDS)
+            self.gathering = False
+
+    def _close_sink(self) -> None:
         sink, self._sink = self._sink, None
         if sink is not None:
             sink.close()
 
-    @property
-    def _gathering(self) -> float:
-        """Seconds to wait for more: a sink that makes a file of every delivery would make thousands
-        of short units.
-        """
-        short = any(
-            stream.calendar is not None
-            and stream.calendar.ends(1) - stream.calendar.begins(1) < GATHER * 1e6
-            for stream in self.streams
-        )
-        return GATHER if short and self._gathers else 0.0
-
     def _give_up(self, error: PenstockError) -> None:
         self.problem = str(error)
-        self._fatal(error)
+        self._fail(error)
         self.tried.set()
 
-    def _trouble(self, error: Exception) -> None:
+    def _report(self, error: Exception) -> None:
+        """Tell of a problem once. Texts of errors that are not ours may quote anything."""
         self.tried.set()
-        told = (
-            str(error)
-            if isinstance(error, PenstockError)
-            else f"it failed in a way that nobody foresaw ({type(error).__name__})."
-        )
-        if told != self.problem:
-            self.problem = told
-            self._told(f"sink {self.name!r}: {told}", False)
+        known = isinstance(error, PenstockError)
+        problem = str(error) if known else f"an unexpected error ({type(error).__name__})."
+        if problem != self.problem:
+            self.problem = problem
+            self._notify("sink", f"sink {self.name!r}: {problem}", level="warning")
 
-    def _checked(self) -> Sink:
-        """The sink, with nothing in it that the store does not have."""
-        sink = self._opened()
+    def _compared_sink(self) -> Sink:
+        """Open the sink, and see that it holds nothing that the store does not have."""
+        sink = self._open_sink()
         try:
-            for stream in self.streams:
+            for each in self.series:
                 if self.reports:
-                    head = sink.head(stream.name)
-                    self.sent[stream.name] = (
+                    head = sink.head(each.name)
+                    self.sent[each.name] = (
                         0
                         if head is None
-                        else check_sink_history(self._store, stream.name, head, self.name)
+                        else check_sink_history(self._store, each.name, head, self.name)
                     )
                 else:
-                    self.sent[stream.name] = self._store.marks(stream.name).get(self.name, 0)
+                    self.sent[each.name] = self._store.marks(each.name).get(self.name, 0)
         except BaseException:
             sink.close()
             raise
         self.known = True
         return sink
 
-    def _send(self, sink: Sink, stream: Series) -> bool:
-        """Send some units; whether there were any."""
-        first, newest = self.sent[stream.name] + 1, self._store.head(stream.name).unit
-        last = min(newest, first + max(1, min(AT_ONCE, NUMBERS // stream.domain.size)) - 1)
+    def _send(self, sink: Sink, series: Series) -> bool:
+        """Send some units; return whether there were any."""
+        first, newest = self.sent[series.name] + 1, self._store.head(series.name).unit
+        units = max(1, min(MAX_UNITS_PER_PUT, MAX_NUMBERS_PER_PUT // series.domain.size))
+        last = min(newest, first + units - 1)
         if first > last:
             return False
-        items = items_of(self._store, stream, first, last)
+        items = items_of(self._store, series, first, last)
         try:
             sink.put(items)
         except SinkError as error:
-            self._have(stream, first - 1 + error.done)
+            self._mark_sent(series, first - 1 + error.done)
             raise
-        self._have(stream, last)
+        self._mark_sent(series, last)
         return True
 
-    def _have(self, stream: Series, unit: int) -> None:
-        if unit > self.sent[stream.name]:
+    def _mark_sent(self, series: Series, unit: int) -> None:
+        if unit > self.sent[series.name]:
             if not self.reports:
-                self._store.mark(stream.name, self.name, unit)
-            self.sent[stream.name] = unit
+                self._store.mark(series.name, self.name, unit)
+            self.sent[series.name] = unit
 
 
-def check_sink_history(store: Store, stream: str, head: tuple[int, str], sink: str) -> int:
-    """The newest unit of a sink, if the store has had it like that; otherwise the store was
-    restored, or is another one.
-    """
+def check_sink_history(store: Store, series: str, head: tuple[int, str], sink: str) -> int:
+    """Return the newest unit of a sink; raise a `DivergedError` if the store never had it so."""
     unit, link = head
-    newest = store.head(stream).unit
+    newest = store.head(series).unit
     if unit > newest == 0:
         raise DivergedError(
-            f"this store is new, and sink {sink!r} has {unit} units of {stream!r} already. If the store was lost, restore its "
-            "newest backup; for a new stream give it another name, or the sink another place."
+            f"this store is new, and sink {sink!r} has {unit} units of {series!r} already. If the "
+            "store was lost, restore its newest backup. For a new stream, use another name or "
+            "another place for the sink."
         )
     if unit > newest:
         raise DivergedError(
-            f"the store was restored from an old backup: stream {stream!r} ends with unit {newest}, and sink {sink!r} has unit "
-            f"{unit}. Going on would release units again with fresh noise: restore the newest one."
+            f"the store was restored from an old backup: series {series!r} ends with unit {newest},"
+            f" and sink {sink!r} has unit {unit}. Going on would release units again with fresh "
+            "noise. Restore the newest backup."
         )
-    if store.at(stream, unit) != Head(unit, bytes.fromhex(link)):
+    if store.at(series, unit) != Head(unit, bytes.fromhex(link)):
         raise DivergedError(
-            f"the store has another past than sink {sink!r}: unit {unit} of {stream!r} differs. Either it was restored from an "
-            "old backup and went on, or the sink is another stream's."
+            f"store and sink {sink!r} differ in unit {unit} of {series!r}. Either the store was "
+            "restored from an old backup and went on, or the sink belongs to another stream."
         )
     return unit
 
 
-def items_of(store: Store, stream: Series, first: int, last: int) -> list[ReleaseItem]:
-    """The releases of some units, as sinks take them."""
-    calendar = stream.calendar
+def items_of(store: Store, series: Series, first: int, last: int) -> list[ReleaseItem]:
+    """Return the releases of some units as sinks take them."""
+    calendar = series.calendar
     assert calendar is not None
     return [
         ReleaseItem(
-            series=stream,
+            series=series,
             unit=release.unit,
             begins=calendar.start(release.unit),
             ends=calendar.end(release.unit),
             release=release,
-            link=store.at(stream.name, release.unit).link.hex(),
+            link=store.at(series.name, release.unit).link.hex(),
         )
-        for release in store.releases(stream.name, first, last)
+        for release in store.releases(series.name, first, last)
     ]

@@ -12,8 +12,9 @@ from typing import Self
 
 from penstock.core.errors import ConfigurationError, PenstockError
 from penstock.engine import factory, publisher_figures
+from penstock.engine.notices import Listener
 from penstock.engine.pipeline import Pipeline, StoreConfig
-from penstock.engine.publisher import Listener, Publisher
+from penstock.engine.publisher import Publisher
 from penstock.engine.store import Store
 from penstock.private.noise import Noise
 
@@ -25,7 +26,7 @@ class Process:
         self,
         pipelines: Sequence[Pipeline],
         *,
-        listener: Listener = lambda told: None,
+        listener: Listener = lambda notice: None,
         noise: Callable[[], Noise | None] = lambda: None,
         takeover: bool = False,
     ) -> None:

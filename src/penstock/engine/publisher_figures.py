@@ -189,7 +189,7 @@ def plain(figures: Any) -> Any:
 
 def _stream(publisher: Publisher) -> StreamFigures:
     pipeline, now = publisher.pipeline, publisher.clock.now()
-    series = tuple(_series(publisher, track, now) for track in publisher.tracks)
+    series = tuple(_series(publisher, view, now) for view in publisher.views)
     state = publisher.state
     late = any(each.overdue is not None and each.overdue > GRACE for each in series)
     promise = pipeline.guarantee
@@ -198,32 +198,31 @@ def _stream(publisher: Publisher) -> StreamFigures:
         state=state,
         finite=publisher.finite,
         on_time=not late and (state == "publishing" or (publisher.finite and state == "ended")),
-        lease=publisher.leased,
+        lease=publisher.committer.leases.held,
         epsilon=promise.epsilon,
         delta=promise.delta,
         window=promise.window,
-        promise=publisher.tracks[0].stream.promise
+        promise=publisher.views[0].series.promise
         if len(series) == 1
         else promise.clauses.protection,
         series=series,
-        sinks=tuple(_sink(publisher, outlet) for outlet in publisher.outlets),
+        sinks=tuple(_sink(publisher, each) for each in publisher.deliveries),
     )
 
 
-def _series(publisher: Publisher, track: ViewRun, now: int) -> SeriesFigures:
-    standing, calendar, promise = track.standing, track.view.calendar, track.run.guarantee
-    release = standing.release
-    unit = 0 if release is None else release.unit
+def _series(publisher: Publisher, view: ViewRun, now: int) -> SeriesFigures:
+    committed, calendar, promise = view.committed, view.view.calendar, view.run.guarantee
+    release, unit = committed.release, committed.unit
     most = promised(promise)
     behind = overdue = None
     if not publisher.finite:
-        behind = max(calendar.unit_at(now - track.lateness) - 1 - unit, 0)
+        behind = max(calendar.unit_at(now - view.lateness) - 1 - unit, 0)
         pace = duration(publisher.pipeline.stream.pace, name="pace")
-        overdue = max(now - track.closes(unit + 1) - pace, 0) // SECOND if behind else 0
+        overdue = max(now - view.closes(unit + 1) - pace, 0) // SECOND if behind else 0
     return SeriesFigures(
-        series=track.name,
-        view=track.view.name,
-        mechanism=track.run.mechanism.name,
+        series=view.name,
+        view=view.view.name,
+        mechanism=view.run.mechanism.name,
         every=calendar.every,
         unit=unit,
         ends=calendar.end(unit) if unit else None,
@@ -233,7 +232,7 @@ def _series(publisher: Publisher, track: ViewRun, now: int) -> SeriesFigures:
         delta=promise.delta,
         window=promise.window,
         currency=most.grid.currency,
-        cost=standing.cost.amount,
+        cost=committed.cost.amount,
         most=most.amount,
         fresh=None if release is None else _fresh(release),
         private=None if release is None else release.private,
@@ -244,17 +243,14 @@ def _fresh(release: Released) -> float:
     return 1.0 - float(np.mean(release.repeated))
 
 
-def _sink(publisher: Publisher, outlet: Delivery) -> SinkFigures:
-    units = {
-        track.name: 0 if track.standing.release is None else track.standing.release.unit
-        for track in publisher.tracks
-    }
-    lacks = [units[name] - sent for name, sent in list(outlet.sent.items())]
-    behind = (
-        0 if outlet.gathering else max(0, *lacks)
-    )  # what is gathered for one file is on its way
+def _sink(publisher: Publisher, delivery: Delivery) -> SinkFigures:
+    units = {view.name: view.committed.unit for view in publisher.views}
+    lacks = [units[name] - sent for name, sent in list(delivery.sent.items())]
+    behind = 0 if delivery.gathering else max(0, *lacks)  # gathered units are on their way
     return SinkFigures(
-        name=outlet.name, up=not outlet.problem, behind=behind if outlet.known else None
+        name=delivery.name,
+        up=not delivery.problem,
+        behind=behind if delivery.known else None,
     )
 
 
@@ -263,19 +259,19 @@ def _private(publisher: Publisher) -> PrivateStream:
         stream=publisher.pipeline.stream.name,
         rejections=publisher.source.rejections.for_operator(),
         problem=publisher.problem,
-        sinks={outlet.name: outlet.problem for outlet in publisher.outlets},
-        commits=tuple(publisher.took),
-        series=tuple(_private_series(track) for track in publisher.tracks),
+        sinks={each.name: each.problem for each in publisher.deliveries},
+        commits=tuple(publisher.committer.seconds),
+        series=tuple(_private_series(view) for view in publisher.views),
     )
 
 
-def _private_series(track: ViewRun) -> PrivateSeries:
-    tally = track.counting.units.tally
+def _private_series(view: ViewRun) -> PrivateSeries:
+    tally = view.counting.units.tally
     return PrivateSeries(
-        series=track.name,
+        series=view.name,
         late=tally.late,
         future=tally.future,
         past=tally.past,
-        pending=track.counting.pending,
-        open=track.counting.held,
+        pending=view.counting.pending,
+        open=view.counting.held,
     )

@@ -1,6 +1,4 @@
-"""One view under way: its open units, its mechanism's run, and everything of a unit that commits
-together.
-"""
+"""One view at work: its open units, its mechanism's run, and the unit that it commits next."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from penstock.released.series import Series
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PreparedUnit:
-    """A unit that is drawn and not committed: it is committed as it stands, or never seen."""
+    """A unit that is drawn and not committed. It is committed as it is, or nobody ever sees it."""
 
     unit: int
     lines: tuple[Line, ...]
@@ -32,20 +30,22 @@ class PreparedUnit:
 
 @dataclass(frozen=True, kw_only=True)
 class CommittedView:
-    """What is committed, and so public: the newest release, and what the window that ends with it
-    has cost.
+    """The newest committed release, and the cost of the window that ends with it: public.
 
-    The run is ahead of it while a unit is drawn and not committed: nobody may see anything of that.
+    The run is ahead of this while a drawn unit waits for its commit. Nobody may see that unit.
     """
 
     release: Released | None
     cost: Budget
 
+    @property
+    def unit(self) -> int:
+        """The newest committed unit; 0 before the first."""
+        return 0 if self.release is None else self.release.unit
+
 
 class ViewRun:
-    """A view: events go into its open units, and each unit that is due is drawn once and committed
-    as it was drawn.
-    """
+    """Counts events in the open units of a view, draws each due unit once, and writes it."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class ViewRun:
         self.view = view
         self.name = pipeline.series(view.name)
         self.run = view.mechanism.run(pipeline.domain(), noise=noise)
-        self.stream = Series.of(
+        self.series = Series.of(
             self.run, name=self.name, calendar=view.calendar, facts=pipeline.facts()
         )
         self.lateness = 0 if finite else duration(stream.lateness, name="lateness")
@@ -78,29 +78,29 @@ class ViewRun:
             folder=folder,
         )
         self.prepared: PreparedUnit | None = None
-        self.standing = CommittedView(release=None, cost=self.run.cost)
+        self.committed = CommittedView(release=None, cost=self.run.cost)
 
     def __repr__(self) -> str:
-        return f"<Track {self.name!r} at unit {self.run.unit}>"
+        return f"<ViewRun {self.name!r} at unit {self.run.unit}>"
 
     @property
     def closed(self) -> int:
-        """The last unit that was committed."""
+        """The newest committed unit."""
         return self.counting.units.closed
 
     def closes(self, unit: int) -> int:
-        """When the clock closes a unit."""
+        """Return when the clock closes a unit, in microseconds."""
         return self.view.calendar.ends(unit) + self.lateness
 
     def restore(self, committed: Committed) -> None:
         """Go on from what the store has."""
         if committed.state is not None:
             self.run.load(committed.state)
-            self.standing = CommittedView(release=self.run.last, cost=self.run.cost)
+            self.committed = CommittedView(release=self.run.last, cost=self.run.cost)
         self.counting.restore(committed.private)
 
     def prepare(self, unit: int) -> PreparedUnit:
-        """Draw a unit that is due: once, whatever becomes of its commit."""
+        """Draw a unit that is due. This happens once, whatever becomes of its commit."""
         release = self.run.step(self.counting.counts(unit), unit=unit)
         lines = tuple(line for line in self.run.ledger if line.unit == unit)
         self.prepared = PreparedUnit(
@@ -116,8 +116,9 @@ class ViewRun:
         *,
         commit: bool,
     ) -> None:
-        """Commit what is prepared, or else keep what was read of open units; `settled` follows when
-        that is on disk.
+        """Commit the prepared unit if there is one; otherwise store the open units only.
+
+        The caller's transaction makes both final. Then it calls `settled`.
         """
         ready = self.prepared if commit else None
         private = self.counting.changes(closing=None if ready is None else ready.unit) | parts
@@ -135,11 +136,11 @@ class ViewRun:
         )
 
     def settled(self, *, commit: bool) -> PreparedUnit | None:
-        """What was written is on disk; the unit that is closed by it, if any."""
+        """Note that the transaction succeeded; return the unit that it has closed, if any."""
         ready = self.prepared if commit else None
         self.counting.settled()
         if ready is not None:
             self.counting.close(ready.unit)
-            self.standing = CommittedView(release=ready.release, cost=self.run.cost)
+            self.committed = CommittedView(release=ready.release, cost=self.run.cost)
             self.prepared = None
         return ready

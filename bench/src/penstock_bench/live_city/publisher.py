@@ -16,8 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from penstock.core.errors import PenstockError
+from penstock.engine.notices import Notice
 from penstock.engine.pipeline import Pipeline
-from penstock.engine.publisher import Notice, Publisher
+from penstock.engine.publisher import Publisher
 from penstock.private.sources.http import HttpSource
 
 CONFIGURATION = "city.toml"
@@ -58,7 +59,7 @@ def main(folder: Path) -> int:
     """Publish until standard input ends or a signal comes."""
 
     def listener(told: Notice) -> None:
-        tell(told.what, stream=told.stream, unit=told.unit, text=told.text, level=told.level)
+        tell(told.kind, stream=told.stream, unit=told.unit, text=told.text, level=told.level)
 
     try:
         pipeline = Pipeline.read(folder / CONFIGURATION)
@@ -74,7 +75,7 @@ def main(folder: Path) -> int:
                 "listening",
                 host=host,
                 port=port,
-                units={track.name: track.closed for track in publisher.tracks},
+                units={view.name: view.closed for view in publisher.views},
             )
             publisher.run()
         tell("over")

@@ -1,0 +1,195 @@
+"""Commits drawn units, with retries, and holds the leases that this needs."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from penstock.core.errors import StateError
+from penstock.engine.notices import Notifier
+from penstock.engine.source_progress import SourceProgress
+from penstock.engine.store import LeaseError, Store
+from penstock.engine.view_run import PreparedUnit, ViewRun
+from penstock.engine.waiting import Backoff, StopFlag
+from penstock.released.log import same
+
+LEASE_SECONDS = 30.0
+"""How long a lease lasts. It is renewed after a third of that."""
+
+MAX_REMEMBERED_COMMITS = 20
+"""Commits whose seconds are remembered, for the operator."""
+
+RETRY_SECONDS = (0.5, 15.0)
+"""The first and the longest pause before a transaction is tried again."""
+
+
+class Leases:
+    """The leases of all series of a stream."""
+
+    def __init__(
+        self, store: Store, views: Sequence[ViewRun], *, notify: Notifier, stop: StopFlag
+    ) -> None:
+        self._store = store
+        self._views = views
+        self._notify = notify
+        self._stop = stop
+        self._taken: list[str] = []
+        self._tried = self._confirmed = 0.0
+
+    @property
+    def held(self) -> bool:
+        """Whether nobody else may publish this stream now."""
+        return self._confirmed > 0 and time.monotonic() - self._confirmed < LEASE_SECONDS
+
+    def take(self, *, takeover: bool) -> None:
+        """Take all leases. Wait once for a lease that nobody renews: its holder has crashed."""
+        for view in self._views:
+            try:
+                self._store.begin(view.series, seconds=LEASE_SECONDS, takeover=takeover)
+            except LeaseError as error:
+                text = f"{error} This publisher goes on when that lease expires."
+                self._notify("waiting", text, series=view.name, level="warning")
+                if self._stop.wait(LEASE_SECONDS + 1):
+                    raise
+                self._store.begin(view.series, seconds=LEASE_SECONDS, takeover=takeover)
+            self._taken.append(view.name)
+        self.confirm()
+
+    def confirm(self) -> None:
+        """Note that the store has just renewed all leases."""
+        self._tried = self._confirmed = time.monotonic()
+
+    def renew_if_due(self) -> None:
+        """Renew the leases after a third of their time. An unavailable store is asked later."""
+        if time.monotonic() - self._tried < LEASE_SECONDS / 3:
+            return
+        self._tried = time.monotonic()
+        try:
+            for view in self._views:
+                self._store.renew(view.name)
+        except LeaseError:
+            raise
+        except StateError as error:
+            self._notify("store", f"{error} The lease is renewed later.", level="warning")
+        else:
+            self._confirmed = self._tried
+
+    def renew_and_write_heads(self) -> None:
+        """Renew the leases, and write the head file, which may have been the part that failed."""
+        for view in self._views:
+            self._store.renew(view.name)
+            self._store.begin(view.series, seconds=LEASE_SECONDS)
+
+    def give_back(self) -> None:
+        """Let others publish, as far as the store can be reached."""
+        for name in reversed(self._taken):
+            with suppress(StateError):
+                self._store.end(name)
+
+
+class Committer:
+    """Writes all views of a stream in one transaction, at one position of the source.
+
+    The content of a transaction is fixed before the first attempt. An unavailable store gets the
+    same content again, and nothing is drawn a second time. Every other error ends the publisher.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        views: Sequence[ViewRun],
+        progress: SourceProgress,
+        *,
+        patience: float,
+        notify: Notifier,
+        stop: StopFlag,
+    ) -> None:
+        self.views = views
+        self.leases = Leases(store, views, notify=notify, stop=stop)
+        self.problem = ""
+        self.seconds: deque[float] = deque(maxlen=MAX_REMEMBERED_COMMITS)
+        self._store = store
+        self._progress = progress
+        self._patience = patience
+        self._notify = notify
+        self._stop = stop
+
+    def commit(self) -> None:
+        """Commit the drawn units, with the open units of all other views."""
+        self._write(commit=True)
+
+    def save(self) -> None:
+        """Store the open units, so that their events need not be read again."""
+        self._write(commit=False)
+
+    def _write(self, *, commit: bool) -> None:
+        drawn = {view.name: view.prepared for view in self.views if commit and view.prepared}
+        began = time.monotonic()
+        self._write_until_stored(drawn, commit=commit)
+        self.leases.confirm()
+        if drawn:
+            self.seconds.append(time.monotonic() - began)
+        for view in self.views:
+            closed = view.settled(commit=commit)
+            if closed is not None:
+                self._notify("release", series=view.name, unit=closed.unit)
+        self._progress.stored()
+
+    def _write_until_stored(self, drawn: Mapping[str, PreparedUnit], *, commit: bool) -> None:
+        """Try the transaction until it succeeds, the patience ends, or a stop is wanted."""
+        deadline, backoff, trouble = time.monotonic() + self._patience, Backoff(*RETRY_SECONDS), ""
+        while True:
+            try:
+                if trouble and self._is_stored(drawn):
+                    self.leases.renew_and_write_heads()
+                else:
+                    self._transaction(commit=commit)
+            except LeaseError:
+                raise
+            except StateError as error:
+                if self._stop.is_set() or time.monotonic() > deadline:
+                    raise
+                if str(error) != trouble:
+                    self.problem = trouble = str(error)
+                    text = f"{error} The same content is tried again."
+                    self._notify("store", text, level="warning")
+                self._stop.wait(backoff.next_pause())
+            else:
+                if trouble:
+                    self.problem = ""
+                    self._notify("store", "the store is available again.")
+                return
+
+    def _transaction(self, *, commit: bool) -> None:
+        positions = {"source": self._progress.position_to_store()}
+        with self._store.together():
+            for place, view in enumerate(self.views):
+                parts = {} if place else self._progress.parts
+                view.write(self._store, positions, parts, commit=commit)
+
+    def _is_stored(self, drawn: Mapping[str, PreparedUnit]) -> bool:
+        """Look whether an attempt that failed has committed all the same: a connection may have
+        been lost after the commit.
+        """
+        try:
+            return bool(drawn) and all(self._has(name, unit) for name, unit in drawn.items())
+        except LeaseError:
+            raise
+        except StateError:
+            return False
+
+    def _has(self, name: str, drawn: PreparedUnit) -> bool:
+        """Whether the store has this unit with these numbers. Other numbers are another
+        publisher's.
+        """
+        if self._store.head(name).unit != drawn.unit:
+            return False
+        (stored,) = self._store.releases(name, drawn.unit, drawn.unit)
+        if not same(stored, drawn.release):
+            raise LeaseError(
+                f"unit {drawn.unit} of {name!r} was released by another publisher, with other "
+                "numbers. Nothing was written."
+            )
+        return True

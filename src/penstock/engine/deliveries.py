@@ -1,0 +1,120 @@
+"""All deliveries of a publisher: started, asked as witnesses and ended together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+from penstock.core.errors import PenstockError
+from penstock.engine import factory
+from penstock.engine.delivery import Delivery
+from penstock.engine.notices import Notifier
+from penstock.engine.pipeline import Pipeline, SinkConfig
+from penstock.engine.store import Store
+from penstock.engine.view_run import ViewRun
+from penstock.engine.waiting import StopFlag
+
+END_SECONDS = 5.0
+"""How long each sink may finish what it has begun, when the publisher is closed."""
+
+ANSWER_SECONDS = 10.0
+"""How long the start waits for sinks to say what they hold. A slower sink says it later."""
+
+
+class Deliveries:
+    """The deliveries of one stream.
+
+    Without a head file, only sinks can show that the store is not an old backup. So nothing is
+    released until, for each view, one of the sinks that can tell has answered.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        store: Store,
+        views: Sequence[ViewRun],
+        *,
+        notify: Notifier,
+        stop: StopFlag,
+    ) -> None:
+        self.doubt = ""
+        self._views = views
+        self._notify = notify
+        self._stop = stop
+        self._failure: PenstockError | None = None
+        self._witnessed = pipeline.store.head is not None
+        self._all = tuple(self._delivery(sink, pipeline, store) for sink in pipeline.sinks)
+
+    def __iter__(self) -> Iterator[Delivery]:
+        return iter(self._all)
+
+    def _delivery(self, declared: SinkConfig, pipeline: Pipeline, store: Store) -> Delivery:
+        return Delivery(
+            declared.name,
+            lambda: factory.sink(declared, pipeline),
+            store,
+            [
+                view.series
+                for view in self._views
+                if not declared.views or view.view.name in declared.views
+            ],
+            reports=declared.declaration.reports,
+            gathers=declared.declaration.gathers,
+            fail=self._fail,
+            notify=self._notify,
+        )
+
+    def _fail(self, error: PenstockError) -> None:
+        self._failure = error
+        self._stop.set()
+
+    def raise_failure(self) -> None:
+        """Raise the error with which a delivery stopped the publisher, if there is one."""
+        if self._failure is not None:
+            raise self._failure
+
+    def start(self) -> None:
+        """Start all, and wait a little for what the sinks hold."""
+        for delivery in self._all:
+            delivery.start()
+        deadline = time.monotonic() + ANSWER_SECONDS
+        for delivery in self._all:
+            delivery.tried.wait(max(deadline - time.monotonic(), 0))
+        self.raise_failure()
+
+    def wake(self) -> None:
+        """Tell all that there are new units in the store."""
+        for delivery in self._all:
+            delivery.wake()
+
+    def finish(self, seconds: float) -> bool:
+        """Send all units that sinks lack, each for at most this long; return whether all have
+        them.
+        """
+        return min([delivery.finish(seconds) for delivery in self._all], default=True)
+
+    def end(self) -> None:
+        """End all. A sink that is sending gets a little time, because it reads the store."""
+        for seconds in (0.0, END_SECONDS):
+            for delivery in self._all:
+                delivery.end(seconds)
+
+    def witnessed(self) -> bool:
+        """Whether something has shown that the store is not an old backup: the head file at the
+        start, or for each view a sink. Views without such sinks need no witness.
+        """
+        if self._witnessed:
+            return True
+        silent: list[str] = []
+        for view in self._views:
+            witnesses = [each for each in self._all if each.reports and view.series in each.series]
+            if witnesses and not any(each.known for each in witnesses):
+                silent += [each.name for each in witnesses]
+        self._witnessed = not silent
+        names = ", ".join(dict.fromkeys(silent))
+        doubt = f"nothing is released until one of these sinks has answered: {names}."
+        if silent and doubt != self.doubt:
+            text = f"{doubt} Without a head file, only sinks can show an old backup."
+            self._notify("waiting", text, level="warning")
+        self.doubt = doubt if silent else ""
+        return self._witnessed

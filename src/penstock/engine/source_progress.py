@@ -1,0 +1,114 @@
+"""How far a source was read: what is counted, what is stored, and where to go on after a restart."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from penstock.core.errors import InputError, StateError
+from penstock.engine.store import Committed
+from penstock.engine.view_run import ViewRun
+from penstock.private.sources.base import Batch, Position, Receiver, Source
+
+_PREFIX = "source "
+"""Begins the names under which the store keeps the source's own parts."""
+
+
+class SourceProgress:
+    """Counts batches in all views, and knows what the next transaction stores about the source.
+
+    A live stream cannot be read twice, so its open units are stored beside the position. A finite
+    input is read again from the last position before which all events are in closed units.
+    """
+
+    def __init__(self, source: Source, views: Sequence[ViewRun]) -> None:
+        self.source = source
+        self.position: Position | None = None
+        self.complete = False  # whether all of a finite input was read
+        self.parts: dict[str, bytes | None] = {}
+        self._views = views
+        self._unstored: Batch | None = None
+        self._replayed: deque[tuple[Position | None, tuple[int, ...]]] = deque()
+
+    def restore(self, committed: Mapping[str, bytes], position: Position | None) -> None:
+        """Go on from what the store has, and open a source that listens."""
+        if position is not None and self.source.resumable:
+            self.position = position
+        if isinstance(self.source, Receiver):
+            self.source.open(committed)
+
+    def close(self) -> None:
+        """Let a source that listens stop."""
+        if isinstance(self.source, Receiver):
+            self.source.close()
+
+    def count_live(self, batch: Batch, now: int) -> None:
+        """Count a batch of a live stream."""
+        self._count(batch, now)
+        if batch.position is not None:
+            self.position = batch.position
+        self.parts |= {_PREFIX + name: content for name, content in batch.parts.items()}
+        self._unstored = batch
+
+    def count_replayed(self, batch: Batch, now: int) -> None:
+        """Count a batch of a finite input."""
+        self._replayed.append((batch.position, self._count(batch, now)))
+
+    def _count(self, batch: Batch, now: int) -> tuple[int, ...]:
+        """Count a batch in every view; return the last unit that it reaches in each.
+
+        An error is final: some views may have counted the batch, and others not.
+        """
+        try:
+            return tuple(view.counting.take(batch, now) for view in self._views)
+        except InputError as error:
+            raise StateError(
+                f"{error} The batch cannot be counted, and nothing of it was stored."
+            ) from None
+
+    def position_to_store(self) -> Position | None:
+        """Where to read on from after a restart, once the drawn units are committed."""
+        closed = [view.prepared.unit if view.prepared else view.closed for view in self._views]
+        while self._replayed and all(
+            last <= unit for last, unit in zip(self._replayed[0][1], closed, strict=True)
+        ):
+            self.position = self._replayed.popleft()[0]
+        return self.position
+
+    def stored(self) -> None:
+        """Note that a transaction succeeded, and answer the senders that wait for it."""
+        batch, self._unstored, self.parts = self._unstored, None, {}
+        if batch is not None and isinstance(self.source, Receiver):
+            self.source.kept(batch)
+
+    @property
+    def sender_waits(self) -> bool:
+        """Whether somebody waits to hear that the newest batch is stored."""
+        return (
+            self._unstored is not None and isinstance(self.source, Receiver) and self.source.answers
+        )
+
+    @property
+    def pending(self) -> int:
+        """Events that are read and not stored, in the view with most of them. Private."""
+        return max(view.counting.pending for view in self._views)
+
+    @property
+    def share(self) -> float:
+        """The share of a finite input that was read, from 0 to 1. Other threads may ask."""
+        if self.complete:
+            return 1.0
+        try:
+            position = self._replayed[-1][0]
+        except IndexError:
+            position = self.position
+        return 0.0 if position is None else self.source.progress(position)
+
+
+def source_parts(committed: Committed) -> dict[str, bytes]:
+    """Return the parts that a source has stored with its batches."""
+    return {
+        name.removeprefix(_PREFIX): content
+        for name, content in committed.private.items()
+        if name.startswith(_PREFIX)
+    }
