@@ -16,8 +16,8 @@ def published(folder, *, source="taps.parquet", **more):
     given = {
         "time": "ts",
         "key": "station",
-        "user": "card",
-        "user_type": "integer",
+        "person": "card",
+        "person_type": "integer",
         "every": "1h",
         "origin": datetime(2026, 1, 1, tzinfo=UTC),
         "until": datetime(2026, 1, 1, 12, tzinfo=UTC),
@@ -84,7 +84,9 @@ def test_a_store_can_be_read_by_others(tmp_path, columns):
     published(tmp_path).close()
     with ps.Publication.read(tmp_path / "taps.db") as stream:
         assert len(stream) == 12
-    with pytest.raises(ConfigurationError, match="which stream"):
+    with pytest.raises(
+        ConfigurationError, match="name must be one of the series in the store: others, taps"
+    ):
         _two(tmp_path)
 
 
@@ -123,3 +125,27 @@ def test_another_promise_for_the_same_stream_is_refused(tmp_path, columns):
     published(tmp_path).close()
     with pytest.raises(StateError, match="is another one"):
         published(tmp_path, mechanism=ps.Uniform(epsilon="2", window=6))
+
+
+def test_the_old_names_of_person_work_and_say_so(tmp_path, columns):
+    with pytest.warns(DeprecationWarning, match=r"publish\((user|user_type)=…\) is now") as told:
+        stream = ps.publish(
+            tmp_path / "taps.parquet",
+            time="ts",
+            key="station",
+            user="card",
+            user_type="integer",
+            every="1h",
+            origin="2026-01-01",
+            until="2026-01-01T12:00Z",
+            mechanism=ps.Uniform(epsilon="1", window=6),
+            domain=streams.KEYS,
+            store=tmp_path / "taps.db",
+        )
+    assert {str(each.message).partition(" is now ")[2][:14] for each in told} == {
+        "person=…. The ",
+        "person_type=….",
+    }
+    stream.close()
+    with published(tmp_path) as again:  # the configuration is the same one
+        assert len(again) == 12

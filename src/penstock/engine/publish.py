@@ -1,6 +1,4 @@
-"""`penstock.publish`: the publisher for a notebook. The same engine, the same store, the same
-promise.
-"""
+"""`penstock.publish`: the publisher for a notebook, with the same engine, store and promise."""
 
 from __future__ import annotations
 
@@ -14,6 +12,7 @@ import numpy as np
 
 from penstock.budget.ledger import Line
 from penstock.core.calendar import Calendar
+from penstock.core.deprecated import renamed
 from penstock.core.domain import AnyDomain, Domain
 from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
 from penstock.core.guarantee import Guarantee
@@ -31,6 +30,7 @@ from penstock.released.queries.sliding_sum import SlidingSum
 from penstock.released.queries.unit_counts import UnitCounts
 
 
+@renamed(user="person", user_type="person_type")
 def publish(
     source: str | os.PathLike[str],
     *,
@@ -40,7 +40,7 @@ def publish(
     origin: str | datetime,
     mechanism: AnyMechanism,
     domain: AnyDomain,
-    user: str | None = None,
+    person: str | None = None,
     until: str | datetime | None = None,
     zone: str = "UTC",
     other: str | None = None,
@@ -48,29 +48,72 @@ def publish(
     store: str | os.PathLike[str] | None = None,
     clock: Literal["iso", "seconds", "milliseconds", "microseconds"] = "iso",
     key_type: Literal["text", "integer"] = "text",
-    user_type: Literal["text", "integer"] = "text",
+    person_type: Literal["text", "integer"] = "text",
     noise: Noise | None = None,
 ) -> Publication:
-    """Publish finished files of events, and give back what was released.
+    """Publish finished files of events, and return what was released.
 
-    `source` is a Parquet, CSV or JSON lines file, or a pattern of such; `time`, `key` and `user`
-    are its columns. Units begin at `origin` and end by `until`, or now: both are public, and never
-    taken from the data.
+    **The same stream published again gives the same numbers**: they are read from the store. Fresh
+    noise for the same events would let anyone average the noise away.
 
-    Releases and ledger stand in `store`, a SQLite file (NAME.db here if nothing is said).
-    **Published again, the same stream gives the same numbers**: they are read from there, as fresh
-    noise for the same events would let anyone average it away.
+    Parameters
+    ----------
+    source : path
+        A Parquet, CSV or JSON lines file, or a pattern such as ``"taps/*.csv"``.
+    time : str
+        The column with the time of an event.
+    key : str or tuple of str
+        The column with the key; for a `Product`, one column per attribute.
+    every : str
+        The length of a unit, such as ``"1h"``.
+    origin : str or datetime
+        When unit 1 begins. It is public and never taken from the data.
+    mechanism : Mechanism
+        The mechanism, with its promise.
+    domain : Domain or list of str
+        All keys. It is public and never taken from the data.
+    person : str, optional
+        The column with the person; default: none, each event counts as its own person.
+    until : str or datetime, optional
+        When the last unit ends; default: now. It is public and never taken from the data.
+    zone : str
+        The time zone of units, and of times without an offset; default: "UTC".
+    other : str, optional
+        The key that counts events with an unknown key; default: none, they are left out.
+    name : str, optional
+        The name of the stream; default: the name of the file.
+    store : path, optional
+        The SQLite file with releases and ledger; default: NAME.db in the current folder.
+    clock : {"iso", "seconds", "milliseconds", "microseconds"}
+        How times are written: as text, or as numbers since 1970; default: "iso".
+    key_type : {"text", "integer"}
+        The type of the key column; default: "text".
+    person_type : {"text", "integer"}
+        The type of the person column; default: "text".
+    noise : Noise, optional
+        Noise for tests; default: secure noise.
 
+    Returns
+    -------
+    Publication
+        The releases, to look at and to query.
+
+    Examples
+    --------
     >>> import tempfile, penstock as ps
     >>> folder = Path(tempfile.mkdtemp())
-    >>> _ = (folder / "taps.csv").write_text("ts,station\\n2026-01-01T00:10Z,north\\n2026-01-01T01:20Z,south\\n")
-    >>> stream = ps.publish(
-    ...     folder / "taps.csv", time="ts", key="station", every="1h", origin="2026-01-01", until="2026-01-01T03:00Z",
-    ...     mechanism=ps.Laplace(epsilon="1"), domain=["north", "south"], store=folder / "taps.db",
+    >>> _ = (folder / "taps.csv").write_text(
+    ...     "ts,station\\n2026-01-01T00:10Z,north\\n2026-01-01T01:20Z,south\\n"
     ... )
-    >>> stream, stream.verify().account.worst
-    (<Publication 'taps': 3 units of 1h over 2 keys, Guarantee(epsilon=1, window=1)>, Fraction(1,
-    1))
+    >>> stream = ps.publish(
+    ...     folder / "taps.csv", time="ts", key="station", every="1h", origin="2026-01-01",
+    ...     until="2026-01-01T03:00Z", mechanism=ps.Laplace(epsilon="1"),
+    ...     domain=["north", "south"], store=folder / "taps.db",
+    ... )
+    >>> stream
+    <Publication 'taps': 3 units of 1h over 2 keys, Guarantee(epsilon=1, window=1)>
+    >>> stream.verify().account.worst
+    Fraction(1, 1)
     """
     path = Path(source)
     kind = kind_of_file(path.name)
@@ -84,22 +127,18 @@ def publish(
     declared = Domain.of(domain)
     if other is not None and other not in declared.keys:
         raise ConfigurationError(
-            f"other must be a key of the domain, such as {declared.keys[0]!r}, not {other!r}."
+            f"other must be a key of the domain, such as {declared.keys[0]!r}, not {other!r}.",
+            parameter="other",
         )
     stream = {"name": title, "every": every, "zone": zone, "origin": _text(origin)}
-    columns = {
-        "time": time,
-        "key": key,
-        "clock": clock,
-        "key_type": key_type,
-        "person_type": user_type,
-    }
+    columns = {"time": time, "key": key, "clock": clock}
+    columns |= {"key_type": key_type, "person_type": person_type}
     pipeline = Pipeline.of(
         {
             "stream": stream | ({} if until is None else {"until": _text(until)}),
             "source": {"kind": kind, "path": str(path.absolute())}
             | columns
-            | ({} if user is None else {"person": user}),
+            | ({} if person is None else {"person": person}),
             "domain": declared,
             "privacy": mechanism,
             "store": {"path": str(Path(f"{title}.db" if store is None else store).absolute())},
@@ -116,34 +155,68 @@ def _text(moment: str | datetime) -> str:
 
 
 class Publication:
-    """What was released of a stream, to look at and to ask."""
+    """The releases of one series, to look at and to query.
+
+    Parameters
+    ----------
+    reader : Reader
+        The store. The publication closes it.
+    name : str
+        The name of the series.
+
+    Examples
+    --------
+    `penstock.publish` returns one, and `Publication.read` opens a store:
+
+    >>> import tempfile, penstock as ps
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "taps.csv").write_text("ts,station\\n2026-01-01T00:10Z,north\\n")
+    >>> ps.publish(
+    ...     folder / "taps.csv", time="ts", key="station", every="1h", origin="2026-01-01",
+    ...     until="2026-01-02", mechanism=ps.Laplace(epsilon="1"), domain=["north", "south"],
+    ...     store=folder / "taps.db",
+    ... ).close()
+    >>> with ps.Publication.read(folder / "taps.db") as stream:
+    ...     len(stream), stream.domain.keys, stream.window("6h").series().estimate.shape
+    (24, ('north', 'south'), (19, 2))
+    """
 
     def __init__(self, reader: Reader, name: str) -> None:
         self.log: Log = SeriesLog(reader, name)
         self.name = name
         self._reader = reader
-        self._stream = reader.series(name)
+        self._series = reader.series(name)
 
     @classmethod
     def read(cls, store: str | os.PathLike[str], name: str | None = None) -> Publication:
-        """From a store, also while somebody publishes into it."""
+        """Open a store, also while somebody publishes into it.
+
+        Parameters
+        ----------
+        store : path
+            The SQLite file.
+        name : str, optional
+            The name of the series; default: the only one in the store.
+        """
         reader = SQLiteReader(store)
         names = reader.series_names
         if name is None and len(names) != 1:
             reader.close()
             raise ConfigurationError(
-                f"which stream? The store has {', '.join(names) or 'none'}: name one."
+                f"name must be one of the series in the store: {', '.join(names) or 'none yet'}.",
+                parameter="name",
             )
         return cls(reader, name or names[0])
 
     def __repr__(self) -> str:
-        calendar = self._stream.calendar
+        calendar = self._series.calendar
         units = f"{len(self)} units" + (f" of {calendar.every}" if calendar else "")
         return (
             f"<Publication {self.name!r}: {units} over {self.domain.size} keys, {self.guarantee}>"
         )
 
     def __len__(self) -> int:
+        """The number of released units."""
         return len(self.log)
 
     def __enter__(self) -> Self:
@@ -153,59 +226,87 @@ class Publication:
         self.close()
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self._reader.close()
 
     @property
     def domain(self) -> Domain:
         """The keys."""
-        return self._stream.domain
+        return self._series.domain
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised; of a view, what all views of its stream promise together, in the
-        stream's units.
-        """
-        return self._stream.stream_guarantee
+        """The promise; of a view, the promise of all views of its stream together."""
+        return self._series.stream_guarantee
 
     @property
     def promise(self) -> str:
-        """The same in words."""
-        return self._stream.promise
+        """The promise in words."""
+        return self._series.promise
 
     @property
     def calendar(self) -> Calendar:
         """When units begin and end."""
-        if self._stream.calendar is None:
-            raise StateError(f"stream {self.name!r} has no calendar.")
-        return self._stream.calendar
+        if self._series.calendar is None:
+            raise StateError(f"series {self.name!r} has no calendar.")
+        return self._series.calendar
 
     @property
     def ledger(self) -> tuple[Line, ...]:
-        """What was spent, line by line."""
+        """All charges, in order."""
         return tuple(self._reader.lines(self.name))
 
     def verify(self) -> VerifiedLedger:
-        """Recompute every link of the ledger and the cost of every window."""
+        """Recompute every link of the chain and the cost of every window."""
         return self._reader.verify(self.name)
 
     def window(self, length: str | int) -> LogQuery:
-        """Sums of the last so many units, or of so long: window("1d").answer(). Other queries take
-        the `log`.
+        """Return the query for sums over the newest units. Other queries take the `log`.
+
+        Parameters
+        ----------
+        length : str or int
+            A duration such as ``"1d"``, or a number of units.
         """
         return LogQuery(SlidingSum(units_of(length, self.calendar, name="length")), self.log)
 
     def to_polars(self) -> Any:
-        """All counts as a Polars table: begins, unit, key, value, low, high, repeated."""
+        """Return all counts as a Polars table: begins, unit, key, value, low, high, repeated.
+
+        `low` and `high` are 95 % intervals, which cover the added noise only.
+        """
         try:
             import polars
         except ImportError:
             raise MissingExtraError("polars", "columns", "a table of releases") from None
-        return polars.DataFrame(self._columns())
+        names = ("begins", "unit", "key", "value", "low", "high", "repeated")
+        if not len(self):
+            return polars.DataFrame({name: [] for name in names})
+        answer = UnitCounts().series(self.log)
+        low, high = answer.interval()
+        units, keys = answer.units, len(answer.names)
+        moments = [self.calendar.start(unit) for unit in units.tolist()]
+        repeated = [np.broadcast_to(release.repeated, release.value.shape) for release in self.log]
+        columns = (
+            [moment for moment in moments for _ in range(keys)],
+            np.repeat(units, keys),
+            list(answer.names) * len(moments),
+            answer.estimate.ravel(),
+            low.ravel(),
+            high.ravel(),
+            np.concatenate(repeated),
+        )
+        return polars.DataFrame(dict(zip(names, columns, strict=True)))
 
     def plot(self, *keys: str, path: str | os.PathLike[str] | None = None) -> Any:
-        """A figure of some keys over time with their 95 % intervals; written to `path` if one is
-        given.
+        """Return a Matplotlib figure of some keys over time, with their 95 % intervals.
+
+        Parameters
+        ----------
+        *keys : str
+            The keys to draw; default: the first five.
+        path : path, optional
+            Where to write the figure; default: nowhere.
         """
         try:
             from matplotlib.figure import Figure
@@ -237,26 +338,6 @@ class Publication:
             figure.savefig(path, dpi=120)
         return figure
 
-    def _columns(self) -> dict[str, list[Any]]:
-        if not len(self.log):
-            return {
-                name: [] for name in ("begins", "unit", "key", "value", "low", "high", "repeated")
-            }
-        answer = UnitCounts().series(self.log)
-        low, high = answer.interval()
-        repeated = [np.broadcast_to(release.repeated, release.value.shape) for release in self.log]
-        moments = [self.calendar.start(unit) for unit in answer.units.tolist()]
-        width = len(answer.names)
-        return {
-            "begins": [moment for moment in moments for _ in range(width)],
-            "unit": np.repeat(answer.units, width).tolist(),
-            "key": list(answer.names) * len(moments),
-            "value": answer.estimate.ravel().tolist(),
-            "low": low.ravel().tolist(),
-            "high": high.ravel().tolist(),
-            "repeated": np.concatenate(repeated).tolist() if repeated else [],
-        }
-
 
 @dataclass(frozen=True)
 class LogQuery:
@@ -266,9 +347,9 @@ class LogQuery:
     log: Log
 
     def answer(self, unit: Units = None) -> Answer:
-        """Of the newest unit, of one, or of a `range` of them."""
+        """Answer for the newest unit, for one unit, or for a `range` of units."""
         return self.query.answer(self.log, unit)
 
     def series(self) -> Answer:
-        """Of every unit that can be answered."""
+        """Answer for every unit for which that is possible."""
         return self.query.series(self.log)
