@@ -162,13 +162,13 @@ class Fault:
         "to be answered",
         "answered",
         "kept",
-        "before a put of Parquet",
+        "before a put of ParquetSink",
         "Parquet written, not renamed",
-        "after a put of Parquet",
+        "after a put of ParquetSink",
         "half a line",
-        "after a put of JsonLines",
-        "before a put of Webhook",
-        "after a put of Webhook",
+        "after a put of JsonLinesSink",
+        "before a put of WebhookSink",
+        "after a put of WebhookSink",
         "marked",
     )
 

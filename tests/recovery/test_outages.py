@@ -55,7 +55,7 @@ def stays(world, unit):
     """The publisher is in trouble with its store, and nothing more is released."""
     told = world.starts[-1].until("store")
     assert told, world.starts[-1].told[-3:]
-    assert "It is tried again, with the same content." in told["text"]
+    assert "The same content is tried again." in told["text"]
     assert set(world.heads().values()) == {unit}, world.heads()
     return told["text"]
 
