@@ -59,8 +59,8 @@ FILES = (
 
 PLAIN = "select ts // {hour} as unit, key, count(*) from '{path}' group by all"
 ARG_MIN = (
-    "select unit, key, count(*) from (select ts // {hour} as unit, person, arg_min(key, ts) as key from '{path}' group by all)"
-    " group by all"
+    "select unit, key, count(*) from (select ts // {hour} as unit, person, arg_min(key, ts) as "
+    "key from '{path}' group by all) group by all"
 )
 
 

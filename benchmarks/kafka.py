@@ -42,8 +42,9 @@ def fill(server: str, topic: str) -> None:
         {"bootstrap.servers": server, "linger.ms": 50, "queue.buffering.max.messages": EVENTS}
     )
     for number in range(EVENTS):
+        minute, second = number // 60 % 60, number % 60
         value = (
-            f'{{"time":"2026-09-01T10:{number // 60 % 60:02d}:{number % 60:02d}.{number % 1_000_000:06d}Z",'
+            f'{{"time":"2026-09-01T10:{minute:02d}:{second:02d}.{number % 1_000_000:06d}Z",'
             f'"key":"{KEYS[number % len(KEYS)]}","person":{number * 7919},"gate":"in, by card"}}'
         )
         producer.produce(topic, value, partition=number % PARTITIONS)

@@ -73,7 +73,10 @@ def main(description: str, measure: Callable[[], Iterable[Figure]]) -> None:
         bar = (
             ""
             if figure.limit is None
-            else f"   {'≥' if figure.at_least else '≤'} {figure.limit:g}  {'ok' if figure.ok else 'MISSED'}"
+            else (
+                f"   {'≥' if figure.at_least else '≤'} {figure.limit:g}  "
+                f"{'ok' if figure.ok else 'MISSED'}"
+            )
         )
         line = f"{figure.name:<58} {figure.value:>10.4g} {figure.unit:<14}{bar}"
         print(line, file=sys.stderr if as_json else sys.stdout, flush=True)

@@ -72,7 +72,8 @@ def main() -> None:
         if raised
     ]
     print(
-        f"\nFewer than {LOW} devices in an hour at {DARK}, between 10 and 18 on weekdays: {_stretches(alarms)}"
+        f"\nFewer than {LOW} devices in an hour at {DARK}, between 10 and 18 on weekdays: "
+        f"{_stretches(alarms)}"
     )
     print(
         f"It was dark in units {FAILS.start + 1}..{FAILS.stop}."

@@ -69,7 +69,8 @@ def main() -> None:
         zip(answer.rows(), truth.tolist(), strict=True), key=lambda pair: -pair[0]["estimate"]
     ):
         print(
-            f"  {row['name']:<10} {row['estimate']:8.0f}   noise {row['low']:8.0f} .. {row['high']:8.0f}   (true {true})"
+            f"  {row['name']:<10} {row['estimate']:8.0f}   noise {row['low']:8.0f} .. "
+            f"{row['high']:8.0f}   (true {true})"
         )
     print(
         "The 95 % intervals are of the noise; how far days of one group differ is in none of them."

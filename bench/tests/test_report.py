@@ -68,7 +68,8 @@ def test_claims_are_judged_by_the_rows(page: tuple[str, SuiteFindings]):
     assert verdicts == ["yes", "no", "yes", "not run"]
     (sentence,) = found.differences()
     assert sentence.startswith(
-        "The paper: all zeros is a thousand times better. Here: better at 0 of 2 points, surely at 0; the error of uniform"
+        "The paper: all zeros is a thousand times better. Here: better at 0 of 2 points, surely "
+        "at 0; the error of uniform"
     )
     assert sentence in text
 
@@ -128,7 +129,10 @@ def test_nobody_boasts_where_a_trivial_line_wins():
     (winner,) = here.winners(PlottedMeasure("mae", ""))
     assert (winner.line, winner.beaten_by) == ("sample", (ZEROS,))
     assert here.said(PlottedMeasure("mae", "")) == [
-        "Tiny: the best mechanism is sample everywhere. All zeros is at least as good as all of them everywhere."
+        (
+            "Tiny: the best mechanism is sample everywhere. All zeros is at least as good as all "
+            "of them everywhere."
+        )
     ]
 
 

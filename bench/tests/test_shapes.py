@@ -38,7 +38,8 @@ def test_the_best_says_by_how_much_and_against_whom():
     claim = Best(paper="a is best", measure="mae", line="a", rivals=("b", "c"))
     words, _ = claim.look(places(a=[6, 40], b=[10, 100], c=[30, 10]))
     assert words == (
-        "the best at 1 of 2 points; 40 % below the next best, b (p, 1), at one end, and 4 × the error of c (p, 2) at the other"
+        "the best at 1 of 2 points; 40 % below the next best, b (p, 1), at one end, and 4 × the "
+        "error of c (p, 2) at the other"
     )
     assert "10 % above the next best" in claim.look(places(a=[11], b=[10], c=[30]))[0]
 

@@ -149,7 +149,10 @@ class Inside(Claim):
             return NOTHING
         inside = sum(self.low <= value <= self.high for value in values.values())
         least, most = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
-        words = f"inside at {inside} of {len(values)} points, from {self._shown(values[least])} ({where(least)})"
+        words = (
+            f"inside at {inside} of {len(values)} points, from {self._shown(values[least])} "
+            f"({where(least)})"
+        )
         words += f" to {self._shown(values[most])} ({where(most)})"
         return words, share(inside, len(values))
 
@@ -189,7 +192,10 @@ class Agrees(Claim):
         if not ratios:
             return NOTHING
         least, most = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
-        words = f"agrees at {agreeing} of {len(ratios)} points; measured ÷ formula from {number(ratios[least])}"
+        words = (
+            f"agrees at {agreeing} of {len(ratios)} points; measured ÷ formula from "
+            f"{number(ratios[least])}"
+        )
         words += f" ({where(least)}) to {number(ratios[most])} ({where(most)})"
         return words, share(agreeing, len(ratios))
 

@@ -111,7 +111,8 @@ def dataset_of(stretch: Stretch) -> Dataset:
 
 
 def sized(name: str, *, units: int | None = None) -> Stretch:
-    """A stretch of a dataset, with what it needs of memory from what the dataset says of its size."""
+    """A stretch of a dataset, with what it needs of memory from what the dataset says of its
+    size."""
     there, keys = find(name).shape or (0, 0)
     wanted = there if units is None else min(there, units)
     return Stretch(dataset=name, units=units, megabytes=50 + 4 * wanted * keys // 10**6)

@@ -170,7 +170,10 @@ class Answered:
                     line: sum(lines[line].mean for lines in here) / len(here) for line in whole
                 }
                 best = (max if drawn.more else min)(means, key=means.__getitem__)
-                words = f"{panel}: over the whole axis the {'highest' if drawn.more else 'lowest'} curve is that of"
+                words = (
+                    f"{panel}: over the whole axis the {'highest' if drawn.more else 'lowest'} "
+                    "curve is that of"
+                )
                 sentences.append(f"{words} {label(best)}.")
         return sentences
 
@@ -214,15 +217,18 @@ class SuiteFindings:
         notes = [f"{name} was not run: {reason}." for name, reason in self.skipped.items()]
         if self.setting.quick:
             notes.append(
-                "This is the quick setting: short streams, few keys, few runs. It shows that all works, little more."
+                "This is the quick setting: short streams, few keys, few runs. It shows that all "
+                "works, little more."
             )
         if self.cells < self.wanted:
             notes.append(
-                f"{self.cells:,} of {self.wanted:,} runs of cells are there: the same command goes on from here."
+                f"{self.cells:,} of {self.wanted:,} runs of cells are there: the same command "
+                "goes on from here."
             )
         if len({version.get("code") for version in self.versions}) > 1:
             notes.append(
-                "These results were made by different versions of the code: delete the folder to have all of one."
+                "These results were made by different versions of the code: delete the folder to "
+                "have all of one."
             )
         return notes + [
             f"{label(mechanism)} on {stream} has no value: {why}"

@@ -22,7 +22,8 @@ def formula(mechanism: Mechanism[object], weights: Weights, units: IntArray) -> 
     the data.
 
     >>> from penstock import Laplace
-    >>> round(formula(Laplace(epsilon="0.01"), Weights.window(64), np.arange(64, 128)) / (64 * 2 * 100**2), 3)
+    >>> variance = formula(Laplace(epsilon="0.01"), Weights.window(64), np.arange(64, 128))
+    >>> round(variance / (64 * 2 * 100**2), 3)
     1.0
     """
     if isinstance(mechanism, CorrelatedGaussian):

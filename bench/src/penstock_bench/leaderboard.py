@@ -19,12 +19,18 @@ from penstock_bench.suite import PlottedMeasure, Point
 
 TITLE = "# Leaderboard"
 INTRO = """
-Every mechanism on every stream under every guarantee that the suites of [the bench](../how-to/bench.md) run, by the first
-measure of each question: less is better unless a heading says otherwise. `penstock bench report` makes this page; no number
-is written by hand. In a row all keep the same promise, but for those whose heading says that they promise less, which are
-never bold; they run at their defaults unless the heading says otherwise. The best private mechanism is **bold**; so are
-those that differ from it by less than a quarter and by no more than the intervals of both explain. † is not private. *All
-zeros* and each key's *long-run mean* need no mechanism: where they are best, in *italics*, nobody has anything to boast of.
+Every mechanism on every stream under every guarantee that the suites of [the
+bench](../how-to/bench.md) run, by the first
+measure of each question: less is better unless a heading says otherwise. `penstock bench report`
+makes this page; no number
+is written by hand. In a row all keep the same promise, but for those whose heading says that they
+promise less, which are
+never bold; they run at their defaults unless the heading says otherwise. The best private mechanism
+is **bold**; so are
+those that differ from it by less than a quarter and by no more than the intervals of both explain.
+† is not private. *All
+zeros* and each key's *long-run mean* need no mechanism: where they are best, in *italics*, nobody
+has anything to boast of.
 Below each table is the command of every cell.
 """
 
@@ -97,9 +103,10 @@ def promise(cell: Cell) -> str | None:
     """What a mechanism promises, in symbols; None for whoever promises nothing.
 
     >>> from penstock_bench.cell import Stretch
-    >>> promise(Cell.of("w-event", Stretch(dataset="covid"), "ba", ("mae",), epsilon="0.1", window=120))
+    >>> covid, fleet = Stretch(dataset="covid"), Stretch(dataset="fleet")
+    >>> promise(Cell.of("w-event", covid, "ba", ("mae",), epsilon="0.1", window=120))
     'ε = 0.1, w = 120'
-    >>> promise(Cell.of("dsat", Stretch(dataset="fleet"), "dsat", ("mae",), epsilon="1", window=168, horizon=168))
+    >>> promise(Cell.of("dsat", fleet, "dsat", ("mae",), epsilon="1", window=168, horizon=168))
     'ε = 1, user level (168 units)'
     """
     if cell.trivial or not cell.private:
@@ -143,7 +150,10 @@ def _suite(found: SuiteFindings) -> Iterator[str]:
     kept = rows(found)
     if not kept:
         return
-    yield f"## {found.suite.title}\n\n[How it was measured, and what the paper found]({found.suite.name}.md)\n"
+    yield (
+        f"## {found.suite.title}\n\n[How it was measured, and what the paper "
+        f"found]({found.suite.name}.md)\n"
+    )
     if found.notes():
         yield "\n".join(f"- **{note}**" for note in found.notes()) + "\n"
     for answered in dict.fromkeys(id(row.answered) for row in kept):
@@ -154,7 +164,10 @@ def _suite(found: SuiteFindings) -> Iterator[str]:
 def _question(found: SuiteFindings, kept: Sequence[Row]) -> Iterator[str]:
     answered, drawn = kept[0].answered, kept[0].drawn
     lines = [line for line in answered.lines if any(line in row.values for row in kept)]
-    yield f"### {answered.question.title}: {drawn.title}\n\n`{found.command_for(answered.question)}`\n"
+    yield (
+        f"### {answered.question.title}: "
+        f"{drawn.title}\n\n`{found.command_for(answered.question)}`\n"
+    )
     body = []
     several = len({(row.place[0], row.guarantee) for row in kept}) < len(kept)
     for row in kept:

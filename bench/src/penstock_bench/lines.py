@@ -50,7 +50,8 @@ class ShownUnit:
         """Of the unit's counts."""
         if self.weighted:
             raise ConfigurationError(
-                f"this line shows {self.weights.in_words()}: a measure of unit counts says nothing of it."
+                f"this line shows {self.weights.in_words()}: a measure of unit counts says "
+                "nothing of it."
             )
         return self.shown - self.truth
 

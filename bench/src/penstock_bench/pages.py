@@ -39,8 +39,9 @@ def _page(found: SuiteFindings, folder: Path) -> Iterator[str]:
     yield f"{suite.words}\n"
     made = " and ".join(f"`{line}`" for line in found.command.splitlines())
     yield (
-        f"After {suite.paper}. Made by {made}, the mean over {suite.repeats(found.setting)} runs of each cell; the same "
-        f"command writes a page with every number. † is not private. [Leaderboard]({BOARD}).\n"
+        f"After {suite.paper}. Made by {made}, the mean over {suite.repeats(found.setting)} runs "
+        "of each cell; the same command writes a page with every number. † is not private. "
+        f"[Leaderboard]({BOARD}).\n"
     )
     notes = found.notes()
     if notes:
@@ -48,7 +49,10 @@ def _page(found: SuiteFindings, folder: Path) -> Iterator[str]:
     findings = found.findings()
     if findings:
         yield "## What was found before, and what we find\n"
-        yield "Partly: at a quarter of the points or more, or by less than claimed; four fifths of a factor are a yes.\n"
+        yield (
+            "Partly: at a quarter of the points or more, or by less than claimed; four fifths of "
+            "a factor are a yes.\n"
+        )
         body = [[f"{each.source}: {each.paper}", each.ours, each.verdict] for _, each in findings]
         yield table(["claimed", "here", "holds"], body)
     for answered in found.answered:

@@ -33,7 +33,8 @@ def mechanism_class(name: str) -> AnyMechanism:
     """
     if name in NO_MECHANISM:
         raise ConfigurationError(
-            f"{name!r} is a line of the bench's own, not a mechanism: write a plug-in's 'module:Class'."
+            f"{name!r} is a line of the bench's own, not a mechanism: write a plug-in's "
+            "'module:Class'."
         )
     if name.startswith(LAB):
         raise ConfigurationError(

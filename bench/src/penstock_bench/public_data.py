@@ -28,7 +28,8 @@ def count_stream(name: str) -> IntArray:
     chosen = np.flatnonzero(streams == name)
     if not len(chosen):
         raise ConfigurationError(
-            f"there is no stream {name!r} in count_streams.parquet: use {', '.join(sorted(set(streams)))}."
+            f"there is no stream {name!r} in count_streams.parquet: use "
+            f"{', '.join(sorted(set(streams)))}."
         )
     order = np.argsort(table["t"].to_numpy()[chosen], kind="stable")
     return np.asarray(table["count"].to_numpy()[chosen][order], np.int64)

@@ -95,7 +95,8 @@ class Results:
                 Exception
             ) as error:  # whatever pyarrow says of a file that is cut short or somebody else's
                 raise ConfigurationError(
-                    f"{path} cannot be read ({type(error).__name__}): delete it, and its cells are run again."
+                    f"{path} cannot be read ({type(error).__name__}): delete it, and its cells "
+                    "are run again."
                 ) from error
         done = {cell for cell, measure in found if measure != REFUSED}
         return [
@@ -169,7 +170,8 @@ class Results:
         said = []
         if any(each.get("code") != code for each in self.versions()):
             said.append(
-                f"Some results in {self.folder} are of other code, and were not run again: delete it to begin anew."
+                f"Some results in {self.folder} are of other code, and were not run again: delete "
+                "it to begin anew."
             )
         try:
             before = self.asked().setting
@@ -177,7 +179,8 @@ class Results:
             return said
         if before != setting:
             said.append(
-                f"Results of another setting stay in {self.folder}; the page shows those of this one."
+                f"Results of another setting stay in {self.folder}; the page shows those of this "
+                "one."
             )
         return said
 

@@ -46,10 +46,16 @@ class Best(Claim):
             return NOTHING
         better = sum(gain > 0 for gain in gains.values())
         least, most = min(gains, key=gains.__getitem__), max(gains, key=gains.__getitem__)
-        words = f"the best at {better} of {len(gains)} points; {_beside(gains[most])} the next best, {seconds[most]} "
+        words = (
+            f"the best at {better} of {len(gains)} points; {_beside(gains[most])} the next best, "
+            f"{seconds[most]} "
+        )
         words += f"({where(most)})"
         if len(gains) > 1:
-            words += f", at one end, and {_beside(gains[least])} {seconds[least]} ({where(least)}) at the other"
+            words += (
+                f", at one end, and {_beside(gains[least])} {seconds[least]} ({where(least)}) at "
+                "the other"
+            )
         reached = self.below is None or gains[most] >= self.slack * self.below
         verdict = share(better, len(gains))
         return words, "partly" if verdict == "yes" and not reached else verdict
@@ -107,7 +113,8 @@ class Widens(Claim):
             return NOTHING
         held = sum(last[1] > first[1] for first, last in ends.values())
         words = "; ".join(
-            f"the next best has {number(first[1])} × its error at {first[0]} and {number(last[1])} × at {last[0]} ({panel})"
+            f"the next best has {number(first[1])} × its error at {first[0]} and "
+            f"{number(last[1])} × at {last[0]} ({panel})"
             for panel, (first, last) in ends.items()
         )
         return words, share(held, len(ends))
@@ -139,7 +146,8 @@ class LeastAt(Claim):
             held += lowest
             if not lowest:
                 said.append(
-                    f"at {best} it is {number(100 * (1 - there.mean / here.mean))} % lower ({panel})"
+                    f"at {best} it is {number(100 * (1 - there.mean / here.mean))} % lower "
+                    f"({panel})"
                 )
         if not panels:
             return NOTHING

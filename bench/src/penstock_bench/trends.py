@@ -69,7 +69,10 @@ class NearBest(Claim):
             f"{panel}: {number(ratio)} × ({self.axis} = {best[panel]})"
             for panel, ratio in ratios.items()
         )
-        words = f"within {100 * self.within:.0f} % in {near} of {len(ratios)} panels. Its error in multiples of the best: {each}"
+        words = (
+            f"within {100 * self.within:.0f} % in {near} of {len(ratios)} panels. Its error in "
+            f"multiples of the best: {each}"
+        )
         return words, share(near, len(ratios))
 
 
@@ -87,8 +90,14 @@ class Near(Claim):
             return NOTHING
         near = sum(ratio <= 1 + self.within for ratio in ratios.values())
         least, most = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
-        words = f"at most {100 * self.within:.0f} % above it at {near} of {len(ratios)} points; it has {number(ratios[least])}"
-        words += f" × ({where(least)}) to {number(ratios[most])} × ({where(most)}) the error of {self.rival}"
+        words = (
+            f"at most {100 * self.within:.0f} % above it at {near} of {len(ratios)} points; it "
+            f"has {number(ratios[least])}"
+        )
+        words += (
+            f" × ({where(least)}) to {number(ratios[most])} × ({where(most)}) the error of "
+            f"{self.rival}"
+        )
         return words, share(near, len(ratios))
 
 
@@ -122,7 +131,8 @@ class FallsBehind(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class Rises(Claim):
-    """Along the axis, a line's error grows; with `falls`, it shrinks. Judged as `FallsBehind` is."""
+    """Along the axis, a line's error grows; with `falls`, it shrinks. Judged as `FallsBehind`
+    is."""
 
     line: str
     falls: bool = False

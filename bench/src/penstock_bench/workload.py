@@ -61,7 +61,10 @@ class Workload:
         return cls(Boxes(tuple(sides.tolist()), low, high))
 
     def __repr__(self) -> str:
-        return f"<Workload of {self.number} range counts over {' × '.join(map(str, self.shape))} cells>"
+        return (
+            f"<Workload of {self.number} range counts over {' × '.join(map(str, self.shape))} "
+            "cells>"
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -100,7 +103,8 @@ class Workload:
     def mean_absolute_error(self, truth: Stream, shown: Stream) -> float:
         """The mean over all units and range counts of how far an answer is from the truth.
 
-        >>> Workload.random((4,), number=50, seed=1, size=1).mean_absolute_error([[1, 2, 3, 4]], [[2, 3, 4, 5]])
+        >>> single = Workload.random((4,), number=50, seed=1, size=1)
+        >>> single.mean_absolute_error([[1, 2, 3, 4]], [[2, 3, 4, 5]])
         1.0
         """
         total, units = 0.0, 0
@@ -117,7 +121,8 @@ class Workload:
             true, said = _row(one), _row(other)
             if true.shape != said.shape:
                 raise InputError(
-                    f"truth and shown must have as many numbers a unit, not {true.shape} and {said.shape}."
+                    f"truth and shown must have as many numbers a unit, not {true.shape} and "
+                    f"{said.shape}."
                 )
             yield true, np.abs(self.boxes.sums(true - said))
             none = False

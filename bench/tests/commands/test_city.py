@@ -34,9 +34,9 @@ def test_the_demo_ends_with_a_page_and_commands_that_work(
     assert "\x1b" not in out
     page = Path("out/city.html").read_text(encoding="utf-8")
     assert (
-        "penstock lab city --out out/city --hours 26 --people 400 --epsilon 1 --window 24 --seed 1 --seconds 0"
-        in page
-    )
+        "penstock lab city --out out/city --hours 26 --people 400 --epsilon 1 --window 24 --seed "
+        "1 --seconds 0"
+    ) in page
 
     plan = CityPlan.of(
         Path("out/city"), people=400, hours=26, epsilon="1", window=24, seed=1, seconds=0
@@ -93,7 +93,10 @@ def test_a_comparison_is_written_and_summed_up(capsys: pytest.CaptureFixture[str
     )
     assert done.code == 0, done.err
     page = Path("deep/er/page-compare.html").read_text()
-    said = "penstock lab city --compare --out deep/er/page --hours 30 --people 500 --epsilon 1 --window 5 --seed 1"
+    said = (
+        "penstock lab city --compare --out deep/er/page --hours 30 --people 500 --epsilon 1 "
+        "--window 5 --seed 1"
+    )
     assert said in page
     for word in (
         "Budget absorption (ba)",

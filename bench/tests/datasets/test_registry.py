@@ -45,7 +45,10 @@ def plugin(tmp_path, monkeypatch):
     (about / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: weather-of-others\nVersion: 1.0\n", encoding="utf-8"
     )
-    points = "[penstock.datasets]\nrain = weather_of_others:Rain\nheavy = weather_of_others:heavy\nlost = weather_of_others:lost\n"
+    points = (
+        "[penstock.datasets]\nrain = weather_of_others:Rain\nheavy = "
+        "weather_of_others:heavy\nlost = weather_of_others:lost\n"
+    )
     (about / "entry_points.txt").write_text(points, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.invalidate_caches()

@@ -57,7 +57,8 @@ def test_few_pages_draw_most_requests_and_the_next_unit_is_like_this_one():
 
 
 def test_a_draw_has_the_chances_it_claims():
-    """Chi-squared of 200,000 events over 40 keys; by chance above 90 with a probability below 1e-5."""
+    """Chi-squared of 200,000 events over 40 keys; by chance above 90 with a probability below
+    1e-5."""
     rng = np.random.default_rng(5)
     weights = rng.random(40) ** 3 + 1e-3
     number = 200_000

@@ -45,13 +45,15 @@ LONG = 3600.0
 
 Names = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
 
-HELP = """Run the experiments of the papers on every mechanism, at one guarantee, and write a page about them.
+HELP = """Run the experiments of the papers on every mechanism, at one guarantee, and write a page
+about them.
 
 * penstock bench: which suites there are
 
 * penstock bench w-event --quick: one of them, small
 
-* penstock bench w-event --only window --only covid --also rg: one question on one stream, with one mechanism more
+* penstock bench w-event --only window --only covid --also rg: one question on one stream, with
+  one mechanism more
 
 * penstock bench report out/bench: write the pages anew from the results
 

@@ -111,7 +111,8 @@ def city(
     screen = Console()
     screen.print(
         Text(
-            f"A city of {people:,} people wakes up. Its taps go by HTTP to a publisher with the store {out}/city.db."
+            f"A city of {people:,} people wakes up. Its taps go by HTTP to a publisher with the "
+            f"store {out}/city.db."
         )
     )
     with _watching(plan, screen) as watch:
@@ -175,7 +176,10 @@ def _say(plan: CityPlan, shown: CityEvent, reader: SQLiteReader, screen: Console
         screen.print(Text(shown.line), soft_wrap=True)
     elif shown.half and ((shown.hour + 1) % DAY == 0 or shown.hour + 1 == plan.hours):
         name = plan.city.unit_names(plan.hours)[shown.hour]
-        told = f"{name}: released up to hour {reader.head(HOURLY).unit} and day {reader.head(DAILY).unit}"
+        told = (
+            f"{name}: released up to hour {reader.head(HOURLY).unit} and day "
+            f"{reader.head(DAILY).unit}"
+        )
         screen.print(Text(f"{told}; {shown.sent.batches:,} batches sent"), soft_wrap=True)
 
 
@@ -233,7 +237,8 @@ class Picture:
         sent = shown.sent
         state.add_row(
             "gates",
-            f"{sent.batches:,} batches, {sent.twice:,} twice, {sent.late:,} taps too late, {sent.broken:,} broken",
+            f"{sent.batches:,} batches, {sent.twice:,} twice, {sent.late:,} taps too late, "
+            f"{sent.broken:,} broken",
         )
         hour = plan.city.unit_names(plan.hours)[shown.hour]
         title = f"{hour[:-3]}:{'30' if shown.half == 0 else '59'}"
@@ -267,7 +272,8 @@ def _sum_up(found: CityFindings, screen: Console) -> None:
     outcome, at = found.outcome, found.crash
     crash, plan = outcome.crash, outcome.plan
     table = Table(
-        title=f"{plan.hours} hours in {outcome.seconds:.0f} s, epsilon {plan.epsilon} in any {plan.window} hours"
+        title=f"{plan.hours} hours in {outcome.seconds:.0f} s, epsilon {plan.epsilon} in any "
+        f"{plan.window} hours"
     )
     table.title_justify, table.title_style = "left", "bold"
     for heading in ("view", "units", "off by, on average", "95 % interval held the truth"):
@@ -283,11 +289,17 @@ def _sum_up(found: CityFindings, screen: Console) -> None:
     checks = [
         (
             found.joint.kept,
-            f"ledger verified: the dearest window cost epsilon {found.joint.worst} of {plan.epsilon}",
+            (
+                f"ledger verified: the dearest window cost epsilon {found.joint.worst} of "
+                f"{plan.epsilon}"
+            ),
         ),
         (
             not found.changed,
-            f"{len(outcome.seen):,} releases, none changed after it was seen, in the store or the sink",
+            (
+                f"{len(outcome.seen):,} releases, none changed after it was seen, in the store or "
+                "the sink"
+            ),
         ),
         (
             found.sunk == len(outcome.seen),
@@ -295,7 +307,10 @@ def _sum_up(found: CityFindings, screen: Console) -> None:
         ),
         (
             crash.resumed == crash.released,
-            f"killed at {name}, {crash.unanswered} batches unanswered, back after {crash.down:.1f} s",
+            (
+                f"killed at {name}, {crash.unanswered} batches unanswered, back after "
+                f"{crash.down:.1f} s"
+            ),
         ),
     ]
     for well, text in checks:

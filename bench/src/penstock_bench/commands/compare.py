@@ -48,7 +48,10 @@ def compare(city: City, *, page: Path, hours: int, epsilon: str, window: int, co
     page.write_text(render(made), encoding="utf-8")
     console = Console()
     console.print(_table(made))
-    floor = f"MRE divides by the true count, or by {FLOOR} where it is smaller. Each mechanism keeps the promise by itself."
+    floor = (
+        f"MRE divides by the true count, or by {FLOOR} where it is smaller. Each mechanism keeps "
+        "the promise by itself."
+    )
     console.print(Text(floor))
     console.print(Text(f"Open {page}"), soft_wrap=True)
 

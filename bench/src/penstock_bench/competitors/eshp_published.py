@@ -23,9 +23,11 @@ GRID = 1024
 class PublishedSketch(Decayed):
     r"""A sketch of raw counts, clusters of keys by raw sums, and noise of the wrong size.
 
-    :math:`\varepsilon_1=\alpha\varepsilon` is for a test that never says yes with a sketch that is right, and
+    :math:`\varepsilon_1=\alpha\varepsilon` is for a test that never says yes with a sketch that is
+    right, and
     :math:`\varepsilon_2=(1-\alpha)\varepsilon` for noise of scale :math:`\theta/\varepsilon_2` with
-    :math:`\theta=\beta(1-\gamma^w)/(1-\gamma)`, divided by the size of a key's cluster. Sums below 0 become 0.
+    :math:`\theta=\beta(1-\gamma^w)/(1-\gamma)`, divided by the size of a key's cluster. Sums below
+    0 become 0.
 
     **Not ε-private for any ε**: one event decides who is in a cluster, and θ is not what it moves
     (docs/proofs/eshp.md). The auditor convicts both (`eshp_raw_clusters`, `eshp_noise_scale`).

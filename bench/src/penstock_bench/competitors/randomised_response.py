@@ -48,7 +48,8 @@ class RandomisedResponse(Estimated):
 
     Its own with :math:`p=e^\varepsilon/(e^\varepsilon+M-1)`, each other of the M keys with
     :math:`q=(1-p)/(M-1)`. Of n events
-    :math:`r_k` say k: :math:`(r_k-nq)/(p-q)` is an unbiased estimate of its count. Sums over units are post-processing.
+    :math:`r_k` say k: :math:`(r_k-nq)/(p-q)` is an unbiased estimate of its count. Sums over units
+    are post-processing.
 
     ε-private for **replacing** one event by another: p/q ≤ e^ε. The number n of events in a unit is
     public; adding or removing one is not covered. p is a rational rounded down, and every answer is

@@ -25,7 +25,8 @@ class DecayedTree(Decayed):
 
     Units lie in blocks of B, the least power of two that `span` fits into. A node of :math:`2^l`
     units up to unit e holds
-    :math:`\sum_i\mathrm{round}(2^{20}\gamma^{e-i})\,x_i`, with noise of scale :math:`2^{20}/\varepsilon_l`, drawn once. A
+    :math:`\sum_i\mathrm{round}(2^{20}\gamma^{e-i})\,x_i`, with noise of scale
+    :math:`2^{20}/\varepsilon_l`, drawn once. A
     window is a suffix of one block and a prefix of the next: at most two nodes a level, each worth
     γ to the power of its age. An event is in one node a level, so
     :math:`\sum_l\varepsilon_l=\varepsilon` is spent. Levels have the shares of the least mean
@@ -52,7 +53,8 @@ class DecayedTree(Decayed):
 
     @cached_property
     def levels(self) -> tuple[Fraction, ...]:
-        """ε of every level, the leaves first: together at most ε, all of it but for rounding down."""
+        """ε of every level, the leaves first: together at most ε, all of it but for rounding
+        down."""
         rate = float(self.weights.rate)
         uses = np.zeros(self.block.bit_length())
         for last in range(self.block, 2 * self.block):

@@ -51,7 +51,8 @@ class DatasetStream(ABC):
             <= self.units
         ):
             raise InputError(
-                f"units {first}..{last} are not in this stream, which has units 1..{self.units}. Nothing was read."
+                f"units {first}..{last} are not in this stream, which has units 1..{self.units}. "
+                "Nothing was read."
             )
         return map(self.row, range(first, last + 1))
 
@@ -59,8 +60,8 @@ class DatasetStream(ABC):
         """All counts, one row a unit; refused where they would fill the memory."""
         if self.units * self.domain.size > MOST_CELLS:
             raise ConfigurationError(
-                f"a matrix of {self.units:,} units × {self.domain.size:,} keys is too large to be held at once "
-                f"(at most {MOST_CELLS:,} numbers): read it with rows()."
+                f"a matrix of {self.units:,} units × {self.domain.size:,} keys is too large to be "
+                f"held at once (at most {MOST_CELLS:,} numbers): read it with rows()."
             )
         counts = np.empty((self.units, self.domain.size), np.int64)
         for place, row in enumerate(self.rows()):

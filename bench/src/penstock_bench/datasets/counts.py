@@ -28,7 +28,8 @@ class CountTable(DatasetStream):
         counts = np.asarray(counts)
         if counts.ndim != 2 or counts.shape[1] != domain.size or not len(counts):
             raise InputError(
-                f"counts of shape {counts.shape} are not rows of {domain.size} keys. No stream was made."
+                f"counts of shape {counts.shape} are not rows of {domain.size} keys. No stream "
+                "was made."
             )
         if counts.dtype.kind not in "iu" or int(counts.min()) < 0:
             raise InputError("counts must be whole numbers of at least 0. No stream was made.")

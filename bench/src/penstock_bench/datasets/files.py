@@ -21,13 +21,19 @@ def absent(names: tuple[str, ...]) -> str | None:
     lacking = [name for name in names if where is None or not (where / name).is_file()]
     if lacking:
         one = len(lacking) == 1
-        what = f"{'the file' if one else 'the files'} {', '.join(lacking)} {'is' if one else 'are'} not there"
+        what = (
+            f"{'the file' if one else 'the files'} {', '.join(lacking)} {'is' if one else 'are'} "
+            "not there"
+        )
         named = os.environ.get("PENSTOCK_DATA")
         if named:
             return f"{what} in the folder that PENSTOCK_DATA names" + (
                 "" if where else ", which does not exist"
             )
-        return f"{what}: put {'it' if one else 'them'} into ../shared/data or set PENSTOCK_DATA to the folder"
+        return (
+            f"{what}: put {'it' if one else 'them'} into ../shared/data or set PENSTOCK_DATA to "
+            "the folder"
+        )
     if (
         any(name.endswith(".parquet") for name in names)
         and importlib.util.find_spec("pyarrow") is None

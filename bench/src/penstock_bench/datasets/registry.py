@@ -155,7 +155,8 @@ def _found(name: str) -> Dataset:
     plugin = plugged(GROUP, name)
     if plugin is None:
         raise ConfigurationError(
-            f"there is no dataset {name!r}: use {', '.join(names())}, or a path such as 'module:Class'."
+            f"there is no dataset {name!r}: use {', '.join(names())}, or a path such as "
+            "'module:Class'."
         )
     return _made(plugin.load(), str(plugin))
 

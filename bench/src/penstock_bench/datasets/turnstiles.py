@@ -21,12 +21,14 @@ _SLOTS = 294
 
 @dataclass(frozen=True)
 class Turnstiles(Dataset):
-    """Entries and exits together, by turnstile. Of all passages a `share` may be taken at random."""
+    """Entries and exits together, by turnstile. Of all passages a `share` may be taken at
+    random."""
 
     name: ClassVar[str] = "turnstiles"
     title: ClassVar[str] = "New York subway passages by turnstile"
     licence: ClassVar[str] = (
-        "New York State open data, Metropolitan Transportation Authority: free reuse with attribution"
+        "New York State open data, Metropolitan Transportation Authority: free reuse with "
+        "attribution"
     )
     unit: ClassVar[str] = "4 hours"
     person: ClassVar[str] = "a passage"

@@ -61,7 +61,8 @@ _TWICE: Final = 0.05  # of the batches are sent a second time
 _BROKEN: Final = (b'{"at": 17804', b"\xff\xfe not UTF-8", b'{"at": "noon", "station": 7}', b"")
 
 _TOML: Final = """{mark}
-# The public part of the demo: what is published, and what is promised. `penstock check` says it in words.
+# The public part of the demo: what is published, and what is promised. `penstock check` says it in
+words.
 
 [stream]
 name = "{stream}"
@@ -136,7 +137,8 @@ class CityPlan:
             )
         if not 0 <= self.crash < self.hours:
             raise ConfigurationError(
-                f"crash={self.crash}: the publisher is killed in one of the hours 0..{self.hours - 1}"
+                f"crash={self.crash}: the publisher is killed in one of the hours "
+                f"0..{self.hours - 1}"
             )
 
     @classmethod
@@ -151,7 +153,8 @@ class CityPlan:
         seed: int,
         seconds: float,
     ) -> CityPlan:
-        """With the crash in the rush hour after the middle; in the middle itself if there is none."""
+        """With the crash in the rush hour after the middle; in the middle itself if there is
+        none."""
         whole(hours, name="hours", least=2)
         crash = next((hour for hour in range(hours // 2, hours) if hour % DAY == 8), hours // 2)
         city = City(people=people, seed=seed)
@@ -180,15 +183,23 @@ class CityPlan:
             ).startswith(MARK)
             if not ours:
                 raise ConfigurationError(
-                    f"{self.folder} is in use, and was not made by this command: choose another --out."
+                    f"{self.folder} is in use, and was not made by this command: choose another "
+                    "--out."
                 )
             shutil.rmtree(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         keys = "[\n" + "".join(f"    {json.dumps(key)},\n" for key in self.city.keys) + "]"
         text = _TOML.format(
-            mark=MARK, stream=STREAM, origin=ORIGIN, token=TOKEN, keys=keys, epsilon=self.epsilon, window=self.window,
-            store=STORE, releases=RELEASES,
-        )  # fmt: skip
+            mark=MARK,
+            stream=STREAM,
+            origin=ORIGIN,
+            token=TOKEN,
+            keys=keys,
+            epsilon=self.epsilon,
+            window=self.window,
+            store=STORE,
+            releases=RELEASES,
+        )
         configuration.write_text(text, encoding="utf-8")
 
 
@@ -411,7 +422,8 @@ class Outside:
             gone and self._there.is_set() and process is self._process
         ):  # and not killed by us meanwhile
             raise StateError(
-                f"the publisher of the city has ended by itself: {self.problem or 'it did not say why.'}"
+                "the publisher of the city has ended by itself: "
+                f"{self.problem or 'it did not say why.'}"
             )
 
     def kill(self) -> None:
@@ -443,7 +455,8 @@ class Outside:
 
 @dataclass(eq=False)
 class TapGate:
-    """One sender: it sends a parcel with its key until it is answered, whatever happens in between."""
+    """One sender: it sends a parcel with its key until it is answered, whatever happens in
+    between."""
 
     outside: Outside
     token: str = field(repr=False)
@@ -578,7 +591,8 @@ class _Show:
             code = self._outside.close()
         if code or self._crash is None:
             raise StateError(
-                f"the publisher of the city has failed: {self._outside.problem or 'it did not say why.'}"
+                "the publisher of the city has failed: "
+                f"{self._outside.problem or 'it did not say why.'}"
             )
         return Outcome(
             plan=self.plan,
@@ -653,7 +667,10 @@ class _Show:
             released=released,
             resumed=resumed,
         )
-        line = f"{name}: started again after {down:.1f} s; it goes on with hour {resumed[HOURLY] + 1}, gates send again"
+        line = (
+            f"{name}: started again after {down:.1f} s; it goes on with hour "
+            f"{resumed[HOURLY] + 1}, gates send again"
+        )
         self._watch(CityEvent(hour=hour, half=0, sent=sent, line=line), self._reader)
 
     def _last(self) -> None:

@@ -59,7 +59,8 @@ class Roc(KeptReleases):
             raise ConfigurationError(f"roc: there are change, jump, drop and low, not {kind!r}.")
         if len(numbers) < 2 or not all(each.isdigit() for each in numbers) or int(numbers[0]) < 2:
             raise ConfigurationError(
-                f"the measure {self.name!r} needs a width of 2 or more and a δ, such as roc:jump,12,60."
+                f"the measure {self.name!r} needs a width of 2 or more and a δ, such as "
+                "roc:jump,12,60."
             )
         return kind, int(numbers[0]), tuple(map(int, numbers[1:]))
 

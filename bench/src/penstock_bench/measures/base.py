@@ -1,4 +1,5 @@
-"""What a measure is: something that is added up over a run, unit by unit, without a loop over keys."""
+"""What a measure is: something that is added up over a run, unit by unit, without a loop over
+keys."""
 
 from __future__ import annotations
 
@@ -92,7 +93,8 @@ class KeptReleases(Measure):
             self.log.append(seen.released)
         elif seen.weighted:
             raise ConfigurationError(
-                f"the measure {self.name!r} needs a release log where sums are shown, and there is none."
+                f"the measure {self.name!r} needs a release log where sums are shown, and there "
+                "is none."
             )
         else:
             self.shown.append(seen.shown)

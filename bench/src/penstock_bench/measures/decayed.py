@@ -25,7 +25,8 @@ class DecayedMse(Measure):
     def begin(self) -> None:
         if len(self.arguments) != 2 or not self.arguments[1].isdigit():
             raise ConfigurationError(
-                f"the measure {self.name!r} needs γ and a number of units, such as decayed:0.91,2000."
+                f"the measure {self.name!r} needs γ and a number of units, such as "
+                "decayed:0.91,2000."
             )
         self.weights = Weights.decay(self.arguments[0], int(self.arguments[1]))
         seen = Weights.decay(self.weights.rate, min(self.weights.length, self.facts.units))

@@ -46,7 +46,8 @@ class NodeErrors(Measure):
         if len(values) == self.tree.nodes.size:
             return values
         raise ConfigurationError(
-            f"{self.name}: {len(values)} numbers are neither the {self.tree.size} keys nor the {self.tree.nodes.size} nodes."
+            f"{self.name}: {len(values)} numbers are neither the {self.tree.size} keys nor the "
+            f"{self.tree.nodes.size} nodes."
         )
 
     def values(self) -> dict[str, float]:

@@ -88,7 +88,8 @@ def _shape(domain: Domain) -> tuple[int, ...]:
 def _arguments(arguments: tuple[str, ...], name: str) -> tuple[int, int | None]:
     if len(arguments) not in (1, 2) or not all(each.isdigit() and int(each) for each in arguments):
         raise ConfigurationError(
-            f"the measure {name!r} needs a number and perhaps a size, such as ranges:5000 or ranges:5000,10."
+            f"the measure {name!r} needs a number and perhaps a size, such as ranges:5000 or "
+            "ranges:5000,10."
         )
     number, *size = map(int, arguments)
     return number, size[0] if size else None

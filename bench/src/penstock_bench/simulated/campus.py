@@ -93,7 +93,8 @@ class Campus:
         ]
 
     def counts(self, units: int, *, total: int) -> IntArray:
-        """How many devices each room sees in each unit; over all units and rooms exactly `total`."""
+        """How many devices each room sees in each unit; over all units and rooms exactly
+        `total`."""
         whole(units, name="units", least=1)
         whole(total, name="total", least=0)
         rng = np.random.default_rng((self.seed, units, total))

@@ -40,13 +40,17 @@ _SHIFTS: Final = np.array(
 )  # leave home, leave work: early, late, night
 
 _FIRST_WORDS: Final = """
-Alder Amber Anchor Apple Badger Barley Beacon Birch Bramble Brook Candle Cedar Chapel Cherry Clover Copper Coral Crane
-Dove Elm Ember Falcon Fern Finch Fox Garnet Hazel Heron Holly Iron Ivy Jasper Juniper Kestrel Lark Laurel Lime Linden
-Maple Marble Meadow Mill Mint Moss Oak Olive Otter Pearl Pepper Pine Plum Poplar Quill Raven Robin Rose Rowan Saffron
+Alder Amber Anchor Apple Badger Barley Beacon Birch Bramble Brook Candle Cedar Chapel Cherry Clover
+Copper Coral Crane
+Dove Elm Ember Falcon Fern Finch Fox Garnet Hazel Heron Holly Iron Ivy Jasper Juniper Kestrel Lark
+Laurel Lime Linden
+Maple Marble Meadow Mill Mint Moss Oak Olive Otter Pearl Pepper Pine Plum Poplar Quill Raven Robin
+Rose Rowan Saffron
 Sparrow Swan Thistle Tulip Velvet Walnut Willow Wren
 """
 _LAST_WORDS: Final = """
-Bank Bridge Circus Court Cross Fields Ford Gardens Gate Green Heath Hill Junction Lane Lock Market Mews Park Quay Rise
+Bank Bridge Circus Court Cross Fields Ford Gardens Gate Green Heath Hill Junction Lane Lock Market
+Mews Park Quay Rise
 Road Row Square Street Terrace Walk Wharf Yard
 """
 _FIRST: Final = tuple(_FIRST_WORDS.split())
@@ -108,7 +112,8 @@ class City:
         return shut
 
     def counts(self, hours: int) -> IntArray:
-        """Taps per hour and station: what `moves` would give, counted day by day in little memory."""
+        """Taps per hour and station: what `moves` would give, counted day by day in little
+        memory."""
         out = np.zeros((_whole(hours), self.stations), dtype=np.int64)
         for hour, where in self._hours(hours):
             out[hour] = np.bincount(where[where >= 0], minlength=self.stations)
@@ -134,7 +139,10 @@ class City:
         found = [
             (
                 _CLOSURE_DAY * _DAY + shut,
-                f"The {line} line is closed from {shut}:00 to {open_again}:00; its people walk to the next open station",
+                (
+                    f"The {line} line is closed from {shut}:00 to {open_again}:00; its people "
+                    "walk to the next open station"
+                ),
             ),
             (
                 _GROWTH_DAYS.start * _DAY,

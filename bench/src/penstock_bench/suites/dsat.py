@@ -84,11 +84,13 @@ class Dsat(Suite):
     title = "Sampling by distance"
     paper = "Li, Xiong, Jiang and Liu, CIKM 2015"
     words = (
-        "The mean error of 5,000 random range counts over all units (200 in the quick setting). Everybody at a place makes the "
-        "same promise: ε for a person in the whole stream (user level, `horizon` = `window` = its units); in the two questions "
-        "on windows, ε for a person in any w units. `uniform` is the paper's baseline. `dsat` and `dsft` make at most "
-        f"C = {MOST} releases a window, `fixed` as many, unless C is what varies. The paper's census and taxis are not public "
-        "in the form that it used: ours are made up, of the same size. Flights and births are real, and not in the paper."
+        "The mean error of 5,000 random range counts over all units (200 in the quick setting). "
+        "Everybody at a place makes the same promise: ε for a person in the whole stream (user "
+        "level, `horizon` = `window` = its units); in the two questions on windows, ε for a "
+        "person in any w units. `uniform` is the paper's baseline. `dsat` and `dsft` make at "
+        f"most C = {MOST} releases a window, `fixed` as many, unless C is what varies. The "
+        "paper's census and taxis are not public in the form that it used: ours are made up, of "
+        "the same size. Flights and births are real, and not in the paper."
     )
     leaders = (("epsilon", ("0.1", "1")), ("window", ("200", "800")))
     runs = 5
@@ -123,7 +125,8 @@ def _epsilons(make: Points) -> BenchQuestion:
     return BenchQuestion(
         name="epsilon",
         title="The privacy loss ε (figure 4)",
-        words="`dsft` has its default threshold, T = 0.05 of all people: the paper leaves it out here.",
+        words="`dsft` has its default threshold, T = 0.05 of all people: the paper leaves it out "
+        "here.",
         axis="ε",
         measures=make.drawn,
         points=tuple(points),
@@ -200,8 +203,9 @@ def _thresholds(make: Points) -> BenchQuestion:
     return BenchQuestion(
         name="threshold",
         title="The threshold T (figure 3)",
-        words="`dsft` with every T of a grid, as a share of all people. Beside it `dsat`, by default and beginning at some of "
-        "them. The best T is chosen in hindsight, from the same runs, which nobody who has to keep a promise can do.",
+        words="`dsft` with every T of a grid, as a share of all people. Beside it `dsat`, by "
+        "default and beginning at some of them. The best T is chosen in hindsight, from the same "
+        "runs, which nobody who has to keep a promise can do.",
         axis="threshold T",
         measures=make.drawn,
         points=tuple(points),
@@ -220,7 +224,8 @@ def _thresholds(make: Points) -> BenchQuestion:
                 rival="dsat",
             ),
             Least(
-                paper="the best T of DSFT is about 0.025 in the census (here: 0.01 to 0.05), with larger errors on both sides",
+                paper="the best T of DSFT is about 0.025 in the census (here: 0.01 to 0.05), with "
+                "larger errors on both sides",
                 measure=make.measure,
                 line="dsft",
                 low=0.01,
@@ -241,7 +246,8 @@ def _rates(make: Points) -> BenchQuestion:
     return BenchQuestion(
         name="rate",
         title="The update rate (figure 5)",
-        words="The share of the people who are replaced in a unit, on average over ten periods. ε = 1.",
+        words="The share of the people who are replaced in a unit, on average over ten periods. ε "
+        "= 1.",
         axis="update rate",
         measures=make.drawn,
         points=tuple(points),
@@ -285,7 +291,8 @@ def _sizes(make: Points) -> BenchQuestion:
     return BenchQuestion(
         name="size",
         title="The size of a range count (figure 7)",
-        words="Range counts over so many cells. Relative errors are to the true answer, or to 1 where that is less. ε = 1.",
+        words="Range counts over so many cells. Relative errors are to the true answer, or to 1 "
+        "where that is less. ε = 1.",
         axis="cells in a range",
         measures=(
             PlottedMeasure(absolute, "mean absolute error of a range count"),
@@ -339,14 +346,16 @@ def _histograms(make: Points) -> BenchQuestion:
     return BenchQuestion(
         name="histogram",
         title="How a unit is released (figure 4c)",
-        words=f"`dsat` with each way to release one histogram; C = {OFTEN}, so that noise and not the choice of units makes "
-        "the difference. The paper has its spatial decomposition on the census; ours is on maps, a coarse and a fine one.",
+        words=f"`dsat` with each way to release one histogram; C = {OFTEN}, so that noise and not "
+        "the choice of units makes the difference. The paper has its spatial decomposition on "
+        "the census; ours is on maps, a coarse and a fine one.",
         axis="ε",
         measures=make.drawn,
         points=tuple(points),
         claims=tuple(
             Better(
-                paper=f"a private spatial decomposition ({line.removeprefix('dsat, ')}) improves on plain noise",
+                paper=f"a private spatial decomposition ({line.removeprefix('dsat, ')}) improves "
+                "on plain noise",
                 measure=make.measure,
                 line=line,
                 rival="dsat, plain",
@@ -371,9 +380,10 @@ def _windows(make: Points) -> BenchQuestion:
     return BenchQuestion(
         name="window",
         title="The window w (figure 8)",
-        words="The endless form: any w units are protected, and the stream goes on. ε = 1. The paper has 500,000 objects on "
-        "1024 × 1024 cells, and BD and BA with column partitioning as it was published, which is not private. Here are 100,000 "
-        "on 32 × 32; `bd` and `ba` are without partitioning, `bd_grouped` and `ba_grouped` have it under one ledger.",
+        words="The endless form: any w units are protected, and the stream goes on. ε = 1. The "
+        "paper has 500,000 objects on 1024 × 1024 cells, and BD and BA with column partitioning "
+        "as it was published, which is not private. Here are 100,000 on 32 × 32; `bd` and `ba` "
+        "are without partitioning, `bd_grouped` and `ba_grouped` have it under one ledger.",
         axis="window w",
         measures=make.drawn,
         points=tuple(points),
@@ -402,7 +412,8 @@ def _window_epsilons(make: Points) -> BenchQuestion:
     return BenchQuestion(
         name="window-epsilon",
         title="The privacy loss ε in a long window (figure 9)",
-        words="As before, with a window of four fifths of the stream: in the paper, and here, 800 of 1,000 units.",
+        words="As before, with a window of four fifths of the stream: in the paper, and here, 800 "
+        "of 1,000 units.",
         axis="ε",
         measures=make.drawn,
         points=tuple(points),

@@ -85,7 +85,10 @@ class Saves(Claim):
             return NOTHING
         mean = sum(saved.values()) / len(saved)
         least, most = min(saved, key=saved.__getitem__), max(saved, key=saved.__getitem__)
-        words = f"{self.line} needs {_less(mean)} on average, from {_less(saved[least])} ({where(least)}) to "
+        words = (
+            f"{self.line} needs {_less(mean)} on average, from {_less(saved[least])} "
+            f"({where(least)}) to "
+        )
         words += f"{_less(saved[most])} ({where(most)})"
         return words, "yes" if mean >= 0.9 * self.share else "partly" if mean > 0 else "no"
 
@@ -155,7 +158,10 @@ class Alike(Claim):
             for at, ratio in ratios.items()
         )
         least, most = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
-        words = f"alike at {near} of {len(ratios)} points; {self.line} has {number(ratios[least])} × ({where(least)}) to "
+        words = (
+            f"alike at {near} of {len(ratios)} points; {self.line} has {number(ratios[least])} × "
+            f"({where(least)}) to "
+        )
         words += f"{number(ratios[most])} × ({where(most)}) the error of {self.rival}"
         return words, share(near, len(ratios))
 
@@ -179,17 +185,21 @@ class Eshp(Suite):
     title = "Decayed sums"
     paper = "Wang et al., Tsinghua Science and Technology 29(6), 2024"
     words = (
-        "Everybody promises ε for adding or removing one event, but for randomised response, which promises it for replacing "
-        "one event by another while their number is public, and for what is marked †. A negative survey is not private for "
-        "any ε, nor is ESHP as published: one event decides its clusters, and its noise does not cover what an event moves "
-        "(docs/proofs/eshp.md). Ours adds noise of scale 1/ε once, and all else follows from it; so do `laplace`, whose "
-        "reader sums its counts, and `recurrence`, which keeps one number a key and is all that is needed where γ^w is "
-        "negligible, as it is in every setting of the paper. `fast` has a privacy window of 1: it spends ε in every unit and "
-        "filters. Noise per release has the scale (1 − γ^w)/((1 − γ)ε) that all releases of an event need together. Errors "
-        "are over all units from the first on. The paper's accident records are a stand-in here, its taxi trips are those of "
-        "2021. Time is CPU time of the steps, in NumPy; that of mechanisms includes their ledger, which competitors of the "
-        "lab do not have, and lines are stepped side by side in one process, which shows in the time of the cheapest. Memory "
-        "is what a line itself keeps; the window that a reader of `laplace` or `fast` keeps is not in it."
+        "Everybody promises ε for adding or removing one event, but for randomised response, "
+        "which promises it for replacing one event by another while their number is public, and "
+        "for what is marked †. A negative survey is not private for any ε, nor is ESHP as "
+        "published: one event decides its clusters, and its noise does not cover what an event "
+        "moves (docs/proofs/eshp.md). Ours adds noise of scale 1/ε once, and all else follows "
+        "from it; so do `laplace`, whose reader sums its counts, and `recurrence`, which keeps "
+        "one number a key and is all that is needed where γ^w is negligible, as it is in every "
+        "setting of the paper. `fast` has a privacy window of 1: it spends ε in every unit and "
+        "filters. Noise per release has the scale (1 − γ^w)/((1 − γ)ε) that all releases of an "
+        "event need together. Errors are over all units from the first on. The paper's accident "
+        "records are a stand-in here, its taxi trips are those of 2021. Time is CPU time of the "
+        "steps, in NumPy; that of mechanisms includes their ledger, which competitors of the lab "
+        "do not have, and lines are stepped side by side in one process, which shows in the time "
+        "of the cheapest. Memory is what a line itself keeps; the window that a reader of "
+        "`laplace` or `fast` keeps is not in it."
     )
     leaders = (
         ("window", ("2000", "10000")),
@@ -224,9 +234,10 @@ class Eshp(Suite):
         return BenchQuestion(
             name="window",
             title="The window w (figures 5 to 10)",
-            words="ε = 1, γ = 0.91. With this γ a unit counts 1/1000 after 73 units, whatever w is: only what is kept, and the "
-            "tree, depend on w. `apb`, randomised response and the survey keep w histograms, as in the paper; they could do "
-            "without, as `recurrence` does. Noise per release keeps the units whose weight is above 2⁻²¹.",
+            words="ε = 1, γ = 0.91. With this γ a unit counts 1/1000 after 73 units, whatever w "
+            "is: only what is kept, and the tree, depend on w. `apb`, randomised response and the "
+            "survey keep w histograms, as in the paper; they could do without, as `recurrence` "
+            "does. Noise per release keeps the units whose weight is above 2⁻²¹.",
             axis="window w, units",
             measures=(PlottedMeasure(f"decayed:{GAMMA},{{x}}", MSE), TIMES, KEPT),
             points=tuple(points),
@@ -249,7 +260,8 @@ class Eshp(Suite):
         return BenchQuestion(
             name="gamma",
             title="The decay γ (figures 11 and 12)",
-            words=f"ε = 1, w = {span:,}. All lines estimate the same sums, which are larger for a larger γ.",
+            words=f"ε = 1, w = {span:,}. All lines estimate the same sums, which are larger for a "
+            "larger γ.",
             axis="γ",
             measures=(PlottedMeasure(measure, MSE),),
             points=tuple(points),
@@ -270,7 +282,8 @@ class Eshp(Suite):
                 ),
                 *_best(measure, up_to_x=0.95, where=" where γ is small (here: up to 0.95)"),
                 Better(
-                    paper="noise once is better than noise in every release, 23 × at γ = 0.91 and 216 × at 0.99",
+                    paper="noise once is better than noise in every release, 23 × at γ = 0.91 and "
+                    "216 × at 0.99",
                     source="docs/proofs/eshp.md",
                     measure=measure,
                     line=ALONE,
@@ -303,14 +316,15 @@ class Eshp(Suite):
         return BenchQuestion(
             name="epsilon",
             title="The privacy loss ε",
-            words=f"γ = 0.91, w = {span:,}. The paper has 0.5, 1 and 1.5. Groups need keys that are alike, and the "
-            "more noise there is, the more of them look alike.",
+            words=f"γ = 0.91, w = {span:,}. The paper has 0.5, 1 and 1.5. Groups need keys that "
+            "are alike, and the more noise there is, the more of them look alike.",
             axis="ε",
             measures=(PlottedMeasure(measure, MSE),),
             points=tuple(points),
             claims=(
                 Better(
-                    paper="sums are better with groups of similar keys than without, above all at a small ε",
+                    paper="sums are better with groups of similar keys than without, above all at "
+                    "a small ε",
                     source="docs/proofs/eshp.md",
                     measure=measure,
                     line=ESHP,
@@ -337,9 +351,10 @@ class Eshp(Suite):
         return BenchQuestion(
             name="beta",
             title="The sketch's error factor β (figures 13 and 14)",
-            words=f"ε = 1, γ = 0.91, w = {span:,}. What has left such a window counts nothing any more, so that the sketch is "
-            "right whatever β is. The published noise is in proportion to β, which is why its error grows. Only ESHP has a β: "
-            "the others are the same all along.",
+            words=f"ε = 1, γ = 0.91, w = {span:,}. What has left such a window counts nothing any "
+            "more, so that the sketch is right whatever β is. The published noise is in "
+            "proportion to β, which is why its error grows. Only ESHP has a β: the others are "
+            "the same all along.",
             axis="β",
             measures=(PlottedMeasure(measure, MSE), KEPT),
             points=tuple(points),
@@ -389,9 +404,10 @@ class Eshp(Suite):
         return BenchQuestion(
             name="alpha",
             title="How ε is split, α (figure 4)",
-            words=f"ε = 1, γ = 0.91, w = {span:,}. The paper gives α of ε to a test and the rest to its noise. Ours tests "
-            "nothing: there is nothing to split, and its error is the same all along. `apb` has a split of its own, between "
-            "choosing groups and measuring them.",
+            words=f"ε = 1, γ = 0.91, w = {span:,}. The paper gives α of ε to a test and the rest "
+            "to its noise. Ours tests nothing: there is nothing to split, and its error is the "
+            "same all along. `apb` has a split of its own, between choosing groups and measuring "
+            "them.",
             axis="α",
             measures=(PlottedMeasure(measure, MSE),),
             points=tuple(points),
@@ -427,9 +443,10 @@ class Eshp(Suite):
         return BenchQuestion(
             name="tolerance",
             title="Repeating what has hardly moved",
-            words=f"ε = 1, γ = 0.91, w = {span:,}. A key repeats its last release while it has moved by at most so many "
-            "standard deviations of its noise. The paper releases selectively to save noise; here the noise is there already, "
-            "and repeating saves readers' attention, nothing else.",
+            words=f"ε = 1, γ = 0.91, w = {span:,}. A key repeats its last release while it has "
+            "moved by at most so many standard deviations of its noise. The paper releases "
+            "selectively to save noise; here the noise is there already, and repeating saves "
+            "readers' attention, nothing else.",
             axis="tolerance, standard deviations",
             measures=(PlottedMeasure(measure, MSE),),
             points=tuple(points),
@@ -460,8 +477,9 @@ class Eshp(Suite):
         return BenchQuestion(
             name="sketch",
             title="When a sketch is needed",
-            words="ε = 1, γ = 0.99. `laplace` is summed exactly, by a reader who keeps the whole window. `recurrence` keeps "
-            "one number a key and never forgets: γ^w of the sum is too much. A sketch is for what lies between.",
+            words="ε = 1, γ = 0.99. `laplace` is summed exactly, by a reader who keeps the whole "
+            "window. `recurrence` keeps one number a key and never forgets: γ^w of the sum is too "
+            "much. A sketch is for what lies between.",
             axis="window w, units",
             measures=(PlottedMeasure(measure, MSE), KEPT),
             points=tuple(points),
@@ -484,7 +502,7 @@ class Eshp(Suite):
                     panels=STREAMS[:1],
                 ),
                 Alike(
-                    paper="where γ^w is below 1e-4, one number a key is as good as the exact window",
+                    paper="where γ^w < 1e-4, one number per key is as good as the exact window",
                     source="docs/proofs/eshp.md",
                     measure=measure,
                     line=RECURRENCE,
@@ -584,7 +602,8 @@ def _headline() -> tuple[Claim, ...]:
             share=0.62,
         ),
         Saves(
-            paper="ESHP needs 76 % less memory than negative surveys (its own figure at w = 6,000 has 40 %)",
+            paper="ESHP needs 76 % less memory than negative surveys (its own figure at w = 6,000 "
+            "has 40 %)",
             measure=MEMORY,
             line=ESHP,
             rival=SURVEY,

@@ -146,7 +146,8 @@ class BestOf(Claim):
             if own is not None:
                 best = min((place for place in rivals if place[0] == panel), key=rivals.__getitem__)
                 parts.append(
-                    f"{number(own.mean)} ({where((panel, self.at))}) against {number(rivals[best])} ({where(best)})"
+                    f"{number(own.mean)} ({where((panel, self.at))}) against "
+                    f"{number(rivals[best])} ({where(best)})"
                 )
                 good += own.mean <= (1 + self.within) * rivals[best]
         if not parts:
@@ -166,11 +167,13 @@ class OverHierarchies(Suite):
     title = "Every node of a hierarchy"
     paper = "Chen, Machanavajjhala, Hay and Miklau, CCS 2017, section 6.4"
     words = (
-        "Everybody promises (ε, w = 1), one event of one person. Errors are of all nodes: `node_laplace`, `hs_pegasus` and "
-        "`phs_pegasus` show a number for each; `laplace` and `pegasus` spend all of ε on the keys, and what they show is added "
-        "up to the nodes above. The paper's pruning loses more than it says from four levels on (docs/proofs/hierarchy.md): "
-        "`phs_pegasus` has a private one in its place, and the published one stands beside it, marked †. The paper's "
-        "WiFi traces are not public; `wifi_multi` has as many access points in the same tree, and as many devices seen in all."
+        "Everybody promises (ε, w = 1), one event of one person. Errors are of all nodes: "
+        "`node_laplace`, `hs_pegasus` and `phs_pegasus` show a number for each; `laplace` and "
+        "`pegasus` spend all of ε on the keys, and what they show is added up to the nodes above. "
+        "The paper's pruning loses more than it says from four levels on "
+        "(docs/proofs/hierarchy.md): `phs_pegasus` has a private one in its place, and the "
+        "published one stands beside it, marked †. The paper's WiFi traces are not public; "
+        "`wifi_multi` has as many access points in the same tree, and as many devices seen in all."
     )
     leaders = (("epsilon", EPSILONS),)
     runs = 3
@@ -204,9 +207,10 @@ class OverHierarchies(Suite):
         return BenchQuestion(
             name="epsilon",
             title="The privacy loss ε (figure 8)",
-            words=f"Of `wifi_multi`, {long}: groups of empty nodes grow for thousands of units, so a longer stream is kinder "
-            "to `hs_pegasus`. Most nodes are keys and most of these are nearly empty, which makes all zeros hard to beat; in "
-            "the second figure every level counts alike.",
+            words=f"Of `wifi_multi`, {long}: groups of empty nodes grow for thousands of units, "
+            "so a longer stream is kinder to `hs_pegasus`. Most nodes are keys and most of these "
+            "are nearly empty, which makes all zeros hard to beat; in the second figure every "
+            "level counts alike.",
             axis="ε",
             measures=(NODES, LEVELS),
             points=tuple(points),
@@ -228,7 +232,8 @@ class OverHierarchies(Suite):
         return BenchQuestion(
             name="levels",
             title="Level by level",
-            words="The same releases. Level 1 is the roots, the last level the keys. All zeros has the mean count of a node.",
+            words="The same releases. Level 1 is the roots, the last level the keys. All zeros "
+            "has the mean count of a node.",
             axis="level",
             measures=(PlottedMeasure("nodes_l1 {x}", "mean absolute error of a node's count"),),
             points=tuple(points),
@@ -248,9 +253,10 @@ class OverHierarchies(Suite):
         return BenchQuestion(
             name="published",
             title="As published, and as corrected (figure 8)",
-            words="What the paper ran has a θ of 5/ε_g, and parents and children need not agree (“θ = 5”); ours have a θ of "
-            "60/ε_g and a fit. Without “θ = 5”, † is the published pruning in ours: what the price of a pruning is "
-            "that keeps its promise depends on β. The paper does not say which it took; here it is 5/ε, and others follow.",
+            words="What the paper ran has a θ of 5/ε_g, and parents and children need not agree "
+            "(“θ = 5”); ours have a θ of 60/ε_g and a fit. Without “θ = 5”, † is the published "
+            "pruning in ours: what the price of a pruning is that keeps its promise depends on β. "
+            "The paper does not say which it took; here it is 5/ε, and others follow.",
             axis="ε",
             measures=(NODES,),
             points=tuple(points),
@@ -278,16 +284,18 @@ class OverHierarchies(Suite):
         return BenchQuestion(
             name="beta",
             title="The rule and the threshold of the pruning",
-            words="A node's children are looked into if its count, with noise, reaches β, which is the number on the axis "
-            "divided by ε. `phs_pegasus` asks as PrivTree does, `phs_pegasus, noisy` by noisy counts; `hs_pegasus` prunes "
-            "nothing. The paper leaves β to the user; our default is 5. With three levels the published pruning would keep its "
-            "promise, and is not shown.",
+            words="A node's children are looked into if its count, with noise, reaches β, which "
+            "is the number on the axis divided by ε. `phs_pegasus` asks as PrivTree does, "
+            "`phs_pegasus, noisy` by noisy counts; `hs_pegasus` prunes nothing. The paper leaves "
+            "β to the user; our default is 5. With three levels the published pruning would keep "
+            "its promise, and is not shown.",
             axis="β · ε",
             measures=(NODES,),
             points=tuple(points),
             claims=(
                 Better(
-                    paper="up to the default β PrivTree's rule is better than noisy counts, which need a larger one",
+                    paper="up to the default β PrivTree's rule is better than noisy counts, which "
+                    "need a larger one",
                     source=PROOF,
                     measure="nodes_l1",
                     line=PHS,
@@ -296,7 +304,8 @@ class OverHierarchies(Suite):
                     panels=here,
                 ),
                 BestOf(
-                    paper="at ε = 0.1 a private pruning costs nothing beside the published one at the best of a few β",
+                    paper="at ε = 0.1 a private pruning costs nothing beside the published one at "
+                    "the best of a few β",
                     source=PROOF,
                     measure="nodes_l1",
                     line=PHS,
@@ -322,15 +331,17 @@ class OverHierarchies(Suite):
         return BenchQuestion(
             name="height",
             title="The height of the tree",
-            words="As many devices on one day, at more and more access points: a binary tree over 8 to 512 of them. The noise "
-            "of `node_laplace` and of noisy counts grows with the number of levels, that of PrivTree's rule does not. The "
-            "published pruning loses 1.5 times what it says at four levels, 3.5 times at eight.",
+            words="As many devices on one day, at more and more access points: a binary tree over "
+            "8 to 512 of them. The noise of `node_laplace` and of noisy counts grows with the "
+            "number of levels, that of PrivTree's rule does not. The published pruning loses 1.5 "
+            "times what it says at four levels, 3.5 times at eight.",
             axis="levels",
             measures=(NODES,),
             points=tuple(points),
             claims=(
                 Better(
-                    paper="with many levels PrivTree's rule is better than noisy counts, whose noise grows with them",
+                    paper="with many levels PrivTree's rule is better than noisy counts, whose "
+                    "noise grows with them",
                     source="Our guess",
                     measure="nodes_l1",
                     line=PHS,
@@ -402,7 +413,8 @@ def _headline() -> tuple[Claim, ...]:
     return (
         *(
             _factor(
-                f"{name} has over {low} × the error of PHS at ε = {epsilon} (its pruning is not private)",
+                f"{name} has over {low} × the error of PHS at ε = {epsilon} (its pruning is not "
+                "private)",
                 PHS,
                 rival,
                 low,
@@ -427,7 +439,8 @@ def _published() -> tuple[Claim, ...]:
     return (
         *(
             _factor(
-                f"in the paper's own form, {name} has over {low} × the error of PHS (not private) at ε = {epsilon}",
+                f"in the paper's own form, {name} has over {low} × the error of PHS (not private) "
+                f"at ε = {epsilon}",
                 PAPERS_PHS,
                 rival,
                 low,
@@ -437,7 +450,8 @@ def _published() -> tuple[Claim, ...]:
             if rival == NODE_LAPLACE
         ),
         _orders(
-            "in the paper's own form, HS is one to two orders of magnitude better than noise on every node",
+            "in the paper's own form, HS is one to two orders of magnitude better than noise on "
+            "every node",
             PAPERS_HS,
         ),
     )

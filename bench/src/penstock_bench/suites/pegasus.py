@@ -63,11 +63,12 @@ class PegasusSuite(Suite):
     title = "PeGaSus: perturb, group, smooth"
     paper = "Chen, Machanavajjhala, Hay and Miklau, CCS 2017, sections 6.1 to 6.3"
     words = (
-        "Everybody promises (ε, w = 1), one event of one person. The WiFi traces of the paper are not public: ours are made "
-        "up, with its length and its exact totals; the others are real. `pegasus` has θ = 60/ε_g, our default; the paper's "
-        "θ = 5/ε_g is a line of its own. Both split ε as the paper does, 0.8 to 0.2. No release is cut at 0. A run is "
-        f"{COPIES} releases of each stream side by side ({QUICK_COPIES} if quick), as many as the paper has trials; intervals "
-        "are over these, two standard errors to each side."
+        "Everybody promises (ε, w = 1), one event of one person. The WiFi traces of the paper "
+        "are not public: ours are made up, with its length and its exact totals; the others are "
+        "real. `pegasus` has θ = 60/ε_g, our default; the paper's θ = 5/ε_g is a line of its "
+        "own. Both split ε as the paper does, 0.8 to 0.2. No release is cut at 0. A run is "
+        f"{COPIES} releases of each stream side by side ({QUICK_COPIES} if quick), as many as the "
+        "paper has trials; intervals are over these, two standard errors to each side."
     )
     leaders = (("counts", ()), ("windows", ("16", "256")))
     runs = 1
@@ -111,8 +112,8 @@ class PegasusSuite(Suite):
         return BenchQuestion(
             name="counts",
             title="Counts of single units (figure 3)",
-            words="The sum of all errors, divided by the number of all events: all zeros has 1. `bs` k is the mean of the last "
-            f"k noisy counts. {whole}",
+            words="The sum of all errors, divided by the number of all events: all zeros has 1. "
+            f"`bs` k is the mean of the last k noisy counts. {whole}",
             axis="ε",
             measures=(
                 PlottedMeasure(
@@ -167,9 +168,10 @@ class PegasusSuite(Suite):
         return BenchQuestion(
             name="theta",
             title="θ and the smoother (figure 4)",
-            words="How far the units of a group may lie apart, in multiples of 1/ε_g, and what is made of a group: its median, "
-            "its mean, or James and Stein's estimate. The paper has θ = 5 only. "
-            f"The first {QUICK_UNITS if setting.quick else THETA_UNITS:,} units of each stream.",
+            words="How far the units of a group may lie apart, in multiples of 1/ε_g, and what "
+            "is made of a group: its median, its mean, or James and Stein's estimate. The paper "
+            f"has θ = 5 only. The first {QUICK_UNITS if setting.quick else THETA_UNITS:,} units "
+            "of each stream.",
             axis="θ · ε_g",
             measures=(
                 PlottedMeasure(
@@ -180,7 +182,8 @@ class PegasusSuite(Suite):
             claims=(
                 *(
                     Better(
-                        paper=f"the median is the better smoother on all streams, better than {label}",
+                        paper="the median is the better smoother on all streams, better than "
+                        f"{label}",
                         measure="scaled_l1",
                         line=best,
                         rival=_smoothed(name),
@@ -224,11 +227,12 @@ class PegasusSuite(Suite):
         return BenchQuestion(
             name="windows",
             title="Sums of windows (figure 5)",
-            words="The mean error of the sum of the last W units. `pegasus` gives every unit of the window what is known of "
-            "its group by now, the paper's window-sum smoother; “units as shown” adds up what was shown of each unit then. "
-            "`sw_tree` (SW_w of the paper) and `kary` are built for one width each; the others answer all widths from one "
-            f"release. The first {QUICK_UNITS if setting.quick else UNITS:,} units of each stream; fewer for the trees, whose "
-            "error is the same on all of them.",
+            words="The mean error of the sum of the last W units. `pegasus` gives every unit of "
+            "the window what is known of its group by now, the paper's window-sum smoother; "
+            "“units as shown” adds up what was shown of each unit then. `sw_tree` (SW_w of the "
+            "paper) and `kary` are built for one width each; the others answer all widths from "
+            f"one release. The first {QUICK_UNITS if setting.quick else UNITS:,} units of each "
+            "stream; fewer for the trees, whose error is the same on all of them.",
             axis="width W of the window",
             measures=(
                 PlottedMeasure(
@@ -259,10 +263,11 @@ class PegasusSuite(Suite):
         return BenchQuestion(
             name="alarms",
             title="Alarms, and how large a move they are about",
-            words="More is better: the area below the ROC curve as the alarm's threshold varies, where ½ is guessing and 1 is "
-            f"never wrong. Jump and drop: the count has risen or fallen by δ or more over {WITHIN} units; change: either, as "
-            f"the paper asks; low: the sum of {WITHIN} units is below δ, the only one that a tree can tell. The paper's text "
-            "names no w and δ: these are ours.",
+            words="More is better: the area below the ROC curve as the alarm's threshold varies, "
+            "where ½ is guessing and 1 is never wrong. Jump and drop: the count has risen or "
+            f"fallen by δ or more over {WITHIN} units; change: either, as the paper asks; low: "
+            f"the sum of {WITHIN} units is below δ, the only one that a tree can tell. The "
+            "paper's text names no w and δ: these are ours.",
             axis="δ",
             measures=(
                 PlottedMeasure(
@@ -290,8 +295,8 @@ class PegasusSuite(Suite):
         return BenchQuestion(
             name="curves",
             title="Alarms, as curves (figures 6 and 7)",
-            words=f"δ = {MOVE} for jumps, drops and changes, {LOW} for low signals, over {WITHIN} units. Whoever shows the "
-            "same all the time is on the diagonal.",
+            words=f"δ = {MOVE} for jumps, drops and changes, {LOW} for low signals, over {WITHIN} "
+            "units. Whoever shows the same all the time is on the diagonal.",
             axis="false positive rate",
             measures=(
                 PlottedMeasure("roc:{of} at {x}", "true positive rate", more=True, curve=True),
@@ -416,7 +421,8 @@ def _window_claims() -> tuple[Claim, ...]:
                 rival="laplace",
             ),
             Better(
-                paper=f"the window-sum smoother is slightly but always better than the median{whose}",
+                paper="the window-sum smoother is slightly but always better than the "
+                f"median{whose}",
                 measure=measure,
                 line=line,
                 rival=then,
@@ -444,7 +450,8 @@ def _alarm_claims() -> tuple[Claim, ...]:
     for line, whose in ((PAPERS, ""), (OURS, " (with our θ)")):
         found += [
             Inside(
-                paper=f"at ε = 0.1 PeGaSus finds jumps and drops very well, which we take for an area of 0.9{whose}",
+                paper="at ε = 0.1 PeGaSus finds jumps and drops very well, which we take for an "
+                f"area of 0.9{whose}",
                 measure=measure,
                 line=line,
                 low=0.9,
@@ -452,14 +459,16 @@ def _alarm_claims() -> tuple[Claim, ...]:
                 panels=panels("change", "0.1"),
             ),
             Better(
-                paper=f"at ε = 0.1 the Laplace mechanism is slightly better than PeGaSus at jumps and drops{whose}",
+                paper="at ε = 0.1 the Laplace mechanism is slightly better than PeGaSus at jumps "
+                f"and drops{whose}",
                 measure=measure,
                 line="laplace",
                 rival=line,
                 panels=panels("change", "0.1"),
             ),
             Better(
-                paper=f"at ε = 0.01 PeGaSus is much better than the Laplace mechanism at jumps and drops{whose}",
+                paper="at ε = 0.01 PeGaSus is much better than the Laplace mechanism at jumps "
+                f"and drops{whose}",
                 measure=measure,
                 line=line,
                 rival="laplace",

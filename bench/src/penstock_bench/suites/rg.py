@@ -77,14 +77,16 @@ class RetroactiveGroups(Suite):
     title = "Retroactive grouping"
     paper = "Chen, Shen and Jin, CIKM 2015"
     words = (
-        "Everybody promises (ε, w = 1): one event of one person. A window's histogram is the sum of its units' counts, each "
-        "as it was shown then, and its SSE adds the squared errors of all keys: this is what the paper measures. `rg` has our "
-        "split and threshold, `rg as in the paper` the published ones (a tenth of ε watches, the threshold ignores the "
-        "watch's noise); both are private. At w = 1 `fast` samples every unit with all of ε and shows a filter's estimate, "
-        "with the belief that a count moves by about 1 a unit (the default; its authors fitted that to their data); "
-        "`fast_w` would leave half of ε unspent in its blocks of one unit, so it is not shown. `laplace` is the paper's "
-        "Baseline. Its Traffic (Montreal) is not public: city traffic of the same size stands in for it, and turnstiles of New "
-        "York stand beside it. The World Cup is a stand-in on the real load."
+        "Everybody promises (ε, w = 1): one event of one person. A window's histogram is the sum "
+        "of its units' counts, each as it was shown then, and its SSE adds the squared errors of "
+        "all keys: this is what the paper measures. `rg` has our split and threshold, `rg as in "
+        "the paper` the published ones (a tenth of ε watches, the threshold ignores the watch's "
+        "noise); both are private. At w = 1 `fast` samples every unit with all of ε and shows a "
+        "filter's estimate, with the belief that a count moves by about 1 a unit (the default; "
+        "its authors fitted that to their data); `fast_w` would leave half of ε unspent in its "
+        "blocks of one unit, so it is not shown. `laplace` is the paper's Baseline. Its Traffic "
+        "(Montreal) is not public: city traffic of the same size stands in for it, and turnstiles "
+        "of New York stand beside it. The World Cup is a stand-in on the real load."
     )
     leaders = (("epsilon", ("0.02", "0.1", "1")),)
     runs = 3
@@ -134,8 +136,9 @@ class RetroactiveGroups(Suite):
         return BenchQuestion(
             name="window",
             title="The size of the window (figure 4)",
-            words=f"ε = {EPSILON}. `{BY_LOG}` are the same releases of `rg`, summed as the release log answers a sliding sum: "
-            "once a group's mean is out, it stands for all units of the group. The paper does not do that.",
+            words=f"ε = {EPSILON}. `{BY_LOG}` are the same releases of `rg`, summed as the "
+            "release log answers a sliding sum: once a group's mean is out, it stands for all "
+            "units of the group. The paper does not do that.",
             axis="units of a window",
             measures=(
                 PlottedMeasure("sse_mean:{x}", "mean SSE of a window"),
@@ -146,7 +149,8 @@ class RetroactiveGroups(Suite):
                 *_best("sse_mean:{x}", "at every size of the window"),
                 *(
                     Widens(
-                        paper=f"the larger the window, the more RG improves on the others (asked of `{line}`)",
+                        paper="the larger the window, the more RG improves on the others (asked "
+                        f"of `{line}`)",
                         measure="sse_mean:{x}",
                         line=line,
                         rivals=RIVALS,
@@ -154,7 +158,8 @@ class RetroactiveGroups(Suite):
                     for line in (PAPERS, "rg")
                 ),
                 Better(
-                    paper="sums by the log are better than sums of what was shown then, on streams that `rg` suits",
+                    paper="sums by the log are better than sums of what was shown then, on "
+                    "streams that `rg` suits",
                     source="SlidingSum",
                     measure="sse_mean:{x}",
                     line=BY_LOG,
@@ -178,7 +183,10 @@ class RetroactiveGroups(Suite):
         falling = [
             (
                 line,
-                f"the mean SSE of RG falls as the same time is cut into more units (asked of `{line}`)",
+                (
+                    "the mean SSE of RG falls as the same time is cut into more units (asked of "
+                    f"`{line}`)"
+                ),
                 -10.0,
                 -0.02,
             )
@@ -187,8 +195,9 @@ class RetroactiveGroups(Suite):
         return BenchQuestion(
             name="units",
             title="The number of units (figure 5)",
-            words=f"The same time in more and shorter units; ε = {EPSILON}, windows of {WIDTH} units. "
-            "Counts of shorter units are smaller, and change less. Of the World Cup every tenth page.",
+            words=f"The same time in more and shorter units; ε = {EPSILON}, windows of {WIDTH} "
+            "units. Counts of shorter units are smaller, and change less. Of the World Cup every "
+            "tenth page.",
             axis="units",
             measures=ERRORS,
             points=tuple(points),
@@ -213,9 +222,9 @@ class RetroactiveGroups(Suite):
         return BenchQuestion(
             name="events",
             title="The share of events (figure 6)",
-            words="The time of a publication, from a unit's counts to its release, on whatever machine this was run. The "
-            "paper's, on an Intel i7 of 2.4 GHz, has the sampling of single events in it; ours begins with counts. "
-            "Of the World Cup every tenth page.",
+            words="The time of a publication, from a unit's counts to its release, on whatever "
+            "machine this was run. The paper's, on an Intel i7 of 2.4 GHz, has the sampling of "
+            "single events in it; ours begins with counts. Of the World Cup every tenth page.",
             axis="share of the events, %",
             measures=TIMES,
             points=tuple(points),
@@ -240,8 +249,9 @@ class RetroactiveGroups(Suite):
         return BenchQuestion(
             name="bins",
             title="The number of bins (figure 7)",
-            words=f"A part of the keys, evenly spread; of traffic there are 342, of the World Cup {KEYS['worldcup']:,}, of "
-            f"turnstiles {KEYS['turnstiles']:,} (fewer in the quick setting).",
+            words="A part of the keys, evenly spread; of traffic there are 342, of the World Cup "
+            f"{KEYS['worldcup']:,}, of turnstiles {KEYS['turnstiles']:,} (fewer in the quick "
+            "setting).",
             axis="share of the keys, %",
             measures=TIMES,
             points=tuple(points),
@@ -276,21 +286,24 @@ class RetroactiveGroups(Suite):
         return BenchQuestion(
             name="still",
             title="Streams that stand still",
-            words="Counts that are always the same, Poisson's counts, and single streams from quiet to busy, which "
-            f"lie side by side {COPIES} times, as keys. `ba` decides for all keys together, so it has no place here.",
+            words="Counts that are always the same, Poisson's counts, and single streams from "
+            f"quiet to busy, which lie side by side {COPIES} times, as keys. `ba` decides for all "
+            "keys together, so it has no place here.",
             axis="ε",
             measures=(PlottedMeasure("mse", "mean squared error of a count"), ERRORS[0]),
             points=tuple(points),
             claims=(
                 Better(
-                    paper="on a constant stream RG has less error than Baseline (asked of its own parameters)",
+                    paper="on a constant stream RG has less error than Baseline (asked of its own "
+                    "parameters)",
                     measure="mse",
                     line=PAPERS,
                     rival="laplace",
                     panels=constant,
                 ),
                 Better(
-                    paper="with the paper's parameters a constant count has 1.2 times the error of `laplace`",
+                    paper="with the paper's parameters a constant count has 1.2 times the error "
+                    "of `laplace`",
                     source=PROOF,
                     measure="mse",
                     line="laplace",
@@ -299,7 +312,8 @@ class RetroactiveGroups(Suite):
                     panels=constant,
                 ),
                 Better(
-                    paper="with our parameters a constant count has 0.22 times the error of `laplace`",
+                    paper="with our parameters a constant count has 0.22 times the error of "
+                    "`laplace`",
                     source=PROOF,
                     measure="mse",
                     line="rg",
@@ -308,8 +322,9 @@ class RetroactiveGroups(Suite):
                     panels=constant,
                 ),
                 Better(
-                    paper="a watch that takes no noise for jumps misses small ones: with our parameters Poisson's counts "
-                    "around 500 have more error than with `laplace` from ε = 0.1 on",
+                    paper="a watch that takes no noise for jumps misses small ones: with our "
+                    "parameters Poisson's counts around 500 have more error than with `laplace` "
+                    "from ε = 0.1 on",
                     source=PROOF,
                     measure="mse",
                     line="laplace",
@@ -334,15 +349,17 @@ class RetroactiveGroups(Suite):
         return BenchQuestion(
             name="floor",
             title="The least error (theorem 7)",
-            words=f"A constant stream of {FLOOR_KEYS:,} keys; ε = {EPSILON}. `{STILL}` takes no noise for a jump, so its "
-            "groups grow to 2, 4, 8, … units: grouping alone does no better. Dotted: the theorem, recomputed. It adds up the "
-            "errors of units as if each had a noise of its own, but a number that is shown again has the same noise again.",
+            words=f"A constant stream of {FLOOR_KEYS:,} keys; ε = {EPSILON}. `{STILL}` takes no "
+            "noise for a jump, so its groups grow to 2, 4, 8, … units: grouping alone does no "
+            "better. Dotted: the theorem, recomputed. It adds up the errors of units as if each "
+            "had a noise of its own, but a number that is shown again has the same noise again.",
             axis="units of a window",
             measures=(PlottedMeasure("sse_mean:{x}", "mean SSE of a window", "rg_floor:{x}"),),
             points=tuple(points),
             claims=(
                 Better(
-                    paper="the least error of RG in 63 units is 8.6 % of Baseline's (recomputed: 7.6 %)",
+                    paper="the least error of RG in 63 units is 8.6 % of Baseline's (recomputed: "
+                    "7.6 %)",
                     measure="sse_mean:{x}",
                     line=STILL,
                     rival="laplace",
@@ -372,14 +389,16 @@ class RetroactiveGroups(Suite):
         return BenchQuestion(
             name="threshold",
             title="Which jumps are believed",
-            words=f"ε = {EPSILON}. κ is how many times the watch's own noise is added to the threshold: 0 in the paper, whose "
-            "watch has 0.1 ε; 6 and 0.3 ε are ours. The higher, the less noise is taken for a jump, and the more is missed.",
+            words=f"ε = {EPSILON}. κ is how many times the watch's own noise is added to the "
+            "threshold: 0 in the paper, whose watch has 0.1 ε; 6 and 0.3 ε are ours. The higher, "
+            "the less noise is taken for a jump, and the more is missed.",
             axis="κ",
             measures=(ERRORS[0],),
             points=tuple(points),
             claims=(
                 LeastAt(
-                    paper="what has moved by more than a publication's noise is best published at once (κ = 0)",
+                    paper="what has moved by more than a publication's noise is best published at "
+                    "once (κ = 0)",
                     measure=AVERAGE,
                     line="0.1 ε watches",
                     x="0",
@@ -405,8 +424,9 @@ class RetroactiveGroups(Suite):
         return BenchQuestion(
             name="sampling",
             title="Watching a sample (section 5.2)",
-            words=f"ε = {EPSILON}. The watch sees every event with the chance π, and may have less noise for it. The paper "
-            "searches for the best π in every unit; by its own formula that is 1, whatever the count and ε.",
+            words=f"ε = {EPSILON}. The watch sees every event with the chance π, and may have "
+            "less noise for it. The paper searches for the best π in every unit; by its own "
+            "formula that is 1, whatever the count and ε.",
             axis="π",
             measures=(ERRORS[0],),
             points=tuple(points),

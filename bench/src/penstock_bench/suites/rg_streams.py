@@ -1,4 +1,5 @@
-"""The streams of the suite `rg`, and how they are cut: into more units, fewer events, fewer keys."""
+"""The streams of the suite `rg`, and how they are cut: into more units, fewer events, fewer
+keys."""
 
 from __future__ import annotations
 

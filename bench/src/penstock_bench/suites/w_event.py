@@ -74,12 +74,14 @@ class WEvent(Suite):
     title = "w-event privacy"
     paper = "Kellaris, Papadopoulos, Xiao and Papadias, PVLDB 7(12), 2014"
     words = (
-        "Everybody promises the same (ε, w): any w units in a row of one person, who may be at another key in each. The paper "
-        "names no sanity bound for relative errors, so two are shown. Its World Cup log and its Rome service are not public "
-        "in the form that it used: ours are stand-ins of the same size. `bd_grouped` and `ba_grouped` have the paper's column "
-        "partitioning under one ledger; an instance per group, as published, is not private (docs/proofs/grouped.md). "
-        "Mechanisms run at their defaults; the paper tuned BD and BA for every experiment, so that on its own two streams "
-        "they also run shifted, with almost all of ε for publications, and what it says of a window is judged by these."
+        "Everybody promises the same (ε, w): any w units in a row of one person, who may be at "
+        "another key in each. The paper names no sanity bound for relative errors, so two are "
+        "shown. Its World Cup log and its Rome service are not public in the form that it used: "
+        "ours are stand-ins of the same size. `bd_grouped` and `ba_grouped` have the paper's "
+        "column partitioning under one ledger; an instance per group, as published, is not "
+        "private (docs/proofs/grouped.md). Mechanisms run at their defaults; the paper tuned BD "
+        "and BA for every experiment, so that on its own two streams they also run shifted, with "
+        "almost all of ε for publications, and what it says of a window is judged by these."
     )
     leaders = (("window", ("40", "120", "200")), ("epsilon", ("0.1", "3")))
     runs = 10
@@ -139,15 +141,17 @@ class WEvent(Suite):
         return BenchQuestion(
             name="change",
             title="How fast the stream moves (figure 9)",
-            words=f"Units per day; ε = 1, w = {window}. The fewer units a day has, the more changes from one to the next. BD "
-            "and BA at their defaults, not tuned as in the paper.",
+            words=f"Units per day; ε = 1, w = {window}. The fewer units a day has, the more "
+            "changes from one to the next. BD and BA at their defaults, not tuned as in the "
+            "paper.",
             axis="units per day",
             measures=MEASURES,
             points=tuple(points),
             claims=(
                 *(
                     Best(
-                        paper=f"{line.upper()} is better than the baselines at every rate, by one to three orders of magnitude",
+                        paper=f"{line.upper()} is better than the baselines at every rate, by one "
+                        "to three orders of magnitude",
                         measure="mae",
                         line=line,
                         rivals=("uniform", "sample", "fast_w"),
@@ -186,8 +190,8 @@ class WEvent(Suite):
         return BenchQuestion(
             name="groups",
             title="The number of column groups (figure 10)",
-            words=f"ε = 1, w = {window}. The published form, an independent instance per group, is not w-event "
-            "private. All at their defaults, not tuned as in the paper.",
+            words=f"ε = 1, w = {window}. The published form, an independent instance per group, "
+            "is not w-event private. All at their defaults, not tuned as in the paper.",
             axis="column groups",
             measures=MEASURES,
             points=tuple(dict.fromkeys(points)),

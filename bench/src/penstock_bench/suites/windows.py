@@ -47,9 +47,10 @@ class Windows(Suite):
     title = "Sums over many units"
     paper = "docs/proofs, and Chen et al., CCS 2017, section 6.2"
     words = (
-        "Everybody promises (ε, w = 1), one event of one person; `toeplitz`, whose noise is Gaussian, (ε, δ = 1e-6, w = 1), "
-        "which is a little less. `laplace`, `rg` and `pegasus` release counts, from which any sum is made; `sw_tree`, `kary` "
-        "and `toeplitz` are built for one sum each. Several releases of a stream lie side by side as keys."
+        "Everybody promises (ε, w = 1), one event of one person; `toeplitz`, whose noise is "
+        "Gaussian, (ε, δ = 1e-6, w = 1), which is a little less. `laplace`, `rg` and `pegasus` "
+        "release counts, from which any sum is made; `sw_tree`, `kary` and `toeplitz` are built "
+        "for one sum each. Several releases of a stream lie side by side as keys."
     )
     leaders = (("windows", ("2", "16", "64", "256", "1024", "4096")),)
     runs = 2
@@ -78,7 +79,8 @@ class Windows(Suite):
         return BenchQuestion(
             name="windows",
             title="Sliding sums",
-            words="The mean squared error of the sum of the last W units, over all full windows. Dashed: the formula.",
+            words="The mean squared error of the sum of the last W units, over all full windows. "
+            "Dashed: the formula.",
             axis="width W of the window",
             measures=(
                 PlottedMeasure(
@@ -89,7 +91,8 @@ class Windows(Suite):
             claims=(
                 *_formulas("mse {x}", ("laplace", "sw_tree", "kary", TOEPLITZ)),
                 Better(
-                    paper="signed k-ary blocks are better than the binary tree at every width from 64 on",
+                    paper="signed k-ary blocks are better than the binary tree at every width "
+                    "from 64 on",
                     source="docs/proofs/kary.md",
                     from_x=64,
                     measure="mse {x}",
@@ -97,7 +100,8 @@ class Windows(Suite):
                     rival="sw_tree",
                 ),
                 Better(
-                    paper="PeGaSus answers windows better than SW_w up to a width of 256 (there in L1 and with its own θ)",
+                    paper="PeGaSus answers windows better than SW_w up to a width of 256 (there "
+                    "in L1 and with its own θ)",
                     measure="mse {x}",
                     line="pegasus",
                     rival="sw_tree",
@@ -121,8 +125,8 @@ class Windows(Suite):
         return BenchQuestion(
             name="prefixes",
             title="Sums of all units so far",
-            words="The mean squared error of the sum of units 1 to t, over eight units from ¾ t to t. Dashed: the formula. "
-            "Trees for one width have no such sums.",
+            words="The mean squared error of the sum of units 1 to t, over eight units from ¾ t "
+            "to t. Dashed: the formula. Trees for one width have no such sums.",
             axis="unit t",
             measures=(
                 PlottedMeasure(
@@ -153,7 +157,8 @@ class Windows(Suite):
         return BenchQuestion(
             name="decay",
             title="Decaying sums",
-            words="The mean squared error of a sum in which a unit is worth γ to the power of its age. Dashed: the formula.",
+            words="The mean squared error of a sum in which a unit is worth γ to the power of its "
+            "age. Dashed: the formula.",
             axis="γ",
             measures=(
                 PlottedMeasure(
