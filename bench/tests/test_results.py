@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import builtins
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,14 +99,7 @@ def test_intervals_are_students():
 
 
 def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    real = builtins.__import__
-
-    def without(name: str, *args: object, **more: object) -> object:
-        if name.split(".")[0] == "pyarrow":
-            raise ImportError(name)
-        return real(name, *args, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pyarrow.*penstock\[bench\]"):
         Results(tmp_path).add([row()])
 

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import builtins
 import dataclasses
-from collections.abc import Callable
+import sys
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -760,14 +759,7 @@ def test_results_repeat_themselves() -> None:
 def test_without_hypothesis_the_error_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    real: Callable[..., Any] = builtins.__import__
-
-    def missing(name: str, *rest: Any, **more: Any) -> Any:
-        if name.partition(".")[0] == "hypothesis":
-            raise ImportError(name)
-        return real(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
     for act in (
         lambda: run_checks(Uniform),
         lambda: checks.check_no_window_costs_more_than_promised(Uniform),

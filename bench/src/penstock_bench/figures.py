@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.core.errors import MissingExtraError
+from penstock.core.optional import require
 
 COLOURS: Final = (
     "#1f5a99",
@@ -28,11 +28,8 @@ def new(
     rows: int = 1, columns: int = 1, *, width: float = 9.0, height: float = 4.0, **how: Any
 ) -> tuple[Any, Any]:
     """A figure and its axes, in the house look."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("matplotlib", "plots", "drawing a figure") from None
-    figure = Figure(figsize=(width, height), layout="constrained", dpi=130)
+    figures = require("matplotlib.figure", "plots", "drawing a figure")
+    figure = figures.Figure(figsize=(width, height), layout="constrained", dpi=130)
     axes = figure.subplots(rows, columns, **how)
     for axis in figure.axes:
         axis.grid(visible=True, color=FAINT, linewidth=0.6)

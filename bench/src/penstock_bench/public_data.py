@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from penstock.core.arrays import IntArray
-from penstock.core.errors import ConfigurationError, MissingExtraError
+from penstock.core.errors import ConfigurationError
+from penstock.core.optional import require
 
 
 def folder() -> Path | None:
@@ -79,8 +80,5 @@ def _read(name: str) -> Any:
         raise ConfigurationError(
             f"there is no folder of data with {name}: set PENSTOCK_DATA to one."
         )
-    try:
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtraError("pyarrow", "columns", "reading Parquet") from None
+    parquet = require("pyarrow.parquet", "columns", "reading Parquet")
     return parquet.read_table(where / name)

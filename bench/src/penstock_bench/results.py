@@ -18,7 +18,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import penstock
-from penstock.core.errors import ConfigurationError, MissingExtraError
+from penstock.core.errors import ConfigurationError
+from penstock.core.optional import require
 from penstock_bench.claims import Value
 from penstock_bench.suite import Setting
 
@@ -244,11 +245,8 @@ def value_of(
 
 @lru_cache(maxsize=64)
 def _student(freedom: int) -> float:
-    try:
-        from scipy.special import stdtrit
-    except ImportError:
-        raise MissingExtraError("scipy", "bench", "an interval over runs") from None
-    return float(stdtrit(freedom, 0.975))
+    special = require("scipy.special", "bench", "an interval over runs")
+    return float(special.stdtrit(freedom, 0.975))
 
 
 @lru_cache(maxsize=1)
@@ -286,9 +284,5 @@ def table(rows: Iterable[Row]) -> list[tuple[Any, ...]]:
 
 
 def _arrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtraError("pyarrow", "bench", "keeping the results of a bench") from None
-    return pyarrow, parquet
+    purpose = "keeping the results of a bench"
+    return require("pyarrow", "bench", purpose), require("pyarrow.parquet", "bench", purpose)

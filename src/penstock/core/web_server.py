@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from importlib import import_module
 from typing import Any
 
-from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
-
-
-def module(name: str, purpose: str) -> Any:
-    """A module of the extra `serve`, or a `MissingExtraError` that says how to install it."""
-    try:
-        return import_module(name)
-    except ImportError:
-        raise MissingExtraError(name.partition(".")[0], "serve", purpose) from None
+from penstock.core.errors import ConfigurationError, StateError
+from penstock.core.optional import require
 
 
 def configuration(
@@ -24,7 +16,7 @@ def configuration(
     """How uvicorn serves: nothing about requests is logged, and nothing that they say of where they
     come from is believed.
     """
-    return module("uvicorn", purpose).Config(
+    return require("uvicorn", "serve", purpose).Config(
         application,
         http=_protocol(patience, purpose),
         loop="asyncio",
@@ -46,7 +38,7 @@ def _protocol(patience: float, purpose: str) -> Any:
     limited.
     """
 
-    class HttpProtocol(module("uvicorn.protocols.http.h11_impl", purpose).H11Protocol):  # type: ignore[misc]
+    class HttpProtocol(require("uvicorn.protocols.http.h11_impl", "serve", purpose).H11Protocol):  # type: ignore[misc]
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             asyncio.get_running_loop().call_later(patience, self._begun)

@@ -28,7 +28,8 @@ from hashlib import blake2b
 from typing import Any, Self, TypeAlias
 
 from penstock.core.errors import ConfigurationError
-from penstock.core.web_server import bound, configuration, module
+from penstock.core.optional import require
+from penstock.core.web_server import bound, configuration
 from penstock.engine import factory, publisher_figures
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.publisher import Publisher
@@ -66,7 +67,7 @@ class Monitor:
             address = pipeline.operator.metrics
             if address is not None:
                 for name in ("fastapi", "uvicorn", "prometheus_client"):
-                    module(name, PURPOSE)
+                    require(name, "serve", PURPOSE)
                 desk = self._desks.setdefault(address, _MonitorDesk())
                 desk.tokens[pipeline.stream.name] = _token(pipeline)
 
@@ -130,11 +131,11 @@ class _MonitorDesk:
     publishers: tuple[Publisher, ...] = ()
 
     def metrics(self, _: Request) -> Response:
-        client = module("prometheus_client", PURPOSE)
+        client = require("prometheus_client", "serve", PURPOSE)
         registry = client.CollectorRegistry(auto_describe=False)
         registry.register(_Metrics(publisher_figures.public(self.publishers)))
         headers = _NO_STORE | {"content-type": client.CONTENT_TYPE_LATEST}
-        return module("fastapi.responses", PURPOSE).Response(
+        return require("fastapi.responses", "serve", PURPOSE).Response(
             client.generate_latest(registry), headers=headers
         )
 
@@ -179,7 +180,7 @@ class _MonitorDesk:
 
 
 def _json(status: int, content: Any, headers: dict[str, str] | None = None) -> Response:
-    return module("fastapi.responses", PURPOSE).JSONResponse(
+    return require("fastapi.responses", "serve", PURPOSE).JSONResponse(
         content, status, headers=_NO_STORE | (headers or {})
     )
 
@@ -191,7 +192,7 @@ class _Metrics:
         self._told = told
 
     def collect(self) -> Iterator[Any]:
-        gauge = module("prometheus_client.core", PURPOSE).GaugeMetricFamily
+        gauge = require("prometheus_client.core", "serve", PURPOSE).GaugeMetricFamily
 
         def family(
             name: str,
@@ -316,7 +317,7 @@ class _MonitorServer:
         host, _, port = address.rpartition(":")
         self._socket = bound(host, int(port), key="operator: metrics")
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
-        self._server = module("uvicorn", PURPOSE).Server(_configuration(desk))
+        self._server = require("uvicorn", "serve", PURPOSE).Server(_configuration(desk))
         self._thread = threading.Thread(target=self._run, name="penstock-monitor", daemon=True)
 
     def start(self) -> None:
@@ -339,7 +340,7 @@ class _MonitorServer:
 
 def _configuration(desk: _MonitorDesk) -> Any:
     """Plain routes, whose answers no library words; nothing about requests is logged."""
-    application = module("fastapi", PURPOSE).FastAPI(
+    application = require("fastapi", "serve", PURPOSE).FastAPI(
         openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     for name in ("metrics", "health", "status", "operator"):

@@ -27,7 +27,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
+from penstock.core.errors import ConfigurationError, StateError
+from penstock.core.optional import require
 from penstock.engine.sealing import Key
 from penstock.engine.sql_store import Kind, TableReader, TableStore, UncertainError, first_tables
 
@@ -85,7 +86,7 @@ class PostgresReader(TableReader):
         return f"<{type(self).__name__} {self.name}>"
 
     def _prepare(self, url: str, password: str | None, wait: float, timeout: float) -> None:
-        self._psycopg = _psycopg()
+        self._psycopg = require("psycopg", "postgres", "a store in PostgreSQL")
         self._parameters = self._parsed(url, password)
         self.name = (
             f"database {self._parameters.get('dbname', '')!r}"
@@ -435,11 +436,3 @@ _ADVICE = {
     "XX001": " It is damaged: restore the newest backup. A head file tells if that one is too old.",
     "XX002": " An index is damaged: REINDEX it.",
 }
-
-
-def _psycopg() -> Any:
-    try:
-        import psycopg
-    except ImportError:
-        raise MissingExtraError("psycopg", "postgres", "a store in PostgreSQL") from None
-    return psycopg

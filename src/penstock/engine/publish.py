@@ -14,8 +14,9 @@ from penstock.budget.ledger import Line
 from penstock.core.calendar import Calendar
 from penstock.core.deprecated import renamed
 from penstock.core.domain import AnyDomain, Domain
-from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
+from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.guarantee import Guarantee
+from penstock.core.optional import require
 from penstock.engine import factory
 from penstock.engine.pipeline import AnyMechanism, Pipeline, units_of
 from penstock.engine.publisher import Publisher
@@ -308,14 +309,11 @@ class Publication:
         path : path, optional
             Where to write the figure; default: nowhere.
         """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise MissingExtraError("matplotlib", "plots", "drawing a figure") from None
         answer = UnitCounts().series(self.log)
         low, high = answer.interval()
         moments: Any = [self.calendar.start(unit) for unit in answer.units.tolist()]
-        figure = Figure(figsize=(9, 4), layout="constrained")
+        figures = require("matplotlib.figure", "plots", "drawing a figure")
+        figure = figures.Figure(figsize=(9, 4), layout="constrained")
         axes = figure.subplots()
         for key in keys or self.domain.keys[:5]:
             if key not in answer.names:

@@ -46,11 +46,11 @@ from penstock.core.errors import (
     ConfigurationError,
     InputError,
     LedgerError,
-    MissingExtraError,
     PenstockError,
     SealedError,
 )
 from penstock.core.guarantee import Guarantee
+from penstock.core.optional import require
 from penstock.core.private import Private
 from penstock.core.released import Released
 from penstock.core.weights import UNIT
@@ -1176,14 +1176,7 @@ def _failure(cls: type, what: str) -> CheckError:
 
 
 def _hypothesis() -> Any:
-    try:
-        import hypothesis
-        import hypothesis.strategies
-    except ImportError:
-        raise MissingExtraError(
-            "hypothesis", "lab", "checking a mechanism on random streams"
-        ) from None
-    return hypothesis
+    return require("hypothesis", "lab", "checking a mechanism on random streams")
 
 
 def _explore(test: Callable[..., None], *strategies: Any, examples: int) -> None:

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.arrays import BoolArray, IntArray
-from penstock.core.errors import ConfigurationError, InputError, MissingExtraError, StateError
+from penstock.core.errors import ConfigurationError, InputError, StateError
+from penstock.core.optional import require
 from penstock.private.counts_input import Column
 from penstock.private.earliest_events import NEVER, EarliestEvents, Packed, Wide
 from penstock.private.person_ids import IntegerIds, Kind, Loops, Slots, TextIds, ids_of, texts_of
@@ -297,11 +298,11 @@ def _fits(unit: OpenUnit) -> bool:
 def _loops(fast: bool | None) -> Loops | None:
     if fast is False:
         return None
+    if fast:
+        require("numba", "fast", "bounding with fast=True")
     try:
         from penstock.private import bounding_fast
     except ImportError:
-        if fast:
-            raise MissingExtraError("numba", "fast", "bounding with fast=True") from None
         return None
     return bounding_fast
 

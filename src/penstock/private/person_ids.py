@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.arrays import BoolArray, IntArray
-from penstock.core.errors import InputError, MissingExtraError
+from penstock.core.errors import InputError
+from penstock.core.optional import require
 from penstock.private.counts_input import Column
 
 Kind: TypeAlias = Literal["signed", "unsigned", "text"]
@@ -377,12 +378,7 @@ def _arrow_of(column: Column) -> Any:
 
 
 def arrow() -> Any:
-    """PyArrow, or how to get it."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-    except ImportError:
-        raise MissingExtraError(
-            "pyarrow", "columns", "a person column of text or from Arrow"
-        ) from None
-    return pyarrow
+    """PyArrow, with its module `compute`."""
+    purpose = "a person column of text or from Arrow"
+    require("pyarrow.compute", "columns", purpose)
+    return require("pyarrow", "columns", purpose)

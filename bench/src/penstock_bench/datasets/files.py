@@ -6,7 +6,8 @@ import importlib.util
 import os
 from typing import Any
 
-from penstock.core.errors import ConfigurationError, MissingExtraError
+from penstock.core.errors import ConfigurationError
+from penstock.core.optional import require
 from penstock_bench.public_data import folder
 
 
@@ -49,10 +50,7 @@ def table(name: str, *columns: str) -> Any:
     why = absent((name,))
     if why is not None and "pyarrow" not in why:
         raise ConfigurationError(f"{why}.")
-    try:
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtraError("pyarrow", "columns", "reading Parquet") from None
+    parquet = require("pyarrow.parquet", "columns", "reading Parquet")
     where = folder()
     assert where is not None
     return parquet.read_table(where / name, columns=list(columns) or None)

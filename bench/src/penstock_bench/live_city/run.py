@@ -33,8 +33,9 @@ import numpy as np
 
 from penstock.core.arrays import IntArray
 from penstock.core.calendar import SECOND, instant
-from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
+from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.exact import Exact, positive, whole
+from penstock.core.optional import require
 from penstock.engine.sqlite import SQLiteReader
 from penstock_bench.live_city.publisher import CLOCK, CONFIGURATION, CityClock
 from penstock_bench.simulated.city import City
@@ -210,10 +211,7 @@ def needed() -> None:
         ("uvicorn", "serve", "events by HTTP"),
         ("pyarrow", "columns", "a sink of Parquet files"),
     ):
-        try:
-            import_module(module)
-        except ImportError:
-            raise MissingExtraError(module, extra, purpose) from None
+        require(module, extra, purpose)
 
 
 # -- what the gates send ---------------------------------------------------------------------------

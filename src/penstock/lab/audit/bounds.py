@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from penstock.core.errors import ConfigurationError, MissingExtraError
+from penstock.core.errors import ConfigurationError
+from penstock.core.optional import require
 
 
 def lower(hits: int, runs: int, miss: float) -> float:
@@ -50,8 +51,4 @@ def epsilon_bound(
 
 
 def _beta() -> Any:
-    try:
-        from scipy.stats import beta
-    except ImportError:
-        raise MissingExtraError("scipy", "lab", "an audit's confidence bounds") from None
-    return beta
+    return require("scipy.stats", "lab", "an audit's confidence bounds").beta

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -20,7 +19,8 @@ import numpy as np
 from penstock.core.arrays import BoolArray, IntArray
 from penstock.core.declaration import EndpointKind, EndpointSetup, Options
 from penstock.core.domain import AnyDomain, Domain
-from penstock.core.errors import ConfigurationError, InputError, MissingExtraError
+from penstock.core.errors import ConfigurationError, InputError
+from penstock.core.optional import require
 from penstock.core.product import Product
 
 Arrow: TypeAlias = Any
@@ -57,11 +57,8 @@ UTF8 = (
 
 
 def arrow(module: str = "pyarrow") -> Any:
-    """A module of PyArrow, or a `MissingExtraError` that says how to install it."""
-    try:
-        return import_module(module)
-    except ImportError:
-        raise MissingExtraError("pyarrow", "columns", "reading events") from None
+    """A module of PyArrow."""
+    return require(module, "columns", "reading events")
 
 
 @contextmanager

@@ -19,7 +19,8 @@ from penstock.core.declaration import Option
 from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.exact import whole
-from penstock.core.web_server import bound, configuration, module
+from penstock.core.optional import require
+from penstock.core.web_server import bound, configuration
 from penstock.private.sources.base import (
     Batch,
     Intake,
@@ -130,7 +131,7 @@ class HttpSource(Receiver):
                 f"token must have at least {LEAST} characters, all printable ASCII and no space."
             )
         for name in ("fastapi", "uvicorn"):
-            module(name, PURPOSE)
+            require(name, "serve", PURPOSE)
 
     @property
     def resumable(self) -> bool:
@@ -211,7 +212,7 @@ class _IngestServer:
         listening = bound(host, port, key="listen")
         self._address = listening.getsockname()[:2]
         ready = Event()
-        self._server = module("uvicorn", PURPOSE).Server(self._configuration())
+        self._server = require("uvicorn", "serve", PURPOSE).Server(self._configuration())
 
         async def serve() -> None:
             self.desk.begin()
@@ -474,14 +475,14 @@ def _digest(token: str) -> bytes:
 
 
 def _response(code: int, headers: Mapping[str, str] | None = None, **content: str) -> Response:
-    return module("fastapi.responses", PURPOSE).JSONResponse(
+    return require("fastapi.responses", "serve", PURPOSE).JSONResponse(
         content, code, headers=dict(headers or {})
     )
 
 
 def _application(desk: _IngestDesk) -> Any:
     """Two plain routes: nothing is validated by FastAPI, as its errors quote what they refuse."""
-    application = module("fastapi", PURPOSE).FastAPI(
+    application = require("fastapi", "serve", PURPOSE).FastAPI(
         openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     application.add_route("/events", desk.events, methods=["POST"])

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +19,9 @@ from penstock.core.broker_options import (
 )
 from penstock.core.declaration import Option
 from penstock.core.deprecated import moved
-from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
+from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.exact import whole
+from penstock.core.optional import require
 from penstock.private.sources.avro import AvroMessages
 from penstock.private.sources.base import (
     Arrow,
@@ -57,11 +57,8 @@ TOPIC = "topic"
 
 
 def client(module: str = "confluent_kafka") -> Any:
-    """A module of the client, or a `MissingExtraError` that says how to install it."""
-    try:
-        return import_module(module)
-    except ImportError:
-        raise MissingExtraError("confluent-kafka", "kafka", "reading from Kafka") from None
+    """A module of the Kafka client."""
+    return require(module, "kafka", "reading from Kafka")
 
 
 @dataclass(frozen=True)

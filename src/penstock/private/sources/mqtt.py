@@ -8,7 +8,6 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +18,9 @@ from penstock.core.broker_options import LOGIN_OPTIONS, TLS_OPTIONS, check_login
 from penstock.core.broker_options import connection as broker_connection
 from penstock.core.declaration import Option
 from penstock.core.deprecated import moved
-from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
+from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.exact import whole
+from penstock.core.optional import require
 from penstock.private.sources.base import (
     Batch,
     Intake,
@@ -46,11 +46,8 @@ PART = "mqtt"
 
 
 def library() -> Any:
-    """The client, or a `MissingExtraError` that says how to install it."""
-    try:
-        return import_module("paho.mqtt.client")
-    except ImportError:
-        raise MissingExtraError("paho-mqtt", "mqtt", "reading from MQTT") from None
+    """The MQTT client."""
+    return require("paho.mqtt.client", "mqtt", "reading from MQTT")
 
 
 @dataclass(frozen=True, eq=False)

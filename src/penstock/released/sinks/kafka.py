@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.core.broker_options import KAFKA_OPTIONS, check_login, connection
 from penstock.core.declaration import EndpointSetup
 from penstock.core.deprecated import moved
-from penstock.core.errors import ConfigurationError, MissingExtraError
+from penstock.core.errors import ConfigurationError
+from penstock.core.optional import require
 from penstock.released.sinks.base import ReleaseItem, SinkError, SinkHead, SinkKind, in_order
 from penstock.released.sinks.release_document import document
 
@@ -61,7 +62,7 @@ class KafkaSink:
         timeout: float = 30.0,
         search: float = 120.0,
     ) -> None:
-        self._client = _client()
+        self._client = require("confluent_kafka", "kafka", "a Kafka sink")
         self.topic = topic
         self.timeout = timeout
         self.search = search
@@ -322,14 +323,6 @@ class KafkaSink:
         }.get(code, "")
         message = f"topic {self.topic!r} {what}{where}: {reason.name()}.{advice} What is missing will be sent again."
         return SinkError(message, lasting=bool(advice), done=done)
-
-
-def _client() -> Any:
-    try:
-        import confluent_kafka
-    except ImportError:
-        raise MissingExtraError("confluent-kafka", "kafka", "a Kafka sink") from None
-    return confluent_kafka
 
 
 def _noted(answers: dict[int, Any], number: int) -> Callable[[Any, Any], None]:

@@ -17,7 +17,8 @@ import numpy as np
 from penstock.core.arrays import FloatArray
 from penstock.core.declaration import EndpointSetup, Option
 from penstock.core.deprecated import moved
-from penstock.core.errors import ConfigurationError, MissingExtraError
+from penstock.core.errors import ConfigurationError
+from penstock.core.optional import require
 from penstock.released.sinks.base import (
     ReleaseItem,
     SinkError,
@@ -64,7 +65,7 @@ class PostgresSink:
         password: str | None = None,
         timeout: float = 60.0,
     ) -> None:
-        self._psycopg = _psycopg()
+        self._psycopg = require("psycopg", "postgres", "a PostgreSQL sink")
         parts = table.split(".")
         if not 1 <= len(parts) <= 2 or any(
             not part or "\0" in part or len((part + _HEADS).encode()) > _LONGEST for part in parts
@@ -172,14 +173,6 @@ class PostgresSink:
                 **options,
             )
         return self._connection
-
-
-def _psycopg() -> Any:
-    try:
-        import psycopg
-    except ImportError:
-        raise MissingExtraError("psycopg", "postgres", "a PostgreSQL sink") from None
-    return psycopg
 
 
 def _row(item: ReleaseItem) -> tuple[Any, ...]:

@@ -29,15 +29,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
 from functools import lru_cache
-from importlib import import_module
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from penstock.core.arrays import BoolArray, FloatArray
-from penstock.core.errors import MissingExtraError
 from penstock.core.guarantee import Guarantee
+from penstock.core.optional import require
 from penstock.core.released import Released
 from penstock.released.sinks.base import ReleaseItem
 
@@ -139,11 +138,8 @@ def table(item: ReleaseItem) -> Any:
 
 
 def arrow(module: str = "pyarrow") -> Any:
-    """A module of PyArrow, or a `MissingExtraError` that says how to install it."""
-    try:
-        return import_module(module)
-    except ImportError:
-        raise MissingExtraError("pyarrow", "columns", "writing tables of releases") from None
+    """A module of PyArrow."""
+    return require(module, "columns", "writing tables of releases")
 
 
 def moment(when: datetime) -> str:
