@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.errors import MissingExtraError
+from penstock.core.optional import require
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -68,15 +68,12 @@ def script_hash(script: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    try:
-        from jinja2 import Environment, FunctionLoader, StrictUndefined
-        from markupsafe import Markup
-    except ImportError:
-        raise MissingExtraError("jinja2", "pages", "making a page") from None
-    made = Environment(
+    jinja = require("jinja2", "pages", "making a page")
+    markup = require("markupsafe", "pages", "making a page").Markup
+    made: Environment = jinja.Environment(
         autoescape=True,
-        loader=FunctionLoader(lambda name: _read("templates", name)),
-        undefined=StrictUndefined,
+        loader=jinja.FunctionLoader(lambda name: _read("templates", name)),
+        undefined=jinja.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -84,5 +81,5 @@ def _environment() -> Environment:
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     made.filters["script_hash"] = script_hash
     made.filters["base64"] = lambda text: base64.b64encode(text.encode()).decode()
-    made.globals["asset"] = lambda name: Markup(asset(name))  # noqa: S704 - files of a package
+    made.globals["asset"] = lambda name: markup(asset(name))  # files of a package
     return made
