@@ -108,6 +108,14 @@ def test_the_earliest_events_of_each_person_are_counted_in_any_order_and_any_bat
 
 
 @each_way
+@pytest.mark.parametrize("contribution", [1, 2, 3])
+def test_a_batch_may_bring_far_times_and_far_ids_together(contribution, fast):
+    rows = [(0, 0, 0), (0, -(2**63), 1), (4096, 0, 0)]
+    expected = brute(rows, contribution)
+    assert counted(rows, contribution=contribution, fast=fast, cuts=[1]) == expected
+
+
+@each_way
 @pytest.mark.parametrize("text", [False, True], ids=["whole", "text"])
 @given(data=st.data())
 @quick

@@ -126,8 +126,8 @@ class Bounding:
         if ids is None:
             self._each += np.bincount(key, minlength=self.keys)
         else:
+            number, low = self._number(ids)  # first, as it may begin anew with `Packed` events
             self._ready(int(time.min()), latest if keep is None else int(time.max()))
-            number, low = self._number(ids)
             self._kept.offer(number, time, key, low=low, persons=self._persons)
 
     def counts(self) -> IntArray:
