@@ -276,10 +276,7 @@ class Publication:
 
         `low` and `high` are 95 % intervals, which cover the added noise only.
         """
-        try:
-            import polars
-        except ImportError:
-            raise MissingExtraError("polars", "columns", "a table of releases") from None
+        polars = require("polars", "columns", "a table of releases")
         names = ("begins", "unit", "key", "value", "low", "high", "repeated")
         if not len(self):
             return polars.DataFrame({name: [] for name in names})
