@@ -290,8 +290,11 @@ def test_a_rectangle_on_a_grid_of_two_attributes_needs_no_shape(capsys):
             "--where must not name 'sex' twice: write values with ','",
         ),
         (["--where", "sex=f,f"], "none twice"),
-        (["--where", "sex=f", "--together"], "--where, --rectangle and --roll-up, not several"),
-        (["--where", "sex=f", "--key", "f,1,north"], "--key chooses keys"),
+        (
+            ["--where", "sex=f", "--together"],
+            "--where, --rectangle and --roll-up exclude each other",
+        ),
+        (["--where", "sex=f", "--key", "f,1,north"], "--key cannot be used here"),
         (["--rectangle", "0,0:1,1"], 'the keys are not all like "x,y"'),
     ],
 )
@@ -340,7 +343,7 @@ def test_what_was_not_read_is_said(capsys):
     write("ba.log", BudgetAbsorption(epsilon="0.1", window=30), STATIONS)
     done = Outcome(capsys, "query", "ba.log", "sum", "--window", "20")
     assert "not read" in done.out
-    assert "how far they have moved is not known" in done.out
+    assert "an earlier release stands for these units, and the error is not known" in done.out
 
 
 def test_a_plot_is_one_page_that_loads_nothing(log, capsys):
@@ -392,9 +395,7 @@ def test_a_plot_promises_no_more_than_the_log(capsys):
 
 
 def test_a_plot_has_only_so_many_numbers(log, capsys, monkeypatch):
-    monkeypatch.setattr(
-        sys.modules["penstock.cli.query"], "DRAWN", 100
-    )  # the package's `query` is the verb
+    monkeypatch.setattr("penstock.cli.query.output.MAX_PAGE_NUMBERS", 100)
     done = Outcome(capsys, "query", "city.log", "counts", "--plot", "all.html")
     assert done.code == 2
     assert "160 numbers are too many for one page (limit: " in done.err
@@ -453,14 +454,17 @@ def test_a_log_of_sums_says_what_it_can_answer(weights, answers, capsys):
         (["text.log"], "text.log is not a release log"),
         (["city.log", "sum"], "sum needs --window"),
         (["city.log", "sum", "--window", "41"], "this needs 41 units, and the log has 40"),
-        (["city.log", "sum", "--window", "0"], "width must be a whole number of at least 1"),
-        (["city.log", "sum", "--window", "2.5"], "not a whole number"),
+        (["city.log", "sum", "--window", "0"], "--window must be at least 1 unit, not 0"),
+        (["city.log", "sum", "--window", "2.5"], "--window must be a number and one of s, min"),
         (["city.log", "counts", "--key", "Harbor"], "no key 'Harbor'; there is 'Harbour'"),
-        (["city.log", "counts", "--window", "3"], "--window means nothing to counts"),
+        (["city.log", "counts", "--window", "3"], "--window cannot be used with counts"),
         (["city.log", "counts", "--unit", "99"], "unit 99 cannot be answered, only units 1..40"),
-        (["city.log", "counts", "--unit", "9", "--last", "3"], "one of --unit, --last and --all"),
+        (
+            ["city.log", "counts", "--unit", "9", "--last", "3"],
+            "--unit, --last, --all and --from/--to exclude each other",
+        ),
         (["city.log", "counts", "--confidence", "2"], "confidence must lie between 0 and 1"),
-        (["city.log", "counts", "--json", "--csv"], "either --json or --csv"),
+        (["city.log", "counts", "--json", "--csv"], "--json and --csv exclude each other"),
         (["city.log", "counts", "--rectangle", "1,2"], "--rectangle must be like 0,0:3,4"),
         (
             ["city.log", "counts", "--rectangle", "0,0:1,1", "--grid", "2-2"],
@@ -468,10 +472,13 @@ def test_a_log_of_sums_says_what_it_can_answer(weights, answers, capsys):
         ),
         (["city.log", "counts", "--empty-range"], "--empty-range"),
         (["city.log", "counts", "--depth", "1"], "--depth can only be used with --roll-up"),
-        (["city.log", "counts", "--together", "--roll-up"], "not several"),
+        (["city.log", "counts", "--together", "--roll-up"], "exclude each other"),
         (["city.log", "decay", "--window", "3"], "decay needs --gamma or --power"),
         (["city.log", "jump", "--window", "3"], "jump needs --delta"),
-        (["city.log", "jump", "--window", "3", "--delta", "3", "--together"], "of keys one by one"),
+        (
+            ["city.log", "jump", "--window", "3", "--delta", "3", "--together"],
+            "asked of single keys",
+        ),
         (
             ["city.log", "jump", "--window", "3", "--delta", "nan", "--json"],
             "delta must be a finite number",
@@ -480,17 +487,17 @@ def test_a_log_of_sums_says_what_it_can_answer(weights, answers, capsys):
         (["city.log", "top", "--k", "9"], "k must be at most 4"),
         (["city.log", "top", "--plot", "a.html"], "--plot shows numbers over time"),
         (["city.log", "top", "--key", "Zoo"], "top ranks all keys"),
-        (["city.log", "sum", "--window", "3", "--k", "2"], "--k means nothing to sum"),
-        (["city.log", "--window", "3"], "--window means nothing without a question"),
+        (["city.log", "sum", "--window", "3", "--k", "2"], "--k cannot be used with sum"),
+        (["city.log", "--window", "3"], "--window needs a question"),
         (["city.log", "counts", "--where", "sex=f"], "the keys of this log have no attributes"),
         (
             ["city.log", "jump", "--window", "3", "--delta", "3", "--where", "a=b"],
-            "of keys one by one",
+            "asked of single keys",
         ),
-        (["city.log", "--where", "sex=f"], "--where means nothing without a question"),
-        (["city.log", "--key", "Zoo"], "--key means nothing without a question"),
-        (["city.log", "--roll-up"], "--roll-up means nothing without a question"),
-        (["city.log", "--all"], "--all means nothing without a question"),
+        (["city.log", "--where", "sex=f"], "--where needs a question"),
+        (["city.log", "--key", "Zoo"], "--key needs a question"),
+        (["city.log", "--roll-up"], "--roll-up needs a question"),
+        (["city.log", "--all"], "--all needs a question"),
         (["city.log", "nonsense"], "nonsense"),
     ],
 )
@@ -505,11 +512,28 @@ def test_a_mistake_is_one_clear_line(log, tokens, message, capsys):
 
 def test_help_shows_examples(capsys):
     done = Outcome(capsys, "query", "--help")
-    assert "penstock query city.log top --k 5 --window 24" in done.out
-    assert "penstock query census.log counts --where age=20..39 --where sex=f" in done.out
+    assert "penstock query city.db top --k 5 --window 1d" in done.out
+    assert "penstock query census.db counts --where age=20..39 --where sex=f" in done.out
 
 
 # -- stores ----------------------------------------------------------------------------------------
+
+
+def test_a_window_may_be_a_duration_where_the_units_are_known(capsys):
+    publish(Path("taps.db"), pipeline(), 30)
+    day, units = (
+        json.loads(Outcome(capsys, "query", "taps.db", "sum", "--window", text, "--json").out)
+        for text in ("1d", "24")
+    )
+    assert day == units
+    last = json.loads(Outcome(capsys, "query", "taps.db", "counts", "--last", "2h", "--json").out)
+    assert {row["unit"] for row in last["rows"]} == {29, 30}
+
+
+def test_a_duration_is_refused_where_nothing_says_how_long_a_unit_is(log, capsys):
+    done = Outcome(capsys, "query", "city.log", "sum", "--window", "1d")
+    assert done.code == 2
+    assert "--window must be a number of units, not '1d'" in done.err
 
 
 def test_a_store_is_asked_like_a_log(capsys):
@@ -601,7 +625,7 @@ def test_a_log_has_numbers_of_units_and_no_streams(log, capsys):
 def test_units_are_chosen_in_one_way(tokens, log, capsys):
     done = Outcome(capsys, "query", "city.log", "counts", "--from", "1", *tokens)
     assert done.code == 2
-    assert "--from and --to choose the units" in done.err
+    assert "--from/--to exclude each other" in done.err
     assert (
         "mean nothing without a question" in Outcome(capsys, "query", "city.log", "--to", "1").err
     )

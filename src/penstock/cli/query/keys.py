@@ -1,0 +1,130 @@
+"""Which keys a query is about, and how they are added up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from penstock.cli.query.refusal import refuse
+from penstock.core.errors import ConfigurationError
+from penstock.core.product import SEPARATOR, Product
+from penstock.released.log import Log
+from penstock.released.queries import (
+    Aggregate,
+    Alerts,
+    Answer,
+    Everything,
+    Range,
+    Rectangle,
+    RollUp,
+    Where,
+)
+from penstock.released.queries.query import NumberQuery, key_places
+from penstock.released.queries.where import Chosen, product_of
+
+
+@dataclass(frozen=True)
+class KeyChoice:
+    """The options that choose keys or add them up."""
+
+    key: tuple[str, ...]
+    together: bool
+    range_: tuple[str, str] | None
+    where: tuple[str, ...]
+    rectangle: str | None
+    grid: str | None
+    roll_up: bool
+    depth: int | None
+
+    def refuse_without_question(self) -> None:
+        """Refuse every option of this group."""
+        refuse(None, **vars(self))
+
+    def refuse_sums(self, question: str) -> None:
+        """Refuse everything that adds up keys, for a question about single keys."""
+        if self.sums or self.grid is not None or self.depth is not None:
+            raise ConfigurationError(f"{question} is asked of single keys: choose some with --key.")
+
+    @property
+    def sums(self) -> int:
+        """How many of the options that add up keys were given."""
+        return sum(
+            bool(way)
+            for way in (self.together, self.range_, self.where, self.rectangle, self.roll_up)
+        )
+
+    def summed(self, inner: NumberQuery, log: Log) -> NumberQuery:
+        """The query over the sums that these options ask for."""
+        self._check()
+        if self.together:
+            return Aggregate(self.key, of=inner) if self.key else Everything(of=inner)
+        if self.range_ is not None:
+            return Range(*self.range_, of=inner)
+        if self.where:
+            return Where(_attributes(self.where, product_of(log)), of=inner)
+        if self.rectangle is not None:
+            first, last = _corners(self.rectangle)
+            shape = None if self.grid is None else _pair(self.grid, "x", "--grid", "10x20")
+            return Rectangle(first, last, shape=shape, of=inner)
+        return RollUp(of=inner, depth=self.depth) if self.roll_up else inner
+
+    def _check(self) -> None:
+        if self.sums > 1:
+            raise ConfigurationError(
+                "--together, --range, --where, --rectangle and --roll-up exclude each other."
+            )
+        if self.depth is not None and not self.roll_up:
+            raise ConfigurationError("--depth can only be used with --roll-up.")
+        if self.grid is not None and self.rectangle is None:
+            raise ConfigurationError("--grid can only be used with --rectangle.")
+        if self.key and self.sums and not self.together:
+            raise ConfigurationError(
+                "--key cannot be used here: it chooses keys to show, or to add up with --together."
+            )
+
+    def only(self, answer: Answer | Alerts, log: Log) -> Answer | Alerts:
+        """The columns of the keys that `--key` chooses."""
+        if not self.key or self.together:
+            return answer
+        columns = [np.array([place]) for place in key_places(log, self.key, name="--key")]
+        if isinstance(answer, Alerts):
+            return replace(answer, statistic=answer.statistic.among(columns, self.key))
+        return answer.among(columns, self.key)
+
+
+def _attributes(texts: tuple[str, ...], domain: Product) -> dict[str, Chosen]:
+    """What `--where` chooses of each attribute. A text that is a value means that value."""
+    values, chosen = dict(domain.attributes), dict[str, Chosen]()
+    for text in texts:
+        name, equals, what = text.partition("=")
+        if not equals or not what:
+            raise ConfigurationError(
+                f"--where must be like age=20..39, sex=f or region=north,west, not {text!r}."
+            )
+        if name in chosen:
+            raise ConfigurationError(
+                f"--where must not name {name!r} twice: write values with ',' between them."
+            )
+        first, dots, last = what.partition("..")
+        if what in values.get(name, ()):
+            chosen[name] = what
+        else:
+            chosen[name] = (first or None, last or None) if dots else what.split(SEPARATOR)
+    return chosen
+
+
+def _pair(text: str, between: str, option: str, example: str) -> tuple[int, int]:
+    try:
+        first, last = (int(part) for part in text.split(between))
+    except ValueError:
+        raise ConfigurationError(f"{option} must be like {example}, not {text!r}.") from None
+    return first, last
+
+
+def _corners(text: str) -> tuple[tuple[int, int], tuple[int, int]]:
+    option, example = "--rectangle", "0,0:3,4"
+    parts = text.split(":")
+    if len(parts) != 2:
+        raise ConfigurationError(f"{option} must be like {example}, not {text!r}.")
+    return _pair(parts[0], ",", option, example), _pair(parts[1], ",", option, example)

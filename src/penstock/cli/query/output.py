@@ -1,0 +1,160 @@
+"""Answers as a table, CSV, JSON or a page."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from penstock.cli.formatting import begin, times
+from penstock.cli.query.describe import promise_of
+from penstock.core.calendar import Calendar
+from penstock.core.errors import ConfigurationError
+from penstock.core.exact import exact
+from penstock.released.log import Log
+from penstock.released.pages.chart import Chart
+from penstock.released.queries import Alerts, Answer, Ranking
+from penstock.released.queries.answer import shown
+
+Answered: TypeAlias = Answer | Alerts | Ranking
+
+MAX_TABLE_ROWS = 40
+"""The most rows of a table; --csv and --json show all."""
+
+MAX_PAGE_NUMBERS = 1_000_000
+"""The most numbers on one page."""
+
+
+def print_json(answer: Answered, confidence: str, calendar: Calendar | None) -> None:
+    """Print the whole answer as one JSON document."""
+    content: dict[str, Any] = {"query": answer.query, "confidence": confidence}
+    if isinstance(answer, Alerts):
+        content["threshold"] = answer.threshold
+    content["rows"] = list(_rows(answer, confidence, calendar))
+    print(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def print_csv(answer: Answered, confidence: str, calendar: Calendar | None) -> None:
+    """Print every row of the answer as CSV."""
+    rows = _rows(answer, confidence, calendar)
+    first = next(rows)
+    out = csv.DictWriter(sys.stdout, list(first), lineterminator="\n")
+    out.writeheader()
+    out.writerow(first)
+    out.writerows(rows)
+
+
+def _rows(answer: Answered, confidence: str, calendar: Calendar | None) -> Iterator[dict[str, Any]]:
+    """The rows of an answer, with the begin and end of their units if these are known."""
+    for row in answer.rows(confidence):
+        when = {} if calendar is None else times(calendar, row["unit"])
+        yield {"unit": row["unit"], **when, **row}
+
+
+def print_table(
+    answer: Answered, confidence: str, calendar: Calendar | None, *, page: Path | None
+) -> None:
+    """Print the first rows as a table, and what the reader must know of them."""
+    table = Table(
+        title=Text(answer.query), title_justify="left", title_style="bold", pad_edge=False
+    )
+    table.add_column("unit", justify="right")
+    if calendar is not None:
+        table.add_column(f"begins ({calendar.zone})", overflow="fold", min_width=16)
+    table.add_column("name", overflow="fold")
+    table.add_column("estimate", justify="right", overflow="fold")
+    table.add_column(f"{_percent(confidence)} interval", justify="right", overflow="fold")
+    table.add_column("note", overflow="fold")
+    rows = list(islice(answer.rows(confidence), MAX_TABLE_ROWS + 1))
+    for row in rows[:MAX_TABLE_ROWS]:
+        when = () if calendar is None else (begin(calendar, row["unit"]),)
+        name = f"{row['rank']}. {row['name']}" if "rank" in row else row["name"]
+        estimate = "?" if row["estimate"] is None else shown(row["estimate"])
+        style = "bold yellow" if row.get("raised") else ""
+        table.add_row(
+            str(row["unit"]), *when, Text(name), estimate, _band(row), _note(row), style=style
+        )
+    console = Console()
+    console.print(table)
+    if len(rows) > MAX_TABLE_ROWS:
+        size = (
+            answer.places.size
+            if isinstance(answer, Ranking)
+            else len(answer.units) * len(answer.names)
+        )
+        console.print(Text(f"… and {size - MAX_TABLE_ROWS:,} more: --csv and --json show all."))
+    console.print(Text("Intervals cover the added noise only."), soft_wrap=True)
+    if any(row.get("unread") for row in rows):
+        note = "“not read”: an earlier release stands for these units, and the error is not known."
+        console.print(Text(note), soft_wrap=True)
+    if page is not None:
+        console.print(Text(f"Open {page}"), soft_wrap=True)
+
+
+def _band(row: dict[str, Any]) -> str:
+    if row["low"] is None:
+        return "not known"
+    return f"{shown(row['low'])} to {shown(row['high'])}"
+
+
+def _note(row: dict[str, Any]) -> Text:
+    if "rank" in row:
+        if row["surely_larger_than_the_rest"]:
+            return Text("larger than the rest")
+        sure = "in the top, rank uncertain"
+        return Text(sure if row["surely_among_them"] else "may not be in the top")
+    said = []
+    if row.get("raised"):
+        doubt = "" if row["doubt"] is None else f", by noise alone at most {row['doubt']:.2g}"
+        said.append(f"ALERT{doubt}")
+    if row["unread"]:
+        said.append(f"{row['unread']} not read")
+    return Text("; ".join(said))
+
+
+def _percent(confidence: str) -> str:
+    percent = 100 * exact(confidence, name="confidence")
+    text = f"{float(percent):.6g}"
+    return f"{text} %" if Fraction(text) <= percent else confidence  # never rounded up
+
+
+def write_page(
+    page: Path, answer: Answer | Alerts, log: Log, calendar: Calendar | None, confidence: str
+) -> None:
+    """Write the page of `--plot`."""
+    numbers = answer.statistic if isinstance(answer, Alerts) else answer
+    if numbers.estimate.size > MAX_PAGE_NUMBERS:
+        raise ConfigurationError(
+            f"--plot: {numbers.estimate.size:,} numbers are too many for one page "
+            f"(limit: {MAX_PAGE_NUMBERS:,}). Choose fewer with --key or --last. "
+            "No page was written."
+        )
+    low, high = numbers.interval(confidence)
+    thresholds: tuple[float, ...] = ()
+    if isinstance(answer, Alerts):
+        both = (answer.threshold, -answer.threshold)
+        thresholds = both if answer.side == "either" else both[:1]
+    chart = Chart(
+        title=f"{answer.query[:1].upper()}{answer.query[1:]}",
+        promise=promise_of(log),
+        confidence=_percent(confidence),
+        units=numbers.units,
+        names=numbers.names,
+        estimate=numbers.estimate,
+        low=low,
+        high=high,
+        calendar=calendar,
+        raised=answer.raised if isinstance(answer, Alerts) else None,
+        thresholds=thresholds,
+    )
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(chart.page(), encoding="utf-8")
