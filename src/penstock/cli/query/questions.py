@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,8 @@ from penstock.released.queries import (
 from penstock.released.queries import registry as queries
 from penstock.released.queries.aggregate import OverKeys
 from penstock.released.queries.query import NumberQuery
+
+_BOOLS = {"true": True, "false": False}
 
 DEFAULT_TOP = 10
 """How many keys `top` shows by default."""
@@ -159,16 +162,21 @@ def _own(asked: QuestionInput) -> Query:
     """A query of somebody else's: a plug-in, or `module:Class`."""
     asked.options.refuse_others(asked.question, "set_")
     cls = with_own_modules(asked.question, lambda: queries.find(asked.question, tuple(QUESTIONS)))
-    types = {field.name: str(field.type) for field in dataclasses.fields(cls)}
+    fields = dataclasses.fields(cls)
+    hints = typing.get_type_hints(cls)
     values: dict[str, Any] = {}
     for text in asked.options.set_:
         name, equals, value = text.partition("=")
-        if not equals or name not in types:
+        if not equals or name not in {field.name for field in fields}:
             raise ConfigurationError(
-                f"--set must be like NAME=VALUE with NAME one of {', '.join(types) or 'none'}, "
-                f"not {text!r}."
+                f"--set must be like NAME=VALUE with NAME one of "
+                f"{', '.join(field.name for field in fields) or 'none'}, not {text!r}."
             )
-        values[name] = _value(value, types[name], name, asked.calendar)
+        values[name] = _value(value, hints[name], name, asked.calendar)
+    for field in fields:
+        required = field.default is field.default_factory is dataclasses.MISSING
+        if required and field.name not in values:
+            raise ConfigurationError(f"{asked.question} needs --set {field.name}=…")
     found = with_own_modules(asked.question, lambda: cls(**values))
     if isinstance(found, NumberQuery):
         return asked.keys.summed(found, asked.log)
@@ -176,18 +184,16 @@ def _own(asked: QuestionInput) -> Query:
     return found
 
 
-def _value(text: str, kind: str, name: str, calendar: Calendar | None) -> Any:
-    """A parameter as the field's annotation has it: int (or a duration), float, bool or text."""
+def _value(text: str, kind: Any, name: str, calendar: Calendar | None) -> Any:
+    """A parameter of the field's type: int (or a duration), float, bool or text."""
+    if kind is int:
+        return count_of(text, calendar, name=f"set {name}")
     try:
-        if kind == "int":
-            return count_of(text, calendar, name=f"set {name}")
-        if kind == "float":
-            return float(text)
-        if kind == "bool":
-            return {"true": True, "false": False}[text.lower()]
+        return _BOOLS[text.lower()] if kind is bool else float(text) if kind is float else text
     except (ValueError, KeyError):
-        raise ConfigurationError(f"--set {name} must be of type {kind}, not {text!r}.") from None
-    return text
+        raise ConfigurationError(
+            f"--set {name} must be {'true or false' if kind is bool else 'a number'}, not {text!r}."
+        ) from None
 
 
 def _needed(value: object, name: str, question: str) -> Any:
