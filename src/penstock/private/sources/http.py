@@ -34,9 +34,9 @@ from penstock.private.sources.base import (
 from penstock.private.sources.idempotency import Entry, IdempotencyKeys
 from penstock.private.sources.inbox import BUSY, CLOSED, KEPT, Inbox, SenderReply, Sending
 from penstock.private.sources.request_bodies import (
-    MEDIA,
-    ROWS,
-    SIZE,
+    MAX_BODY_BYTES,
+    MAX_ROWS_PER_BODY,
+    MEDIA_TYPES,
     BodyError,
     Encoding,
     RequestBodies,
@@ -101,8 +101,8 @@ class HttpSource(Receiver):
     host: str
     port: int
     token: str = field(repr=False)
-    size: int = SIZE
-    rows: int = ROWS
+    size: int = MAX_BODY_BYTES
+    rows: int = MAX_ROWS_PER_BODY
     most_events: int = EVENTS
     most_bytes: int = BYTES
     window: int = WINDOW
@@ -334,9 +334,9 @@ class _IngestDesk:
         if self.inbox.closed:
             return CLOSED
         media, encoding = _described(request)
-        if media not in MEDIA:
+        if media not in MEDIA_TYPES:
             return SenderReply(
-                415, f"the content type must be one of {', '.join(MEDIA)}, in UTF-8."
+                415, f"the content type must be one of {', '.join(MEDIA_TYPES)}, in UTF-8."
             )
         if encoding not in ("", "gzip"):
             return SenderReply(415, "the content encoding must be gzip, or none.")

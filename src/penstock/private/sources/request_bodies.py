@@ -1,6 +1,4 @@
-"""What is sent in one piece: JSON or Arrow, perhaps compressed, by somebody who may be careless or
-worse.
-"""
+"""Request bodies in JSON or Arrow, from senders that may be careless or hostile."""
 
 from __future__ import annotations
 
@@ -23,20 +21,18 @@ from penstock.private.sources.jsonl import JsonLinesFormat
 NDJSON = "application/x-ndjson"
 JSON = "application/json"
 STREAM = "application/vnd.apache.arrow.stream"
-MEDIA = (NDJSON, JSON, STREAM)
+MEDIA_TYPES = (NDJSON, JSON, STREAM)
 
-ROWS = 1_000_000
-SIZE = 64 * 2**20
-MESSAGES = 1024
-HEAD = 2**20
+MAX_ROWS_PER_BODY = 1_000_000
+MAX_BODY_BYTES = 64 * 2**20
+MAX_MESSAGES_PER_STREAM = 1024
+MAX_MESSAGE_HEAD_BYTES = 2**20
 
 Encoding: TypeAlias = Literal["", "gzip"]
 
 
 class BodyError(InputError):
-    """A body that cannot be taken as a whole, with the status of HTTP that says so. It never shows
-    what is in it.
-    """
+    """A body that is refused as a whole, with its HTTP status. The message shows no data."""
 
     def __init__(self, status: int, text: str) -> None:
         self.status = status
@@ -45,24 +41,27 @@ class BodyError(InputError):
 
 @dataclass(frozen=True, kw_only=True)
 class RequestBodies:
-    """Reads bodies of at most `size` bytes, also when decompressed, and `rows` events.
+    """Reads bodies of at most `size` bytes (also after decompression) and `rows` events.
 
-    - `application/x-ndjson`: one object a line.
+    - `application/x-ndjson`: one object per line.
     - `application/json`: an array of objects, an object whose `events` is such an array, or one
-      object. It is brought into lines first, which costs a quarter more; and where one object is
-      broken, so is the array.
-    - `application/vnd.apache.arrow.stream`: an Arrow IPC stream, perhaps with its own compression;
-      five times as fast.
+      object. It is split into lines first, which costs a quarter more. One broken object breaks the
+      whole array.
+    - `application/vnd.apache.arrow.stream`: an Arrow IPC stream without compressed buffers, five
+      times as fast. To compress it, use `Content-Encoding: gzip`.
 
-    A bad row is dropped by itself and counted. A body is refused as a whole if it cannot be read at
-    all: not one readable line, an array that is not closed, an Arrow stream that is damaged or
-    lacks a column or has one of a type that is not taken (numbers, text, bytes, and dictionaries of
-    them; for the time also timestamps and dates).
+    A bad row is dropped alone and counted. A body is refused as a whole in these cases:
+
+    - It has no readable line.
+    - Its array is not closed.
+    - Its Arrow stream is damaged or compressed, or lacks a column.
+    - A column of its Arrow stream has a type that is not accepted. Accepted are numbers, text,
+      bytes, and dictionaries of them; for the time also timestamps and dates.
     """
 
     intake: Intake
-    size: int = SIZE
-    rows: int = ROWS
+    size: int = MAX_BODY_BYTES
+    rows: int = MAX_ROWS_PER_BODY
     _lines: JsonLinesFormat = field(default=JsonLinesFormat(), init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -72,7 +71,7 @@ class RequestBodies:
     def read(
         self, body: bytes, media: str, encoding: Encoding, rejections: Rejections
     ) -> tuple[Batch, int]:
-        """The events, and how many bytes they keep in memory."""
+        """Return the events, and the bytes that they keep in memory."""
         if encoding == "gzip":
             body = self._unzipped(body)
         try:
@@ -80,7 +79,7 @@ class RequestBodies:
             batch = self.intake.batch(table, position=None, rejections=rejections)
         except (BodyError, MemoryError):
             raise
-        except Exception:  # of many kinds where a schema is damaged
+        except Exception:  # a damaged schema raises errors of many kinds
             raise BodyError(400, "the body cannot be read.") from None
         return batch, len(body) + batch.time.nbytes + batch.key.nbytes + (
             0 if batch.person is None else batch.person.nbytes
@@ -102,9 +101,9 @@ class RequestBodies:
         pa = arrow()
         data = body if media == NDJSON else _in_lines(body)
         if data.count(b"\n") + (not data.endswith(b"\n")) > self.rows:
-            raise self._many()
+            raise self._too_many_rows()
         tables = self._lines.tables(
-            _Once(data),
+            _ReadOnce(data),
             Mark(),
             self.intake.columns,
             name="body",
@@ -120,7 +119,7 @@ class RequestBodies:
     def _stream(self, body: bytes) -> Arrow:
         pa, ipc = arrow(), arrow("pyarrow.ipc")
         data = pa.py_buffer(body)
-        self._fits(data)
+        self._check_messages(data)
         with ipc.open_stream(pa.BufferReader(data)) as reader:
             places = _places(reader.schema, self.intake.columns)
         options = ipc.IpcReadOptions(included_fields=places, use_threads=False)
@@ -129,43 +128,48 @@ class RequestBodies:
         table.validate()
         table = pa.table([_bytes(column) for column in table.columns], table.column_names)
         table.validate(full=True)
-        if sum(_decoded(column) for column in table.columns) > self.size:
+        if sum(_decoded_bytes(column) for column in table.columns) > self.size:
             raise BodyError(
                 413,
                 f"the body has more than {self.size} bytes when its dictionaries are written out.",
             )
         return table
 
-    def _fits(self, data: Arrow) -> None:
-        """That no message of the stream claims more rows or bytes than allowed, before anything is
-        allocated for it.
+    def _check_messages(self, data: Arrow) -> None:
+        """Refuse compressed buffers and large claims before memory is allocated for them.
+
+        PyArrow has no option for this: it allocates the size that a compressed buffer claims.
+        Buffers without compression are slices of the body, so they allocate nothing.
         """
-        rows = size = 0
+        rows = 0
         for count, message in enumerate(_messages(data)):
-            head = memoryview(message.metadata)
-            if count > MESSAGES or len(head) > HEAD:
+            if count > MAX_MESSAGES_PER_STREAM or message.metadata.size > MAX_MESSAGE_HEAD_BYTES:
                 raise BodyError(
                     413,
-                    f"the stream has more than {MESSAGES} messages, or one with too much of a head.",
+                    f"the stream has more than {MAX_MESSAGES_PER_STREAM} messages, "
+                    f"or a message head of more than {MAX_MESSAGE_HEAD_BYTES} bytes.",
                 )
             if message.type in ("record batch", "dictionary"):
-                length, inflated = _claims(head, message)
-                size += inflated
+                length, compressed = _claims(message)
+                if compressed:
+                    raise BodyError(
+                        415,
+                        "the stream's buffers are compressed: send them uncompressed, "
+                        "or use Content-Encoding: gzip.",
+                    )
                 rows += length if message.type == "record batch" else 0
                 if length > self.rows or rows > self.rows:
-                    raise self._many()
-                if size > self.size:
-                    raise BodyError(
-                        413, f"the body has more than {self.size} bytes when decompressed."
-                    )
+                    raise self._too_many_rows()
 
-    def _many(self) -> BodyError:
+    def _too_many_rows(self) -> BodyError:
         return BodyError(413, f"the body has more than {self.rows} events.")
 
 
-class _Once(io.BytesIO):
-    """Bytes that are read once, like a pipe: what a sender leaves out is a missing value, not
-    another file.
+class _ReadOnce(io.BytesIO):
+    """Bytes that are read once, like a pipe.
+
+    A column that a sender leaves out is then a missing value in each row, as the first line is not
+    looked at twice.
     """
 
     def seekable(self) -> bool:
@@ -177,8 +181,9 @@ class _Envelope(msgspec.Struct):
 
 
 def _in_lines(body: bytes) -> bytes:
-    """The objects of an array, one a line. Outside of texts a line break is a space, and inside it
-    cannot be.
+    """The objects of an array, one per line.
+
+    Line breaks become spaces: JSON allows them between tokens only, never inside a text.
     """
     try:
         objects = _objects(body)
@@ -214,24 +219,22 @@ def _messages(data: Arrow) -> Iterator[Any]:
 
 
 def _places(schema: Arrow, columns: Columns) -> list[int]:
-    """Where the columns stand; each must be there once and of a type that cannot grow when it is
-    read.
-    """
+    """The places of the columns. Each must be there once, of a type that cannot grow when read."""
     places = []
     for name in columns.names:
         found = schema.get_all_field_indices(name)
         if len(found) != 1:
             raise BodyError(400, f"the stream must have one column {name!r}.")
-        if not _taken(schema.field(found[0]).type, time=name == columns.time):
-            raise BodyError(400, f"the stream's column {name!r} is of a type that is not taken.")
+        if not _accepted(schema.field(found[0]).type, time=name == columns.time):
+            raise BodyError(400, f"the stream's column {name!r} is of a type that is not accepted.")
         places += found
     return places
 
 
-def _taken(kind: Arrow, *, time: bool) -> bool:
+def _accepted(kind: Arrow, *, time: bool) -> bool:
     types = arrow().types
     if types.is_dictionary(kind):
-        return _taken(kind.value_type, time=False)
+        return _accepted(kind.value_type, time=False)
     if time and (types.is_timestamp(kind) or types.is_date(kind)):
         return True
     plain = (
@@ -245,7 +248,7 @@ def _taken(kind: Arrow, *, time: bool) -> bool:
 
 
 def _bytes(column: Arrow) -> Arrow:
-    """Text as bytes, without a copy: that a text is not UTF-8 is found by row, later."""
+    """Text as bytes, without a copy, so that a text that is not UTF-8 loses only its row."""
     pa = arrow()
     raw = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
     kind = column.type
@@ -258,8 +261,8 @@ def _bytes(column: Arrow) -> Arrow:
     return column.cast(raw[kind]) if kind in raw else column
 
 
-def _decoded(column: Arrow) -> int:
-    """The bytes of a dictionary's words, each as often as it is used."""
+def _decoded_bytes(column: Arrow) -> int:
+    """The bytes of a dictionary column when each row has its own text."""
     pa, pc = arrow(), arrow("pyarrow.compute")
     if not pa.types.is_dictionary(column.type) or pa.types.is_integer(column.type.value_type):
         return 0
@@ -275,47 +278,28 @@ def _decoded(column: Arrow) -> int:
     return total
 
 
-def _claims(head: memoryview, message: Any) -> tuple[int, int]:
-    """The rows of a message, and the bytes that its buffers say they have when decompressed; 0 if
-    they are not compressed.
+def _claims(message: Any) -> tuple[int, bool]:
+    """The rows that a record batch or dictionary claims, and whether its buffers are compressed.
 
-    Arrow does not tell, so this looks into the message's head, a FlatBuffer that Arrow has
-    verified: `Message.header` is field 2, a dictionary's `data` field 1, and of a record batch 0 is
-    the `length`, 2 the `buffers`, 3 the `compression`.
+    PyArrow tells neither. Both are fields of the message's head, a FlatBuffer that PyArrow has
+    verified: `Message.header` is field 2, `DictionaryBatch.data` field 1, `RecordBatch.length`
+    field 0 and `RecordBatch.compression` field 3. A field that is left out has offset 0.
     """
-    batch = _table(head, _number(head, 0, "I"), 2)
-    if message.type == "dictionary":
-        batch = _table(head, batch, 1)
-    length, buffers = _field(head, batch, 0), _field(head, batch, 2)
-    rows = _number(head, length, "q") if length else 0
-    if not (buffers and _field(head, batch, 3)):
-        return rows, 0
-    start = buffers + _number(head, buffers, "I")
-    places = np.frombuffer(head, np.int64, 2 * _number(head, start, "I"), start + 4).reshape(-1, 2)
-    body = memoryview(message.body)
-    sizes = [_number(body, offset, "q") for offset, size in places.tolist() if size]
-    return rows, sum(max(size, 0) for size in sizes)
+    head = memoryview(message.metadata)
 
+    def number(place: int, kind: str) -> int:
+        found: int = struct.unpack_from(f"<{kind}", head, place)[0]
+        return found
 
-def _field(head: memoryview, table: int, field: int) -> int:
-    """Where a field of a table is written; 0 if it is left out."""
-    entries = table - _number(head, table, "i")
-    place = 4 + 2 * field
-    offset = _number(head, entries + place, "H") if place < _number(head, entries, "H") else 0
-    return table + offset if offset else 0
+    def offset(table: int, part: int) -> int:
+        entries, entry = table - number(table, "i"), 4 + 2 * part
+        return number(entries + entry, "H") if entry < number(entries, "H") else 0
 
-
-def _table(head: memoryview, table: int, field: int) -> int:
-    """Where the table is that a field names."""
-    place = _field(head, table, field)
-    if not place:
-        raise BodyError(400, "the body cannot be read.")
-    return place + _number(head, place, "I")
-
-
-def _number(data: memoryview, place: int, kind: str) -> int:
-    try:
-        number: int = struct.unpack_from("<" + kind, data, place)[0]
-    except struct.error:
-        raise BodyError(400, "the body cannot be read.") from None
-    return number
+    table = number(0, "I")
+    for part in (2, 1) if message.type == "dictionary" else (2,):
+        place = table + offset(table, part)
+        if place == table:
+            raise BodyError(400, "the body cannot be read.")
+        table = place + number(place, "I")
+    length = offset(table, 0)
+    return (number(table + length, "q") if length else 0), bool(offset(table, 3))
