@@ -43,6 +43,7 @@ bench: $(READY)  ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/close.py
 	$(BIN)/python benchmarks/http_source.py
+	$(BIN)/python benchmarks/avro.py
 
 papers: $(READY)  ## the papers' experiments at full size (an hour or two), and docs/results from them
 	for suite in w-event rg pegasus hierarchy dsat eshp windows; do $(BIN)/penstock bench $$suite || exit 1; done

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.errors import ConfigurationError
-from penstock.private.sources.avro import DEPTH, ITEMS, AvroMessages
+from penstock.private.sources.avro import MAX_DEPTH, MAX_ITEMS_PER_MESSAGE, AvroMessages
 from penstock.private.sources.base import Columns, Intake, Rejections
 
 TREE = {
@@ -283,8 +283,10 @@ def test_a_number_without_end_is_broken():
             b"\x01\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00", id="a block of nearly 2**63 bytes"
         ),
         pytest.param(b"\x01\x01\x00", id="a block of less than no bytes"),
-        pytest.param(b"\x01\x00" * 3 * ITEMS + b"\x00", id="blocks of no bytes, many"),
-        pytest.param(b"\x02" * 3 * ITEMS + b"\x00", id="blocks of one item, many"),
+        pytest.param(
+            b"\x01\x00" * 3 * MAX_ITEMS_PER_MESSAGE + b"\x00", id="blocks of no bytes, many"
+        ),
+        pytest.param(b"\x02" * 3 * MAX_ITEMS_PER_MESSAGE + b"\x00", id="blocks of one item, many"),
     ],
 )
 def test_a_hostile_array_is_refused_and_soon(hostile):
@@ -324,7 +326,7 @@ def test_what_is_nested_too_deeply_is_refused():
         return b"\x02" * depth + b"\x00" * (depth + 1) + b"\x00" + b"\x0e\x00"
 
     table = form.table(
-        [nested(DEPTH - 2), nested(5 * DEPTH)],
+        [nested(MAX_DEPTH - 2), nested(5 * MAX_DEPTH)],
         Columns("time", "key", clock="seconds"),
         rejections=rejections,
     )
@@ -338,6 +340,10 @@ def test_what_is_nested_too_deeply_is_refused():
         ("{", "not JSON"),
         ('"long"', "must be of a record"),
         ({"type": "record", "name": "A", "fields": [{"name": "a"}]}, "lacks its name or type"),
+        (
+            {"type": "record", "name": "A", "fields": 2 * [{"name": "a", "type": "long"}]},
+            "has the name of another field",
+        ),
         (
             {"type": "record", "name": "A", "fields": [{"name": "a", "type": "Nowhere"}]},
             "'Nowhere'",

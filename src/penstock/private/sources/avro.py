@@ -1,14 +1,19 @@
-"""Avro values, all of a batch at once: field by field over all messages, not message by message."""
+"""Avro messages into columns: field by field over all messages of a batch.
+
+fastavro decodes message by message and takes 6 to 9 times the CPU time (`benchmarks/avro.py`).
+It also has no bound for hostile messages: ten bytes can claim an array of 2**62 nulls.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core.arrays import BoolArray, IntArray
 from penstock.core.errors import ConfigurationError
@@ -17,39 +22,45 @@ from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, ar
 from penstock.private.sources.files import LIMIT
 from penstock.private.sources.message_formats import lengths
 
-HEADER = 5
-ITEMS = 1_000
-"""Items of arrays and maps of one message that are looked at one by one; with more, a message is
-refused.
-"""
+REGISTRY_HEADER_BYTES = 5
+MAX_ITEMS_PER_MESSAGE = 1_000
+"""A message whose arrays and maps have more items, counted one by one, is refused."""
 
-DEPTH = 32
-PADDING = bytes(16)
+MAX_DEPTH = 32
 
-SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
-NUMBERS = ("int", "long")
-TEXTS = ("string", "bytes")
-TIMES = {
+_PADDING = bytes(16)
+_SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+_TIMESTAMPS = {
     f"{local}timestamp-{name}": (unit, not local)
     for local in ("", "local-")
     for name, unit in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
 }
 
+Bytes: TypeAlias = NDArray[np.uint8]
+
 
 @dataclass(frozen=True)
 class AvroMessages:
-    """Records of one schema, given as JSON text or as what that text says.
+    """Records of one schema.
 
-    A column is a field at the top, of a whole number (also a timestamp or a date), text, bytes or
-    an enumeration, or a union of null and one of these. Other fields may be of any type; they are
-    passed over. A value that does not end where the schema says is broken and loses only itself.
+    A column is a field at the top: a whole number (also a timestamp or a date), text, bytes or an
+    enumeration, or a union of null and one of these. Other fields may have any type; they are
+    skipped. A message that does not end where the schema says is broken and loses only itself. All
+    messages of a topic must have the same schema: other versions cannot be told from broken ones.
 
-    `framed`: whether values begin with the five bytes that schema registries put there (a zero, and
-    the number of a schema, which is not looked at). Where nothing is said, a value that is no
-    record of the schema is tried without these bytes. Values of other versions of the schema cannot
-    be told from broken ones, or worse, so a topic must keep to one.
+    Parameters
+    ----------
+    schema : str or mapping
+        The schema as JSON text, or that text parsed.
+    framed : bool or None
+        Whether messages begin with the five bytes of a schema registry: a zero and the number of a
+        schema, which is ignored. Default: None, which tries a message without these bytes if it is
+        no record with them.
+    limit : int
+        The most bytes of a message. Default: 1 MiB.
 
-    >>> AvroMessages('{"type": "record", "name": "Tap", "fields": [{"name": "station", "type": "string"}]}').fields
+    >>> station = {"name": "station", "type": "string"}
+    >>> AvroMessages({"type": "record", "name": "Tap", "fields": [station]}).fields
     ('station',)
     """
 
@@ -66,20 +77,21 @@ class AvroMessages:
     @property
     def fields(self) -> tuple[str, ...]:
         """The names of the record's fields."""
-        return tuple(name for name, _ in self._record.fields)
+        return tuple(self._record.fields)
 
     def check(self, columns: Columns) -> None:
-        """That the schema has every column, of a type that can be read."""
-        nodes = dict(self._record.fields)
+        """Check that the schema has every column, of a type that can be read."""
+        fields = self._record.fields
         for name in columns.names:
-            if name not in nodes:
+            if name not in fields:
                 raise ConfigurationError(
-                    f"avro: the schema has no field {name!r}; it has {', '.join(map(repr, nodes))}."
+                    f"avro: the schema has no field {name!r}; "
+                    f"it has {', '.join(map(repr, fields))}."
                 )
-            if nodes[name].arrow is None:
+            if not fields[name].readable:
                 raise ConfigurationError(
-                    f"avro: the field {name!r} must be a whole number, text, bytes, an enumeration, "
-                    "or a union of null and one of these."
+                    f"avro: the field {name!r} must be a whole number, text, bytes, "
+                    "an enumeration, or a union of null and one of these."
                 )
 
     def table(
@@ -87,27 +99,28 @@ class AvroMessages:
     ) -> Arrow:
         self.check(columns)
         there, bounds = lengths(values, rejections=rejections, limit=self.limit)
-        data = np.frombuffer(b"".join((*there, PADDING)), np.uint8)
-        first, end = bounds[:-1], bounds[1:]
-        zero = data[first] == 0
-        found, good = self._read(data, first + HEADER if self.framed else first, end)
+        data = np.frombuffer(b"".join((*there, _PADDING)), np.uint8)
+        start, end = bounds[:-1], bounds[1:]
+        zero, after_header = data[start] == 0, start + REGISTRY_HEADER_BYTES
+        found, good = self._read(data, after_header if self.framed else start, end)
         if self.framed:
             good &= zero
         elif self.framed is None and not good.all():
-            found, good = self._read(data, np.where(zero & ~good, first + HEADER, first), end)
+            found, good = self._read(data, np.where(zero & ~good, after_header, start), end)
         rejections.add(Reason.BROKEN, int(np.count_nonzero(~good)))
-        nodes = dict(self._record.fields)
+        fields = self._record.fields
         return arrow().table(
-            {name: nodes[name].arrow(data, found[name].of(good)) for name in columns.names}
+            {name: fields[name].column(data, found[name].where(good)) for name in columns.names}
         )
 
     def _read(
-        self, data: Bytes, first: IntArray, end: IntArray
-    ) -> tuple[dict[str, _Found], BoolArray]:
-        """What every field is, and which values are whole records."""
-        cursor = _Cursor.of(data, first, end)
-        found = {name: node.read(cursor, DEPTH) for name, node in self._record.fields}
-        return found, cursor.good
+        self, data: Bytes, start: IntArray, end: IntArray
+    ) -> tuple[dict[str, _Values], BoolArray]:
+        """Each field in all messages, and which messages are whole records."""
+        cursor = _Cursor(data, start.copy(), end, start > end, np.zeros(len(end), np.int64))
+        cursor.stop(cursor.bad)
+        found = {name: kind.read(cursor, MAX_DEPTH) for name, kind in self._record.fields.items()}
+        return found, ~cursor.bad & (cursor.at == end)
 
     @cached_property
     def _record(self) -> Any:
@@ -117,34 +130,27 @@ class AvroMessages:
                 content = json.loads(content)
             except (ValueError, RecursionError):
                 raise ConfigurationError("avro: the schema is not JSON.") from None
-        return _Schema().node(content, "")
+        return _Schema().type_of(content, "")
 
 
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
-
-
-class _Found(NamedTuple):
-    """What a field is in every message: a number, or where a text begins and how long it is; and
-    whether it is there.
-    """
+class _Values(NamedTuple):
+    """A field in all messages: a number, or the place and length of a text; and if it is there."""
 
     number: IntArray
     length: IntArray
     there: BoolArray
 
-    @classmethod
-    def nothing(cls, size: int) -> _Found:
-        return cls(np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.bool_))
+    def where(self, rows: BoolArray) -> _Values:
+        return _Values(self.number[rows], self.length[rows], self.there[rows])
 
-    def of(self, rows: BoolArray) -> _Found:
-        return _Found(self.number[rows], self.length[rows], self.there[rows])
+
+def _missing(size: int) -> _Values:
+    return _Values(np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.bool_))
 
 
 @dataclass
 class _Cursor:
-    """Where each message is being read. A message that goes wrong stops at a place where nothing
-    good follows.
-    """
+    """Where each message is read, and how many items it had. A bad message stands at its end."""
 
     data: Bytes
     at: IntArray
@@ -152,39 +158,23 @@ class _Cursor:
     bad: BoolArray
     items: IntArray
 
-    @classmethod
-    def of(cls, data: Bytes, first: IntArray, end: IntArray) -> _Cursor:
-        cursor = cls(data, first.copy(), end, first > end, np.zeros(len(end), np.int64))
-        cursor.check()
-        return cursor
-
-    @property
-    def good(self) -> BoolArray:
-        """Which messages ended where they should."""
-        good: BoolArray = ~self.bad & (self.at == self.end)
-        return good
-
     def __len__(self) -> int:
         return len(self.at)
 
-    def check(self, wrong: BoolArray | None = None) -> None:
-        """Stop messages that went beyond their end, or are wrong."""
-        over = self.at > self.end
-        if wrong is not None:
-            over |= wrong
+    def stop(self, wrong: BoolArray | bool = False) -> None:
+        """Stop messages that are wrong or past their end."""
+        over = (self.at > self.end) | wrong
         self.bad |= over
         np.copyto(self.at, self.end, where=over)
 
     def skip(self, size: IntArray | int) -> None:
-        """Pass over so many bytes. Sizes are checked first, as sums of large ones would turn
-        around.
-        """
+        """Skip that many bytes. Sizes are checked first, as large ones would overflow."""
         wrong = np.broadcast_to((size < 0) | (size > self.end - self.at), self.at.shape)
         self.at += np.where(wrong, 0, size)
-        self.check(wrong)
+        self.stop(wrong)
 
     def long(self) -> IntArray:
-        """A number of variable length."""
+        """A number of variable length, in zigzag code."""
         value = np.zeros(len(self), np.uint64)
         rows = np.arange(len(self))
         wrong = np.zeros(len(self), np.bool_)
@@ -197,38 +187,41 @@ class _Cursor:
             rows = rows[byte >= 0x80]
             if not len(rows):
                 break
-        self.check(wrong)
+        self.stop(wrong)
         return ((value >> np.uint64(1)) ^ (~(value & np.uint64(1)) + np.uint64(1))).view(np.int64)
 
-    def part(self, rows: IntArray) -> _Cursor:
+    def number_below(self, size: int) -> IntArray:
+        """A number from 0 to below `size`."""
+        number = self.long()
+        self.stop((number < 0) | (number >= size))
+        return number
+
+    def some(self, rows: IntArray) -> _Cursor:
         return _Cursor(self.data, self.at[rows], self.end[rows], self.bad[rows], self.items[rows])
 
-    def join(self, part: _Cursor, rows: IntArray) -> None:
-        self.at[rows], self.bad[rows], self.items[rows] = part.at, part.bad, part.items
+    def update(self, some: _Cursor, rows: IntArray) -> None:
+        self.at[rows], self.bad[rows], self.items[rows] = some.at, some.bad, some.items
 
 
-Make = Callable[[Bytes, _Found], Arrow]
+class _Type:
+    """A type of Avro. Only types that are `readable` become columns."""
 
+    readable = False
 
-@dataclass
-class _Node:
-    """A type of Avro. `arrow` makes a column of what was found, and is None where no column can be
-    made.
-    """
-
-    arrow: Make | None = field(default=None, init=False)
-
-    def read(self, cursor: _Cursor, depth: int) -> _Found:
-        """What comes next in each message; the cursor stands after it."""
+    def read(self, cursor: _Cursor, depth: int) -> _Values:
+        """Read one value in each message; the cursor moves past it."""
         self.skip(cursor, depth)
-        return _Found.nothing(len(cursor))
+        return _missing(len(cursor))
 
     def skip(self, cursor: _Cursor, depth: int) -> None:
         self.read(cursor, depth)
 
+    def column(self, data: Bytes, values: _Values) -> Arrow:
+        raise NotImplementedError
+
 
 @dataclass
-class _Fixed(_Node):
+class _Fixed(_Type):
     size: int
 
     def skip(self, cursor: _Cursor, depth: int) -> None:
@@ -236,216 +229,203 @@ class _Fixed(_Node):
 
 
 @dataclass
-class _Number(_Node):
-    kind: Any
+class _Number(_Type):
+    logical: Any
+    readable = True
 
-    def __post_init__(self) -> None:
-        self.arrow = self._array
-
-    def read(self, cursor: _Cursor, depth: int) -> _Found:
-        return _Found(
-            cursor.long(), np.zeros(len(cursor), np.int64), np.ones(len(cursor), np.bool_)
+    def read(self, cursor: _Cursor, depth: int) -> _Values:
+        return _missing(len(cursor))._replace(
+            number=cursor.long(), there=np.ones(len(cursor), np.bool_)
         )
 
-    def _array(self, data: Bytes, found: _Found) -> Arrow:
+    def column(self, data: Bytes, values: _Values) -> Arrow:
         pa = arrow()
-        if self.kind == "date":
-            days = np.clip(found.number, -(2**31), 2**31 - 1).astype(np.int32)
-            return pa.array(days, mask=~found.there).cast(pa.date32())
-        array = pa.array(found.number, mask=~found.there)
-        if self.kind not in TIMES:
+        if self.logical == "date":
+            days = np.clip(values.number, -(2**31), 2**31 - 1).astype(np.int32)
+            return pa.array(days, mask=~values.there).cast(pa.date32())
+        array = pa.array(values.number, mask=~values.there)
+        if self.logical not in _TIMESTAMPS:
             return array
-        unit, instant = TIMES[self.kind]
+        unit, instant = _TIMESTAMPS[self.logical]
         return array.cast(pa.timestamp(unit, "UTC" if instant else None))
 
 
 @dataclass
-class _Text(_Node):
+class _Text(_Type):
     readable: bool = True
 
-    def __post_init__(self) -> None:
-        self.arrow = self._array if self.readable else None
-
-    def read(self, cursor: _Cursor, depth: int) -> _Found:
+    def read(self, cursor: _Cursor, depth: int) -> _Values:
         length = cursor.long()
         start = cursor.at.copy()
         cursor.skip(length)
-        return _Found(start, length, np.ones(len(cursor), np.bool_))
+        return _Values(start, length, np.ones(len(cursor), np.bool_))
 
-    @staticmethod
-    def _array(data: Bytes, found: _Found) -> Arrow:
+    def column(self, data: Bytes, values: _Values) -> Arrow:
         pa = arrow()
-        sizes = np.where(found.there, found.length, 0)
+        sizes = np.where(values.there, values.length, 0)
         bounds = np.zeros(len(sizes) + 1, np.int64)
         np.cumsum(sizes, out=bounds[1:])
-        places = np.repeat(found.number - bounds[:-1], sizes) + np.arange(bounds[-1])
-        missing = pa.array(found.there).buffers()[1]
-        return pa.Array.from_buffers(
-            pa.large_binary(),
-            len(sizes),
-            [missing, pa.py_buffer(bounds), pa.py_buffer(np.ascontiguousarray(data[places]))],
+        places = np.repeat(values.number - bounds[:-1], sizes) + np.arange(bounds[-1])
+        there = pa.array(values.there).buffers()[1]
+        buffers = [there, pa.py_buffer(bounds), pa.py_buffer(data[places])]
+        return pa.Array.from_buffers(pa.large_binary(), len(sizes), buffers)
+
+
+@dataclass
+class _Enum(_Type):
+    symbols: tuple[str, ...]
+    readable = True
+
+    def read(self, cursor: _Cursor, depth: int) -> _Values:
+        return _missing(len(cursor))._replace(
+            number=cursor.number_below(len(self.symbols)), there=np.ones(len(cursor), np.bool_)
+        )
+
+    def column(self, data: Bytes, values: _Values) -> Arrow:
+        pa = arrow()
+        codes = np.where(values.there, values.number, 0).astype(np.int32)
+        return pa.DictionaryArray.from_arrays(
+            pa.array(codes, mask=~values.there), pa.array(self.symbols, pa.string())
         )
 
 
 @dataclass
-class _Enum(_Node):
-    symbols: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        self.arrow = self._array
-
-    def read(self, cursor: _Cursor, depth: int) -> _Found:
-        number = cursor.long()
-        cursor.check((number < 0) | (number >= len(self.symbols)))
-        return _Found(number, np.zeros(len(cursor), np.int64), np.ones(len(cursor), np.bool_))
-
-    def _array(self, data: Bytes, found: _Found) -> Arrow:
-        pa = arrow()
-        codes = pa.array(np.where(found.there, found.number, 0).astype(np.int32), mask=~found.there)
-        return pa.DictionaryArray.from_arrays(codes, pa.array(self.symbols, pa.string()))
-
-
-@dataclass
-class _Record(_Node):
-    fields: list[tuple[str, _Node]] = field(default_factory=list)
+class _Record(_Type):
+    fields: dict[str, _Type] = field(default_factory=dict)
 
     def skip(self, cursor: _Cursor, depth: int) -> None:
-        if not depth:
-            cursor.check(np.ones(len(cursor), np.bool_))
-        for _, node in self.fields:
+        cursor.stop(not depth)
+        for kind in self.fields.values():
             if cursor.bad.all():
                 return
-            node.skip(cursor, depth - 1)
+            kind.skip(cursor, depth - 1)
 
 
 @dataclass
-class _Union(_Node):
-    branches: tuple[_Node, ...]
+class _Union(_Type):
+    branches: tuple[_Type, ...]
 
     def __post_init__(self) -> None:
-        some = [node for node in self.branches if not (isinstance(node, _Fixed) and node.size == 0)]
-        self.arrow = some[0].arrow if len(some) == 1 else None
+        self._others = [each for each in self.branches if each != _Fixed(0)]
+        self.readable = len(self._others) == 1 and self._others[0].readable
 
-    def read(self, cursor: _Cursor, depth: int) -> _Found:
-        which = cursor.long()
-        cursor.check((which < 0) | (which >= len(self.branches)))
-        found = _Found.nothing(len(cursor))
-        for number, node in enumerate(self.branches):
+    def read(self, cursor: _Cursor, depth: int) -> _Values:
+        which = cursor.number_below(len(self.branches))
+        values = _missing(len(cursor))
+        for number, kind in enumerate(self.branches):
             rows = np.flatnonzero((which == number) & ~cursor.bad)
             if len(rows):
-                part = cursor.part(rows)
-                for whole_column, column in zip(found, node.read(part, depth), strict=True):
-                    whole_column[rows] = column
-                cursor.join(part, rows)
-        return found
+                some = cursor.some(rows)
+                for column, part in zip(values, kind.read(some, depth), strict=True):
+                    column[rows] = part
+                cursor.update(some, rows)
+        return values
 
-    def skip(self, cursor: _Cursor, depth: int) -> None:
-        self.read(cursor, depth)
+    def column(self, data: Bytes, values: _Values) -> Arrow:
+        return self._others[0].column(data, values)
 
 
 @dataclass
-class _Blocks(_Node):
-    """An array or a map: blocks of items, each with their number; a negative one is followed by the
-    block's size.
-    """
+class _Blocks(_Type):
+    """An array or a map: blocks of items, each with its count. A size follows a negative count."""
 
-    item: tuple[_Node, ...]
+    item: tuple[_Type, ...]
 
     def skip(self, cursor: _Cursor, depth: int) -> None:
-        if not depth:
-            cursor.check(np.ones(len(cursor), np.bool_))
-            return
-        rows = np.arange(len(cursor))
+        cursor.stop(not depth)
+        rows = np.flatnonzero(~cursor.bad)
         while len(rows):
-            part = cursor.part(rows)
-            more = self._block(part, depth)
-            cursor.join(part, rows)
+            some = cursor.some(rows)
+            more = self._skip_block(some, depth)
+            cursor.update(some, rows)
             rows = rows[more]
 
-    def _block(self, part: _Cursor, depth: int) -> BoolArray:
-        """Pass over one block of each message, and say which ones have another."""
-        count = part.long()
-        part.items += 1
-        sized = np.flatnonzero((count < 0) & ~part.bad)
+    def _skip_block(self, cursor: _Cursor, depth: int) -> BoolArray:
+        """Skip one block of each message. Returns which messages have another block."""
+        count = cursor.long()
+        cursor.items += 1
+        sized = np.flatnonzero((count < 0) & ~cursor.bad)
         if len(sized):
-            some = part.part(sized)
+            some = cursor.some(sized)
             some.skip(some.long())
-            part.join(some, sized)
-        part.items += np.clip(count, 0, ITEMS + 1)
-        part.check(part.items > ITEMS)
-        rows = np.flatnonzero((count > 0) & ~part.bad)
+            cursor.update(some, sized)
+        cursor.items += np.clip(count, 0, MAX_ITEMS_PER_MESSAGE + 1)
+        cursor.stop(cursor.items > MAX_ITEMS_PER_MESSAGE)
+        rows = np.flatnonzero((count > 0) & ~cursor.bad)
         left = count[rows]
         while len(rows):
-            some = part.part(rows)
-            for node in self.item:
-                node.skip(some, depth - 1)
-            part.join(some, rows)
+            some = cursor.some(rows)
+            for kind in self.item:
+                kind.skip(some, depth - 1)
+            cursor.update(some, rows)
             left = left - 1
-            go_on = (left > 0) & ~some.bad
-            rows, left = rows[go_on], left[go_on]
-        more: BoolArray = (count != 0) & ~part.bad
+            going = (left > 0) & ~some.bad
+            rows, left = rows[going], left[going]
+        more: BoolArray = (count != 0) & ~cursor.bad
         return more
 
 
 class _Schema:
-    """Makes nodes of a schema. Types with names are made once, and may hold themselves."""
+    """Makes types of a schema. Types with names are made once, and may contain themselves."""
 
     def __init__(self) -> None:
-        self.names: dict[str, _Node] = {}
+        self._named: dict[str, _Type] = {}
 
-    def node(self, schema: Any, space: str) -> _Node:
+    def type_of(self, schema: Any, space: str) -> _Type:
+        """The type of a part of the schema within a name space."""
         if isinstance(schema, str):
-            return self._plain(schema, None, space)
+            return self._plain_type(schema, None, space)
         if isinstance(schema, list) and schema:
-            return _Union(tuple(self.node(each, space) for each in schema))
+            return _Union(tuple(self.type_of(each, space) for each in schema))
         if not isinstance(schema, Mapping) or "type" not in schema:
             raise ConfigurationError("avro: the schema has a part that is no type.")
         kind = schema["type"]
         if not isinstance(kind, str):
-            return self.node(kind, space)
-        if kind in ("array", "map"):
-            inner = self.node(schema.get("items" if kind == "array" else "values"), space)
-            return _Blocks((inner,) if kind == "array" else (_Text(), inner))
+            return self.type_of(kind, space)
+        if kind == "array":
+            return _Blocks((self.type_of(schema.get("items"), space),))
+        if kind == "map":
+            return _Blocks((_Text(), self.type_of(schema.get("values"), space)))
         if kind in ("record", "error", "enum", "fixed"):
-            return self._named(kind, schema, space)
-        return self._plain(kind, schema.get("logicalType"), space)
+            return self._named_type(kind, schema, space)
+        return self._plain_type(kind, schema.get("logicalType"), space)
 
-    def _plain(self, kind: str, logical: Any, space: str) -> _Node:
-        if kind in SIZES:
-            return _Fixed(SIZES[kind])
-        if kind in NUMBERS:
-            return _Number(logical if logical in (*TIMES, "date") else None)
-        if kind in TEXTS:
-            return _Text(logical != "decimal")
+    def _plain_type(self, kind: str, logical: Any, space: str) -> _Type:
+        if kind in _SIZES:
+            return _Fixed(_SIZES[kind])
+        if kind in ("int", "long"):
+            return _Number(logical)
+        if kind in ("string", "bytes"):
+            return _Text(readable=logical != "decimal")
         for name in (f"{space}.{kind}", kind):
-            if name in self.names:
-                return self.names[name]
+            if name in self._named:
+                return self._named[name]
         raise ConfigurationError(
             f"avro: the schema names the type {kind!r} and does not say what it is."
         )
 
-    def _named(self, kind: str, schema: Mapping[str, Any], space: str) -> _Node:
+    def _named_type(self, kind: str, schema: Mapping[str, Any], space: str) -> _Type:
         name = schema.get("name")
         if not isinstance(name, str) or not name:
             raise ConfigurationError(f"avro: the schema has a {kind} without a name.")
         space = name.rpartition(".")[0] if "." in name else str(schema.get("namespace", space))
         name = f"{space}.{name.rpartition('.')[2]}"
         if kind == "enum":
-            node: _Node = _Enum(tuple(map(str, schema.get("symbols", ()))))
+            self._named[name] = _Enum(tuple(map(str, schema.get("symbols", ()))))
         elif kind == "fixed":
-            node = _Fixed(whole(schema.get("size"), name="size", least=0))
+            self._named[name] = _Fixed(whole(schema.get("size"), name="size", least=0))
         else:
-            node = record = _Record()
-            self.names[name] = record
+            self._named[name] = record = _Record()
             for each in schema.get("fields", ()):
-                if (
-                    not isinstance(each, Mapping)
-                    or not isinstance(each.get("name"), str)
-                    or "type" not in each
+                if not (
+                    isinstance(each, Mapping)
+                    and isinstance(each.get("name"), str)
+                    and each["name"] not in record.fields
+                    and "type" in each
                 ):
                     raise ConfigurationError(
-                        "avro: the schema has a record with a field that lacks its name or type."
+                        "avro: the schema has a record with a field that lacks its name or type, "
+                        "or has the name of another field."
                     )
-                record.fields.append((each["name"], self.node(each["type"], space)))
-        self.names[name] = node
-        return node
+                record.fields[each["name"]] = self.type_of(each["type"], space)
+        return self._named[name]
