@@ -31,18 +31,34 @@ MOVED: dict[str, dict[str, str]] = {
         "Store": "penstock.engine.pipeline:StoreConfig",
         "Stream": "penstock.engine.pipeline:StreamConfig",
     },
+    "penstock.engine.publisher": {
+        "Level": "penstock.engine.notices:Level",
+        "Told": "penstock.engine.notices:Notice",
+    },
     "penstock.engine.store": {
         "Stream": "penstock.released.series:Series",
         "StreamLog": "penstock.engine.store:SeriesLog",
+        "Verified": "penstock.engine.store:VerifiedLedger",
     },
+    "penstock.private.sources.csv": {"Csv": "penstock.private.sources.csv:CsvFormat"},
     "penstock.private.sources.files": {
         "Files": "penstock.private.sources.files:FileSource",
         "Stdin": "penstock.private.sources.stdin:StdinSource",
         "StdinSource": "penstock.private.sources.stdin:StdinSource",
     },
     "penstock.private.sources.http": {"Http": "penstock.private.sources.http:HttpSource"},
+    "penstock.private.sources.jsonl": {
+        "JsonLines": "penstock.private.sources.jsonl:JsonLinesFormat",
+    },
     "penstock.private.sources.kafka": {"Kafka": "penstock.private.sources.kafka:KafkaSource"},
     "penstock.private.sources.mqtt": {"Mqtt": "penstock.private.sources.mqtt:MqttSource"},
+    "penstock.private.sources.parquet": {
+        "Parquet": "penstock.private.sources.parquet:ParquetFormat",
+    },
+    "penstock.private.sources.values": {
+        "Json": "penstock.private.sources.message_formats:JsonMessages",
+        "Values": "penstock.private.sources.message_formats:MessageFormat",
+    },
     "penstock.released.queries.query": {
         "Numbers": "penstock.released.queries.query:NumberQuery",
     },
@@ -56,9 +72,18 @@ MOVED: dict[str, dict[str, str]] = {
         "Head": "penstock.released.sinks.base:SinkHead",
         "Item": "penstock.released.sinks.base:ReleaseItem",
     },
+    "penstock.released.sinks.jsonl": {
+        "JsonLines": "penstock.released.sinks.jsonl:JsonLinesSink",
+    },
     "penstock.released.sinks.kafka": {"Kafka": "penstock.released.sinks.kafka:KafkaSink"},
+    "penstock.released.sinks.parquet": {
+        "Parquet": "penstock.released.sinks.parquet:ParquetSink",
+    },
     "penstock.released.sinks.postgres": {
         "Postgres": "penstock.released.sinks.postgres:PostgresSink",
+    },
+    "penstock.released.sinks.webhook": {
+        "Webhook": "penstock.released.sinks.webhook:WebhookSink",
     },
 }
 """By old module: each old name, and the module and name that replace it."""

@@ -20,9 +20,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from penstock.core.calendar import duration, instant
+from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError, PenstockError, StateError
 from penstock.engine import factory
 from penstock.engine.committer import Committer
@@ -270,3 +271,7 @@ class Publisher:
     def problem(self) -> str:
         """What is wrong just now, or what ended the publisher; empty if all is well. Private."""
         return self._failure or self.committer.problem or self.loop.problem
+
+
+if not TYPE_CHECKING:
+    __getattr__ = moved(__name__)

@@ -6,9 +6,10 @@ import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from penstock.core.declaration import Option, Options
+from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError
 from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
 from penstock.private.sources.files import (
@@ -186,3 +187,6 @@ KIND = file_kind(
     suffixes=(".csv",),
     column_types=csv_columns,
 )
+
+if not TYPE_CHECKING:
+    __getattr__ = moved(__name__)

@@ -7,8 +7,9 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+from penstock.core.deprecated import moved
 from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
 from penstock.private.sources.files import (
     LIMIT,
@@ -224,3 +225,6 @@ KIND = file_kind(
     suffixes=(".jsonl", ".ndjson"),
     column_types=jsonl_columns,
 )
+
+if not TYPE_CHECKING:
+    __getattr__ = moved(__name__)

@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+from penstock.core.deprecated import moved
 from penstock.core.errors import InputError
 from penstock.private.sources.base import Arrow, Columns, Rejections, arrow, instants
 from penstock.private.sources.files import NOTHING, Mark, ahead, file_kind, require
@@ -242,3 +243,6 @@ KIND = file_kind(
     suffixes=(".parquet",),
     column_types=parquet_columns,
 )
+
+if not TYPE_CHECKING:
+    __getattr__ = moved(__name__)

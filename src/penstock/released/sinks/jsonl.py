@@ -12,10 +12,12 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from penstock.core.declaration import EndpointSetup
+from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError
 from penstock.core.files import make_folder, open_locked, sync_folder
 from penstock.released.sinks.base import (
@@ -202,3 +204,6 @@ KIND = SinkKind(
     build=_build,
     place=("path",),
 )
+
+if not TYPE_CHECKING:
+    __getattr__ = moved(__name__)

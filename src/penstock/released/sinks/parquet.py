@@ -23,10 +23,11 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from penstock.core.declaration import EndpointSetup
+from penstock.core.deprecated import moved
 from penstock.core.files import make_folder, replacing
 from penstock.released.sinks.base import (
     ReleaseItem,
@@ -195,3 +196,6 @@ KIND = SinkKind(
     place=("path",),
     gathers=True,
 )
+
+if not TYPE_CHECKING:
+    __getattr__ = moved(__name__)

@@ -15,10 +15,11 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from penstock.core.declaration import EndpointSetup, Option
+from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError
 from penstock.released.sinks.base import ReleaseItem, SinkError, SinkKind, in_order
 from penstock.released.sinks.release_document import document
@@ -176,3 +177,6 @@ KIND = SinkKind(
     build=_build,
     reports=False,
 )
+
+if not TYPE_CHECKING:
+    __getattr__ = moved(__name__)
