@@ -268,7 +268,7 @@ def test_a_second_publisher_is_refused(capsys):
         outcome = Outcome(capsys, "run", str(path))
     assert outcome.code == 1
     assert re.fullmatch(
-        "penstock: stream 'taps' is being published by another process: .*\n", outcome.err
+        "penstock: stream 'taps' is being published by another process[.] .*\n", outcome.err
     )
 
 

@@ -348,7 +348,7 @@ def test_what_goes_wrong_with_a_request_is_told_without_its_message(served, monk
         answer = here.get("/metrics")
     assert answer.status_code == 500
     assert "4711" not in answer.text + caplog.text
-    assert "a request has failed (ValueError)" in caplog.text
+    assert "a request failed (ValueError)" in caplog.text
 
 
 def test_amounts_are_never_shown_as_less_than_they_are():

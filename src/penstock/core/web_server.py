@@ -1,4 +1,4 @@
-"""What every server of ours has in common; needs uvicorn (extra `serve`)."""
+"""Common parts of the HTTP source and the monitor. Needs uvicorn (extra `serve`)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from penstock.core.optional import require
 def configuration(
     application: Any, *, patience: float, connections: int, idle: int, grace: int, purpose: str
 ) -> Any:
-    """How uvicorn serves: nothing about requests is logged, and nothing that they say of where they
-    come from is believed.
-    """
+    """Return uvicorn's configuration: log nothing about requests, and trust no proxy headers."""
     return require("uvicorn", "serve", purpose).Config(
         application,
         http=_protocol(patience, purpose),
@@ -34,16 +32,14 @@ def configuration(
 
 
 def _protocol(patience: float, purpose: str) -> Any:
-    """HTTP/1.1, but whoever connects and does not say what it wants is let go: connections are
-    limited.
-    """
+    """Return HTTP/1.1 that closes connections without a request: their number is limited."""
 
     class HttpProtocol(require("uvicorn.protocols.http.h11_impl", "serve", purpose).H11Protocol):  # type: ignore[misc]
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            asyncio.get_running_loop().call_later(patience, self._begun)
+            asyncio.get_running_loop().call_later(patience, self._close_if_silent)
 
-        def _begun(self) -> None:
+        def _close_if_silent(self) -> None:
             if self.cycle is None:
                 self.transport.close()
 
@@ -51,7 +47,7 @@ def _protocol(patience: float, purpose: str) -> Any:
 
 
 def bound(host: str, port: int, *, key: str) -> socket.socket:
-    """A socket that listens there; `key` is what the configuration calls it."""
+    """Return a listening socket; `key` is the address's name in the configuration."""
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(
             host.strip("[]"), port, type=socket.SOCK_STREAM
@@ -59,7 +55,7 @@ def bound(host: str, port: int, *, key: str) -> socket.socket:
         listening = socket.socket(family, kind, protocol)
     except OSError as error:
         raise ConfigurationError(
-            f"{key}: {host!r} cannot be found ({type(error).__name__})."
+            f"{key}: host {host!r} cannot be found ({type(error).__name__})."
         ) from None
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -69,6 +65,7 @@ def bound(host: str, port: int, *, key: str) -> socket.socket:
     except OSError as error:
         listening.close()
         raise StateError(
-            f"{key}: {host}:{port} cannot be bound ({error.strerror}): wait for it, or use another port. Nothing was published."
+            f"{key}: {host}:{port} cannot be bound ({error.strerror}). Nothing was published. "
+            "Use another port, or stop the program that uses this one."
         ) from None
     return listening

@@ -1,17 +1,16 @@
-"""What can be watched of a running publisher, by HTTP: metrics for Prometheus, health, and for the
-operator private figures.
+"""The monitor: shows the figures of running publishers by HTTP.
 
-===============
-======================================================================================== GET
-/metrics    public figures, in the format of Prometheus GET /health     200 while every unit is on
-time, 503 otherwise GET /status     public figures, as JSON GET /operator   private figures, as
-JSON, for who has the token; 404 where no token was configured ===============
-========================================================================================
+=============  ==========================================================================
+GET /metrics   public figures, in the format of Prometheus
+GET /health    200 while every unit is on time, 503 otherwise
+GET /status    public figures, as JSON
+GET /operator  private figures, as JSON, with the operator's token; 404 without a token in
+               the configuration
+=============  ==========================================================================
 
-What Prometheus clients usually tell of their process is left out on purpose: seconds of CPU, memory
-and collected garbage grow with the events that were read, and how many those were is private.
-Everything here is computed when it is asked for, from `figures`; nothing is asked of the store, so
-that nobody holds up a commit by looking.
+The usual process metrics of Prometheus clients are left out on purpose. CPU seconds, memory and
+collected garbage grow with the number of events, which is private. Every answer is computed when it
+is asked for, without the store: so nobody delays a commit by looking.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ from penstock.engine.publisher import Publisher
 Request: TypeAlias = Any
 Response: TypeAlias = Any
 
-LEAST = 16
-"""Characters of a token: a shorter one could be guessed."""
+MIN_TOKEN_LENGTH = 16
+"""A shorter token could be guessed."""
 
 PURPOSE = "serving metrics"
-CONNECTIONS = 100
-IDLE = 75
-PATIENCE = 30
-GRACE = 2
+MAX_CONNECTIONS = 100
+IDLE_SECONDS = 75
+REQUEST_SECONDS = 30
+SHUTDOWN_SECONDS = 2
 
 _NO_STORE = {"cache-control": "no-store"}
 
@@ -52,12 +51,17 @@ log = logging.getLogger(__name__)
 
 
 class Monitor:
-    """Servers of figures, one for each address that the pipelines name, in threads of their own.
+    """Serves figures at every address that the pipelines name, each in a thread of its own.
 
-    Made before anything else, it finds out what is missing; `watch` binds the addresses, and is to
-    be called before anything is published. Pipelines with the same address share a server, and the
-    operator of one sees nothing private of another. It speaks plain HTTP: towards other machines a
-    proxy before it adds encryption.
+    The constructor finds missing packages and secrets, before anything is opened. `watch` binds the
+    addresses; call it before anything is published. Pipelines with the same address share a server,
+    and the operator of one sees nothing private of the others. The monitor speaks plain HTTP: for
+    access from other machines, put a proxy with TLS before it.
+
+    Parameters
+    ----------
+    pipelines : sequence of Pipeline
+        The configurations; those without `[operator] metrics` are not served.
     """
 
     def __init__(self, pipelines: Sequence[Pipeline]) -> None:
@@ -79,13 +83,11 @@ class Monitor:
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """Where it listens: hosts and ports, as they were bound."""
+        """The hosts and ports where it listens."""
         return tuple(server.address for server in self._servers)
 
     def watch(self, publishers: Sequence[Publisher]) -> None:
-        """Listen at every address; one that is in use is a `ConfigurationError`, and none is
-        listened at.
-        """
+        """Listen at every address, or at none: an address in use is an error."""
         try:
             for address, desk in self._desks.items():
                 desk.publishers = tuple(
@@ -99,22 +101,24 @@ class Monitor:
             server.start()
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         for server in self._servers:
             server.close()
         self._servers.clear()
 
 
 def _token(pipeline: Pipeline) -> bytes | None:
-    """A digest of the operator's token, so that comparing takes the same time for any other; None
-    if there is none.
+    """Return a digest of the operator's token; None where no token is configured.
+
+    Digests have one length, so the time of a comparison says nothing about the token.
     """
     token = factory.operator_token(pipeline)
     if token is None:
         return None
-    if len(token) < LEAST or not all("!" <= letter <= "~" for letter in token):
+    if len(token) < MIN_TOKEN_LENGTH or not all("!" <= letter <= "~" for letter in token):
         raise ConfigurationError(
-            f"operator: the token must have at least {LEAST} characters, all printable ASCII and no space."
+            f"operator: the token must have at least {MIN_TOKEN_LENGTH} characters, all of them "
+            "printable ASCII without spaces."
         )
     return _digest(token)
 
@@ -125,7 +129,7 @@ def _digest(token: str) -> bytes:
 
 @dataclass(kw_only=True, eq=False)
 class _MonitorDesk:
-    """Answers the questions at one address."""
+    """Answers the requests at one address."""
 
     tokens: dict[str, bytes | None] = field(default_factory=dict, repr=False)
     publishers: tuple[Publisher, ...] = ()
@@ -150,14 +154,13 @@ class _MonitorDesk:
         return _json(200, publisher_figures.plain(publisher_figures.public(self.publishers)))
 
     def operator(self, request: Request) -> Response:
-        """Private figures of the streams whose token was given; which streams there are is no
-        secret.
-        """
+        """Answer with the private figures of the streams whose token was given."""
         if not any(self.tokens.values()):
             return _json(
                 404,
                 {
-                    "error": "no token was configured for the operator: [operator] has token_env or token_file."
+                    "error": "no operator's token is configured: set token_env or token_file "
+                    "in [operator]."
                 },
             )
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -170,7 +173,7 @@ class _MonitorDesk:
         if not known:
             return _json(
                 401,
-                {"error": "the operator's token is needed, as a bearer token."},
+                {"error": "this needs the operator's token, as a bearer token."},
                 {"www-authenticate": "Bearer"},
             )
         told = publisher_figures.private(
@@ -186,7 +189,7 @@ def _json(status: int, content: Any, headers: dict[str, str] | None = None) -> R
 
 
 class _Metrics:
-    """Public figures as families of gauges; all of one scrape are of one moment."""
+    """Public figures as gauges. All gauges of one scrape are of one moment."""
 
     def __init__(self, told: publisher_figures.Figures) -> None:
         self._told = told
@@ -207,9 +210,7 @@ class _Metrics:
             return made
 
         streams = self._told.streams
-        yield family(
-            "info", "The software that publishes.", "version", iter([((self._told.version,), 1)])
-        )
+        yield family("info", "Version of Penstock.", "version", iter([((self._told.version,), 1)]))
         for name, text, of_stream in _OF_STREAMS:
             yield family(
                 name, text, "stream", (((each.stream,), of_stream(each)) for each in streams)
@@ -234,7 +235,7 @@ class _Metrics:
 
 
 def _up(number: Fraction | float) -> float:
-    """As a float that is not below it: nothing looks cheaper than it was."""
+    """Round up to a float: no cost looks smaller than it was."""
     near = float(number)
     return near if near >= number else math.nextafter(near, math.inf)
 
@@ -244,21 +245,21 @@ _Number: TypeAlias = "Fraction | float | None"
 _OF_STREAMS: tuple[tuple[str, str, Callable[[publisher_figures.StreamFigures], _Number]], ...] = (
     (
         "publishing",
-        "Whether the stream is being published.",
+        "1 while the stream is being published.",
         lambda each: each.state == "publishing",
     ),
     (
         "failed",
-        "Whether its publisher has ended with an error.",
+        "1 if the publisher ended with an error.",
         lambda each: each.state == "failed",
     ),
-    ("on_time", "Whether every unit was released when it was due.", lambda each: each.on_time),
-    ("lease_held", "Whether this process holds the lease of the stream.", lambda each: each.lease),
-    ("promised_epsilon", "The epsilon that is promised for any window.", lambda each: each.epsilon),
-    ("promised_delta", "The delta that is promised for any window.", lambda each: each.delta),
+    ("on_time", "1 while every unit is released on time.", lambda each: each.on_time),
+    ("lease_held", "1 while this process holds the lease of the stream.", lambda each: each.lease),
+    ("promised_epsilon", "Promised epsilon of any window.", lambda each: each.epsilon),
+    ("promised_delta", "Promised delta of any window.", lambda each: each.delta),
     (
         "promised_window_units",
-        "The consecutive units in which a person is protected.",
+        "Consecutive units in which a person is protected.",
         lambda each: each.window,
     ),
 )
@@ -266,27 +267,27 @@ _OF_STREAMS: tuple[tuple[str, str, Callable[[publisher_figures.StreamFigures], _
 _OF_SERIES: tuple[tuple[str, str, Callable[[publisher_figures.SeriesFigures], _Number]], ...] = (
     (
         "released_unit",
-        "The unit that was released last; 0 before the first.",
+        "Newest released unit; 0 before the first.",
         lambda each: each.unit,
     ),
     (
         "released_unit_end_timestamp_seconds",
-        "When the unit that was released last had ended.",
+        "End of the newest released unit.",
         lambda each: None if each.ends is None else each.ends.timestamp(),
     ),
     (
         "units_behind",
-        "Units that the clock has closed and that are not released.",
+        "Closed units that are not released.",
         lambda each: each.behind,
     ),
     (
         "overdue_seconds",
-        "For how long the next unit should have been released.",
+        "Seconds since the next unit should have been released.",
         lambda each: each.overdue,
     ),
     (
         "fresh_ratio",
-        "The part of the newest release that does not repeat an earlier one.",
+        "Share of the newest release that does not repeat an earlier one.",
         lambda each: each.fresh,
     ),
 )
@@ -294,18 +295,18 @@ _OF_SERIES: tuple[tuple[str, str, Callable[[publisher_figures.SeriesFigures], _N
 _OF_COSTS: tuple[tuple[str, str, Callable[[publisher_figures.SeriesFigures], _Number]], ...] = (
     (
         "window_cost",
-        "What the newest window has cost, in the currency of the promise.",
+        "Cost of the newest window, in the currency of the promise.",
         lambda each: each.cost,
     ),
     (
         "window_promised",
-        "What a window may cost, in the currency of the promise.",
+        "Limit of the cost of a window, in the currency of the promise.",
         lambda each: each.most,
     ),
 )
 
 _OF_SINKS: tuple[tuple[str, str, Callable[[publisher_figures.SinkFigures], _Number]], ...] = (
-    ("sink_up", "Whether the sink takes what is sent.", lambda each: each.up),
+    ("sink_up", "1 while the sink takes releases.", lambda each: each.up),
     ("sink_units_behind", "Units that the sink lacks.", lambda each: each.behind),
 )
 
@@ -326,20 +327,18 @@ class _MonitorServer:
     def close(self) -> None:
         self._server.should_exit = True
         if self._thread.ident is not None:
-            self._thread.join(2 * GRACE)
+            self._thread.join(2 * SHUTDOWN_SECONDS)
         self._socket.close()
 
     def _run(self) -> None:
         try:
             asyncio.run(self._server.serve(sockets=[self._socket]))
         except Exception as error:
-            log.error(
-                "metrics: the server has failed (%s); publishing goes on.", type(error).__name__
-            )
+            log.error("metrics: the server failed (%s). Publishing goes on.", type(error).__name__)
 
 
 def _configuration(desk: _MonitorDesk) -> Any:
-    """Plain routes, whose answers no library words; nothing about requests is logged."""
+    """Use plain routes, so that no library adds to the answers; log nothing about requests."""
     application = require("fastapi", "serve", PURPOSE).FastAPI(
         openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )
@@ -347,22 +346,22 @@ def _configuration(desk: _MonitorDesk) -> Any:
         application.add_route(f"/{name}", _guarded(getattr(desk, name)), methods=["GET"])
     return configuration(
         application,
-        patience=PATIENCE,
-        connections=CONNECTIONS,
-        idle=IDLE,
-        grace=GRACE,
+        patience=REQUEST_SECONDS,
+        connections=MAX_CONNECTIONS,
+        idle=IDLE_SECONDS,
+        grace=SHUTDOWN_SECONDS,
         purpose=PURPOSE,
     )
 
 
 def _guarded(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
-    """The same, but what goes wrong is told without its message, which may hold anything."""
+    """Answer errors without their message, which may quote data."""
 
     def guarded(request: Request) -> Response:
         try:
             return answer(request)
         except Exception as error:
-            log.error("metrics: a request has failed (%s).", type(error).__name__)
-            return _json(500, {"error": "this could not be answered."})
+            log.error("metrics: a request failed (%s).", type(error).__name__)
+            return _json(500, {"error": "the request failed."})
 
     return guarded

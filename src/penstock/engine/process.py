@@ -1,5 +1,6 @@
-"""Several streams in one process: one publisher each, in a thread each; streams of one embedded
-store share it.
+"""Several streams in one process: one publisher and one thread per stream.
+
+Streams of the same SQLite store share it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,41 @@ from penstock.private.noise import Noise
 
 
 class Process:
-    """The publishers of some pipelines. One that fails ends by itself; the others go on."""
+    """Runs the publishers of some pipelines. If one fails, the others go on.
+
+    Parameters
+    ----------
+    pipelines : sequence of Pipeline
+        The configurations, one per stream.
+    listener, noise, takeover
+        As for `Publisher`.
+
+    Attributes
+    ----------
+    failures : dict of str to BaseException
+        The errors that ended publishers, by stream.
+    unfinished : list of str
+        The streams that were stopped, or whose sinks lack releases.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "taps.csv").write_text("ts,station\\n2026-01-01T00:10Z,north\\n")
+    >>> pipeline = Pipeline.of({
+    ...     "stream": {"name": "taps", "every": "1h", "origin": "2026-01-01",
+    ...                "until": "2026-01-01T03:00Z"},
+    ...     "source": {"kind": "csv", "path": "taps.csv", "time": "ts", "key": "station"},
+    ...     "domain": {"keys": ["north", "south"]},
+    ...     "privacy": {"mechanism": "laplace", "epsilon": "1"},
+    ...     "store": {"path": "taps.db"},
+    ... }, folder=folder)
+    >>> with Process([pipeline]) as process:
+    ...     process.start()
+    ...     process.wait(60), process.failures, process.unfinished
+    (True, {}, [])
+    """
 
     def __init__(
         self,
@@ -34,7 +69,7 @@ class Process:
         for place, name in enumerate(names):
             if name in names[:place]:
                 raise ConfigurationError(
-                    f"two of these pipelines publish a stream {name!r}: give each a name of its own."
+                    f"two of these pipelines publish a stream {name!r}. Give each its own name."
                 )
         places = [
             (sink.place, pipeline.folder.resolve())
@@ -44,7 +79,7 @@ class Process:
         ]
         if len(set(places)) < len(places):
             raise ConfigurationError(
-                "two of these pipelines have a sink that goes to the same place: give each its own."
+                "two of these pipelines have a sink at the same place. Give each sink its own."
             )
         self.failures: dict[str, BaseException] = {}
         self.unfinished: list[str] = []
@@ -83,7 +118,7 @@ class Process:
         self._closing.close()
 
     def _store(self, pipeline: Pipeline) -> Store:
-        """A store that is shared by all streams in it: it has one writer."""
+        """Open a store once for all its streams, because it has one writer."""
         declared = pipeline.store
         place = declared if declared.path is None else pipeline.path(declared.path).resolve()
         if place not in self._stores:
@@ -91,29 +126,29 @@ class Process:
         first, store = self._stores[place]
         if replace(first, path=declared.path) != declared:
             raise ConfigurationError(
-                f"two of these pipelines share a store and differ in its head file or its key: write the same [store] in both "
-                f"(stream {pipeline.stream.name!r})."
+                "two of these pipelines share a store and differ in its head file or its key. "
+                f"Write the same [store] in both (stream {pipeline.stream.name!r})."
             )
         return store
 
     def start(self) -> None:
-        """Begin to publish all of them."""
+        """Start all publishers."""
         for thread in self._threads:
             thread.start()
 
     @property
     def running(self) -> bool:
-        """Whether any is still at work."""
+        """Whether any publisher is still at work."""
         return any(thread.is_alive() for thread in self._threads)
 
     def wait(self, seconds: float) -> bool:
-        """Until all have ended, for so many seconds at most; whether they have."""
+        """Wait until all have ended, at most this long; return whether they have."""
         for thread in self._threads:
             thread.join(seconds / len(self._threads))
         return not self.running
 
     def stop(self) -> None:
-        """End all of them soon, each with whole units."""
+        """Ask all publishers to end soon. Each finishes a commit that has begun."""
         for publisher in self.publishers:
             publisher.stop()
 
@@ -128,10 +163,10 @@ class Process:
             self.failures[name] = error
             raise
         finally:
-            self._figures(publisher)
+            self._save_private_figures(publisher)
 
-    def _figures(self, publisher: Publisher) -> None:
-        """What only the operator may know, into the file that was named for it."""
+    def _save_private_figures(self, publisher: Publisher) -> None:
+        """Write the operator's private figures into the file that the configuration names."""
         path = publisher.pipeline.operator.figures
         try:
             if path is not None:

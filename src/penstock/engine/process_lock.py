@@ -1,6 +1,4 @@
-"""That only one process on this machine publishes a stream of an embedded store: known at once,
-also after a crash.
-"""
+"""A lock that lets one process on this machine publish a stream of a SQLite store."""
 
 from __future__ import annotations
 
@@ -14,10 +12,9 @@ from penstock.engine.store import LeaseError
 
 
 class ProcessLock:
-    """A lock beside the store that its holder cannot forget to give back: it is gone when the
-    process is.
+    """A locked file beside the store. The lock ends with its process, also after a crash.
 
-    Who has it may take over a lease that has not expired yet, as its holder is dead.
+    So whoever gets the lock may take over a lease that has not expired: its holder is dead.
     """
 
     def __init__(self, store: Path, stream: str) -> None:
@@ -27,16 +24,16 @@ class ProcessLock:
             self._file = open_locked(path)
         except BlockingIOError:
             raise LeaseError(
-                f"stream {stream!r} is being published by another process: two publishers would release a unit twice. "
-                "Stop that one first."
+                f"stream {stream!r} is being published by another process. Two publishers would "
+                "release a unit twice, so nothing was published. Stop the other one first."
             ) from None
         except OSError as error:
             raise StateError(
-                f"{path.name} cannot be made beside the store: {error.strerror}."
+                f"the lock {path.name} cannot be made beside the store: {error.strerror}."
             ) from None
 
     def close(self) -> None:
-        """Let another process have it."""
+        """Let another process publish."""
         os.close(self._file)
 
     def __enter__(self) -> Self:

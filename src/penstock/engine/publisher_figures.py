@@ -1,9 +1,9 @@
-"""The figures of a running publisher: what anybody may know of it, and what only its operator may.
+"""The figures of a running publisher: public ones for anybody, private ones for its operator.
 
-Public figures follow from the configuration, the clock and what is committed, so that whoever reads
-the releases could work them out. Nothing of a unit that is drawn and not committed is in them:
-after a crash it would be drawn again. How many events there were, how long the work took and what a
-problem was are private, and have types of their own that do not print.
+Public figures follow from the configuration, the clock and the committed units: every reader of the
+releases could compute them. They hold nothing of a unit that is drawn and not committed, because
+after a crash that unit is drawn again. The number of events, the time that work takes and the text
+of problems are private. Their types do not print.
 """
 
 from __future__ import annotations
@@ -29,15 +29,13 @@ from penstock.engine.delivery import Delivery
 from penstock.engine.publisher import Publisher, State
 from penstock.engine.view_run import ViewRun
 
-GRACE = 60
-"""Seconds that a unit may be overdue before its stream is not on time any more."""
+ON_TIME_SECONDS = 60
+"""How long a unit may be overdue while its stream still counts as on time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SinkFigures:
-    """Whether a sink takes what is sent, and how many units it lacks; None while it has not said
-    what it holds.
-    """
+    """Whether a sink takes releases, and how many units it lacks (None while that is unknown)."""
 
     name: str
     up: bool
@@ -46,13 +44,22 @@ class SinkFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class SeriesFigures:
-    """One view: what was released last, and what it has cost.
+    """One view: its newest release and the cost of its newest window.
 
-    `behind` is how many units the clock has closed and nobody has seen yet, `overdue` for how many
-    seconds the first of them should have been out; both are None for a finite input, which no clock
-    closes. `cost` is what the newest window has cost and `most` what it may, in the `currency` of
-    the promise: epsilon, or rho where that has a delta. `fresh` is the part of the newest release
-    that does not repeat an earlier one; `private` is False where the noise was a test's.
+    Attributes
+    ----------
+    behind : int, optional
+        Units that the clock has closed and that are not released; None for a finite input.
+    overdue : int, optional
+        Seconds since the first of them should have been released; None for a finite input.
+    currency : str
+        "epsilon", or "rho" where the promise has a delta.
+    cost, most : Fraction
+        The cost of the newest window, and the limit of every window.
+    fresh : float, optional
+        The share of the newest release that does not repeat an earlier one.
+    private : bool, optional
+        False if the noise was a test's; None before the first release.
     """
 
     series: str
@@ -75,9 +82,7 @@ class SeriesFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamFigures:
-    """One stream: its promise, its views and its sinks. `lease` says whether this process may
-    publish it.
-    """
+    """One stream: its promise, its views and its sinks. `lease`: this process may publish it."""
 
     stream: str
     state: State
@@ -94,20 +99,20 @@ class StreamFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """What anybody may know of some publishers."""
+    """The public figures of some publishers."""
 
     version: str
     streams: tuple[StreamFigures, ...]
 
     @property
     def on_time(self) -> bool:
-        """Whether all streams are."""
+        """Whether all streams are on time."""
         return all(stream.on_time for stream in self.streams)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Unprinted:
-    """What only the operator may know: it never prints."""
+    """Private figures. They never print."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(private)"
@@ -115,10 +120,10 @@ class _Unprinted:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PrivateSeries(_Unprinted):
-    """One view: events that came late, from the future and from before unit 1; those of open units,
-    by unit, before bounding.
+    """One view: how many events were late, from the future, or from before unit 1.
 
-    `pending` are events that a restart would have to get from the source again.
+    `pending`: events that a restart would read again. `open`: events of each open unit, before
+    bounding.
     """
 
     series: str
@@ -131,9 +136,7 @@ class PrivateSeries(_Unprinted):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PrivateStream(_Unprinted):
-    """One stream: rows that were not taken, by reason; problems in words; seconds that the last
-    commits took.
-    """
+    """One stream: rejected rows by reason, problems in words, and the seconds of recent commits."""
 
     stream: str
     rejections: Mapping[str, int]
@@ -144,32 +147,30 @@ class PrivateStream(_Unprinted):
 
 
 def public(publishers: Iterable[Publisher]) -> Figures:
-    """What anybody may know of these publishers now. It asks neither the store nor the sinks, and
-    waits for nobody.
-    """
+    """Return the public figures now. This asks neither store nor sinks, and waits for nobody."""
     return Figures(
         version=penstock.__version__, streams=tuple(_stream(each) for each in publishers)
     )
 
 
 def private(publishers: Iterable[Publisher]) -> tuple[PrivateStream, ...]:
-    """What only the operator of these publishers may know."""
+    """Return the private figures, for the operator only."""
     return tuple(_private(each) for each in publishers)
 
 
 def save(publisher: Publisher, path: Path) -> None:
-    """Write what only the operator may know into a file that only its owner can read."""
+    """Write the private figures into a file that only its owner can read."""
     content = json.dumps(plain(_private(publisher)), indent=2).encode()
     try:
         write_file(path, content, mode=0o600, durable=False)
     except OSError as error:
         raise StateError(
-            f"the file for private figures {path.name!r} cannot be written: {error.strerror}."
+            f"the file {path.name!r} for private figures cannot be written: {error.strerror}."
         ) from None
 
 
 def plain(figures: Any) -> Any:
-    """Figures as JSON can write them: exact amounts and times as text.
+    """Return figures as JSON can write them: exact amounts and times as text.
 
     >>> plain({"cost": Fraction(1, 24), "up": True})
     {'cost': '1/24', 'up': True}
@@ -191,7 +192,7 @@ def _stream(publisher: Publisher) -> StreamFigures:
     pipeline, now = publisher.pipeline, publisher.clock.now()
     series = tuple(_series(publisher, view, now) for view in publisher.views)
     state = publisher.state
-    late = any(each.overdue is not None and each.overdue > GRACE for each in series)
+    late = any(each.overdue is not None and each.overdue > ON_TIME_SECONDS for each in series)
     promise = pipeline.guarantee
     return StreamFigures(
         stream=pipeline.stream.name,
