@@ -217,7 +217,7 @@ def test_no_data_are_in_the_log(capsys):
 @pytest.mark.parametrize(
     ("tokens", "told"),
     [
-        ([], "penstock: which pipeline? Name one or more configurations"),
+        ([], "penstock: PIPELINE is missing: name one or more configurations"),
         (["nowhere.toml"], "penstock: nowhere.toml cannot be read"),
         (["taps.toml", "--log", "loud"], "loud"),
         (["taps.toml", "taps.toml"], "two of these pipelines publish a stream 'taps'"),
@@ -318,7 +318,7 @@ def test_what_an_unexpected_error_at_the_start_says_is_not_told(capsys, monkeypa
 
 def test_what_libraries_log_is_told_without_their_words(capsys):
     logs = RunLog("text", Console(stderr=True))
-    with module._only_words(logs):
+    with module._quiet(logs):
         logging.getLogger("somebody.else").error("card %s", "4711")
         try:
             raise KeyError("4711")
@@ -438,7 +438,7 @@ def test_told_to_stop_before_it_has_begun_it_ends(capsys, monkeypatch):
     monkeypatch.setattr(module, "Process", stopped)
     outcome = Outcome(capsys, "run", str(path))
     assert outcome.code == 0
-    assert "end: told to stop before anything was published" in outcome.err
+    assert "end: asked to stop before anything was published" in outcome.err
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
@@ -533,7 +533,7 @@ def test_a_live_stream_has_a_line_that_moves():
         terminal.wait_for(r"window\s+100\s+%\s+spent")
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.end() == 0
-        assert "info    stopping: told to stop" in terminal.text
+        assert "info    stopping: asked to stop" in terminal.text
         assert "Traceback" not in terminal.text
         assert b"\x1b[?25h" in terminal._raw  # the cursor is there again
 
@@ -598,7 +598,7 @@ def test_help_says_how_it_ends(capsys):
         "Ctrl-C or SIGTERM",
         "--log",
         "--takeover",
-        "ends with 0",
+        "Exit codes: 0 if all was published",
         "penstock run taps.toml",
     ):
         assert told in outcome.out

@@ -47,7 +47,7 @@ def test_where_a_stream_stands_is_shown(capsys):
         "ba (",
         "30, 2026-01-02T05:00+00:00 to 2026-01-02T06:00+00:00",
         "3 numbers",
-        "of 1 (ε",
+        "(limit: 1), newest",
     ):
         assert text in out
 
@@ -99,20 +99,20 @@ def test_who_may_publish_is_shown(capsys):
         store.begin(what, seconds=3600)
         held = told(capsys)[0]["series"][0]["lease"]
         assert (held["publisher"], held["expired"]) == (store.owner, False)
-        assert "if it does not renew" in Outcome(capsys, "status", "taps.db").out
+        assert "unless it is renewed" in Outcome(capsys, "status", "taps.db").out
     assert told(capsys)[0]["series"][0]["lease"]["publisher"] is None
-    assert "nobody" in Outcome(capsys, "status", "taps.db").out
+    assert "any publisher may start" in Outcome(capsys, "status", "taps.db").out
     crashed = SQLiteStore(TAPS, clock=lambda: 1_000_000.0)
     crashed.begin(what)
     assert told(capsys)[0]["series"][0]["lease"]["expired"] is True
-    assert "which is over" in Outcome(capsys, "status", "taps.db").out
+    assert "its lease has expired" in Outcome(capsys, "status", "taps.db").out
     crashed.close()
 
 
 def test_releases_of_a_test_promise_nothing(capsys):
     publish(TAPS, pipeline(), 3, seed=1)
     assert told(capsys)[0]["private"] is False
-    assert "NONE: made with a test's noise" in Outcome(capsys, "status", "taps.db").out
+    assert "NONE: released with test noise" in Outcome(capsys, "status", "taps.db").out
 
 
 def test_neither_state_nor_positions_are_shown(capsys):

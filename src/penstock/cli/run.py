@@ -43,7 +43,10 @@ from penstock.engine.publisher_figures import SeriesFigures
 
 Style: TypeAlias = Literal["text", "json", "none"]
 
-STOP = "told to stop: what is being committed is finished, the rest is left whole for the next start. A second time ends at once."
+STOP = (
+    "asked to stop: a commit that has begun is finished, the rest is left for the next start. "
+    "A second signal ends the process at once."
+)
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _STYLES = {"info": "default", "warning": "yellow", "error": "bold red"}
@@ -55,18 +58,16 @@ def run(
     log: Style = "text",
     takeover: Flag = False,
 ) -> None:
-    """Publish one or more streams, each as its configuration says, until its input ends or it is
-    told to stop.
+    """Publish one or more streams until their input ends or a signal asks it to stop.
 
-    Stopped (Ctrl-C or SIGTERM), killed or out of power, it goes on at the next start where it was:
-    every unit is released once and never again with other noise. penstock check says what a
-    configuration will publish, without touching any data.
+    After a stop (Ctrl-C or SIGTERM), a crash or a power cut, the next start goes on from the store.
+    Each unit is released once, and never again with other noise. penstock check explains what a
+    configuration will publish, and reads no data.
 
-    It ends with 0 when all is published or when it was told to stop, with 1 when it could not go on
-    (start it again once the problem is solved), and with 2 when a configuration or an option is
-    wrong.
+    Exit codes: 0 if all was published or it was asked to stop; 1 if it could not go on (solve the
+    problem and start it again); 2 if a configuration or an option is wrong.
 
-    For example:
+    Examples:
 
     * penstock run taps.toml
 
@@ -75,17 +76,17 @@ def run(
     Parameters
     ----------
     files
-        Configurations, one a stream; penstock init writes one.
+        Configurations, one per stream. penstock init writes one.
     log
-        What happens, on standard error: as text, as one JSON object a line, or not at all. No data
-        are in it.
+        The format of the log on standard error: text, one JSON object per line, or none. The log
+        holds no data.
     takeover
-        Take a stream over from a publisher that is known to be dead, without waiting for its lease
-        to expire.
+        Take over the stream of a publisher that is known to be dead, without waiting until its
+        lease expires.
     """
     if not files:
         raise ConfigurationError(
-            "which pipeline? Name one or more configurations: penstock run taps.toml."
+            "PIPELINE is missing: name one or more configurations, as in penstock run taps.toml."
         )
     screen = Console(stderr=True)
     logs = RunLog(log, screen)
@@ -93,7 +94,7 @@ def run(
     monitor = Monitor(pipelines)
     stop = _Stop()
     with ExitStack() as stack:
-        stack.enter_context(_only_words(logs))
+        stack.enter_context(_quiet(logs))
         stack.enter_context(stop)
         try:
             process = stack.enter_context(Process(pipelines, listener=logs, takeover=takeover))
@@ -101,13 +102,13 @@ def run(
             monitor.watch(process.publishers)
             stop.begun()
         except _StoppedError:
-            logs(Notice(kind="end", text="told to stop before anything was published"))
+            logs(Notice(kind="end", text="asked to stop before anything was published"))
             return
         except StateError as error:
             _end(logs, {"": error})
         _introduce(process, monitor, logs)
         process.start()
-        with _shown(process, screen, log):
+        with _live_display(process, screen, log):
             while not process.wait(0.1):
                 if stop.wanted and not stop.passed_on:
                     stop.passed_on = True
@@ -121,7 +122,7 @@ def run(
 
 
 def _end(logs: RunLog, failures: dict[str, BaseException] | dict[str, StateError]) -> NoReturn:
-    """Say what went wrong, without what others' errors say, as that may hold data; exit code 1."""
+    """Print the errors and exit with code 1. Texts of errors that are not ours may hold data."""
     for name, error in failures.items():
         known = isinstance(error, PenstockError)
         text = (
@@ -136,45 +137,44 @@ def _end(logs: RunLog, failures: dict[str, BaseException] | dict[str, StateError
     sys.exit(1)
 
 
-# -- what is told ----------------------------------------------------------------------------------
+# -- the log ----------------------------------------------------------------------------------
 
 
 class RunLog:
-    """Lines for people or for machines, from all threads. One that cannot be written is lost:
-    publishing goes on.
-    """
+    """Writes notices of all threads as lines. A line that cannot be written is lost."""
 
     def __init__(self, style: Style, screen: Console) -> None:
         self.style = style
         self._screen = screen
         self._lock = threading.Lock()
 
-    def __call__(self, told: Notice) -> None:
+    def __call__(self, notice: Notice) -> None:
         if self.style == "none":
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         with self._lock, suppress(OSError, ValueError, SystemExit):
             if self.style == "json":
-                entry = {"time": now, "level": told.level, "event": told.kind}
-                entry |= {"stream": told.stream} if told.stream else {}
-                more = {"unit": told.unit, "text": told.text}
+                entry = {"time": now, "level": notice.level, "event": notice.kind}
+                entry |= {"stream": notice.stream} if notice.stream else {}
+                more = {"unit": notice.unit, "text": notice.text}
                 line = json.dumps(
                     entry | {name: value for name, value in more.items() if value},
                     ensure_ascii=False,
                 )
                 print(line, file=sys.stderr, flush=True)
                 return
-            unit = f" unit {told.unit}" if told.unit else ""
-            text = f": {' '.join(told.text.split())}" if told.text else ""
-            line = f"{now} {told.level:7} {told.stream + ' ' if told.stream else ''}{told.kind}{unit}{text}"
+            unit = f" unit {notice.unit}" if notice.unit else ""
+            text = f": {' '.join(notice.text.split())}" if notice.text else ""
+            stream = f"{notice.stream} " if notice.stream else ""
+            line = f"{now} {notice.level:7} {stream}{notice.kind}{unit}{text}"
             if not self._screen.is_terminal:
                 print(line, file=sys.stderr, flush=True)
-            elif told.kind != "release":  # the line below the log shows it
-                self._screen.print(Text(line, _STYLES[told.level]), soft_wrap=True)
+            elif notice.kind != "release":  # the status line shows it
+                self._screen.print(Text(line, _STYLES[notice.level]), soft_wrap=True)
 
 
 def _introduce(process: Process, monitor: Monitor, logs: RunLog) -> None:
-    """What is published and promised, and where each series goes on."""
+    """Log what is published and promised, and where each series goes on."""
     for publisher, stream in zip(
         process.publishers, publisher_figures.public(process.publishers).streams, strict=True
     ):
@@ -195,9 +195,7 @@ def _introduce(process: Process, monitor: Monitor, logs: RunLog) -> None:
 
 
 class _Bridge(logging.Handler):
-    """What libraries log, without their words: these may quote data. Ours have none, and are told
-    as they are.
-    """
+    """Passes on what libraries log, without their texts: these may quote data. Ours do not."""
 
     def __init__(self, logs: RunLog) -> None:
         super().__init__(logging.WARNING)
@@ -223,8 +221,8 @@ class _Bridge(logging.Handler):
 
 
 @contextmanager
-def _only_words(logs: RunLog) -> Iterator[None]:
-    """Nothing but the log speaks, as what Python or a library prints of an error may quote data."""
+def _quiet(logs: RunLog) -> Iterator[None]:
+    """Let only the log speak: what Python or a library prints about an error may quote data."""
     bridge, root, before = _Bridge(logs), logging.getLogger(), threading.excepthook
 
     def unexpected(error: threading.ExceptHookArgs) -> None:
@@ -232,7 +230,10 @@ def _only_words(logs: RunLog) -> Iterator[None]:
             f"{Path(frame.filename).name}:{frame.lineno}"
             for frame in traceback.extract_tb(error.exc_traceback)[-4:]
         ]
-        text = f"an unexpected error ({error.exc_type.__name__}) at {', '.join(places)}. What it says may hold data."
+        text = (
+            f"an unexpected error ({error.exc_type.__name__}) at {', '.join(places)}. "
+            "Its text is not shown, because it may hold data."
+        )
         name = "" if error.thread is None else error.thread.name
         logs(Notice(kind="trouble", stream=name, text=text, level="error"))
 
@@ -251,20 +252,19 @@ def _only_words(logs: RunLog) -> Iterator[None]:
         root.removeHandler(bridge)
 
 
-# -- being told to stop ----------------------------------------------------------------------------
+# -- signals ----------------------------------------------------------------------------
 
 
 class _StoppedError(BaseException):
-    """Told to stop before anything was published."""
+    """Asked to stop before anything was published."""
 
 
 class _Stop:
-    """SIGTERM, SIGINT and SIGHUP: the first asks for an end with whole units, the second ends the
-    process there and then.
+    """Handles SIGTERM, SIGINT and SIGHUP: the first stops the publishers, the second the process.
 
-    The handler only notes it, as it may come in the middle of anything. Before publishing has begun
-    there is nothing to finish, and it ends what is being prepared. Signals that were ignored at the
-    start stay so.
+    The handler only notes a signal, because it may come in the middle of anything. Before
+    publishing begins there is nothing to finish, so it ends the start. Signals that were ignored
+    at the start stay ignored.
     """
 
     def __init__(self) -> None:
@@ -276,7 +276,7 @@ class _Stop:
         ] = {}
 
     def begun(self) -> None:
-        """From now on there is something to finish."""
+        """Note that publishing begins: from now on there is something to finish."""
         self._publishing = True
 
     def __enter__(self) -> _Stop:
@@ -301,12 +301,12 @@ class _Stop:
             raise _StoppedError
 
 
-# -- what a terminal shows -------------------------------------------------------------------------
+# -- the terminal -------------------------------------------------------------------------
 
 
 @contextmanager
-def _shown(process: Process, screen: Console, log: Style) -> Iterator[None]:
-    """On a terminal: a bar for each finite input, a line for each live stream."""
+def _live_display(process: Process, screen: Console, log: Style) -> Iterator[None]:
+    """On a terminal, show a bar per finite input and a line per live stream."""
     if not screen.is_terminal or log == "json":
         yield
         return
@@ -314,7 +314,7 @@ def _shown(process: Process, screen: Console, log: Style) -> Iterator[None]:
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[units]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         TextColumn("left"),
@@ -324,15 +324,15 @@ def _shown(process: Process, screen: Console, log: Style) -> Iterator[None]:
     for publisher in process.publishers:
         if publisher.finite:
             name = publisher.pipeline.stream.name
-            tasks[name] = bars.add_task(name, total=1.0, told="")
+            tasks[name] = bars.add_task(name, total=1.0, units="")
 
     def picture() -> Group:
         lines = []
         for publisher in process.publishers:
             name = publisher.pipeline.stream.name
             if name in tasks:
-                told = " · ".join(f"{view.closed:,} units" for view in publisher.views)
-                bars.update(tasks[name], completed=progress(publisher), told=told)
+                units = " · ".join(f"{view.closed:,} units" for view in publisher.views)
+                bars.update(tasks[name], completed=progress(publisher), units=units)
             else:
                 lines.append(status_line(publisher))
         return Group(*([bars] if tasks else []), *lines)
@@ -342,8 +342,9 @@ def _shown(process: Process, screen: Console, log: Style) -> Iterator[None]:
 
 
 def progress(publisher: Publisher) -> float:
-    """How much of a finite input is done, from 0 to 1: reading is most of the work, unless units
-    are released on the way.
+    """Return how much of a finite input is done, from 0 to 1.
+
+    Reading is most of the work, unless units are released on the way.
     """
     end = publisher.pipeline.stream.until
     if publisher.state == "ended":
@@ -357,10 +358,9 @@ def progress(publisher: Publisher) -> float:
 
 
 def status_line(publisher: Publisher) -> Text:
-    """A live stream in a line: what is wrong, how the sinks are, what was released last, what comes
-    next, what it has cost.
+    """Show a live stream in one line: problem, sinks, newest unit, next unit, and spend.
 
-    It goes on in a second line where the screen is narrow.
+    It continues in a second line where the screen is narrow.
     """
     (stream,) = publisher_figures.public([publisher]).streams
     line = Text(stream.stream, "bold", overflow="fold")
@@ -386,7 +386,7 @@ def status_line(publisher: Publisher) -> Text:
         if series.unit < view.view.calendar.last and not series.behind:
             closes = datetime.fromtimestamp(view.closes(series.unit + 1) / 1e6, UTC)
             line.append(f", next closes {closes:%H:%M:%S} UTC", "default")
-        line.append(f", {_spent(series)}", "default")
+        line.append(f", {_spend(series)}", "default")
         if series.overdue:
             line.append(
                 f", {series.behind} unit{'' if series.behind == 1 else 's'} behind",
@@ -395,6 +395,6 @@ def status_line(publisher: Publisher) -> Text:
     return line
 
 
-def _spent(series: SeriesFigures) -> str:
+def _spend(series: SeriesFigures) -> str:
     percent = -(-100 * series.cost // series.most) if series.most else 0
     return f"window {percent} % spent"

@@ -24,12 +24,11 @@ from penstock.released.series import Series
 
 
 def status(store: str, /, *, as_json: Json = False) -> None:
-    """Show where every stream of a store stands: what it promises, its newest unit, what it has
-    cost, who may publish.
+    """Show the promise, newest unit, spend and publisher of every stream in a store.
 
-    Public figures only: neither the mechanism's state nor how far a source was read is looked at.
+    It reads public figures only, and neither the mechanism's state nor the source's position.
 
-    For example:
+    Examples:
 
     * penstock status taps.db
 
@@ -38,10 +37,10 @@ def status(store: str, /, *, as_json: Json = False) -> None:
     Parameters
     ----------
     store
-        The store: a file, postgresql://… (the password in PGPASSWORD), or the pipeline.toml that
-        names it.
+        The store: a file, postgresql://… (with the password in PGPASSWORD), or the pipeline.toml
+        that names it.
     as_json
-        As JSON, for programs.
+        Print JSON, for programs.
     """
     with open_store(store) as reader:
         streams = [_stream(reader, views) for views in streams_of(reader).values()]
@@ -126,7 +125,7 @@ def _when(moment: float) -> str:
 
 def _print(console: Console, stream: Mapping[str, Any]) -> None:
     console.print(Text(stream["stream"], "bold"))
-    promise = stream["promise"] if stream["private"] else "NONE: made with a test's noise."
+    promise = stream["promise"] if stream["private"] else "NONE: released with test noise."
     several = "together" in stream
     table = _table()
     table.add_row("promise", Text(promise))
@@ -135,12 +134,12 @@ def _print(console: Console, stream: Mapping[str, Any]) -> None:
             Fraction(stream["together"]["window"]),
             Fraction(stream["together"]["promised"]),
         )
-        table.add_row("window", _spent(cost, most, "ε, all views together"))
+        table.add_row("spend", _spend(cost, most, "ε", "all views together"))
     for each in stream["series"]:
         if several:
             table.add_row("", "")
             table.add_row("view", Text(each["view"], "bold"))
-        for name, text in _told(each).items():
+        for name, text in _rows(each).items():
             table.add_row(name, text)
     console.print(table)
 
@@ -152,7 +151,7 @@ def _table() -> Table:
     return table
 
 
-def _told(series: Mapping[str, Any]) -> dict[str, Text]:
+def _rows(series: Mapping[str, Any]) -> dict[str, Text]:
     parameters = ", ".join(f"{name}={value}" for name, value in series["configuration"].items())
     unit = (
         f"{series['unit']}" + (f", {series['span']}" if series["span"] else "")
@@ -162,39 +161,43 @@ def _told(series: Mapping[str, Any]) -> dict[str, Text]:
     cost, most = Fraction(series["window"]), Fraction(series["promised"])
     sign = "ε" if series["currency"] == "epsilon" else "ρ"
     width = series["units_in_a_window"]
-    window = f"{sign}, {'a unit' if width == 1 else f'the last {width} units'}"
+    window = "newest unit" if width == 1 else f"newest {width} units"
     release = (
         "none yet"
         if series["fresh"] is None
-        else f"{series['numbers']:,} numbers, {series['fresh']:,} of them fresh"
+        else f"{series['numbers']:,} numbers, {series['fresh']:,} not repeated"
     )
-    told = {
+    rows = {
         "mechanism": Text(
             f"{series['mechanism']} ({parameters})" if parameters else series["mechanism"]
         ),
         "newest unit": Text(unit),
         "release": Text(release),
-        "window": _spent(cost, most, window),
+        "spend": _spend(cost, most, sign, window),
         "publisher": Text(_publisher(series["lease"])),
     }
     if series["sinks"]:
-        told["sinks"] = Text(
+        rows["sinks"] = Text(
             ", ".join(f"{sink} up to unit {unit}" for sink, unit in series["sinks"].items())
         )
-    return told
+    return rows
 
 
-def _spent(cost: Fraction, most: Fraction, what: str) -> Text:
-    return Text.assemble(f"{amount(cost)} of {amount(most)} ({what}) ", bar(cost, most))
+def _spend(cost: Fraction, limit: Fraction, sign: str, of: str) -> Text:
+    return Text.assemble(f"{sign} {amount(cost)} (limit: {amount(limit)}), {of} ", bar(cost, limit))
 
 
 def _publisher(lease: Mapping[str, Any] | None) -> str:
     if lease is None:
-        return "not known: the store does not say."
+        return "unknown: this store does not hold leases, or they cannot be read"
     if lease["publisher"] is None:
-        return f"nobody, since {lease['until']}: whoever starts next may publish"
+        return f"none since {lease['until']}; any publisher may start"
     if lease["expired"]:
-        return f"{lease['publisher']} until {lease['until']}, which is over: it has stopped, and whoever starts next may publish"
+        return (
+            f"{lease['publisher']} until {lease['until']}: its lease has expired, "
+            "and any publisher may start"
+        )
     return (
-        f"{lease['publisher']} since {lease['since']}, until {lease['until']} if it does not renew"
+        f"{lease['publisher']} since {lease['since']}; its lease ends {lease['until']} "
+        "unless it is renewed"
     )

@@ -1,4 +1,4 @@
-"""How far a source was read: what is counted, what is stored, and where to go on after a restart."""
+"""How far a source was read: events counted, events stored, and where a restart goes on."""
 
 from __future__ import annotations
 
