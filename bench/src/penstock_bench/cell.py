@@ -1,5 +1,6 @@
-"""A cell: one line of one figure at one place, all that its numbers depend on. It can be sent to
-another process.
+"""A cell: one line of one figure at one place, with everything that its numbers depend on.
+
+A cell is plain data, so it can be sent to another process.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from penstock_bench.plugins import FLAWED, LAB, competitor_class, mechanism_clas
 
 ZEROS, MEAN = "zeros", "mean"
 TRIVIAL = {ZEROS: "all zeros", MEAN: "long-run mean"}
-"""Lines that need no mechanism. The first knows nothing of anybody; the second is not private."""
+"""Lines that need no mechanism. `zeros` uses no data; `mean` is not private."""
 
 Value: TypeAlias = str | int | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stretch:
-    """A stream: a dataset by name, or a part of it.
+    """A part of a dataset, with the dataset's options.
 
-    `options` stand in place of the dataset's own fields. Of the units only the first `units` are
-    taken, after `merge` of them in a row were made one; of the keys `keys`, evenly spread. `copies`
-    lays so many of the same stream side by side, which is as many runs at once if every key is
-    treated by itself. `megabytes` is about what a process needs to hold it.
+    `options` replace fields of the dataset. `merge` consecutive units become one; then the first
+    `units` units are taken, and `keys` keys, evenly spread. `copies` copies of the stream stand
+    side by side as more keys: that many runs at once, for mechanisms that treat keys one by one.
+    `megabytes` is the approximate memory that a process needs for it.
     """
 
     dataset: str
@@ -48,7 +49,7 @@ class Stretch:
 
     @property
     def name(self) -> str:
-        """What it is called in tables: the dataset, and what was made of it."""
+        """The name in tables: the dataset and the changes to it."""
         parts = [f"{name}={value}" for name, value in self.options]
         parts += [f"merge={self.merge}"] if self.merge > 1 else []
         parts += [f"units={self.units}"] if self.units is not None else []
@@ -58,18 +59,17 @@ class Stretch:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """All that its counts depend on."""
+        """Everything that its counts depend on, as text."""
         return {name: value for name, value in asdict(self).items() if name != "megabytes"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One run of one line on one stream, with the measures that are taken of it.
+    """One run of one line on one stream, with the measures to take.
 
-    `mechanism` is a registered name, one of a plug-in, `module:Class`, `lab:name` for a competitor
-    that the lab keeps, `flawed:Class` for a published form that is not private, or a trivial line.
-    `parameters` are all that it is made with, ε and window among them; a histogram method goes by
-    its name.
+    `mechanism` is a registered name, the name of a plug-in, `module:Class`, `lab:name` for a
+    competitor, `flawed:name` for a published form that is not private, or a trivial line.
+    `parameters` has all parameters, ε and window included; a histogram method stands there by name.
     """
 
     suite: str
@@ -88,9 +88,7 @@ class Cell:
         measures: tuple[str, ...],
         **parameters: Value,
     ) -> Cell:
-        """A cell with these parameters; a trivial line has none, so that one serves all ε and
-        windows.
-        """
+        """Make a cell. A trivial line takes no parameters, so one cell serves all ε and windows."""
         kept = () if mechanism in TRIVIAL else tuple(sorted(parameters.items()))
         return cls(
             suite=suite, stream=stream, mechanism=mechanism, measures=measures, parameters=kept
@@ -109,20 +107,18 @@ class Cell:
 
     @property
     def whole(self) -> bool:
-        """Whether it promises as much as the others: ε without a δ, for adding or removing an
-        event.
-        """
+        """Whether it promises as much as the others: pure ε, for adding or removing an event."""
         if self.trivial or not self.private:
             return False
         made = self.made()
         return made.promise == ADDING if isinstance(made, Competitor) else not made.guarantee.delta
 
     def runs(self, number: int) -> list[Cell]:
-        """Its runs; one where all are the same."""
+        """Its runs: `number` of them, or one if all runs would be equal."""
         return [replace(self, run=run) for run in range(1 if self.trivial else number)]
 
     def made(self) -> Mechanism[Any] | Competitor:
-        """The mechanism or the competitor itself."""
+        """Make the mechanism or the competitor."""
         if self.trivial:
             raise ConfigurationError(f"{self.mechanism!r} needs no mechanism.")
         given: dict[str, Any] = dict(self.parameters)
@@ -133,7 +129,7 @@ class Cell:
         return mechanism_class(self.mechanism)(**given)
 
     def configuration(self) -> dict[str, str]:
-        """Every parameter of the mechanism, its defaults too, as text."""
+        """Every parameter of the mechanism as text, defaults included."""
         return (
             {}
             if self.trivial
@@ -141,9 +137,7 @@ class Cell:
         )
 
     def guarantee(self) -> str:
-        """The promise as it is shown; a published form that is not private claims what it was asked
-        for.
-        """
+        """The promise to show. A published form that is not private shows its claim."""
         if self.trivial:
             return ""
         given = dict(self.parameters)
@@ -159,14 +153,13 @@ class Cell:
         )
 
     def key(self, seed: int) -> str:
-        """What its result is kept under: all that it depends on, defaults of the mechanism too."""
+        """The key of its result: everything that it depends on, defaults included."""
         more = {"theirs": theirs} if (theirs := self._theirs()) else {}
         return self._digest(seed, measures=self.measures, version=FORM, **more)
 
     def _theirs(self) -> str:
-        """A digest of the source of whatever is not ours: nobody else would tell that it has
-        changed.
-        """
+        """A digest of the source of other packages' classes: their version does not show a
+        change."""
         found: list[type] = []
         if (
             not self.trivial
@@ -179,9 +172,7 @@ class Cell:
         return source_of(*found) if found else ""
 
     def noise(self, seed: int) -> int:
-        """The seed of its noise: the same whatever is measured, wherever and next to whatever it is
-        run.
-        """
+        """The seed of its noise. It does not depend on measures, processes or other cells."""
         return int(self._digest(seed)[:15], 16)
 
     def _digest(self, seed: int, **more: object) -> str:
@@ -198,7 +189,7 @@ class Cell:
 
 @lru_cache(maxsize=64)
 def source_of(*classes: type) -> str:
-    """A digest of the files that classes come from, as far as they can be read."""
+    """A digest of the source files of classes that can be read."""
     digest = hashlib.sha256()
     for cls in classes:
         try:
@@ -209,5 +200,4 @@ def source_of(*classes: type) -> str:
 
 
 FORM = 1
-"""Raised whenever a measure changes its meaning, so that older results are not taken for new ones.
-"""
+"""Raise this when a measure changes its meaning, so that older results are not reused."""

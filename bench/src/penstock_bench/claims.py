@@ -1,6 +1,4 @@
-"""What a paper says of a figure, and what our rows say of it: verdicts are computed, never written
-by hand.
-"""
+"""Claims of papers about figures. Verdicts are computed from the rows, never written by hand."""
 
 from __future__ import annotations
 
@@ -17,30 +15,27 @@ Verdict: TypeAlias = Literal["yes", "partly", "no", "not run"]
 
 @dataclass(frozen=True)
 class Value:
-    """The mean over runs, half a 95 % interval of it (NaN for one run), and what theory says, where
-    it does.
-    """
+    """A mean over runs, half its 95 % interval (NaN for one run), and the formula's value if
+    any."""
 
     mean: float
     half: float
     runs: int
     formula: float | None = None
     error: float | None = None
-    """The standard error of the mean, from releases of one stream that lie side by side, where
-    there are such.
-    """
+    """The standard error of the mean over releases side by side, if there are any."""
 
 
 Place: TypeAlias = tuple[str, str]
-"""A panel, and a place on its axis."""
+"""A panel and a place on its axis."""
 
 Places: TypeAlias = Mapping[Place, Mapping[str, Value]]
-"""By place, the lines there."""
+"""The lines at each place."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The paper's words, ours, and whether they agree."""
+    """The claim of the paper, our finding, and whether they agree."""
 
     paper: str
     ours: str
@@ -48,25 +43,23 @@ class Finding:
     source: str = "The paper"
 
     def sentence(self) -> str:
-        """For wherever we differ."""
+        """One sentence for a claim that does not hold here."""
         return f"{self.source}: {self.paper}. Here: {self.ours}."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim(ABC):
-    """A statement of a paper about one measure, on some panels or on all. `source` says whose it
-    is.
-    """
+    """A statement of a paper about one measure, on some panels or on all. `source` is the paper."""
 
     paper: str
     measure: str
     source: str = "The paper"
     panels: tuple[str, ...] | None = None
     more: bool = False
-    """Whether more is better. Whoever judges a claim takes this from its measure."""
+    """Whether more is better; copied from the measure."""
 
     def found(self, places: Places) -> Finding:
-        """What the rows say. `places` are those of the claim's measure."""
+        """Judge the claim by the values of its measure."""
         here = {
             place: lines
             for place, lines in places.items()
@@ -77,7 +70,7 @@ class Claim(ABC):
 
     @abstractmethod
     def look(self, places: Places) -> tuple[str, Verdict]:
-        """What is true here, in words, and whether that is what the paper says."""
+        """Our finding in words, and the verdict."""
 
 
 NOTHING: tuple[str, Verdict] = ("not run", "not run")
@@ -85,12 +78,10 @@ NOTHING: tuple[str, Verdict] = ("not run", "not run")
 
 @dataclass(frozen=True, kw_only=True)
 class Better(Claim):
-    """One line is better than another everywhere; somewhere by the factor `up_to`, if the paper
-    names one.
+    """One line is better than another everywhere, and somewhere by the factor `up_to` if given.
 
-    `slack` is how much of that factor is enough; below its square root, the claim does not hold at
-    all. Means are what is judged; at how many points the difference is larger than the runs explain
-    is said beside.
+    `slack` is the part of that factor that is enough; below its square root the claim fails. The
+    means are judged. The text also says at how many points the intervals lie apart.
     """
 
     line: str
@@ -98,9 +89,9 @@ class Better(Claim):
     up_to: float | None = None
     slack: float = 0.8
     up_to_x: float | None = None
-    """Places further along the axis are not meant."""
+    """The claim ends at this place of the axis."""
     from_x: float | None = None
-    """Nor are places before this."""
+    """The claim begins at this place of the axis."""
 
     def look(self, places: Places) -> tuple[str, Verdict]:
         low, high = (
@@ -134,7 +125,7 @@ class Better(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class Inside(Claim):
-    """A line's values lie in a range."""
+    """The values of a line lie in a range."""
 
     line: str
     low: float
@@ -162,11 +153,11 @@ class Inside(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class Agrees(Claim):
-    """A measured value is what its formula says: within `within` of it, or no further than `errors`
-    standard errors.
+    """A measured value agrees with its formula, within a share `within` or `errors` standard
+    errors.
 
-    Four of them are passed by chance about once in 16,000 points, if many releases lie side by
-    side.
+    With many releases side by side, four standard errors are exceeded by chance once in 16,000
+    points.
     """
 
     source: str = "Theory"
@@ -183,7 +174,7 @@ class Agrees(Claim):
                 ratios[place] = value.mean / value.formula
                 near = abs(ratios[place] - 1) <= self.within
                 # Squared errors are skewed, and a mean that is low by chance has a low standard
-                # error too: by logarithms.
+                # error too. Logarithms correct for both.
                 agreeing += (
                     near
                     or abs(math.log(ratios[place]))
@@ -201,14 +192,12 @@ class Agrees(Claim):
 
 
 def _apart(high: Value, low: Value) -> bool:
-    """Whether one is above the other by more than the intervals of both explain; of single runs
-    nobody knows.
-    """
+    """Whether `high` exceeds `low` by more than both intervals. False for single runs."""
     return high.mean - low.mean > math.hypot(high.half, low.half)
 
 
 def share(true: int, of: int) -> Verdict:
-    """True everywhere, in part, or at fewer than a quarter of the points, which is no."""
+    """The verdict: yes if true at all points, partly at 25 % of them or more, else no."""
     return "yes" if true == of else "partly" if 4 * true >= of else "no"
 
 
@@ -217,7 +206,7 @@ def where(place: Place) -> str:
 
 
 def number(value: float) -> str:
-    """Three digits are enough.
+    """A number with three digits.
 
     >>> number(0.12345), number(12345.6), number(5.0), number(12345678901), number(float("nan"))
     ('0.123', '12,346', '5', '1.23e10', '–')

@@ -20,9 +20,7 @@ from penstock.private.noise import Noise
 from penstock_bench.simulated.city import City
 
 FLOOR = 10
-"""Relative errors divide by the true count, or by this where the count is smaller: an empty station
-has no relative error.
-"""
+"""Relative errors divide by the true count, or by this if it is larger."""
 
 
 def build(
@@ -35,11 +33,11 @@ def build(
     noise: Callable[[], Noise | None] = lambda: None,
     progress: Callable[[str, int, int], object] | None = None,
 ) -> Demo:
-    """Publish the city's counts with every mechanism and gather what the page shows.
+    """Publish the counts of the city by every mechanism and collect the data of the page.
 
-    Mechanisms that differ only in what somebody in their memory sees are left out. `noise` makes
-    the source of each run, the system's unless a test says otherwise; `progress` is told the
-    mechanism, the hours done and the hours in all.
+    Pan-private forms are left out: they release the same as their plain forms. `noise` makes the
+    noise of each run. Default: the system's. `progress` gets the mechanism, the hours done and the
+    number of hours.
     """
     share = positive(epsilon, name="epsilon")
     mechanisms = [
@@ -81,9 +79,8 @@ def publish(
     noise: Noise | None = None,
     progress: Callable[[str, int, int], object] | None = None,
 ) -> MechanismTrack:
-    """One mechanism on one stream: releases, intervals, and costs by the accountant from the
-    recorded lines.
-    """
+    """Run one mechanism on one stream: releases, intervals, and costs recomputed from the
+    ledger."""
     run = mechanism.run(keys, noise=noise, record=True)
     released, low, high = (np.empty(truth.shape) for _ in range(3))
     fresh: BoolArray = np.empty(truth.shape, np.bool_)
@@ -94,7 +91,7 @@ def publish(
         fresh[hour] = ~np.asarray(out.repeated)
         if progress is not None:
             progress(mechanism.name, hour + 1, len(truth))
-    low[~np.isfinite(low)] = high[~np.isfinite(high)] = np.nan  # before a key's first release
+    low[~np.isfinite(low)] = high[~np.isfinite(high)] = np.nan  # before the first release of a key
     books = run.account()
     mae, mre = errors(released, truth)
     return MechanismTrack(
@@ -112,8 +109,9 @@ def publish(
 
 
 def errors(estimate: FloatArray, truth: IntArray) -> tuple[float, float]:
-    """Mean absolute and mean relative error over all units and keys; relative to no less than
-    `FLOOR`.
+    """The mean absolute and the mean relative error over all units and keys.
+
+    Relative errors divide by at least `FLOOR`.
 
     >>> errors(np.array([[14.0, 2.0]]), np.array([[20, 0]]))
     (4.0, 0.25)
@@ -128,7 +126,7 @@ def _floats(quanta: IntArray, mechanism: Mechanism[Any]) -> FloatArray:
 
 
 def _title(cls: type) -> str:
-    """The class's name as people say it.
+    """The name of a class in words.
 
     >>> _title(MECHANISMS["ba"])
     'Budget absorption'

@@ -1,6 +1,4 @@
-"""The figures of a report: one panel a stream, one line a mechanism, with the interval of its mean
-over the runs.
-"""
+"""The figures of a report: one panel per stream, one line per mechanism, with intervals."""
 
 from __future__ import annotations
 
@@ -19,14 +17,14 @@ from penstock_bench.plugins import FLAWED
 from penstock_bench.suite import PlottedMeasure
 
 FAR = 20.0
-"""All zeros is left out where it is so many times above everything else."""
+"""All zeros is not drawn if it is this many times above every other line."""
 
 _GREY = "#5b6770"
 _STYLES = ("-", "--", "-.")
 
 
 def looks(lines: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """A colour and a style for every line; the trivial ones are grey."""
+    """A colour and a style for every line. Trivial lines are grey."""
     colours = [colour for colour in figures.COLOURS if colour != _GREY]
     found: dict[str, tuple[str, str]] = {ZEROS: (_GREY, "-."), MEAN: (_GREY, ":")}
     place = 0
@@ -43,7 +41,7 @@ def looks(lines: Sequence[str]) -> dict[str, tuple[str, str]]:
 def draw(
     answered: Answered, drawn: PlottedMeasure, look: dict[str, tuple[str, str]], path: Path
 ) -> Path:
-    """The figure of one measure, as a PNG."""
+    """Draw one measure as a PNG file."""
     question, places = answered.question, answered.places(drawn)
     panels = list(dict.fromkeys(panel for panel, _ in places))
     columns = min(question.columns, len(panels))
@@ -147,7 +145,7 @@ def _far(here: Sequence[tuple[float, Value]], highest: float) -> bool:
 
 
 def _plain(axis: Any, low: float, high: float) -> None:
-    """Marks on a logarithmic axis, written as numbers."""
+    """The ticks of a logarithmic axis, written as numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     decades = np.log10(high / low)
@@ -164,7 +162,7 @@ def _plain(axis: Any, low: float, high: float) -> None:
 
 
 def _marks(axis: Any, values: Sequence[float]) -> None:
-    """A mark where there are points, or at some of them."""
+    """The ticks at the points of a line, or at some of them."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     axis.set_major_locator(FixedLocator(list(values[:: -(-len(values) // 6)])))

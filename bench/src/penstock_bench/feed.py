@@ -1,4 +1,4 @@
-"""The rows of a stretch: a dataset's counts, cut, merged and laid side by side as it says."""
+"""The rows of a stretch: the counts of a dataset, cut, merged and copied as the stretch says."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from penstock_bench.datasets.base import Dataset
 from penstock_bench.datasets.registry import find
 
 HELD = 2**26
-"""Up to so many bytes, rows are kept for the next pass, in 32 bits a number where that is enough.
-Large ones are read again.
+"""Rows of at most this many bytes stay in memory for the next pass, as 32-bit numbers if possible.
 """
 
 _SHORT = 2**31
 
 
 class Feed:
-    """One row of counts a unit, as often as they are asked for."""
+    """One row of counts per unit; it can be read several times."""
 
     def __init__(self, stretch: Stretch) -> None:
         self.stretch = stretch
@@ -43,7 +42,7 @@ class Feed:
     def _domain(self, whole: Domain) -> Domain:
         if self._chosen is None and self.stretch.copies == 1:
             return whole
-        # A part of the keys is a plain domain: what lies above them is not whole any more.
+        # Some of the keys form a plain domain: the nodes above them are not complete any more.
         keys = (
             whole.keys
             if self._chosen is None
@@ -85,7 +84,7 @@ class Feed:
 
     @cached_property
     def mean(self) -> FloatArray:
-        """Each key's long-run mean over exactly these units."""
+        """The mean of each key over exactly these units."""
         total = np.zeros(self.domain.size, np.int64)
         for row in self.rows():
             total += row
@@ -94,32 +93,29 @@ class Feed:
 
 @lru_cache(maxsize=1)
 def feed(stretch: Stretch) -> Feed:
-    """The rows of a stretch. A process goes through streams one after the other, so the last one is
-    enough.
-    """
+    """The rows of a stretch. Only the last stretch is cached: a process reads streams in turn."""
     return Feed(stretch)
 
 
 def missing(stretch: Stretch) -> str | None:
-    """Why a stretch cannot be had here, or None."""
+    """Why the data of a stretch are not here, or None."""
     return dataset_of(stretch).missing()
 
 
 def dataset_of(stretch: Stretch) -> Dataset:
-    """The dataset that a stretch is made of, with its options."""
+    """The dataset of a stretch, with its options."""
     return find(stretch.dataset, **dict(stretch.options))
 
 
 def sized(name: str, *, units: int | None = None) -> Stretch:
-    """A stretch of a dataset, with what it needs of memory from what the dataset says of its
-    size."""
+    """Make a stretch of a dataset, with an estimate of its memory."""
     there, keys = find(name).shape or (0, 0)
     wanted = there if units is None else min(there, units)
     return Stretch(dataset=name, units=units, megabytes=50 + 4 * wanted * keys // 10**6)
 
 
 def _spread(size: int, wanted: int | None) -> IntArray | None:
-    """Places of so many keys, evenly over all of them; None for all."""
+    """The places of `keys` keys, evenly spread; None for all."""
     if wanted is None or wanted >= size:
         return None
     return np.arange(wanted, dtype=np.int64) * size // wanted

@@ -1,4 +1,4 @@
-"""One look for all figures of reports and examples; needs matplotlib (extra `plots`)."""
+"""One look for all figures of reports and examples. Needs matplotlib (extra `plots`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLOURS: Final = (
     "#c23b6b",
     "#2a9aa8",
 )
-"""One colour a mechanism, told apart by colour-blind readers too if lines are labelled."""
+"""One colour per mechanism, for colour-blind readers too if lines are labelled."""
 
 TRUTH: Final = "#22262b"
 FAINT: Final = "#d9dde2"
@@ -27,7 +27,7 @@ FAINT: Final = "#d9dde2"
 def new(
     rows: int = 1, columns: int = 1, *, width: float = 9.0, height: float = 4.0, **how: Any
 ) -> tuple[Any, Any]:
-    """A figure and its axes, in the house look."""
+    """Make a figure and its axes in the common look."""
     figures = require("matplotlib.figure", "plots", "drawing a figure")
     figure = figures.Figure(figsize=(width, height), layout="constrained", dpi=130)
     axes = figure.subplots(rows, columns, **how)
@@ -43,10 +43,8 @@ def new(
 
 
 def save(figure: Any, path: Path) -> Path:
-    """Write the figure as a PNG of 256 colours, which are plenty; the folder is made if it is not
-    there.
-    """
-    from PIL import Image  # matplotlib brings it
+    """Write the figure as a PNG with 256 colours. Makes the folder if needed."""
+    from PIL import Image  # a dependency of matplotlib
 
     path.parent.mkdir(parents=True, exist_ok=True)
     drawn = io.BytesIO()

@@ -1,4 +1,4 @@
-"""What the rows of a suite say: values by place, the paper's claims beside ours, who wins where."""
+"""The findings of a suite: values by place, verdicts on the paper's claims, and winners."""
 
 from __future__ import annotations
 
@@ -19,50 +19,47 @@ from penstock_bench.runner import command_of, key_of
 from penstock_bench.suite import BenchQuestion, PlottedMeasure, Point, Setting, Suite, choose
 
 ROUNDING = 1e-12
-"""A standard error below this share of its mean is one of arithmetic: releases that are all the
-same have none.
-"""
+"""A standard error below this share of the mean is a rounding error of equal releases."""
 
 
 @dataclass(frozen=True)
 class Winner:
-    """The best private line of a place, the next one after it, and which trivial lines are at least
-    as good as both.
-    """
+    """The best private line of a place, the second one, and the trivial lines that are as good."""
 
     place: Place
     line: str
     value: Value
     second: str
     ratio: float
-    """How far ahead: the second's error in multiples of the winner's; where more is better, what
-    the winner has in multiples of what the second has."""
+    """The lead: the second's error divided by the winner's; if more is better, the winner's value
+    divided by the second's.
+    """
     sure: bool
     """Whether their intervals lie apart."""
     beaten_by: tuple[str, ...]
 
 
 def no_worse(one: Value, other: Value, drawn: PlottedMeasure) -> bool:
-    """Whether one is at least as good as the other; what differs by rounding alone is the same."""
+    """Whether `one` is at least as good as `other`. Rounding differences do not count."""
     close = math.isclose(one.mean, other.mean, rel_tol=1e-9)
     return close or (one.mean > other.mean if drawn.more else one.mean < other.mean)
 
 
 @dataclass(frozen=True)
 class Answered:
-    """A question with the values that are there."""
+    """A question and its values."""
 
     question: BenchQuestion
     values: dict[str, dict[Place, dict[str, Value]]]
-    """By measure, by place, by line."""
+    """By measure, place and line."""
     expected: dict[Place, set[str]]
-    """The lines that a place must have before anybody can be said to win there."""
+    """The lines that a place needs before it has a winner."""
 
     def places(self, drawn: PlottedMeasure) -> Places:
         return self.values[drawn.name]
 
     def findings(self) -> list[Finding]:
-        """What the paper says and what the rows say, claim by claim."""
+        """The verdict on each claim."""
         more = {drawn.name for drawn in self.question.measures if drawn.more}
         return [
             replace(claim, more=claim.measure in more).found(self.values.get(claim.measure, {}))
@@ -75,7 +72,7 @@ class Answered:
 
     @property
     def lines(self) -> list[str]:
-        """Those that have any value, as the suite lists them."""
+        """The lines that have a value, in the order of the suite."""
         there = {
             line for places in self.values.values() for lines in places.values() for line in lines
         }
@@ -86,16 +83,14 @@ class Answered:
         ]
 
     def winners(self, drawn: PlottedMeasure) -> list[Winner]:
-        """The best private mechanism of every place that has all its lines; of a curve, at no
-        place.
-        """
+        """The best private mechanism of every complete place. A curve has no winners by place."""
         found: list[Winner] = []
         if drawn.curve:
             return found
         for place, lines in self.places(drawn).items():
             mine = {line: value for line, value in lines.items() if self._competes(line)}
             if len(mine) < 2 or not self.complete(place, lines.keys()):
-                continue  # nobody wins alone
+                continue  # one line alone does not win
             best, second = sorted(mine, key=lambda line: mine[line].mean, reverse=drawn.more)[:2]
             high, low = (mine[best], mine[second]) if drawn.more else (mine[second], mine[best])
             ratio = high.mean / low.mean if low.mean else float("inf")
@@ -109,9 +104,7 @@ class Answered:
         return found
 
     def complete(self, place: Place, there: Collection[str]) -> bool:
-        """Whether everybody is there who should be; the lines that need no mechanism take no time
-        either.
-        """
+        """Whether all expected lines are there. Trivial lines may be missing."""
         return all(
             line in there or self.by_line[line].cell.trivial
             for line in self.expected.get(place, ())
@@ -121,7 +114,7 @@ class Answered:
         return self.by_line[line].private and not self.by_line[line].cell.trivial
 
     def said(self, drawn: PlottedMeasure) -> list[str]:
-        """Who wins, in a sentence a panel."""
+        """The winners, in one sentence per panel."""
         if drawn.curve:
             return self._highest(drawn)
         sentences = []
@@ -155,7 +148,7 @@ class Answered:
         return sentences
 
     def _highest(self, drawn: PlottedMeasure) -> list[str]:
-        """Whose curve is the best one on average over the axis, in a sentence a panel."""
+        """The best curve on average over the axis, in one sentence per panel."""
         places = self.places(drawn)
         sentences = []
         for panel in dict.fromkeys(panel for panel, _ in places):
@@ -187,20 +180,20 @@ class SuiteFindings:
     answered: tuple[Answered, ...]
     skipped: dict[str, str]
     refused: tuple[tuple[str, str, str], ...]
-    """Stream, mechanism and why, of cells that have no value."""
+    """Stream, mechanism and reason of each cell without a value."""
     versions: tuple[dict[str, str], ...]
     cells: int
-    """How many runs of cells are there, of `wanted`."""
+    """The number of runs of cells that are stored, of `wanted`."""
     wanted: int
     streams: dict[str, tuple[str, int, int]]
     """By stretch: its dataset, units and keys."""
     seconds: float
     selections: tuple[tuple[str, ...], ...] = ((),)
-    """The parts of the suite that were asked for, one after the other."""
+    """The selections of the suite that were asked for, in order."""
 
     @property
     def command(self) -> str:
-        """What gives all of this again: one line a selection."""
+        """The commands that give the same results again: one line per selection."""
         whole = any(not selection for selection in self.selections)
         return "\n".join(
             command_of(self.suite, self.setting, each)
@@ -211,9 +204,7 @@ class SuiteFindings:
         return command_of(self.suite, self.setting, [question.name])
 
     def notes(self) -> list[str]:
-        """What a reader must know first: what is missing, refused, unfinished or of several
-        versions.
-        """
+        """Warnings for the reader: missing data, failures, missing runs, mixed versions."""
         notes = [f"{name} was not run: {reason}." for name, reason in self.skipped.items()]
         if self.setting.quick:
             notes.append(
@@ -236,7 +227,7 @@ class SuiteFindings:
         ]
 
     def described(self) -> list[tuple[str, str, str, str, str, str]]:
-        """Of every stream its name, what it is, units, keys, what a person is, and the licence."""
+        """One row per stream: name, title, units, keys, meaning of a person, licence."""
         rows = []
         for name, (dataset, units, keys) in sorted(self.streams.items()):
             try:
@@ -250,9 +241,7 @@ class SuiteFindings:
         return rows
 
     def notices(self) -> list[str]:
-        """What must stand beside results of these data, where that is more than the name of a
-        licence.
-        """
+        """Notices that must stand beside results of these data, if longer than a licence's name."""
         found: dict[str, None] = {}
         for dataset in dict.fromkeys(dataset for dataset, _, _ in self.streams.values()):
             try:
@@ -264,16 +253,47 @@ class SuiteFindings:
         return list(found)
 
     def findings(self) -> list[tuple[BenchQuestion, Finding]]:
-        """Of all questions that were run."""
+        """The verdicts of all questions that were run."""
         return [(each.question, finding) for each in self.answered for finding in each.findings()]
 
     def differences(self) -> list[str]:
-        """A sentence wherever we differ from the paper."""
+        """One sentence per claim that does not hold, or holds in part."""
         return [
             finding.sentence()
             for _, finding in self.findings()
             if finding.verdict in ("partly", "no")
         ]
+
+
+class _StoredValues:
+    """The stored values of cells; counts the runs that are stored and those that are wanted."""
+
+    def __init__(self, suite: Suite, asked: BenchRequest, rows: Sequence[Row]) -> None:
+        self.refused = {row["cell"] for row in rows if row["measure"] == REFUSED}
+        self.keys: set[str] = set()
+        self.stored = self.wanted = 0
+        self._values = values_of(rows)
+        self._runs = suite.repeats(asked.setting)
+        self._seed = asked.setting.seed
+        self._skipped = asked.skipped
+        self._known: dict[Cell, dict[str, list[float]]] = {}
+
+    def is_refused(self, cell: Cell) -> bool:
+        return key_of(cell, self._seed) in self.refused
+
+    def of(self, cell: Cell) -> dict[str, list[float]]:
+        """The values of all runs of a cell, by measure."""
+        if cell not in self._known:
+            self._known[cell] = {}
+            for each in cell.runs(self._runs):
+                key = key_of(each, self._seed)
+                self.keys.add(key)
+                found = self._values.get(key, {})
+                self.stored += bool(found)
+                self.wanted += cell.stream.dataset not in self._skipped and key not in self.refused
+                for measure, numbers in found.items():
+                    self._known[cell].setdefault(measure, []).extend(numbers)
+        return self._known[cell]
 
 
 def find(
@@ -283,92 +303,75 @@ def find(
     *,
     versions: Sequence[dict[str, str]] = (),
 ) -> SuiteFindings:
-    """Everything that these rows say of a suite as it was asked for; rows of anything else are left
-    out.
-    """
-    setting, skipped = asked.setting, asked.skipped
-    values = values_of(rows)
-    refused = {row["cell"] for row in rows if row["measure"] == REFUSED}
-    runs = suite.repeats(setting)
-    known: dict[Cell, dict[str, list[float]]] = {}
-    keys: set[str] = set()
-    there = wanted = 0
-
-    def of(cell: Cell) -> dict[str, list[float]]:
-        nonlocal there, wanted
-        if cell not in known:
-            known[cell] = {}
-            for each in cell.runs(runs):
-                key = key_of(each, setting.seed)
-                keys.add(key)
-                found = values.get(key, {})
-                there += bool(found)
-                wanted += cell.stream.dataset not in skipped and key not in refused
-                for measure, numbers in found.items():
-                    known[cell].setdefault(measure, []).extend(numbers)
-        return known[cell]
-
-    answered = []
-    for question in choose(suite, setting, *asked.selections).questions:
-        places: dict[str, dict[Place, dict[str, Value]]] = {
-            drawn.name: {} for drawn in question.measures
-        }
-        expected: dict[Place, set[str]] = {}
-        some = False
-        for point in question.points:
-            found = of(point.cell)
-            if key_of(point.cell, setting.seed) not in refused:
-                expected.setdefault((point.panel, point.x), set()).add(point.line)
-            for drawn in question.measures:
-                numbers = found.get(drawn.at(point.x, point.of))
-                if numbers:
-                    formula = found.get(drawn.formula_at(point.x, point.of))
-                    errors = found.get(drawn.error_at(point.x, point.of), [])
-                    value = value_of(numbers, formula[0] if formula else None, errors)
-                    if point.cell.trivial:
-                        value = replace(value, half=0.0)  # nothing in it is left to chance
-                    if drawn.beside and value.error is not None:
-                        value = replace(
-                            value,
-                            half=2 * value.error if value.error > ROUNDING * value.mean else 0.0,
-                        )
-                    places[drawn.name].setdefault((point.panel, point.x), {})[point.line] = value
-                    some = some or not point.cell.trivial
-        if some:
-            answered.append(
-                Answered(
-                    question, {name: _ordered(each) for name, each in places.items()}, expected
-                )
-            )
-    notes = {
-        (row["stream"], row["mechanism"], row["note"]): None
-        for row in rows
-        if row["cell"] in keys and row["note"]
-    }
-    mine = [row for row in rows if row["cell"] in keys]
+    """Find everything that the rows say about the request. Rows of other cells are ignored."""
+    cells = _StoredValues(suite, asked, rows)
+    questions = choose(suite, asked.setting, *asked.selections).questions
+    answered = [each for question in questions if (each := _answer(question, cells)) is not None]
+    mine = [row for row in rows if row["cell"] in cells.keys]
     taken = {row["cell"]: row["seconds"] for row in mine}
-    streams = {
-        row["stream"]: (row["stream"].partition(" (")[0], row["units"], row["keys"])
-        for row in mine
-        if row["units"]
-    }
     return SuiteFindings(
-        suite,
-        setting,
-        tuple(answered),
-        dict(skipped),
-        tuple(notes),
-        tuple(versions),
-        there,
-        wanted,
-        streams,
-        sum(taken.values()),
-        asked.selections,
+        suite=suite,
+        setting=asked.setting,
+        answered=tuple(answered),
+        skipped=dict(asked.skipped),
+        refused=tuple(
+            dict.fromkeys(
+                (row["stream"], row["mechanism"], row["note"]) for row in mine if row["note"]
+            )
+        ),
+        versions=tuple(versions),
+        cells=cells.stored,
+        wanted=cells.wanted,
+        streams={
+            row["stream"]: (row["stream"].partition(" (")[0], row["units"], row["keys"])
+            for row in mine
+            if row["units"]
+        },
+        seconds=sum(taken.values()),
+        selections=asked.selections,
     )
 
 
+def _answer(question: BenchQuestion, cells: _StoredValues) -> Answered | None:
+    """A question with its values; None if no mechanism has a value."""
+    places: dict[str, dict[Place, dict[str, Value]]] = {
+        drawn.name: {} for drawn in question.measures
+    }
+    expected: dict[Place, set[str]] = {}
+    some = False
+    for point in question.points:
+        place = (point.panel, point.x)
+        if not cells.is_refused(point.cell):
+            expected.setdefault(place, set()).add(point.line)
+        found = cells.of(point.cell)
+        for drawn in question.measures:
+            value = _value(found, point, drawn)
+            if value is not None:
+                places[drawn.name].setdefault(place, {})[point.line] = value
+                some = some or not point.cell.trivial
+    if not some:
+        return None
+    return Answered(question, {name: _ordered(each) for name, each in places.items()}, expected)
+
+
+def _value(found: dict[str, list[float]], point: Point, drawn: PlottedMeasure) -> Value | None:
+    """The value of a measure at a point, from the numbers of its cell."""
+    numbers = found.get(drawn.at(point.x, point.of))
+    if not numbers:
+        return None
+    formula = found.get(drawn.formula_at(point.x, point.of))
+    errors = found.get(drawn.error_at(point.x, point.of), [])
+    value = value_of(numbers, formula[0] if formula else None, errors)
+    if point.cell.trivial:
+        value = replace(value, half=0.0)  # a trivial line is not random
+    if drawn.beside and value.error is not None:
+        exact = value.error <= ROUNDING * value.mean
+        value = replace(value, half=0.0 if exact else 2 * value.error)
+    return value
+
+
 def _ordered(places: dict[Place, dict[str, Value]]) -> dict[Place, dict[str, Value]]:
-    """Panels as they come, places along the axis."""
+    """Sort places along the axis; panels stay in order."""
     panels = list(dict.fromkeys(panel for panel, _ in places))
     return {
         at: places[at] for at in sorted(places, key=lambda at: (panels.index(at[0]), float(at[1])))

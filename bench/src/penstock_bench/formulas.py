@@ -1,6 +1,4 @@
-"""The mean squared error that theory gives for sums of releases, written down apart from the code
-that draws the noise.
-"""
+"""Mean squared errors of sums of releases by theory, written apart from the code of the noise."""
 
 from __future__ import annotations
 
@@ -18,8 +16,9 @@ from penstock.private.mechanisms.toeplitz import CorrelatedGaussian
 
 
 def formula(mechanism: Mechanism[object], weights: Weights, units: IntArray) -> float | None:
-    """Of sums with these weights, on average over the given last units; None where it depends on
-    the data.
+    """The mean squared error of sums with these weights, on average over the last units given.
+
+    None if it depends on the data.
 
     >>> from penstock import Laplace
     >>> variance = formula(Laplace(epsilon="0.01"), Weights.window(64), np.arange(64, 128))
@@ -48,14 +47,12 @@ def formula(mechanism: Mechanism[object], weights: Weights, units: IntArray) -> 
 
 
 def _variance(scale: float) -> float:
-    """That of discrete Laplace noise."""
+    """The variance of discrete Laplace noise."""
     return float(laplace_variance(np.array(scale)))
 
 
 def _binary(span: int, epsilon: float) -> float | None:
-    """Windows of 2^m units from a binary tree: one node if they are a block, else those of a suffix
-    and of a prefix.
-    """
+    """Windows of 2^m units from a binary tree: one node for a block, else a suffix and a prefix."""
     if span & (span - 1):
         return None
     inside = np.arange(1, span)
@@ -64,12 +61,12 @@ def _binary(span: int, epsilon: float) -> float | None:
 
 
 def _ones(numbers: IntArray) -> IntArray:
-    """How many binary digits are 1."""
+    """The number of binary digits that are 1."""
     return np.array([int(number).bit_count() for number in numbers], np.int64)
 
 
 def _gaussian(mechanism: CorrelatedGaussian, weights: Weights, units: IntArray) -> float | None:
-    r"""The variance of one draw times :math:`\|a/l\|^2`, cut after so many units."""
+    r"""The variance of one draw times :math:`\|a/l\|^2`, cut after the last unit."""
     if mechanism.sums != weights or (
         weights.kind == "prefix" and int(units.max()) > mechanism.epoch
     ):

@@ -1,4 +1,4 @@
-"""What lines are called where people read of them."""
+"""The names of lines in figures and tables."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from penstock_bench.cell import TRIVIAL
 from penstock_bench.plugins import FLAWED, LAB, competitor_class
 
 PUBLISHED = {"IndependentAbsorption": "ba by groups", "FreshPruning": "phs_pegasus"}
-"""What published forms are called."""
+"""The names of published forms."""
 
 
 def label(mechanism: str) -> str:
-    """What a line is called in figures: what is not private is marked, and what promises less than
-    the others.
+    """The name of a line in figures. Marks lines that are not private or promise less.
 
     >>> label("toeplitz")
     'toeplitz (with δ)'

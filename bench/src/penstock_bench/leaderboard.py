@@ -1,6 +1,4 @@
-"""The leaderboard: every mechanism on every stream under every guarantee, with the command that
-gives each cell again.
-"""
+"""The leaderboard: every mechanism on every stream and guarantee, with the command of each cell."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ Below each table is the command of every cell.
 
 @dataclass(frozen=True)
 class Row:
-    """A place of a question: a stream, a guarantee, and what every line has there."""
+    """One place of a question: a stream, a guarantee, and the value of every line."""
 
     answered: Answered
     drawn: PlottedMeasure
@@ -54,7 +52,7 @@ class Row:
 
     @property
     def guarantee(self) -> str:
-        """That of the first line that has one; whoever promises something else says so in its
+        """The promise of the first line that has one. A line with another promise says so in its
         label.
         """
         return next(
@@ -62,9 +60,7 @@ class Row:
         )
 
     def best(self) -> list[str]:
-        """The best line of those that keep the promise of the row, and all that cannot be told
-        apart from it.
-        """
+        """The best line with the promise of the row, and all lines that do not differ from it."""
         if not self.answered.complete(self.place, self.values.keys()):
             return []
         mine = {
@@ -79,7 +75,7 @@ class Row:
         return [line for line in order if first is not None and not apart(mine[line], first)]
 
     def beating(self, best: str) -> list[str]:
-        """The lines that need no mechanism and are at least as good."""
+        """The trivial lines that are at least as good."""
         trivial = [
             point.line for point in self.points if point.cell.trivial and point.line in self.values
         ]
@@ -89,9 +85,7 @@ class Row:
 
 
 def apart(one: Value, other: Value) -> bool:
-    """Whether two values are different ones: by a quarter, or by more than intervals explain, which
-    single runs do not have.
-    """
+    """Whether two values differ by 25 % or by more than their intervals, which single runs lack."""
     if max(one.mean, other.mean) > 1.25 * min(one.mean, other.mean) + 1e-300:
         return True
     if math.isnan(one.half) or math.isnan(other.half):
@@ -100,7 +94,7 @@ def apart(one: Value, other: Value) -> bool:
 
 
 def promise(cell: Cell) -> str | None:
-    """What a mechanism promises, in symbols; None for whoever promises nothing.
+    """The promise of a mechanism in symbols; None if it promises nothing.
 
     >>> from penstock_bench.cell import Stretch
     >>> covid, fleet = Stretch(dataset="covid"), Stretch(dataset="fleet")
@@ -125,9 +119,7 @@ def _plain(value: object) -> str:
 
 
 def rows(found: SuiteFindings) -> list[Row]:
-    """What of a suite stands on the leaderboard: the places that it names, where there is any
-    value.
-    """
+    """The rows of a suite on the leaderboard: the places that it names, if they have a value."""
     kept = []
     for answered in found.answered:
         places = dict(found.suite.leaders).get(answered.question.name)
@@ -142,7 +134,7 @@ def rows(found: SuiteFindings) -> list[Row]:
 
 
 def page(every: Sequence[SuiteFindings]) -> str:
-    """All suites, one after the other, in Markdown."""
+    """All suites in Markdown."""
     return "\n".join([TITLE, INTRO, *(part for found in every for part in _suite(found))])
 
 
@@ -217,7 +209,7 @@ def _name(line: str) -> str:
 
 
 def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    """In Markdown.
+    """A table in Markdown.
 
     >>> print(table(["a"], [["1 | 2"]]))
     | a |

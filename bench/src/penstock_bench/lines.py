@@ -1,4 +1,4 @@
-"""What is stepped through a stream: a mechanism, or a line that needs none."""
+"""The lines that step through a stream: a mechanism, a competitor, or a trivial line."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ from penstock_bench.feed import Feed
 
 
 class ShownUnit:
-    """One unit: its counts, and what was shown. `weights` say of what: of these counts, or of sums
-    of many units' counts.
-    """
+    """One unit: its counts and the numbers shown. `weights` says whether these are sums over
+    units."""
 
     def __init__(
         self,
@@ -42,12 +41,12 @@ class ShownUnit:
 
     @property
     def weighted(self) -> bool:
-        """Whether what is shown are sums over several units."""
+        """Whether the numbers are sums over several units."""
         return self.weights != UNIT
 
     @cached_property
     def error(self) -> FloatArray:
-        """Of the unit's counts."""
+        """The errors of the unit's counts."""
         if self.weighted:
             raise ConfigurationError(
                 f"this line shows {self.weights.in_words()}: a measure of unit counts says "
@@ -61,7 +60,8 @@ class ShownUnit:
 
 
 class BenchLine(ABC):
-    """Takes a unit's counts, shows numbers. `seconds` is the CPU time of the steps alone."""
+    """Takes the counts of a unit and shows numbers. `seconds` is the CPU time of the steps
+    alone."""
 
     seconds = 0.0
     run: Run | None = None
@@ -70,14 +70,12 @@ class BenchLine(ABC):
     def step(self, counts: IntArray) -> ShownUnit: ...
 
     def megabytes(self) -> float:
-        """What it keeps between units: the size of its snapshot, the ledger's lines and the gate's
-        secrets included.
-        """
+        """The bytes that it keeps between units: its snapshot, with ledger lines and secrets."""
         return 0.0
 
 
 class Stepped(BenchLine):
-    """A mechanism under noise that follows from a seed."""
+    """A mechanism under noise from a seed."""
 
     def __init__(self, mechanism: Mechanism[Any], feed: Feed, noise: Noise) -> None:
         self.run = Run(mechanism, feed.domain, noise=noise)
@@ -102,7 +100,7 @@ class Stepped(BenchLine):
 
 
 class Competing(BenchLine):
-    """A competitor under noise that follows from a seed."""
+    """A competitor under noise from a seed."""
 
     def __init__(self, competitor: Competitor, feed: Feed, noise: Noise) -> None:
         self._course = competitor.begin(feed.domain, noise=noise)
@@ -119,7 +117,7 @@ class Competing(BenchLine):
 
 
 class Constant(BenchLine):
-    """The same numbers in every unit."""
+    """A line that shows the same numbers in every unit."""
 
     def __init__(self, shown: FloatArray) -> None:
         self._shown = shown
@@ -129,7 +127,7 @@ class Constant(BenchLine):
 
 
 def line_of(cell: Cell, feed: Feed, seed: int) -> BenchLine:
-    """The line of a cell, before its first unit."""
+    """Make the line of a cell, before its first unit."""
     if cell.trivial:
         return Constant(np.zeros(feed.domain.size) if cell.mechanism == ZEROS else feed.mean)
     made, noise = cell.made(), TestNoise(cell.noise(seed))

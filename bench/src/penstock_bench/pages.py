@@ -1,6 +1,4 @@
-"""The results as pages of the documentation, in Markdown with figures beside them: one a suite, and
-the leaderboard.
-"""
+"""The results as Markdown pages with figures: one page per suite, and the leaderboard."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ BOARD = "leaderboard.md"
 
 
 def write(every: Sequence[SuiteFindings], folder: Path, *, board: bool = True) -> list[Path]:
-    """Write a page for each of the suites, and the leaderboard of all of them unless these are not
-    all.
-    """
+    """Write one page per suite; with `board`, the leaderboard of all suites as well."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for found in every:

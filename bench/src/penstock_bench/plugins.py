@@ -1,6 +1,4 @@
-"""Mechanisms by name: our own, those of installed plug-ins, any by import path, and what the lab
-keeps to compare with.
-"""
+"""Mechanisms and competitors by name: registered, of plug-ins, by import path, or of the bench."""
 
 from __future__ import annotations
 
@@ -11,17 +9,17 @@ from penstock_bench.competitors.registry import COMPETITORS
 from penstock_bench.published import FORMS
 
 FLAWED = "flawed:"
-"""Before the class of a published form that is not private, kept in the lab."""
+"""The prefix of published forms that are not private."""
 
 LAB = "lab:"
-"""Before the name of a competitor that the lab keeps for the bench alone."""
+"""The prefix of competitors, which only the bench has."""
 
 NO_MECHANISM = ("zeros", "mean")
-"""What the bench calls its two lines that need none, so that no plug-in can stand for them."""
+"""The names of the two trivial lines. A plug-in cannot take them."""
 
 
 def mechanism_class(name: str) -> AnyMechanism:
-    """The mechanism of this name: registered, of a plug-in, `module:Class`, or `flawed:Class`.
+    """Find a mechanism: a registered name, the name of a plug-in, `module:Class`, or `flawed:name`.
 
     >>> mechanism_class("ba").__name__
     'BudgetAbsorption'
@@ -44,7 +42,7 @@ def mechanism_class(name: str) -> AnyMechanism:
 
 
 def competitor_class(name: str) -> type[Competitor]:
-    """The competitor of this name, with or without `lab:` before it.
+    """Find a competitor by name, with or without `lab:` before it.
 
     >>> competitor_class("lab:apb").__name__
     'AdaptiveBudget'

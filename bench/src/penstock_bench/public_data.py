@@ -1,4 +1,4 @@
-"""Where public data for benchmarks lie, and streams of counts read from them."""
+"""The folder of public data, and streams of counts read from it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from penstock.core.optional import require
 
 
 def folder() -> Path | None:
-    """The folder of data: `PENSTOCK_DATA`, or ../shared/data beside the working folder; None if
-    there is none.
-    """
+    """The folder of data: `PENSTOCK_DATA`, default `../shared/data`; None if it does not exist."""
     named = os.environ.get("PENSTOCK_DATA")
     candidates = [Path(named)] if named else [Path("../shared/data")]
     return next((path for path in candidates if path.is_dir()), None)
@@ -37,9 +35,7 @@ def count_stream(name: str) -> IntArray:
 
 
 def flights_by_hour() -> tuple[tuple[str, ...], IntArray]:
-    """Departures in flights2001_events.parquet: the airports from west to east, and a row of counts
-    an hour.
-    """
+    """Departures in flights2001_events.parquet: airports from west to east, one row per hour."""
     airports, events = _read("flights2001_airports.parquet"), _read("flights2001_events.parquet")
     order = np.argsort(airports["longitude"].to_numpy(), kind="stable")
     place = np.empty(int(airports["airport_id"].to_numpy().max()) + 1, np.int64)
@@ -52,7 +48,7 @@ def flights_by_hour() -> tuple[tuple[str, ...], IntArray]:
 
 
 def births_by_day() -> tuple[tuple[str, ...], IntArray]:
-    """Births in us_births_daily.parquet: the states by name, and a row of counts a day."""
+    """Births in us_births_daily.parquet: the states by name, one row of counts per day."""
     table = _read("us_births_daily.parquet")
     names, state = np.unique(
         table["state"].cast("string").to_numpy(zero_copy_only=False).astype(str),
@@ -67,14 +63,14 @@ def births_by_day() -> tuple[tuple[str, ...], IntArray]:
 def _counts(
     unit: IntArray, key: IntArray, *, keys: int, weights: IntArray | None = None
 ) -> IntArray:
-    """A row of counts a unit, from events or from counts of them."""
+    """One row of counts per unit, from events or from counts of them."""
     units = int(unit.max()) + 1
     flat = np.bincount(unit.astype(np.int64) * keys + key, weights=weights, minlength=units * keys)
     return np.asarray(flat, np.int64).reshape(units, keys)
 
 
 def _read(name: str) -> Any:
-    """One file of the folder, as a table."""
+    """One file of the folder as a table."""
     where = folder()
     if where is None or not (where / name).exists():
         raise ConfigurationError(

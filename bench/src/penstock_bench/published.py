@@ -1,5 +1,6 @@
-"""Published forms that are not private, under a ledger that lets them lose what they lose, for
-figures that mark them so.
+"""Published forms that are not private, for figures that mark them as such.
+
+Their ledger has room for what they really spend.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.hierarchical import PrunedPegasus
 
 ROOM = 10_000
-"""So many times the claimed ε may be spent. With G groups of keys (G + 1)/2 times are."""
+"""The ledger allows this many times the claimed ε. With G groups of keys, (G + 1)/2 times is spent.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,19 +48,16 @@ class PublishedIndependentAbsorption(Audited):
 
 
 DEEP = 64
-"""The same for a hierarchy with at most so many levels. The less room there is, the finer is the
-grid that ε is spent on.
-"""
+"""The same for a hierarchy with at most this many levels. Less room makes the grid of ε finer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedFreshPruning(PrunedPegasus):
-    """`phs_pegasus` with the pruning of Chen et al., CCS 2017, section 5.2: everything else is as
-    it is in ours.
+    """`phs_pegasus` with the pruning of Chen et al., CCS 2017, section 5.2; the rest is ours.
 
-    Counts and thresholds have noise of scale 2/ε_pr, both drawn anew at every node, so that a path
-    of h nodes loses up to (h − 1)/2·ε_pr: more than ε_pr from h = 4 on (docs/proofs/hierarchy.md).
-    `rule` and `kappa` are not used.
+    Counts and thresholds have noise of scale 2/ε_pr, both drawn again at every node. A path of h
+    nodes therefore loses up to (h − 1)/2·ε_pr: more than ε_pr from h = 4 on
+    (docs/proofs/hierarchy.md). `rule` and `kappa` are not used.
     """
 
     name = "phs_pegasus_fresh"

@@ -1,4 +1,4 @@
-"""Every suite by name."""
+"""The suites by name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SUITES: dict[str, Suite] = {
 
 
 def find_suite(name: str) -> Suite:
-    """The suite of this name.
+    """Find a suite by name.
 
     >>> find_suite("w-event").title
     'w-event privacy'

@@ -1,6 +1,5 @@
-"""Results in Parquet: one row a cell and measure, one part a finished piece of work, so that
-nothing is run twice.
-"""
+"""Results in Parquet: one row per cell and measure, one file per job, so that no cell runs
+twice."""
 
 from __future__ import annotations
 
@@ -44,12 +43,12 @@ COLUMNS: Mapping[str, str] = {
     "note": "string",
     "cell": "string",
 }
-"""`seconds` is the CPU time of the steps, `megabytes` what is kept between units. `note` says why
-there is no value.
+"""`seconds`: CPU time of the steps. `megabytes`: state between units. `note`: why a value is
+missing.
 """
 
 REFUSED = "refused"
-"""The measure of a row that has a note in place of a value."""
+"""The measure of a row that has a note and no value."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Results:
     folder: Path
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Keep rows for good: a part appears whole or not at all."""
+        """Store rows. A file appears whole or not at all."""
         arrow, parquet = _arrow()
         self.folder.mkdir(parents=True, exist_ok=True)
         types = {
@@ -83,7 +82,7 @@ class Results:
         return sorted(self.folder.glob("part-*.parquet"))
 
     def rows(self) -> list[Row]:
-        """All of them; where a cell was run twice, the later one's."""
+        """All rows. If a cell was run twice, the later rows."""
         if not self.parts():
             return []
         _, parquet = _arrow()
@@ -92,9 +91,8 @@ class Results:
             try:
                 for row in parquet.ParquetFile(path).read(columns=list(COLUMNS)).to_pylist():
                     found[row["cell"], row["measure"]] = row
-            except (
-                Exception
-            ) as error:  # whatever pyarrow says of a file that is cut short or somebody else's
+            # pyarrow has several errors for a damaged file
+            except Exception as error:
                 raise ConfigurationError(
                     f"{path} cannot be read ({type(error).__name__}): delete it, and its cells "
                     "are run again."
@@ -105,11 +103,11 @@ class Results:
         ]
 
     def done(self) -> set[str]:
-        """The cells that have values. One that was refused is tried again."""
+        """The cells that have values. A refused cell is tried again."""
         return {row["cell"] for row in self.rows() if row["measure"] != REFUSED}
 
     def versions(self) -> list[dict[str, str]]:
-        """The versions of the code that the parts were made by, in the order in which they came."""
+        """The code versions that made the files, in order."""
         _, parquet = _arrow()
         found: list[dict[str, str]] = []
         for path in self.parts():
@@ -134,10 +132,10 @@ class Results:
         *,
         here: Collection[str] = (),
     ) -> None:
-        """Keep what was asked for, and which data were not here, for the report.
+        """Store the request and the missing data for the report.
 
-        What was asked for before in the same setting stays; data that are `here` now are not
-        missing any more.
+        Earlier requests with the same setting stay. Data that are `here` now no longer count as
+        missing.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         selections = [list(only)]
@@ -165,9 +163,8 @@ class Results:
         fresh.replace(self.folder / "suite.json")
 
     def other(self, setting: Setting, code: str) -> list[str]:
-        """What somebody should know who adds to this folder: that it holds results of other code,
-        or of another setting.
-        """
+        """Warnings for whoever adds to this folder: results of other code, or of another
+        setting."""
         said = []
         if any(each.get("code") != code for each in self.versions()):
             said.append(
@@ -186,7 +183,7 @@ class Results:
         return said
 
     def asked(self) -> BenchRequest:
-        """What `note` has kept."""
+        """The request that `note` stored."""
         path = self.folder / "suite.json"
         try:
             facts = json.loads(path.read_text(encoding="utf-8"))
@@ -210,7 +207,7 @@ class Results:
 
 @dataclass(frozen=True)
 class BenchRequest:
-    """What was asked for: a setting, some selections of its cells, and data that were not here."""
+    """A request: a setting, selections of its cells, and missing data."""
 
     suite: str
     setting: Setting
@@ -219,7 +216,7 @@ class BenchRequest:
 
 
 def values_of(rows: Iterable[Row]) -> dict[str, dict[str, list[float]]]:
-    """By cell, by measure, the value."""
+    """The values by cell and measure."""
     found: dict[str, dict[str, list[float]]] = {}
     for row in rows:
         if row["measure"] != REFUSED:
@@ -230,7 +227,7 @@ def values_of(rows: Iterable[Row]) -> dict[str, dict[str, list[float]]]:
 def value_of(
     values: Sequence[float], formula: float | None = None, errors: Sequence[float] = ()
 ) -> Value:
-    """The mean of some runs and half a 95 % interval of it, by Student's t.
+    """The mean of some runs and half its 95 % interval, by Student's t.
 
     >>> value_of([1.0, 2.0, 3.0]).mean, round(value_of([1.0, 2.0, 3.0]).half, 2)
     (2.0, 2.48)
@@ -251,9 +248,7 @@ def _student(freedom: int) -> float:
 
 @lru_cache(maxsize=1)
 def version() -> dict[str, str]:
-    """What made the numbers: the version, a digest of the code that they depend on, and of which
-    Python and NumPy.
-    """
+    """The versions behind the numbers: Penstock, a digest of the code, Python and NumPy."""
     digest = hashlib.sha256()
     product, bench = (Path(str(files(name))) for name in ("penstock", "penstock_bench"))
     parts = [product / part for part in ("core", "budget", "private", "released", "lab")]
@@ -269,9 +264,7 @@ def version() -> dict[str, str]:
 
 
 def table(rows: Iterable[Row]) -> list[tuple[Any, ...]]:
-    """What must be the same for the same seed: everything but times, sizes and commands, in one
-    order.
-    """
+    """The columns that depend on the seed alone, sorted: no times, sizes or commands."""
     kept = [name for name in COLUMNS if name not in ("seconds", "megabytes", "command")]
     return sorted(
         (

@@ -1,6 +1,4 @@
-"""Runs a suite: cells that share a stream go through it together, one pass over its rows, on all
-cores.
-"""
+"""Runs a suite on all cores. Cells that share a stream go through its rows together."""
 
 from __future__ import annotations
 
@@ -27,16 +25,16 @@ from penstock_bench.results import REFUSED, Results, Row
 from penstock_bench.suite import Setting, Suite, choose
 
 MOST_CELLS = 12
-"""No piece of work has more: what is interrupted is lost."""
+"""The most cells of a job. An interruption loses the jobs at work."""
 
 MOST_MEGABYTES = 3_500
-"""All processes together need less: there are fewer of them where streams are large."""
+"""The most memory of all processes together. Large streams get fewer processes."""
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-"""How the libraries that NumPy may be built with are told their number of threads."""
+"""The variables that set the number of threads of the libraries behind NumPy."""
 
 PROCESS_MEGABYTES = 250
-"""What a process needs before it has any data."""
+"""The memory of a process before it has any data."""
 
 
 @dataclass(frozen=True)
@@ -49,19 +47,19 @@ class Job:
 
     @property
     def effort(self) -> int:
-        """About how long it takes, beside others."""
+        """The approximate effort, to compare jobs."""
         return len(self.cells) * max(self.stream.megabytes, 1)
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What is to be done, what is done already, and what cannot be done here."""
+    """The jobs to do, the number of cells done before, and the data that are missing."""
 
     jobs: tuple[Job, ...]
     commands: Mapping[Cell, str]
     skipped: Mapping[str, str]
     here: frozenset[str]
-    """The datasets that can be had."""
+    """The datasets that are here."""
     done: int
 
     @property
@@ -76,7 +74,7 @@ class RunPlan:
 def plan(
     suite: Suite, setting: Setting, results: Results, *, only: Sequence[str] = (), workers: int = 1
 ) -> RunPlan:
-    """The cells that have no result yet, in pieces for so many processes."""
+    """Plan the cells that have no result yet, in jobs for `workers` processes."""
     chosen = choose(suite, setting, tuple(only))
     streams = list(dict.fromkeys(cell.stream for cell in chosen.cells))
     absent = {stream: reason for stream in streams if (reason := missing(stream)) is not None}
@@ -108,7 +106,7 @@ def plan(
 
 
 def _jobs(todo: Mapping[Stretch, list[Cell]], seed: int, workers: int) -> Iterator[Job]:
-    """The largest streams first; every stream in enough pieces for all processes."""
+    """Order jobs, the largest streams first. Every stream gets enough jobs for all processes."""
     for stream, cells in sorted(todo.items(), key=lambda item: -item[0].megabytes):
         cells = sorted(cells, key=lambda cell: cell.run)
         each = min(MOST_CELLS, -(-len(cells) // workers))
@@ -117,7 +115,7 @@ def _jobs(todo: Mapping[Stretch, list[Cell]], seed: int, workers: int) -> Iterat
 
 
 def workers_for(streams: Iterable[Stretch], asked: int | None = None) -> int:
-    """How many processes: one a core, or as asked, and no more than fit into memory together."""
+    """The number of processes: `jobs` or one per core, and as many as memory allows."""
     cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
@@ -127,7 +125,7 @@ def workers_for(streams: Iterable[Stretch], asked: int | None = None) -> int:
 
 
 def command_of(suite: Suite, setting: Setting, only: Sequence[str] = ()) -> str:
-    """What gives the same numbers again."""
+    """The command that gives the same numbers again."""
     words = [
         "penstock",
         "bench",
@@ -150,13 +148,12 @@ def command_of(suite: Suite, setting: Setting, only: Sequence[str] = ()) -> str:
 
 
 def work(job: Job) -> list[Row]:
-    """The rows of a job's cells, without their commands. A cell that fails has a note in place of
-    values.
-    """
+    """Run a job and return its rows, without commands. A cell that fails has a note and no
+    values."""
     try:
         rows = feed(job.stream)
         units, keys = rows.units, rows.domain.size
-    except Exception as error:  # a dataset may be anybody's
+    except Exception as error:  # a dataset may be of another package
         return [_note(cell, job.seed, _words(error)) for cell in job.cells]
     lines: dict[Cell, tuple[BenchLine, list[Measure]]] = {}
     found: list[Row] = []
@@ -194,7 +191,7 @@ def work(job: Job) -> list[Row]:
             found += _rows(cell, line, measures, job.seed, units, keys)
         except Exception as error:
             failed(cell, error)
-        lines.pop(cell, None)  # what a log holds is not needed any more
+        lines.pop(cell, None)  # the lines of the ledger are not needed any more
     return found
 
 
@@ -234,8 +231,8 @@ def _note(cell: Cell, seed: int, words: str, **facts: int) -> Row:
 
 
 def _about(cell: Cell, seed: int) -> Row:
-    """What every row of a cell says of it; a mechanism that cannot even be made has the parameters
-    it was given.
+    """The columns that all rows of a cell share. If the mechanism cannot be made, its given
+    parameters.
     """
     try:
         parameters, guarantee = cell.configuration(), cell.guarantee()
@@ -256,9 +253,8 @@ def _about(cell: Cell, seed: int) -> Row:
 
 
 def key_of(cell: Cell, seed: int) -> str:
-    """What a cell's rows are kept under; a mechanism that cannot be made has no configuration, and
-    is tried every time.
-    """
+    """The key of a cell's rows. A mechanism that cannot be made has none, and is tried every
+    time."""
     try:
         return cell.key(seed)
     except Exception:
@@ -277,7 +273,7 @@ def perform(
     workers: int = 1,
     tell: Callable[[Job], object] | None = None,
 ) -> list[Row]:
-    """Do everything, keep each piece as soon as it is done, and give the rows that have a note."""
+    """Run all jobs, store each as soon as it is done, and return the rows that have a note."""
     notes: list[Row] = []
     with closing(_each(what.jobs, workers)) as each:
         for job, rows in each:
@@ -304,7 +300,7 @@ def _each(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, list[Row]]]
                     waiting[pool.submit(work, job)] = job
                     if (
                         len(waiting) > workers
-                    ):  # one more than can be worked on: nobody waits, and nothing piles up
+                    ):  # one job more than processes: no process waits, and few results pile up
                         break
                 if not waiting:
                     return
@@ -320,9 +316,7 @@ def _each(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, list[Row]]]
 
 @contextmanager
 def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that begin afresh and know nothing of this one. Whatever ends the suite early ends
-    them at once.
-    """
+    """A pool of fresh processes. They end at once when the suite ends early."""
     before = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
         workers, mp_context=multiprocessing.get_context("spawn"), initializer=_begin
@@ -341,9 +335,7 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Processes that are begun now leave the other cores to each other: NumPy's matrix library
-    would take them all.
-    """
+    """Limit NumPy's threads in new processes: its matrix library would use all cores."""
     mine = {name: "1" for name in THREADS if name not in os.environ}
     os.environ.update(mine)
     try:
@@ -354,9 +346,7 @@ def _one_thread_each() -> Iterator[None]:
 
 
 def _begin() -> None:
-    """An interruption is the parent's affair, and needs no traceback of every process. Nobody
-    outlives a parent.
-    """
+    """Prepare a worker: ignore Ctrl-C, which the parent handles, and end when the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_leave_with_the_parent, daemon=True).start()
 
@@ -369,9 +359,7 @@ def _leave_with_the_parent() -> None:
 
 
 def peak_megabytes() -> float:
-    """The most memory that this process and the largest of its finished children have had,
-    together.
-    """
+    """The peak memory of this process plus that of its largest finished child."""
     import resource
 
     unit = 1e6 if sys.platform == "darwin" else 1e3

@@ -1,6 +1,4 @@
-"""Claims about the shape of a figure: who is below all others, how fast a line rises, where it is
-lowest.
-"""
+"""Claims about the shape of a figure: the best line, the slope of a line, its lowest place."""
 
 from __future__ import annotations
 
@@ -22,10 +20,9 @@ from penstock_bench.claims import (
 
 @dataclass(frozen=True, kw_only=True)
 class Best(Claim):
-    """One line is better than all its rivals everywhere; somewhere by the share `below` of the
-    second best, if one is named.
+    """One line beats all its rivals everywhere, and somewhere by the share `below` if given.
 
-    `slack` is how much of that share is enough.
+    `slack` is the part of that share that is enough.
     """
 
     line: str
@@ -62,7 +59,7 @@ class Best(Claim):
 
 
 def _beside(gain: float) -> str:
-    """Below or above, in per cent, or in multiples where that is easier to read."""
+    """The difference in per cent, or as a factor if that is easier to read."""
     if gain < -1:
         return f"{number(1 - gain)} × the error of"
     return f"{number(100 * gain)} % below" if gain >= 0 else f"{number(-100 * gain)} % above"
@@ -70,8 +67,8 @@ def _beside(gain: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Power(Claim):
-    """In every panel a line goes like a power of the axis that lies between `least` and `most`: 1
-    is linear, 0 is flat.
+    """In every panel a line follows a power of the axis between `least` and `most`: 1 is linear, 0
+    flat.
     """
 
     line: str
@@ -95,9 +92,7 @@ class Power(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class Widens(Claim):
-    """In every panel a line is further below the best of its rivals at the end of the axis than at
-    its beginning.
-    """
+    """In every panel the lead of a line over its best rival is larger at the end of the axis."""
 
     line: str
     rivals: tuple[str, ...]
@@ -122,9 +117,7 @@ class Widens(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class LeastAt(Claim):
-    """In every panel a line is lowest at one place of the axis, or no higher there than its
-    intervals and 25 % explain.
-    """
+    """In every panel a line is lowest at one place, or within its interval and 25 % of that."""
 
     line: str
     x: str
@@ -161,7 +154,7 @@ def _half(value: Value) -> float:
 
 
 def _along(places: Places, line: str) -> dict[str, list[tuple[str, Value]]]:
-    """A line's values by panel, along the axis; panels with one value have no shape."""
+    """The values of a line by panel, along the axis. Panels with one value are left out."""
     found: dict[str, list[tuple[str, Value]]] = {}
     for (panel, x), lines in places.items():
         if line in lines:

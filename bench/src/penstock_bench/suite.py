@@ -1,6 +1,4 @@
-"""What a suite is: questions, each a figure of a paper, whose points are cells; and what the paper
-found.
-"""
+"""A suite has questions, each a figure of a paper; the points of a question are cells."""
 
 from __future__ import annotations
 
@@ -16,9 +14,8 @@ from penstock_bench.claims import Claim
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """How much is run. `also` are mechanisms, `streams` datasets that the user wants beside those
-    of the suite.
-    """
+    """The size of a run. `also` are more mechanisms, `streams` more datasets, chosen by the
+    user."""
 
     quick: bool = False
     runs: int | None = None
@@ -35,25 +32,24 @@ class Setting:
 
 @dataclass(frozen=True)
 class PlottedMeasure:
-    """A measure as a figure shows it.
+    """A measure in a figure.
 
-    `name` is what the measure calls its number, with {x} for the place on the axis and {of} for
-    what a point says it is of.
+    `name` is the name of the number, with {x} for the place on the axis and {of} for the point's
+    own part.
     """
 
     name: str
     title: str
     formula: str = ""
-    """The name of what theory says it should be, where there is such a thing."""
+    """The name of the formula's value, if there is a formula."""
     error: str = ""
-    """The name of the standard error of the number, where releases lie side by side."""
+    """The name of the number's standard error, if releases lie side by side."""
     more: bool = False
-    """Whether more is better, as it is of rates: these are drawn from 0 to 1."""
+    """Whether more is better, as for rates. The axis of these goes from 0 to 1."""
     curve: bool = False
-    """Whether a line counts as a whole: nobody wins at a single place."""
+    """Whether a line counts as a whole, without winners at single places."""
     beside: bool = False
-    """Whether intervals are those of releases side by side: two standard errors, however few runs
-    there are.
+    """Whether intervals are two standard errors of releases side by side, for any number of runs.
     """
 
     def at(self, x: str, of: str = "") -> str:
@@ -72,10 +68,9 @@ def _filled(name: str, x: str, of: str) -> str:
 
 @dataclass(frozen=True)
 class Point:
-    """One place on one line of one panel: the mean over a cell's runs. `x` is text, as it was
-    configured.
+    """One place on one line of one panel: the mean over a cell's runs. `x` is text, as configured.
 
-    `of` tells the numbers of one cell apart that belong to different panels or lines.
+    `of` tells numbers of one cell apart that belong to different panels or lines.
     """
 
     panel: str
@@ -86,7 +81,7 @@ class Point:
 
     @property
     def streams(self) -> set[str]:
-        """What its stream may be asked for by: the dataset, or the panel that it is in."""
+        """The names that select its stream: the dataset or the panel."""
         return {self.cell.stream.dataset, self.panel}
 
     @property
@@ -96,9 +91,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class BenchQuestion:
-    """A figure: what varies along its axis, in which panels, by which measures, and what the paper
-    says about it.
-    """
+    """A figure: its axis, panels, measures, points, and the claims of the paper about it."""
 
     name: str
     title: str
@@ -119,20 +112,18 @@ class Suite(ABC):
     title: ClassVar[str]
     paper: ClassVar[str]
     words: ClassVar[str]
-    """What is compared, and under which promise."""
+    """The comparison and the promise, in words."""
     leaders: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = ()
-    """What stands on the leaderboard: questions, and of each some places on its axis, or all if
-    none is named.
-    """
+    """The rows on the leaderboard: questions, each with places on its axis (none: all places)."""
     runs: ClassVar[int] = 10
     quick_runs: ClassVar[int] = 2
 
     @abstractmethod
     def questions(self, setting: Setting) -> Sequence[BenchQuestion]:
-        """All of them, with every point; those of data that are not here are left out later."""
+        """All questions with all points. Points without data are removed later."""
 
     def repeats(self, setting: Setting) -> int:
-        """How many runs a cell has."""
+        """The number of runs per cell."""
         if setting.runs is not None:
             return setting.runs
         return self.quick_runs if setting.quick else self.runs
@@ -140,19 +131,18 @@ class Suite(ABC):
 
 @dataclass(frozen=True)
 class Chosen:
-    """The questions of a suite, without what was not asked for."""
+    """The selected questions of a suite."""
 
     questions: tuple[BenchQuestion, ...]
     cells: tuple[Cell, ...] = field(repr=False)
-    """One of each, run 0."""
+    """Every cell once, as run 0."""
 
 
 def choose(suite: Suite, setting: Setting, *selections: Sequence[str]) -> Chosen:
-    """All questions, or those parts of them that a selection names: questions, datasets, lines.
+    """Choose questions, datasets and lines by name.
 
-    In a selection, names of one kind add up and names of different kinds cut each other down; the
-    trivial lines always stay. Several selections give what any of them gives. An empty one gives
-    everything. A dataset that the suite has already is not added a second time.
+    Same kind: either matches. Different kinds: all must match. Trivial lines always stay. Several
+    selections are united; an empty one is everything. A dataset of the suite is not added twice.
     """
     own = {
         point.cell.stream.dataset

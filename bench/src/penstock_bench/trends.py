@@ -1,6 +1,4 @@
-"""Claims about a best place on the axis, about being close to it, and about gaps that widen along
-it.
-"""
+"""Claims about the best place on the axis, about being close to it, and about widening gaps."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from penstock_bench.claims import NOTHING, Claim, Place, Places, Verdict, number
 
 @dataclass(frozen=True, kw_only=True)
 class Least(Claim):
-    """Along the axis, a line's error is least between `low` and `high`, in every panel."""
+    """In every panel the error of a line is least between `low` and `high` on the axis."""
 
     line: str
     low: float
@@ -45,14 +43,12 @@ class Least(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class NearBest(Claim):
-    """In every panel, a line's error is at most `within` above the least one of a rival, wherever
-    that is.
-    """
+    """In every panel the error of a line is at most `within` above the least error of a rival."""
 
     line: str
     rival: str
     axis: str
-    """What the place is called where the rival is best."""
+    """The name of the place where the rival is best."""
     within: float = 0.2
 
     def look(self, places: Places) -> tuple[str, Verdict]:
@@ -78,7 +74,7 @@ class NearBest(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class Near(Claim):
-    """At every place, a line's error is at most `within` above a rival's."""
+    """At every place the error of a line is at most `within` above a rival's."""
 
     line: str
     rival: str
@@ -103,12 +99,11 @@ class Near(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class FallsBehind(Claim):
-    """Along the axis, a rival falls further behind a line; with `falls`, it does so towards the
-    left.
+    """Along the axis a rival falls further behind a line; with `falls`, towards the left.
 
-    The gap is the rival's error in multiples of the line's. Yes, if it widens with every step;
-    partly, if it does from end to end, or if only the difference of the two errors does. Where it
-    should be widest, the line must be the better one.
+    The gap is the rival's error divided by the line's. Yes: it widens with every step. Partly: it
+    widens from end to end, or only the difference of the errors does. Where the gap should be
+    widest, the line must be better.
     """
 
     line: str
@@ -131,8 +126,9 @@ class FallsBehind(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class Rises(Claim):
-    """Along the axis, a line's error grows; with `falls`, it shrinks. Judged as `FallsBehind`
-    is."""
+    """Along the axis the error of a line grows; with `falls`, it shrinks. Judged like
+    `FallsBehind`.
+    """
 
     line: str
     falls: bool = False
@@ -145,7 +141,7 @@ class Rises(Claim):
 
 
 def _best(places: Places, line: str) -> dict[str, str]:
-    """Where on the axis the line is least wrong, by panel."""
+    """The place of the least error of the line, by panel."""
     found: dict[str, tuple[float, str]] = {}
     for (panel, x), lines in places.items():
         if (
@@ -158,7 +154,7 @@ def _best(places: Places, line: str) -> dict[str, str]:
 
 
 def _ratios(places: Places, line: str, rival: str) -> dict[Place, float]:
-    """The rival's error in multiples of the line's, wherever both are."""
+    """The rival's error divided by the line's, where both have values."""
     return {
         place: lines[rival].mean / lines[line].mean
         for place, lines in places.items()
@@ -169,9 +165,7 @@ def _ratios(places: Places, line: str, rival: str) -> dict[Place, float]:
 def _trend(
     values: Mapping[Place, float], what: str, falls: bool, *, above: float = 0.0
 ) -> tuple[str, Verdict]:
-    """From left to right, panel by panel; the end that should be the larger one must be `above`
-    something.
-    """
+    """Compare values from left to right, by panel. The larger end must be above `above`."""
     said, ends, steps, of = [], [], 0, 0
     for panel in dict.fromkeys(panel for panel, _ in values):
         along = sorted((float(x), value, x) for (at, x), value in values.items() if at == panel)

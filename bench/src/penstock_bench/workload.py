@@ -1,4 +1,4 @@
-"""Random range counts, and how far what was released is from them."""
+"""Random range counts, and the errors of released numbers on them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from penstock.core.errors import ConfigurationError, InputError
 from penstock.core.exact import whole
 
 Stream: TypeAlias = Iterable[Any]
-"""One row of numbers a unit: an array, or rows that come one after the other."""
+"""One row of numbers per unit: an array, or an iterable of rows."""
 
 BUCKETS: Final = 10
-"""How many times larger the sizes of the next bucket are."""
+"""The ratio between the sizes of consecutive buckets."""
 
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """Range counts to be asked of every unit: how many events lie in a box, an interval of each
-    attribute.
+    """Range counts for every unit: the number of events in a box, an interval of each attribute.
 
     >>> workload = Workload.random((2, 73, 9), number=100, seed=1)
     >>> workload
@@ -40,10 +39,10 @@ class Workload:
     def random(
         cls, shape: tuple[int, ...], *, number: int = 5000, seed: int = 0, size: int | None = None
     ) -> Workload:
-        """Each attribute's interval at random, every interval of its values as likely as any other.
+        """Draw a random interval of each attribute; all intervals are equally likely.
 
-        With a `size`, boxes of that many cells, or of the nearest number that intervals can make:
-        of all ways to choose the intervals' lengths one at random, and then a place.
+        With `size`, boxes have that many cells, or the nearest possible number: first the lengths
+        of the intervals are drawn among all that fit, then the place.
         """
         sides = np.array([whole(side, name="shape", least=1) for side in shape], np.int64)
         number = whole(number, name="number", least=1)
@@ -72,24 +71,24 @@ class Workload:
 
     @property
     def number(self) -> int:
-        """How many range counts there are."""
+        """The number of range counts."""
         return len(self.boxes.low)
 
     @property
     def sizes(self) -> IntArray:
-        """How many cells each of them is over."""
+        """The number of cells of each range count."""
         return self.boxes.sizes
 
     def answers(self, values: Any) -> IntArray | FloatArray:
-        """What each range count is of a unit's numbers; exact for whole numbers."""
+        """The range counts of a unit's numbers; exact for whole numbers."""
         answers: IntArray | FloatArray = self.boxes.sums(_row(values))
         return answers
 
     def errors(self, truth: Stream, shown: Stream, *, sanity: float = 1.0) -> Errors:
-        """How far each range count of `shown` is from that of `truth`, on average over the units.
+        """The error of each range count of `shown` against `truth`, on average over the units.
 
-        Relative to the true answer, or to `sanity` where that is larger: empty boxes would have no
-        relative error at all. Both streams are read unit by unit, once.
+        Relative errors divide by the true answer, or by `sanity` if that is larger, because empty
+        boxes have no relative error. Both streams are read once, unit by unit.
         """
         if not 0 < sanity < math.inf:
             raise ConfigurationError(f"sanity must be a finite number above 0, not {sanity!r}.")
@@ -101,7 +100,7 @@ class Workload:
         return Errors(sizes=self.sizes, absolute=absolute / units, relative=relative / units)
 
     def mean_absolute_error(self, truth: Stream, shown: Stream) -> float:
-        """The mean over all units and range counts of how far an answer is from the truth.
+        """The mean absolute error over all units and range counts.
 
         >>> single = Workload.random((4,), number=50, seed=1, size=1)
         >>> single.mean_absolute_error([[1, 2, 3, 4]], [[2, 3, 4, 5]])
@@ -113,7 +112,7 @@ class Workload:
         return total / units
 
     def _off(self, truth: Stream, shown: Stream) -> Iterator[tuple[Any, Any]]:
-        """Each unit's true numbers, and how far every range count is off."""
+        """The true numbers of each unit, and the error of every range count."""
         none = True
         for one, other in zip_longest(truth, shown):
             if one is None or other is None:
@@ -132,7 +131,7 @@ class Workload:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Errors:
-    """The errors of range counts: the mean over the units for each of them."""
+    """The errors of range counts: for each, the mean over the units."""
 
     sizes: IntArray
     absolute: FloatArray
@@ -147,11 +146,10 @@ class Errors:
         return float(self.relative.mean())
 
     def by_size(self, borders: Iterable[int] | None = None) -> tuple[Bucket, ...]:
-        """The mean errors of smaller and larger range counts: a bucket from each border to below
-        the next.
+        """The mean errors of range counts by size: one bucket from each border to below the next.
 
-        Unless told otherwise, the borders are 1, 10, 100 and so on. Sizes outside them and buckets
-        without a range count are left out.
+        Default borders: 1, 10, 100 and so on. Sizes outside the borders and empty buckets are left
+        out.
         """
         if borders is None:
             steps = math.floor(math.log10(int(self.sizes.max()))) + 2
@@ -181,7 +179,7 @@ class Errors:
 
 @dataclass(frozen=True, kw_only=True)
 class Bucket:
-    """The mean errors of the range counts over `first` to `last` cells."""
+    """The mean errors of the range counts with `first` to `last` cells."""
 
     first: int
     last: int
@@ -191,15 +189,13 @@ class Bucket:
 
 
 def _row(values: Any) -> Any:
-    """Whole numbers as 64 bits of them, all others as floats."""
+    """Whole numbers as 64-bit integers, all others as floats."""
     row = np.asarray(values)
     return row.astype(np.int64 if row.dtype.kind in "iub" else np.float64)
 
 
 def _lengths(sides: list[int], size: int) -> IntArray:
-    """All lengths of intervals whose product is the number nearest to `size` that there is; the
-    smaller of two.
-    """
+    """All lengths of intervals whose product is nearest to `size`; of two, the smaller product."""
     products = np.ones(1, np.int64)
     for side in sides:
         products = np.unique(products[:, None] * np.arange(1, side + 1))

@@ -63,7 +63,7 @@ def test_datasets_are_listed_with_what_they_are_and_whether_they_are_here(
 def test_a_suite_leaves_results_and_a_page(capsys: pytest.CaptureFixture[str]):
     code, out, _ = run(capsys, "tiny", "--runs", "2", "--jobs", "1", "--out", "here")
     assert code == 0
-    assert "14 runs of cells were made, 0 were there." in out
+    assert "14 runs of cells were made, 0 were stored before." in out
     assert f"{ABSENT} was not run: it was never collected." in out
     assert "Open here/tiny/report.html" in out
     assert (
@@ -72,7 +72,7 @@ def test_a_suite_leaves_results_and_a_page(capsys: pytest.CaptureFixture[str]):
     )
     assert len(Results(Path("here/tiny")).rows()) == 14 * 3
     code, out, _ = run(capsys, "tiny", "--runs", "2", "--jobs", "1", "--out", "here")
-    assert "0 runs of cells were made, 14 were there." in out
+    assert "0 runs of cells were made, 14 were stored before." in out
 
 
 def test_the_page_can_be_made_anew(capsys: pytest.CaptureFixture[str]):
@@ -201,15 +201,13 @@ def test_an_interruption_keeps_what_was_done(tmp_path: Path, capsys: pytest.Capt
         timeout=120,
     )
     assert cut.returncode == verb.INTERRUPTED, cut.stderr
-    assert (
-        cut.stderr.strip() == "penstock: interrupted; the same command goes on from what was done."
-    )
+    assert cut.stderr.strip() == "penstock: interrupted. The same command continues the suite."
     assert len(Results(Path("here/tiny")).parts()) == 1
     whole = subprocess.run(
         [sys.executable, script], env=environment, capture_output=True, text=True, timeout=120
     )
     assert whole.returncode == 0, whole.stderr
-    assert "18 runs of cells were made, 2 were there." in whole.stdout
+    assert "18 runs of cells were made, 2 were stored before." in whole.stdout
     run(capsys, "tiny", "--jobs", "1", "--out", "other")
     assert table(Results(Path("here/tiny")).rows()) == table(Results(Path("other/tiny")).rows())
 

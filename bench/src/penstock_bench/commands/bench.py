@@ -33,33 +33,30 @@ from penstock_bench.plugins import mechanism_class
 from penstock_bench.registry import SUITES, find_suite
 from penstock_bench.results import Results, version
 from penstock_bench.runner import Job, RunPlan, perform, plan, workers_for
-from penstock_bench.suite import Setting, choose
+from penstock_bench.suite import Setting, Suite, choose
 
 OUT, QUICK_OUT = Path("out/bench"), Path("out/bench-quick")
 INTERRUPTED = 130
-EVERY = 30.0
-"""Where there is no terminal, a line of progress in so many seconds."""
-LONG = 3600.0
-"""The time left is told from what was done in so many seconds: a piece of work may take a minute.
-"""
+SECONDS_BETWEEN_LINES = 30.0
+"""Without a terminal, one line of progress per this time."""
+SECONDS_OF_SPEED = 3600.0
+"""The remaining time is estimated from this much of the past: one job may take a minute."""
 
 Names = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
 
-HELP = """Run the experiments of the papers on every mechanism, at one guarantee, and write a page
-about them.
+HELP = """Run the experiments of the papers on every mechanism and write a page about them.
 
-* penstock bench: which suites there are
+* penstock bench: list the suites
 
-* penstock bench w-event --quick: one of them, small
+* penstock bench w-event --quick: run one suite with small streams
 
-* penstock bench w-event --only window --only covid --also rg: one question on one stream, with
-  one mechanism more
+* penstock bench w-event --only window --only covid --also rg: run one question on one stream,
+  with one more mechanism
 
-* penstock bench report out/bench: write the pages anew from the results
+* penstock bench report out/bench: write the pages again from stored results
 
-* penstock bench datasets: which streams there are
+* penstock bench datasets: list the datasets
 """
-
 
 app = App(name="bench", help=HELP, help_format="markdown")
 
@@ -80,8 +77,9 @@ def bench(
 ) -> None:
     """Run a suite, or list the suites. Exit code 1 if a mechanism failed on a stream.
 
-    Results are kept as Parquet in OUT/SUITE as they come, and a page beside them. Started again, a
-    suite goes on from what is there. The same seed gives the same numbers on any number of cores.
+    Results are stored as Parquet in OUT/SUITE while the suite runs, with a page beside them. The
+    same command continues an interrupted suite. The same seed gives the same numbers on any number
+    of cores.
 
     For example:
 
@@ -94,23 +92,24 @@ def bench(
     Parameters
     ----------
     suite
-        Which one; without it they are listed.
+        The suite to run. Default: list the suites.
     quick
-        Short streams, few keys and runs: under two minutes.
+        Run with short streams, few keys and few runs: under two minutes.
     runs
-        How often every cell is run; what the suite says unless told.
+        Number of runs per cell. Default: the suite's own number.
     seed
-        Of the noise: another seed, other numbers.
+        Seed of the noise. Default: 1.
     out
-        The folder of results; out/bench unless told, out/bench-quick with --quick.
+        Folder of the results. Default: out/bench, or out/bench-quick with --quick.
     jobs
-        How many processes; one a core unless told, and fewer where memory would not suffice.
+        Number of processes. Default: one per core, fewer if memory is short.
     only
-        Some questions, streams or mechanisms of the suite, by name.
+        Names of questions, streams or mechanisms to run. Same kind: either matches. Different
+        kinds: all must match. Default: all.
     also
-        Further mechanisms: registered ones, those of plug-ins, or module:Class.
+        More mechanisms: registered names, names of plug-ins, or module:Class. Default: none.
     stream
-        Further datasets: registered ones, those of plug-ins, or module:Class.
+        More datasets: registered names, names of plug-ins, or module:Class. Default: none.
     """
     if suite is None:
         _list()
@@ -126,40 +125,42 @@ def bench(
         quick=quick, runs=runs, seed=seed, also=tuple(also or ()), streams=tuple(stream or ())
     )
     folder = (out if out is not None else QUICK_OUT if quick else OUT) / chosen.name
+    _run(chosen, setting, folder, only=tuple(only or ()), jobs=jobs)
+
+
+def _run(
+    suite: Suite, setting: Setting, folder: Path, *, only: tuple[str, ...], jobs: int | None
+) -> None:
+    """Run a suite, write its page and print the findings."""
     if folder.exists() and not folder.is_dir():
-        raise ConfigurationError(f"{folder} is a file, not a folder.")
+        raise ConfigurationError(f"{folder} is a file, not a folder. Nothing was run.")
     results = Results(folder)
-    workers = workers_for(
-        {cell.stream for cell in choose(chosen, setting, tuple(only or ())).cells}, jobs
-    )
-    todo = plan(chosen, setting, results, only=only or (), workers=workers)
+    workers = workers_for({cell.stream for cell in choose(suite, setting, only).cells}, jobs)
+    todo = plan(suite, setting, results, only=only, workers=workers)
     other = results.other(setting, version()["code"])
-    results.note(chosen.name, setting, tuple(only or ()), todo.skipped, here=todo.here)
+    results.note(suite.name, setting, only, todo.skipped, here=todo.here)
     try:
         with _bar(todo) as tell:
             notes = perform(todo, results, workers=workers, tell=tell)
     except KeyboardInterrupt:
-        print(
-            "penstock: interrupted; the same command goes on from what was done.", file=sys.stderr
-        )
+        print("penstock: interrupted. The same command continues the suite.", file=sys.stderr)
         sys.exit(INTERRUPTED)
-    written, found = page.write(chosen, results)
+    written, found = page.write(suite, results)
     screen = Console()
 
     def say(text: str, style: str = "") -> None:
         screen.print(Text(text, style), soft_wrap=True)
 
-    say(f"{todo.cells:,} runs of cells were made, {todo.done:,} were there.")
+    say(f"{todo.cells:,} runs of cells were made, {todo.done:,} were stored before.")
     for words in other:
         say(words, "yellow")
     for name, reason in todo.skipped.items():
         say(f"{name} was not run: {reason}.", "yellow")
     for words in page.sentences(found):
         say(words)
-    for stream_name, mechanism, why in dict.fromkeys(
-        (row["stream"], row["mechanism"], row["note"]) for row in notes
-    ):
-        say(f"{mechanism} on {stream_name} failed: {why}", "bold red")
+    failures = dict.fromkeys((row["stream"], row["mechanism"], row["note"]) for row in notes)
+    for stream, mechanism, reason in failures:
+        say(f"{mechanism} on {stream} failed: {reason}", "bold red")
     say(f"Open {written}", "bold")
     if notes:
         sys.exit(1)
@@ -167,15 +168,15 @@ def bench(
 
 @app.command
 def report(folder: Path, /, *, docs: Path | None = None) -> None:
-    """Write the pages anew from the results in a folder: that of one suite, or one with several.
+    """Write the pages again from stored results.
 
     Parameters
     ----------
     folder
-        Where suites have left their results, such as out/bench.
+        Folder with the results of one suite or of several, such as out/bench.
     docs
-        Also write Markdown to this folder: a page a suite, with figures, and the leaderboard of all
-        of them.
+        Folder for Markdown pages: one page per suite with its figures, and the leaderboard.
+        Default: no Markdown.
     """
     for written in page.rebuild(folder, docs=docs):
         Console().print(Text(f"Open {written}", "bold"), soft_wrap=True)
@@ -183,22 +184,21 @@ def report(folder: Path, /, *, docs: Path | None = None) -> None:
 
 @app.command
 def datasets(*, as_json: Json = False) -> None:
-    """List every dataset: its size, what a key and what a person is, its licence, and whether it
-    can be had here.
+    """List the datasets: size, meaning of key and person, licence, and whether the data are here.
 
     Parameters
     ----------
     as_json
-        The same as JSON, with parameters, for programs.
+        Print JSON, with the parameters of each dataset.
     """
     described = table()
     if as_json:
         print(json.dumps(described, indent=2, ensure_ascii=False, default=str))
         return
     shown = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("dataset", "units × keys", "what"):
+    for heading in ("dataset", "units × keys", "description"):
         shown.add_column(
-            heading, no_wrap=heading != "what", justify="right" if "×" in heading else "left"
+            heading, no_wrap=heading != "description", justify="right" if "×" in heading else "left"
         )
     for one in described:
         if one["title"] is None:
@@ -218,7 +218,7 @@ def datasets(*, as_json: Json = False) -> None:
 
 def _list() -> None:
     shown = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("suite", "what", "questions", "after"):
+    for name in ("suite", "title", "questions", "paper"):
         shown.add_column(name)
     for suite in SUITES.values():
         questions = ", ".join(question.name for question in suite.questions(Setting(quick=True)))
@@ -228,7 +228,7 @@ def _list() -> None:
 
 @contextmanager
 def _bar(todo: RunPlan) -> Iterator[Callable[[Job], None]]:
-    """How much is done and how long the rest will take; without a terminal, a line now and then."""
+    """Show a progress bar; without a terminal, print one line from time to time."""
     screen = Console(stderr=True)
     columns = (
         SpinnerColumn(),
@@ -245,7 +245,7 @@ def _bar(todo: RunPlan) -> Iterator[Callable[[Job], None]]:
         console=screen,
         transient=True,
         disable=not screen.is_terminal,
-        speed_estimate_period=LONG,
+        speed_estimate_period=SECONDS_OF_SPEED,
     ) as progress:
         task = progress.add_task("starting", total=todo.effort, cells=f"0 of {todo.cells}")
 
@@ -258,7 +258,7 @@ def _bar(todo: RunPlan) -> Iterator[Callable[[Job], None]]:
                 description=job.stream.dataset,
                 cells=f"{done} of {todo.cells}",
             )
-            if not screen.is_terminal and time.monotonic() > said + EVERY:
+            if not screen.is_terminal and time.monotonic() > said + SECONDS_BETWEEN_LINES:
                 said = time.monotonic()
                 print(
                     f"{done} of {todo.cells} runs of cells, now {job.stream.name}",

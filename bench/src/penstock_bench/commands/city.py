@@ -33,8 +33,8 @@ from penstock_bench.live_city.run import DAILY, DAY, HOURLY, RELEASES, CityEvent
 from penstock_bench.simulated.city import City
 
 OUT = Path("out/city")
-LAST = 48
-"""Hours in a sparkline."""
+SPARKLINE_HOURS = 48
+"""Number of hours that a sparkline shows."""
 
 _STATIONS = ("Grand Central", "Lantern Arena", "Orchard New Town")
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -51,12 +51,11 @@ def city(
     seconds: float = 0.06,
     compare: Flag = False,
 ) -> None:
-    """Publish a simulated city live, kill the publisher in the middle, and show what the world saw
-    beside the truth.
+    """Publish a simulated city live, kill the publisher in the middle, and write a page about it.
 
-    Its gates send taps by HTTP to a real publisher with an embedded store, two views and a sink of
-    Parquet files. Nothing else is needed: no broker, no database server. It leaves the folder OUT,
-    with the store, and a page of the same name.
+    The gates of the city send taps by HTTP to a real publisher with an embedded store, two views
+    and a sink of Parquet files. No broker and no database server are needed. The command writes the
+    folder OUT, with the store, and the page OUT.html, which shows the releases beside the truth.
 
     For example:
 
@@ -69,23 +68,24 @@ def city(
     Parameters
     ----------
     out
-        The folder for configuration, store and releases. One that this command has made before is
-        made anew.
+        Folder for configuration, store and releases. A folder that this command made before is
+        replaced. Default: out/city.
     hours
-        How long the city is watched.
+        Number of simulated hours. Default: 336.
     people
-        How many live in it; the fewer, the more the noise hides.
+        Number of inhabitants. With fewer people the noise is larger beside the counts. Default:
+        200,000.
     epsilon
-        The privacy loss of a window, exact: 1, 0.5 or 1/3.
+        Privacy loss per window, exact: 1, 0.5 or 1/3. Default: 1.
     window
-        How many hours in a row are protected together.
+        Number of consecutive hours in which a person is protected. Default: 24.
     seed
-        Another seed, another city. The noise takes no seed.
+        Seed of the city. The noise takes no seed. Default: 1.
     seconds
-        How long an hour takes at least.
+        Least real time per simulated hour, in seconds. Default: 0.06.
     compare
-        Publish the city by several mechanisms instead, without a publisher, and show them side by
-        side. The page is OUT-compare.html.
+        Publish the city by several mechanisms side by side instead, without a publisher. The page
+        is OUT-compare.html.
     """
     options = {
         "out": out,
@@ -108,26 +108,30 @@ def city(
     plan = CityPlan.of(
         out, people=people, hours=hours, epsilon=epsilon, window=window, seed=seed, seconds=seconds
     )
+    _publish(plan, command=_command(**options, seconds=seconds))
+
+
+def _publish(plan: CityPlan, *, command: str) -> None:
+    """Publish the city live, write the page and print the findings."""
     screen = Console()
     screen.print(
         Text(
-            f"A city of {people:,} people wakes up. Its taps go by HTTP to a publisher with the "
-            f"store {out}/city.db."
+            f"The city has {plan.city.people:,} people. Its gates send taps by HTTP to a publisher "
+            f"with the store {plan.folder}/city.db."
         )
     )
     with _watching(plan, screen) as watch:
         outcome = run(plan, watch)
     found = find(outcome)
-    made = _command(**options, seconds=seconds)
     program = _program()
-    plan.page.write_text(render(found, command=made, program=program), encoding="utf-8")
+    plan.page.write_text(render(found, command=command, program=program), encoding="utf-8")
     _sum_up(found, screen)
     screen.print(Text(f"Open {plan.page}", "bold"), soft_wrap=True)
     screen.print(Text("Then try:"))
     for _, line in commands(plan, program)[:3]:
         screen.print(Text(f"  {line}", "cyan"), soft_wrap=True)
     if not found.well:
-        raise StateError("the demo has found something wrong: see above, and please report it.")
+        raise StateError("the run of the city found a mistake: see above, and please report it.")
 
 
 def _command(*flags: str, **options: object) -> str:
@@ -136,7 +140,7 @@ def _command(*flags: str, **options: object) -> str:
 
 
 def _program() -> str:
-    """How this program is called from here: by its name if that is found, else by where it lies."""
+    """How to call this program: `penstock` if it is on the path, else the path of the script."""
     called = Path(sys.argv[0])
     return (
         "penstock"
@@ -145,14 +149,14 @@ def _program() -> str:
     )
 
 
-# -- while it runs ---------------------------------------------------------------------------------
+# -- while the city runs ---------------------------------------------------------------------------
 
 
 @contextmanager
 def _watching(
     plan: CityPlan, screen: Console
 ) -> Iterator[Callable[[CityEvent, SQLiteReader], None]]:
-    """On a terminal a live picture; elsewhere a line a day."""
+    """Show a live picture on a terminal; elsewhere print one line per day."""
     if not screen.is_terminal:
         yield lambda shown, reader: _say(plan, shown, reader, screen)
         return
@@ -184,9 +188,7 @@ def _say(plan: CityPlan, shown: CityEvent, reader: SQLiteReader, screen: Console
 
 
 class Picture:
-    """What a terminal shows. All of it is read from the store, as anybody may, but for what the
-    gates say of themselves.
-    """
+    """The picture on a terminal. All but the figures of the gates is read from the public store."""
 
     def __init__(self, plan: CityPlan) -> None:
         self._plan = plan
@@ -198,7 +200,7 @@ class Picture:
         self._half = 0.0
 
     def take(self, shown: CityEvent, reader: SQLiteReader) -> None:
-        """A half hour has passed: read what is new."""
+        """Read the new releases after a simulated half hour."""
         self._shown = shown
         for name in self._units:
             unit = reader.head(name).unit
@@ -209,21 +211,21 @@ class Picture:
                     low, high = release.interval("0.95")
                     self._values.append(np.asarray(release.estimate).tolist())
                     self._half = float(np.max(high - low)) / 2
-                del self._values[:-LAST]
+                del self._values[:-SPARKLINE_HOURS]
             self._units[name] = unit
             self._spent[name] = newest(reader, name)
 
     def drawn(self) -> RenderableType:
-        """The picture now."""
+        """Draw the picture."""
         shown, plan = self._shown, self._plan
         if shown is None:
-            return Text("The city is being built, and its publisher starts …", "dim")
+            return Text("The city is being built, and the publisher starts …", "dim")
         keys = plan.city.keys
         lines = Table.grid(padding=(0, 2))
         for name in _STATIONS:
             place = keys.index(name)
             past = [row[place] for row in self._values]
-            now = f"{past[-1]:,.0f} ± {self._half:,.0f}" if past else "nothing yet"
+            now = f"{past[-1]:,.0f} ± {self._half:,.0f}" if past else "no release yet"
             lines.add_row(Text(name), Text(_spark(past), "bright_blue"), Text(now, justify="right"))
         cost = self._spent[HOURLY] + 2 * self._spent[DAILY]
         files = sum(1 for _ in (plan.folder / RELEASES).glob("*/*/*.parquet"))
@@ -256,7 +258,7 @@ class Picture:
 
 
 def _spark(values: list[float]) -> str:
-    """A line of bars, one an hour.
+    """A line of bars, one per hour.
 
     >>> _spark([0.0, 4.0, 8.0])
     ' ▄█'
@@ -265,7 +267,7 @@ def _spark(values: list[float]) -> str:
     return "".join(_BARS[round(max(value, 0.0) / top * (len(_BARS) - 1))] for value in values)
 
 
-# -- in the end ------------------------------------------------------------------------------------
+# -- after the run ---------------------------------------------------------------------------------
 
 
 def _sum_up(found: CityFindings, screen: Console) -> None:
@@ -276,7 +278,7 @@ def _sum_up(found: CityFindings, screen: Console) -> None:
         f"{plan.window} hours"
     )
     table.title_justify, table.title_style = "left", "bold"
-    for heading in ("view", "units", "off by, on average", "95 % interval held the truth"):
+    for heading in ("view", "units", "mean error", "truth inside the 95 % interval"):
         table.add_column(heading, justify="left" if heading == "view" else "right")
     for series in (found.hourly, found.daily):
         if series is not None:
@@ -290,16 +292,13 @@ def _sum_up(found: CityFindings, screen: Console) -> None:
         (
             found.joint.kept,
             (
-                f"ledger verified: the dearest window cost epsilon {found.joint.worst} of "
-                f"{plan.epsilon}"
+                f"ledger verified: highest spend in any window: epsilon {found.joint.worst} "
+                f"(limit: {plan.epsilon})"
             ),
         ),
         (
             not found.changed,
-            (
-                f"{len(outcome.seen):,} releases, none changed after it was seen, in the store or "
-                "the sink"
-            ),
+            (f"{len(outcome.seen):,} releases; none changed later, in the store or the sink"),
         ),
         (
             found.sunk == len(outcome.seen),
@@ -308,7 +307,7 @@ def _sum_up(found: CityFindings, screen: Console) -> None:
         (
             crash.resumed == crash.released,
             (
-                f"killed at {name}, {crash.unanswered} batches unanswered, back after "
+                f"killed at {name}, {crash.unanswered} batches unanswered, restarted after "
                 f"{crash.down:.1f} s"
             ),
         ),

@@ -49,7 +49,8 @@ def compare(city: City, *, page: Path, hours: int, epsilon: str, window: int, co
     console = Console()
     console.print(_table(made))
     floor = (
-        f"MRE divides by the true count, or by {FLOOR} where it is smaller. Each mechanism keeps "
+        f"MRE: error relative to the true count, or to {FLOOR} if that is larger. Each mechanism "
+        "keeps "
         "the promise by itself."
     )
     console.print(Text(floor))
