@@ -1,3 +1,1 @@
-"""What papers compare themselves with, in a form that keeps its promise. For the bench, on
-synthetic or public data only.
-"""
+"""Methods that papers compare with, in a form that keeps its promise. For the bench only."""

@@ -58,7 +58,7 @@ class AdaptiveBudget(Estimated):
         before = np.bincount(of, seen) / sizes
         weight = other / (
             other + one * sizes
-        )  # of the mean of the counts that were seen: variances one/m and other/m²
+        )  # weights of the two estimates of the mean: variances one/m and other/m²
         mean = weight * before + (1 - weight) * sums / sizes
         return np.asarray(mean[of], np.float64)
 
@@ -70,7 +70,7 @@ class AdaptiveBudget(Estimated):
 
 
 def groups(seen: IntArray | FloatArray, one: float, other: float) -> IntArray:
-    """Which group each key is in: greedily, in the order of the noisy counts.
+    """The group of each key, chosen greedily in the order of the noisy counts.
 
     >>> groups(np.array([70, 3, 71, 2]), 1.0, 4.0)
     array([1, 0, 1, 0])

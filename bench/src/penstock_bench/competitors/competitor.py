@@ -1,4 +1,4 @@
-"""What a competitor is: it takes a synthetic stream unit by unit, and shows numbers."""
+"""A competitor takes a synthetic stream unit by unit and shows numbers."""
 
 from __future__ import annotations
 
@@ -16,29 +16,26 @@ from penstock.core.weights import Weights
 from penstock.private.noise import Noise
 
 ADDING = "adding or removing one event"
-"""What all promise at least, but for those that say otherwise."""
+"""The promise of every competitor that does not name another."""
 
 
 class Course(ABC):
-    """A competitor on its way through a stream."""
+    """A competitor at work on a stream."""
 
     @abstractmethod
     def step(self, counts: IntArray) -> FloatArray:
-        """What is shown after one more unit."""
+        """The numbers after one more unit."""
 
     @abstractmethod
     def kept(self) -> object:
-        """All that it keeps between units, as arrays and numbers: their size is what it needs of
-        memory.
-        """
+        """Everything that it keeps between units, as arrays and numbers, to measure its memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Competitor(ABC):
-    """What a paper compares itself with. `promise` says for which neighbours it is ε-private, all
-    at event level.
+    """A method that a paper compares with. `promise` names its neighbours; all are at event level.
 
-    What is not `private` is here to be shown beside the others, marked, and promises nothing.
+    A competitor that is not `private` promises nothing; figures mark it.
     """
 
     name: ClassVar[str]
@@ -55,22 +52,22 @@ class Competitor(ABC):
         return positive(self.epsilon, name="epsilon")
 
     def configuration(self) -> dict[str, object]:
-        """All that it was made with."""
+        """Its parameters."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @abstractmethod
     def begin(self, domain: Domain, *, noise: Noise) -> Course:
-        """Before the first unit."""
+        """Begin, before the first unit."""
 
     def run(self, stream: IntArray, *, noise: Noise) -> FloatArray:
-        """What is shown after every unit: units × keys in, units × keys out."""
+        """The numbers after every unit: units × keys in, units × keys out."""
         course = self.begin(Domain.of(stream.shape[1]), noise=noise)
         return np.array([course.step(counts) for counts in stream])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decayed(Competitor):
-    """Answers every unit with sums over the last `span` units, each worth γ to the power of its
+    """Answers every unit with sums over the last `span` units, weighted by γ to the power of the
     age.
     """
 
@@ -89,10 +86,10 @@ class Decayed(Competitor):
 
 
 class Window:
-    r"""Decayed sums of the last `span` rows: :math:`G\leftarrow\gamma G+x_t-\gamma^w x_{t-w}`, with
-    a ring of w rows.
+    r"""Decayed sums of the last `span` rows: :math:`G\leftarrow\gamma G+x_t-\gamma^w x_{t-w}`, in a
+    ring.
 
-    What is rounded decays with what it was rounded in, so that the sums do not wander off.
+    Rounding errors decay with the sums, so they do not accumulate.
     """
 
     def __init__(self, weights: Weights, keys: int) -> None:
@@ -115,9 +112,7 @@ class Window:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimated(Decayed):
-    """One private histogram a unit; the sums of the last `span` of them are post-processing, and
-    need all of these.
-    """
+    """One private histogram per unit. The sums of the last `span` of them are post-processing."""
 
     @abstractmethod
     def publish(self, counts: IntArray, *, noise: Noise, unit: int = 1) -> FloatArray:
@@ -128,7 +123,7 @@ class Estimated(Decayed):
 
 
 class _Summing(Course):
-    """Histograms, one a unit, and their sums."""
+    """One histogram per unit, and their sums."""
 
     def __init__(self, competitor: Estimated, keys: int, noise: Noise) -> None:
         self._competitor = competitor
@@ -147,9 +142,7 @@ class _Summing(Course):
 
 
 def decayed(rows: FloatArray | IntArray, weights: Weights) -> FloatArray:
-    """The sums of the rows by age, after every row: what is to be estimated, or post-processing of
-    estimates.
-    """
+    """The sums of the rows, weighted by age, after every row."""
     out = np.zeros(rows.shape)
     for age, weight in enumerate(weights.sequence(min(weights.length, len(rows)))):
         out[age:] += weight * rows[: len(rows) - age]

@@ -51,7 +51,7 @@ class PublishedSketch(Decayed):
             object.__setattr__(self, name, exact(getattr(self, name), name=name))
         if not 0 < exact(self.alpha) < 1:
             raise ConfigurationError(f"alpha must lie between 0 and 1, not {self.alpha}.")
-        self.sketch(0)  # refuses a beta that makes no sense
+        self.sketch(0)  # refuses a beta out of range
 
     def sketch(self, keys: int) -> AESketch:
         return AESketch.start(keys, gamma=self.gamma, span=self.span, beta=self.beta)

@@ -1,4 +1,4 @@
-"""`node_laplace`: every node of a hierarchy by itself."""
+"""`node_laplace`: separate noise on every node of a hierarchy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class NodeLaplace(Competitor):
     promise = ADDING
 
     def scale(self, tree: Hierarchy) -> Fraction:
-        """That of the noise of every node."""
+        """The scale of the noise of every node."""
         return tree.height / self.budget
 
     def begin(self, domain: Domain, *, noise: Noise) -> EveryNode:
@@ -46,7 +46,7 @@ class NodeLaplace(Competitor):
 
 
 class EveryNode(Course):
-    """Nothing is kept but the number of the unit."""
+    """Only the number of the unit is kept."""
 
     def __init__(self, tree: Hierarchy, scale: Fraction, noise: Noise) -> None:
         self._nodes, self._scale, self._noise = tree.nodes, scale, noise

@@ -43,7 +43,7 @@ class NoisePerRelease(Decayed):
 
     @cached_property
     def steps(self) -> IntArray:
-        """The weights by age, in parts of 2^−20, as far as they are not 0."""
+        """The weights by age, in parts of 2^−20, up to the last that is not 0."""
         whole = np.rint(GRID * self.weights.sequence(self.span)).astype(np.int64)
         return whole[whole > 0]
 
@@ -54,7 +54,7 @@ class NoisePerRelease(Decayed):
 
     @property
     def variance(self) -> float:
-        """That of the noise of a sum."""
+        """The scale of the noise of a sum."""
         return float(laplace_variance(np.array(float(self.scale)))) / GRID**2
 
     def begin(self, domain: Domain, *, noise: Noise) -> Course:
@@ -62,7 +62,7 @@ class NoisePerRelease(Decayed):
 
 
 class _Buffering(Course):
-    """The counts of the window, the newest at `_unit`, in a ring."""
+    """The counts of the window in a ring, the newest at `_unit`."""
 
     def __init__(self, competitor: NoisePerRelease, keys: int, noise: Noise) -> None:
         self._steps, self._scale, self._noise = competitor.steps, competitor.scale, noise

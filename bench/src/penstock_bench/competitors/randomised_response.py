@@ -1,6 +1,4 @@
-"""k-ary randomised response: people tell the truth with a known chance, in place of negative
-surveys.
-"""
+"""k-ary randomised response: people tell the truth with a known probability."""
 
 from __future__ import annotations
 
@@ -20,8 +18,8 @@ _BITS = 128
 
 
 def truth(epsilon: Fraction, keys: int) -> Fraction:
-    r"""P(truth): a rational just below :math:`e^\varepsilon/(e^\varepsilon+M-1)`, so that the
-    promise holds exactly.
+    r"""P(truth): a rational just below :math:`e^\varepsilon/(e^\varepsilon+M-1)`; the promise is
+    exact.
 
     >>> float(truth(Fraction(1), 2))
     0.7310585786300049
@@ -34,9 +32,7 @@ def truth(epsilon: Fraction, keys: int) -> Fraction:
 
 
 def loss(honest: Fraction, keys: int) -> float:
-    """The log of how much likelier an answer may be for one person than for another: infinite for a
-    negative survey.
-    """
+    """The log of the largest likelihood ratio of an answer; infinite for a negative survey."""
     lie = (1 - honest) / (keys - 1)
     low, high = sorted([honest, lie])
     return float(np.log(float(high / low))) if low else float("inf")

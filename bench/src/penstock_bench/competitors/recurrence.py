@@ -1,4 +1,4 @@
-"""`recurrence`: noise once, and one number a key in place of a window."""
+"""`recurrence`: noise once, and one number per key in place of a window."""
 
 from __future__ import annotations
 

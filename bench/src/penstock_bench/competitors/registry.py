@@ -1,4 +1,4 @@
-"""Every competitor by name."""
+"""The competitors by name."""
 
 from __future__ import annotations
 

@@ -48,13 +48,12 @@ class DecayedTree(Decayed):
 
     @cached_property
     def block(self) -> int:
-        """The units of a tree."""
+        """The number of units of a tree."""
         return 1 << (self.span - 1).bit_length()
 
     @cached_property
     def levels(self) -> tuple[Fraction, ...]:
-        """ε of every level, the leaves first: together at most ε, all of it but for rounding
-        down."""
+        """ε of every level, the leaves first. The sum is at most ε, and less only by rounding."""
         rate = float(self.weights.rate)
         uses = np.zeros(self.block.bit_length())
         for last in range(self.block, 2 * self.block):
@@ -65,8 +64,8 @@ class DecayedTree(Decayed):
         return tuple(self.budget * max(share, 1) / (_STEPS + len(shares)) for share in shares)
 
     def variance(self, last: int) -> float:
-        """The variance of the noise in the answer of one unit, counted from 0, up to the
-        discreteness of the noise.
+        """The variance of the noise in the answer of a unit, counted from 0, apart from
+        discreteness.
         """
         rate = float(self.weights.rate)
         return sum(
@@ -92,9 +91,7 @@ class DecayedTree(Decayed):
 
 
 class _Growing(Course):
-    """The sums of the nodes that are open, one a level, and the noisy ones of those that a later
-    window may still need.
-    """
+    """The open sums, one per level, and the noisy nodes that a later window may need."""
 
     def __init__(self, tree: DecayedTree, keys: int, noise: Noise) -> None:
         self._tree, self._noise, self._rate = tree, noise, float(tree.weights.rate)

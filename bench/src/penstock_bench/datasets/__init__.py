@@ -1,3 +1,1 @@
-"""The streams of the bench: one small class a stream, found in the folder of data, in a package, or
-generated.
-"""
+"""The datasets of the bench: one small class each, from files, from a package, or generated."""

@@ -1,4 +1,4 @@
-"""Ages of people hurt on the roads, hour by hour: a stand-in for a national record of accidents."""
+"""Ages of people hurt on the roads per hour: a stand-in for a national record of accidents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock_bench.datasets.counts import CountTable
 
 _DAY, _WEEK, _YEAR = 24, 7 * 24, 8_766
 _BINS: Final = ("0 to 20", "20 to 40", "40 to 60", "60 to 80", "80 to 100")
-# For each age: the share of the people, and when they are hurt: (hour, spread in hours, height)
+# For each age: its share of the people, and when they are hurt: (hour, spread in hours, height)
 # above a low level.
 _AGES: Final = (
     (0.21, 0.10, ((8.3, 0.8, 0.9), (15.8, 1.6, 1.8))),
@@ -25,16 +25,15 @@ _AGES: Final = (
     (0.04, 0.02, ((11.5, 2.0, 1.2), (15.0, 2.0, 1.0))),
 )
 _WEEKEND: Final = (0.75, 1.0, 0.8, 0.85, 0.8)
-_NIGHT_OUT: Final = 2.5  # how much more the young adults are hurt in a weekend's small hours
+_NIGHT_OUT: Final = 2.5  # factor for young adults in the small hours of a weekend
 _WINTER, _DAY_TO_DAY = 0.12, 0.15
 
 
 @dataclass(frozen=True)
 class Ages(Dataset):
-    """Children on their way to school, young adults at night, older people by day; more in winter,
-    and no two days alike.
+    """Children on their way to school, young adults at night, older people by day; more in winter.
 
-    Each unit draws its people by Poisson's law. Hour 1 is a Monday at 00:00 in January.
+    The people of each unit are Poisson distributed. Hour 1 is a Monday at 00:00 in January.
     """
 
     name: ClassVar[str] = "ages"
@@ -66,9 +65,8 @@ class Ages(Dataset):
 
 
 def _curve(hour: np.ndarray, age: int) -> FloatArray:
-    """How many people of an age are hurt at each hour of the week, as a share of all people in a
-    mean hour.
-    """
+    """The people of an age who are hurt at each hour of the week, as a share of all in a mean
+    hour."""
     week = np.arange(_WEEK)
     share, low, peaks = _AGES[age]
     clock, weekend = week % _DAY, week // _DAY >= 5

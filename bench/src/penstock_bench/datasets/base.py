@@ -1,4 +1,4 @@
-"""What a dataset is: a few facts about it, and a stream of counts that comes unit by unit."""
+"""A dataset: some facts, and a stream of counts, read unit by unit."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from penstock_bench.datasets.files import absent
 from penstock_bench.public_data import folder
 
 MOST_CELLS: Final = 64_000_000
-"""How many numbers `DatasetStream.matrix` gives at most: half a gigabyte."""
+"""The most numbers that `DatasetStream.matrix` returns: half a gigabyte."""
 
 
 class DatasetStream(ABC):
     """Counts of every key, unit by unit. Units are numbered from 1.
 
-    A stream may be read again and again, from any unit on, and gives the same counts every time. A
-    row is the reader's own: to change it changes nothing here.
+    A stream may be read several times, from any unit on, and gives the same counts each time. A row
+    belongs to its reader and may be changed.
     """
 
     domain: Domain
@@ -36,12 +36,12 @@ class DatasetStream(ABC):
 
     @abstractmethod
     def row(self, unit: int) -> IntArray:
-        """The counts of one unit, which `rows` has checked to be there."""
+        """The counts of one unit. `rows` has checked that it exists."""
 
     def rows(self, first: int = 1, last: int | None = None) -> Iterator[IntArray]:
-        """The counts of the units from `first` to `last`, both included; without `last` to the end.
+        """The counts of the units from `first` to `last`, both included. Default: to the end.
 
-        A range that is not there is refused at once, not at the first row.
+        A range outside the stream is refused at once, not at the first row.
         """
         last = self.units if last is None else last
         if (
@@ -57,7 +57,7 @@ class DatasetStream(ABC):
         return map(self.row, range(first, last + 1))
 
     def matrix(self) -> IntArray:
-        """All counts, one row a unit; refused where they would fill the memory."""
+        """All counts, one row per unit. Refused if they are too large for memory."""
         if self.units * self.domain.size > MOST_CELLS:
             raise ConfigurationError(
                 f"a matrix of {self.units:,} units × {self.domain.size:,} keys is too large to be "
@@ -70,7 +70,7 @@ class DatasetStream(ABC):
 
     @cached_property
     def totals(self) -> IntArray:
-        """Each key's events in all units."""
+        """The events of each key in all units."""
         sums = np.zeros(self.domain.size, np.int64)
         for row in self.rows():
             sums += row
@@ -79,11 +79,11 @@ class DatasetStream(ABC):
 
     @property
     def total(self) -> int:
-        """All events."""
+        """The number of all events."""
         return int(self.totals.sum())
 
     def mean(self) -> FloatArray:
-        """Each key's mean over all units: the exact total, divided once."""
+        """The mean of each key over all units: the exact total, divided once."""
         return np.asarray(self.totals / self.units, np.float64)
 
     def __repr__(self) -> str:
@@ -92,43 +92,39 @@ class DatasetStream(ABC):
 
 @dataclass(frozen=True)
 class Dataset(ABC):
-    """Facts about a stream, and how to get it. Parameters, where there are any, are fields with
-    defaults.
+    """Facts about a stream, and how to make it. Parameters are fields with defaults.
 
-    A subclass says the facts and makes the stream in `make`; files that it reads are named in
-    `needs`. Two datasets of the same class with the same parameters are the same dataset, and give
-    the same counts in every process.
+    A subclass states the facts and makes the stream in `make`; `needs` names the files that it
+    reads. Equal parameters give equal counts in every process.
     """
 
     name: ClassVar[str]
-    """What it is asked for by."""
+    """The name on the command line."""
     title: ClassVar[str]
-    """What it is, in a few words."""
+    """A short description."""
     licence: ClassVar[str]
-    """Under what terms the data may be used; "generated" where we made it all up."""
+    """The licence of the data; "generated" for simulated data."""
     unit: ClassVar[str]
-    """How long a unit is."""
+    """The length of a unit."""
     person: ClassVar[str]
-    """What one person is: what a guarantee for this stream protects."""
+    """The meaning of one person, whom a guarantee protects."""
     period: ClassVar[int | None] = None
-    """Units per day, with the parameters' defaults; `DatasetStream.period` has that of the stream
-    itself.
-    """
+    """Units per day, with default parameters. `DatasetStream.period` has that of the stream."""
     key: ClassVar[str] = "a key"
-    """What a key is, and what lies above it, innermost first."""
+    """The meaning of a key and of the levels above it, innermost first."""
     levels: ClassVar[int] = 1
     """The height of its hierarchy; 1 without one."""
     shape: ClassVar[tuple[int, int] | None] = None
-    """Units and keys with the parameters' defaults, where that is known without loading."""
+    """Units and keys with default parameters, if known without loading."""
     needs: ClassVar[tuple[str, ...]] = ()
-    """The files of the folder of data that it is made of."""
+    """The files that it reads from the folder of data."""
 
     def missing(self) -> str | None:
-        """Why it cannot be had here, with what to do about it; None if it can."""
+        """Why the data are not here and what to do; None if they are here."""
         return absent(self.needs)
 
     def load(self) -> DatasetStream:
-        """The stream, made once a process; the last few are kept."""
+        """The stream, made once per process; the last few are cached."""
         why = self.missing()
         if why is not None:
             raise ConfigurationError(
@@ -138,18 +134,14 @@ class Dataset(ABC):
 
     @abstractmethod
     def make(self) -> DatasetStream:
-        """The stream, made anew; `load` is what users call."""
+        """Make the stream. Users call `load`."""
 
     def small(self) -> Self:
-        """The same with parameters that suit a test or a quick look; itself where there is nothing
-        to shrink.
-        """
+        """The same dataset with smaller parameters for a test, or itself."""
         return self
 
     def notice(self) -> str:
-        """What must be shown beside results of these data: the licence, or a longer text that
-        belongs to the files.
-        """
+        """The text that must stand beside results: the licence, or a longer notice of the files."""
         return self.licence
 
 

@@ -1,4 +1,4 @@
-"""The rented bikes of the San Francisco Bay Area in 2014, hour by hour."""
+"""Rented bikes of the San Francisco Bay Area in 2014, by hour."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ _HOURS: Final = 365 * 24
 
 
 class Bikes(Dataset):
-    """Where the bikes stand at every full hour: each at **one** station, or at none while it is
-    ridden.
+    """The station of every bike at each full hour: **one**, or none during a ride.
 
-    A bike is counted from the end of its first trip of the year to the start of its last, so the
-    first and the last weeks fill and empty. A fifth of the stays end with a van that took the bike
-    at a time nobody wrote down: they count to the end that is given.
+    A bike counts from the end of its first trip of the year to the start of its last, so the first
+    and last weeks fill and empty. A fifth of the stays end with a van at an unknown time; they
+    count to the recorded end.
     """
 
     name: ClassVar[str] = "bikes"
@@ -72,8 +71,8 @@ def _stations() -> tuple[Hierarchy, IntArray]:
 
 
 def _next_hour(times: Any) -> IntArray:
-    """The first full hour at or after each time, counted from the first of the year; at most one
-    past the last.
+    """The first full hour at or after each time, from the first of the year; at most one past the
+    last.
     """
     minutes = (times.to_numpy().astype("datetime64[m]") - _FIRST.astype("datetime64[m]")).astype(
         np.int64

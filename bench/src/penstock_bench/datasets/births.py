@@ -1,4 +1,4 @@
-"""Births in the United States by state, day by day."""
+"""Births in the United States by state and day."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock_bench.public_data import births_by_day
 
 
 class Births(Dataset):
-    """Twenty years from 1 January 1969: long, and hardly ever a surprise."""
+    """Twenty years from 1 January 1969: a long stream with few surprises."""
 
     name: ClassVar[str] = "births"
     title: ClassVar[str] = "US births by state"

@@ -1,4 +1,4 @@
-"""A made-up population of which a few people are replaced in every unit."""
+"""A simulated population of which some people are replaced in every unit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from penstock_bench.simulated.census import Census
 
 @dataclass(frozen=True)
 class CensusUpdates(Dataset):
-    """As large as the paper's: half a million people of a pool of three million, counted by the
-    first few attributes.
-    """
+    """As large as the paper's: half a million people of a pool of three million."""
 
     name: ClassVar[str] = "census"
     title: ClassVar[str] = "a population by attributes, slowly replaced"

@@ -1,4 +1,4 @@
-"""Streams whose counts lie in memory, in as few bytes as they need."""
+"""Streams whose counts are in memory, in as few bytes as possible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock_bench.datasets.base import DatasetStream
 
 
 class CountTable(DatasetStream):
-    """A stream from a table of counts: one row a unit, one column a key.
+    """A stream from a table of counts: one row per unit, one column per key.
 
     >>> stream = CountTable(Domain.of(2), np.array([[1, 2], [3, 4]]))
     >>> stream
@@ -47,12 +47,12 @@ class CountTable(DatasetStream):
 
 
 def narrowest(most: int) -> np.dtype[Any]:
-    """The smallest kind of whole number that holds counts up to `most`."""
+    """The smallest integer type that holds counts up to `most`."""
     return np.min_scalar_type(most)
 
 
 def places(numbers: Sequence[int]) -> IntArray:
-    """For every number up to the largest, its place in the list; −1 for those that are not in it.
+    """The place in the list of every number up to the largest; −1 for numbers that are not in it.
 
     >>> places([3, 1]).tolist()
     [-1, 1, -1, 0]
@@ -63,9 +63,7 @@ def places(numbers: Sequence[int]) -> IntArray:
 
 
 def tally(unit: Any, key: Any, *, units: int, keys: int, weights: Any = None) -> IntArray:
-    """A row of counts a unit, from events (or from numbers of them) with their unit from 0 and
-    their key's place.
-    """
+    """One row of counts per unit, from events or numbers of events. Units count from 0."""
     unit, key = np.asarray(unit, np.int64), np.asarray(key, np.int64)
     if len(unit) and (min(unit.min(), key.min()) < 0 or unit.max() >= units or key.max() >= keys):
         raise InputError(

@@ -1,4 +1,4 @@
-"""New cases of COVID-19 by county, province and country, day by day."""
+"""New cases of COVID-19 by county, province and country, per day."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ _WHOLE = "as a whole"
 
 
 class Covid(Dataset):
-    """New confirmed cases since 22 March 2020. Corrections, which are negative, count as 0; the
-    first day has no cases yet.
+    """New confirmed cases since 22 March 2020. Negative corrections count as 0; day 1 has no cases.
 
-    A country or a province that reports for itself is a key under a province, or a county, called
-    "as a whole": so every key has the same three levels.
+    A country or province that reports as a whole is a key below a province or county called "as a
+    whole", so every key has three levels.
     """
 
     name: ClassVar[str] = "covid"

@@ -1,4 +1,4 @@
-"""Streams whose units are drawn when they are first read, and kept as the keys that have events."""
+"""Streams whose units are drawn when first read, and stored without zeros."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from penstock_bench.datasets.counts import narrowest
 
 
 class GeneratedStream(DatasetStream):
-    """A stream from a function of the unit's number, which must give the same counts whenever it is
-    asked.
+    """A stream from a function of the unit's number, which must always give the same counts.
 
-    What was drawn is kept without its zeros, so a large and sparse stream costs its events' keys
-    and nothing more.
+    Units are stored without zeros, so memory grows with the keys that have events.
 
     >>> stream = GeneratedStream(Domain.of(3), units=4, draw=lambda unit: np.array([0, unit, 0]))
     >>> [row.tolist() for row in stream.rows(3, 4)]

@@ -1,4 +1,4 @@
-"""Files of the folder of data: which are not there, and what is in those that are."""
+"""Files of the folder of data: the missing ones, and the contents of the others."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def absent(names: tuple[str, ...]) -> str | None:
 
 
 def table(name: str, *columns: str) -> Any:
-    """These columns of a Parquet file of the folder, or all."""
+    """Columns of a Parquet file of the folder. Default: all."""
     why = absent((name,))
     if why is not None and "pyarrow" not in why:
         raise ConfigurationError(f"{why}.")
@@ -57,8 +57,7 @@ def table(name: str, *columns: str) -> Any:
 
 
 def plain(name: str | None, *, otherwise: str = "") -> str:
-    """A name as a hierarchy's path may have it: without slashes, and never empty if there is
-    something else to say.
+    """A name for a hierarchy's path: without slashes, and `otherwise` if it would be empty.
 
     >>> plain(" Kailua/Kona "), plain(None, otherwise="elsewhere")
     ('Kailua-Kona', 'elsewhere')
@@ -67,7 +66,7 @@ def plain(name: str | None, *, otherwise: str = "") -> str:
 
 
 def text(name: str) -> str:
-    """A text file of the folder, or nothing where it is not there."""
+    """A text file of the folder; empty if it does not exist."""
     where = folder()
     if where is None or not (where / name).is_file():
         return ""

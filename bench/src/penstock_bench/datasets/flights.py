@@ -1,4 +1,4 @@
-"""Flights within the United States, January to June 2001, hour by hour."""
+"""Flights within the United States, January to June 2001, by hour."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ _UNKNOWN: Final = "elsewhere"
 
 
 class Flights(Dataset):
-    """Departures by airport; the airports lie from west to east, so that a range of them is a strip
-    of the country.
-    """
+    """Departures by airport, from west to east: a range of airports is a strip of the country."""
 
     name: ClassVar[str] = "flights"
     title: ClassVar[str] = "US departures by airport, 2001"
@@ -41,7 +39,7 @@ class Flights(Dataset):
 
 
 class FlightsByState(Flights):
-    """The same with what the airports lie in."""
+    """Departures by airport, with state and region above."""
 
     name: ClassVar[str] = "flights_states"
     title: ClassVar[str] = "US departures by airport, city and state, 2001"
@@ -63,9 +61,7 @@ class FlightsByState(Flights):
 
 
 class FlightRoutes(Flights):
-    """Departures by route: an airport and where the flight goes. A route is a key if it was ever
-    flown.
-    """
+    """Departures by route. Every route that was flown is a key."""
 
     name: ClassVar[str] = "flight_routes"
     title: ClassVar[str] = "US departures by route, 2001"

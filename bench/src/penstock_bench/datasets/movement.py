@@ -1,4 +1,4 @@
-"""Vehicles that move about a made-up city: a fleet of taxis, and objects on a grid of roads."""
+"""Vehicles in a simulated city: a fleet of taxis, and objects on a grid of roads."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ class TaxiFleet(Dataset):
 
 @dataclass(frozen=True)
 class CityMovement(Dataset):
-    """Objects that enter a grid of roads, drive to where they want to be, and leave; two rushes in
-    all.
-    """
+    """Objects that enter a grid of roads, drive to a destination and leave, with two rush hours."""
 
     name: ClassVar[str] = "movement"
     title: ClassVar[str] = "objects on a grid of roads"

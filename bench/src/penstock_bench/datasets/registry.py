@@ -1,4 +1,4 @@
-"""Every dataset by name, those of other packages too, and any other by import path."""
+"""The datasets by name: ours, those of other packages, and any by import path."""
 
 from __future__ import annotations
 
@@ -65,12 +65,11 @@ DATASETS: Final[dict[str, Dataset]] = {
         *SINGLES,
     )
 }
-"""Our own, with their parameters' defaults."""
+"""Our own datasets with default parameters."""
 
 
 def find(name: str, **parameters: Any) -> Dataset:
-    """The dataset of this name, of ours or of another package, or of this import path
-    (`module:Class`).
+    """Find a dataset by name, of ours or of another package, or by import path (`module:Class`).
 
     Parameters replace its defaults.
 
@@ -94,7 +93,7 @@ def find(name: str, **parameters: Any) -> Dataset:
 
 
 def names() -> tuple[str, ...]:
-    """All names, ours first, then those of other packages."""
+    """All names, ours first."""
     return (
         *DATASETS,
         *dict.fromkeys(plugin.name for plugin in plugins(GROUP) if plugin.name not in DATASETS),
@@ -102,9 +101,9 @@ def names() -> tuple[str, ...]:
 
 
 def table() -> list[dict[str, Any]]:
-    """What is known of every dataset, as plain data: for a listing. Nothing is loaded.
+    """Facts about every dataset as plain data, for a listing. Nothing is loaded.
 
-    A dataset of another package that cannot be had says so where it would say what is missing.
+    A dataset of another package that cannot be loaded has the reason under `missing`.
     """
     return [_row(name) for name in names()]
 

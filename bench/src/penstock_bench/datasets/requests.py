@@ -1,4 +1,4 @@
-"""Which pages of a site so many requests ask for."""
+"""Draws which pages of a site a given number of requests ask for."""
 
 from __future__ import annotations
 
@@ -20,27 +20,25 @@ _STEEP, _FLAT_TOP = (
 _OLD_FIRST, _LUCK = (
     0.6,
     1.5,
-)  # how much smaller numbers are favoured in the ranking, and how much is chance
-_TOPICAL: Final = (
-    0.6  # the share of pages that are news: asked for about one time, little before and after
-)
+)  # how much the ranking favours smaller numbers, and how much is chance
+_TOPICAL: Final = 0.6  # the share of pages that are news, asked for at one time only
 _DAYS_OF_NEWS: Final = 2.0
 _STALE: Final = 0.02  # what is left of a page when it is no news
-_SWAY: Final = 0.45  # how far the logarithm of a page's popularity goes up and down
-_DAYS_OF_SWAY: Final = (1.5, 20.0)  # how long one such swing takes, from and to
+_SWAY: Final = 0.45  # amplitude of the logarithm of a page's popularity
+_DAYS_OF_SWAY: Final = (1.5, 20.0)  # range of the period of that swing
 _EVENTS: Final = 64  # matches
-_PAGES_OF_EVENT, _PULL = 40, 20.0  # what an event draws attention to, and how much
+_PAGES_OF_EVENT, _PULL = 40, 20.0  # number of pages of an event, and their weight
 _MARGIN: Final = 6.0  # standard deviations
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Requests:
-    """Draws the page of every request, unit by unit: exactly `load[t]` requests in unit t + 1, to
-    its first `known[t]` pages.
+    """Draws the page of every request: exactly `load[t]` requests in unit t + 1, to `known[t]`
+    pages.
 
-    A page's share follows a power of its rank. Some pages are always asked for, others are news for
-    a few days; all sway slowly in favour, each in its own rhythm. In the busiest units a few pages
-    draw the crowd. A unit has its own seed, so units may be read in any order.
+    The share of a page follows a power of its rank. Some pages are always asked for, others are
+    news for a few days; the popularity of all changes slowly. In the busiest units a few pages get
+    most requests. Each unit has its own seed, so units may be read in any order.
     """
 
     load: IntArray
@@ -80,9 +78,7 @@ class Requests:
         return allotted(number, self._weights(unit), rng)
 
     def _weights(self, unit: int) -> FloatArray:
-        """How likely each page is to be asked for, up to a factor; 0 for pages that are not there
-        yet.
-        """
+        """The weight of each page; 0 for pages that do not exist yet."""
         pages = self._pages
         day = (unit - 1) / self.per_day
         fresh = np.exp(-np.abs(day - pages.peak) / _DAYS_OF_NEWS)
@@ -119,7 +115,7 @@ class Requests:
 
     @cached_property
     def _crowds(self) -> dict[int, IntArray]:
-        """The busiest units, and the pages that the crowd of each asks for."""
+        """The busiest units, and the popular pages of each."""
         rng = np.random.default_rng((self.seed, 2))
         busiest = np.argsort(-self.load, kind="stable")[:_EVENTS] + 1
         return {
@@ -130,7 +126,7 @@ class Requests:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Pages:
-    """What each page is like; days count from the first unit."""
+    """The properties of each page. Days count from the first unit."""
 
     weight: FloatArray
     topical: np.ndarray
@@ -140,12 +136,10 @@ class _Pages:
 
 
 def allotted(number: int, weights: FloatArray, rng: np.random.Generator) -> IntArray:
-    """So many events spread over keys by their weights: a multinomial draw in the time of Poisson
-    draws.
+    """Spread `number` events over keys by weight: an exact multinomial draw at the cost of Poisson.
 
-    Poisson counts with a mean of a little less than `number` in all, drawn again in the rare case
-    that they are more, are multinomial given their total; the rest is drawn event by event. So the
-    total is exact, and so are the chances.
+    Poisson counts with a mean slightly below `number` are multinomial given their total; they are
+    drawn again if they exceed it. The remaining events are drawn one by one.
 
     >>> allotted(1_000, np.array([1.0, 0.0, 3.0]), np.random.default_rng(1)).sum()
     np.int64(1000)
@@ -160,6 +154,6 @@ def allotted(number: int, weights: FloatArray, rng: np.random.Generator) -> IntA
     places = np.searchsorted(upto, rng.random(rest) * upto[-1], side="right")
     last = int(
         np.flatnonzero(weights)[-1]
-    )  # where rounding would point past the last key that has a weight
+    )  # rounding could point past the last key that has a weight
     counts += np.bincount(np.minimum(places, last), minlength=len(weights))
     return counts

@@ -1,4 +1,4 @@
-"""Single streams: one number a unit, from nearly nothing to a hundred thousand."""
+"""Single streams: one number per unit, from almost 0 to 100,000."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MELBOURNE: Final = "CC BY 4.0, City of Melbourne"
 
 
 class Single(Dataset):
-    """One of the streams of count_streams.parquet, by its name there."""
+    """One of the streams in count_streams.parquet, by its name there."""
 
     key: ClassVar[str] = "all of it"
     needs: ClassVar[tuple[str, ...]] = ("count_streams.parquet",)
@@ -27,7 +27,7 @@ class Single(Dataset):
 
 
 class BikeLow(Single):
-    """Bay Area bikes in 2014, station 46: nearly always nothing."""
+    """Bay Area bikes in 2014, station 46: almost always 0."""
 
     name: ClassVar[str] = "bike_low"
     title: ClassVar[str] = "departures from one bike station"
@@ -63,7 +63,7 @@ class BikeAll(Single):
 
 
 class SmallCarriersLow(Single):
-    """New York in 2013: nearly always nothing."""
+    """New York in 2013: almost always 0."""
 
     name: ClassVar[str] = "nyc_small_carriers_low"
     title: ClassVar[str] = "departures of five small airlines from New York"
@@ -123,7 +123,7 @@ class GreenTaxiCollapse(Single):
 
 
 class HomebrewHourly(Single):
-    """Since 2010, without bots; one hour has 12,704 of them."""
+    """Since 2010, without bots; one hour has 12,704 events."""
 
     name: ClassVar[str] = "homebrew_human_hourly"
     title: ClassVar[str] = "package events of Homebrew's authors"
@@ -135,7 +135,7 @@ class HomebrewHourly(Single):
 
 
 class WorldCupMinute(Single):
-    """All 1,352,804,107 of them."""
+    """All 1,352,804,107 requests."""
 
     name: ClassVar[str] = "wc98_minute"
     title: ClassVar[str] = "World Cup 98 requests"

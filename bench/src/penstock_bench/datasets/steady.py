@@ -1,6 +1,4 @@
-"""Streams that stand still, or would if it were not for chance: where mechanisms that follow a
-stream must win.
-"""
+"""Constant streams, with or without random variation, on which adaptive mechanisms must win."""
 
 from __future__ import annotations
 
@@ -22,9 +20,8 @@ _MOST: Final = 10**9
 
 @dataclass(frozen=True)
 class Steady(Dataset):
-    """Every key has `level` events a unit: always (`law="constant"`), or on average, by itself
-    (`law="poisson"`).
-    """
+    """Every key has `level` events per unit: always (`law="constant"`) or on average
+    (`"poisson"`)."""
 
     name: ClassVar[str] = "steady"
     title: ClassVar[str] = "counts that stand still"

@@ -1,4 +1,4 @@
-"""Trips of New York's green taxis: where they begin, and how many people ride along."""
+"""Trips of New York's green taxis, by start zone or by number of passengers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_PASSENGERS: Final = 6
 
 
 class TaxiZones(Dataset):
-    """Trips by the zone where they begin, January to May 2021."""
+    """Trips by start zone, January to May 2021."""
 
     name: ClassVar[str] = "taxi_zones"
     title: ClassVar[str] = "New York green taxi trips by zone, 2021"
@@ -53,7 +53,7 @@ class TaxiZones(Dataset):
 
 
 class TaxiZonesCollapse(TaxiZones):
-    """The same for March and April 2020, when the city stood still."""
+    """Trips by start zone, March and April 2020, during the first lockdown."""
 
     name: ClassVar[str] = "taxi_zones_2020"
     title: ClassVar[str] = "New York green taxi trips by zone, the collapse of March 2020"
@@ -63,9 +63,8 @@ class TaxiZonesCollapse(TaxiZones):
 
 @dataclass(frozen=True)
 class TaxiPassengers(Dataset):
-    """Trips by their number of passengers, 1 to 6, in units of a few minutes; trips without that
-    number are left out.
-    """
+    """Trips by number of passengers, 1 to 6, in units of a few minutes. Other trips are left
+    out."""
 
     name: ClassVar[str] = "taxi_passengers"
     title: ClassVar[str] = "New York green taxi trips by passengers, 2021"
@@ -98,7 +97,7 @@ class TaxiPassengers(Dataset):
 
 @dataclass(frozen=True)
 class TaxiPassengersCollapse(TaxiPassengers):
-    """The same for March and April 2020."""
+    """Trips by number of passengers, March and April 2020."""
 
     name: ClassVar[str] = "taxi_passengers_2020"
     title: ClassVar[str] = "New York green taxi trips by passengers, the collapse of March 2020"
@@ -107,7 +106,7 @@ class TaxiPassengersCollapse(TaxiPassengers):
 
 
 def _units(times: Any, *, minutes: int) -> tuple[Any, int]:
-    """The unit of each time from 0, and how many units the days have from the first to the last."""
+    """The unit of each time, from 0, and the number of units from the first day to the last."""
     at = times.to_numpy().astype("datetime64[m]")
     first, last = at.min().astype("datetime64[D]"), at.max().astype("datetime64[D]")
     unit = (at - first.astype("datetime64[m]")).astype(np.int64) // minutes

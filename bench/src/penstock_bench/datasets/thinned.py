@@ -13,9 +13,7 @@ from penstock_bench.datasets.base import DatasetStream
 
 
 class Thinned(DatasetStream):
-    """Every event of a stream kept with the probability `share`, by a seed of its own for each
-    unit.
-    """
+    """Keeps every event of a stream with probability `share`; each unit has its own seed."""
 
     def __init__(self, stream: DatasetStream, *, share: Exact, seed: int = 1) -> None:
         self._share = exact(share, name="share")

@@ -1,4 +1,4 @@
-"""City traffic: how many commuters are on each road of a made-up city, every ten minutes."""
+"""City traffic: the commuters on each road of a simulated city, every ten minutes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from penstock_bench.datasets.base import Dataset, DatasetStream
 from penstock_bench.datasets.drawn import GeneratedStream
 
 PERIOD: Final = 144
-"""Units of ten minutes in a day."""
+"""Units of ten minutes per day."""
 
-_TRIPS: Final = 60_000  # routes that are drawn to learn how busy the roads are
-_MAIN_ROAD: Final = 6  # one street in so many is a main road
-_TO_MAIN, _MAIN_SPEED = 0.6, 2.0  # the share of drivers who seek one, and how fast it is
-_CENTRE: Final = 0.14  # spread of the city's middle, in sides of the map
-_PARK: Final = (0.33, 0.68)  # where there are no roads, if their number asks for it
-_QUIET: Final = 0.06  # the share of the people at the peak who are on the road at night
-# How people drive: the share of their trips into the middle and out of it, and when (hour, spread
-# in hours, height).
+_TRIPS: Final = 60_000  # routes drawn to estimate how busy the roads are
+_MAIN_ROAD: Final = 6  # one street in this many is a main road
+_TO_MAIN, _MAIN_SPEED = 0.6, 2.0  # the share of drivers who choose a main road, and its speed
+_CENTRE: Final = 0.14  # spread of the city centre, in sides of the map
+_PARK: Final = (0.33, 0.68)  # centre of the park, which has no roads
+_QUIET: Final = 0.06  # people on the road at night, as a share of the peak
+# How people drive: the share of trips into the centre and out of it, and when (hour, spread in
+# hours, height).
 _HABITS: Final = (
     (0.85, 0.05, ((8.2, 0.9, 1.0),)),
     (0.05, 0.85, ((18.0, 1.3, 1.0), (13.2, 0.8, 0.3))),
@@ -38,19 +38,19 @@ _JAMS_A_DAY, _JAM_UNITS, _JAM_ROADS, _JAM = (
     (3, 15),
     8,
     3.0,
-)  # how many, how long, how many roads long, how much fuller
+)  # number of jams per day, their length in units and roads, and the factor
 
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """A chequerboard of streets, some of them main roads, on which people drive to work, home and
-    about.
+    """A grid of streets, some of them main roads, on which people drive to work, home and
+    elsewhere.
 
-    A road is the piece of a street between two crossings. Routes of many trips, along one street
-    and then along another, tell how busy each road is with people who drive in, out and about; the
-    time of day and the day of the week tell how many there are of each; now and then a street is
-    jammed. About `people` are on the road at the peak, each on **one** road in a unit. Unit 1 is a
-    Monday at 00:00. Each unit has its own seed, so units may be read in any order.
+    A road is the piece of a street between two crossings. Simulated routes, along one street and
+    then another, give the load of each road by direction. Time of day and day of the week give the
+    number of drivers; some streets are jammed. About `people` are on the road at the peak, each on
+    **one** road per unit. Unit 1 is a Monday at 00:00. Each unit has its own seed, so units may be
+    read in any order.
 
     >>> traffic = Traffic(roads=200, people=5_000)
     >>> traffic.domain.size, traffic.draw(50).shape
@@ -68,7 +68,7 @@ class Traffic:
 
     @cached_property
     def streets(self) -> int:
-        """How many streets there are each way: as few as have enough roads."""
+        """The number of streets each way: the least that gives enough roads."""
         root = (1 + math.isqrt(1 + 2 * self.roads)) // 2
         return next(
             number
@@ -92,7 +92,7 @@ class Traffic:
         return rng.poisson(self.expected(unit)).astype(np.int64)
 
     def expected(self, unit: int) -> FloatArray:
-        """How many commuters there are on each road on average in units like this one."""
+        """The expected number of commuters on each road in a unit."""
         day, clock = divmod(unit - 1, PERIOD)
         hour = clock * 24 / PERIOD
         luck = np.random.default_rng((self.seed, 2, day))
@@ -107,7 +107,7 @@ class Traffic:
         return expected * (self.people * busy / _PEAK)
 
     def _jams(self, day: int) -> list[tuple[tuple[int, int], slice]]:
-        """The jams of a day: from and to which unit of it, and which roads in a row."""
+        """The jams of a day: first and last unit, and the consecutive roads."""
         rng = np.random.default_rng((self.seed, 3, day))
         start = rng.integers(0, PERIOD, _JAMS_A_DAY)
         lasts = rng.integers(*_JAM_UNITS, _JAMS_A_DAY)
@@ -121,9 +121,8 @@ class Traffic:
 
     @cached_property
     def _open(self) -> IntArray:
-        """The roads that there are, of all that the chequerboard could have: those nearest to the
-        park's middle are not.
-        """
+        """The existing roads of the grid: the ones nearest to the centre of the park are left
+        out."""
         n = self.streets
         street, block = np.divmod(np.arange(n * (n - 1)), n - 1)
         x = np.concatenate([block + 0.5, street]) / (n - 1)
@@ -133,7 +132,7 @@ class Traffic:
 
     @cached_property
     def _busy(self) -> FloatArray:
-        """For each habit, the share of those who drive by it that is on each road."""
+        """For each habit, the share of its drivers on each road."""
         found = np.empty((len(_HABITS), self.roads))
         for habit, (inward, outward, _) in enumerate(_HABITS):
             rng = np.random.default_rng((self.seed, 0, habit))
@@ -149,7 +148,7 @@ class Traffic:
         return found
 
     def _along(self, start: FloatArray, end: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """How long all these trips take on each road: along a street, then along an avenue."""
+        """The time that all trips spend on each road: along a street, then along an avenue."""
         n = self.streets
         street = self._sought(start[:, 1], rng)
         avenue = self._sought(end[:, 0], rng)
@@ -167,7 +166,7 @@ class Traffic:
 
 
 def _passed(line: IntArray, one: IntArray, other: IntArray, n: int) -> FloatArray:
-    """The time spent on each block of each line by trips along it from one crossing to another."""
+    """The time on each block of each line, from one crossing to another."""
     steps = np.zeros((n, n))
     np.add.at(steps, (line, np.minimum(one, other)), 1)
     np.add.at(steps, (line, np.maximum(one, other)), -1)
@@ -176,13 +175,13 @@ def _passed(line: IntArray, one: IntArray, other: IntArray, n: int) -> FloatArra
 
 
 def _near(hour: float, middle: float, spread: float) -> float:
-    """From 0 to 1: how near an hour is to another, the shorter way round the clock."""
+    """From 0 to 1: how close two hours are on the clock."""
     away = abs(hour - middle)
     return math.exp(-0.5 * (min(away, 24 - away) / spread) ** 2)
 
 
 def _share(habit: int, hour: float) -> float:
-    """How many drive by a habit at an hour of a weekday."""
+    """The number of drivers with a habit at an hour of a weekday."""
     _, _, peaks = _HABITS[habit]
     return _QUIET / len(_HABITS) + sum(
         height * _near(hour, middle, spread) for middle, spread, height in peaks
@@ -197,8 +196,8 @@ _PEAK: Final = max(
 
 @dataclass(frozen=True)
 class CityTraffic(Dataset):
-    """As large as the data of Rome that the paper used, which are not public: ten days and two
-    units, 25,936 roads.
+    """As large as the paper's data of Rome, which are not public: ten days, two units, 25,936
+    roads.
     """
 
     name: ClassVar[str] = "traffic"

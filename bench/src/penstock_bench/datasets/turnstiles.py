@@ -21,8 +21,7 @@ _SLOTS = 294
 
 @dataclass(frozen=True)
 class Turnstiles(Dataset):
-    """Entries and exits together, by turnstile. Of all passages a `share` may be taken at
-    random."""
+    """Entries and exits by turnstile. `share` keeps a random part of the passages."""
 
     name: ClassVar[str] = "turnstiles"
     title: ClassVar[str] = "New York subway passages by turnstile"
@@ -66,9 +65,7 @@ class Turnstiles(Dataset):
 
 @dataclass(frozen=True)
 class Stations(Turnstiles):
-    """The same by station: its turnstiles added up. A station is a name with the lines that stop
-    there.
-    """
+    """Passages by station, the sum of its turnstiles. A station is a name and its lines."""
 
     name: ClassVar[str] = "stations"
     title: ClassVar[str] = "New York subway passages by station"
@@ -90,7 +87,7 @@ def _keys() -> list[dict[str, Any]]:
 
 
 def _passages(group: IntArray, keys: list[dict[str, Any]]) -> IntArray:
-    """Rows of counts by the group of each turnstile."""
+    """One row of counts per unit, summed by the group of each turnstile."""
     read = table("mta_turnstile.parquet")
     place = places([key["key_id"] for key in keys])[read["key_id"].to_numpy()]
     both = read["entries"].to_numpy().astype(np.int64) + read["exits"].to_numpy().astype(np.int64)

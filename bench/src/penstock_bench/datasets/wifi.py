@@ -1,6 +1,4 @@
-"""Devices seen by the WiFi of a made-up campus: stand-ins for the traces of PeGaSus, with their
-exact totals.
-"""
+"""Devices seen by the WiFi of a simulated campus, with the exact totals of the PeGaSus traces."""
 
 from __future__ import annotations
 
@@ -19,9 +17,7 @@ _UNITS_OF_MANY: Final = 20_000
 
 @dataclass(frozen=True)
 class Wifi(Dataset):
-    """One access point that is hardly used: as long as the paper's stream, and with as many devices
-    seen in all.
-    """
+    """One quiet access point: as many units and devices as in the paper."""
 
     name: ClassVar[str] = "wifi_low"
     title: ClassVar[str] = "devices at a quiet access point"
@@ -66,7 +62,7 @@ class WifiHigh(Wifi):
 
 @dataclass(frozen=True)
 class WifiMany(Wifi):
-    """128 access points as the paper combines them: a balanced binary tree with eight levels."""
+    """128 access points in a balanced binary tree of eight levels, as in the paper."""
 
     name: ClassVar[str] = "wifi_multi"
     title: ClassVar[str] = "devices at 128 access points, in a binary tree"
@@ -85,13 +81,13 @@ class WifiMany(Wifi):
         )
 
     def domain(self, campus: Campus) -> Hierarchy:
-        """What lies above the access points."""
+        """The nodes above the access points."""
         return Hierarchy.binary(campus.keys)
 
 
 @dataclass(frozen=True)
 class WifiCampus(WifiMany):
-    """The same devices at the same access points, which lie on floors of buildings."""
+    """The same devices, with access points on floors of buildings."""
 
     name: ClassVar[str] = "wifi_campus"
     title: ClassVar[str] = "devices at 128 access points of a campus"

@@ -1,6 +1,4 @@
-"""The World Cup of 1998: how many requests came is real, and which page each of them asked for is
-drawn.
-"""
+"""The World Cup of 1998: real numbers of requests per unit, simulated pages."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ FIRST_DAY: Final = np.datetime64("1998-04-30", "D")
 DAYS: Final = 88
 _MINUTES: Final = 24 * 60
 NOTICE: Final = "WC98_COPYRIGHT.txt"
-"""The file that must stay with these data."""
+"""The notice that must stay with these data."""
 
 
 @dataclass(frozen=True)
@@ -121,9 +119,8 @@ class WorldCup(Dataset):
         return load
 
     def _known(self) -> IntArray:
-        """How many pages had been asked for by the end of each unit: the real growth, log file by
-        log file.
-        """
+        """The number of known pages at the end of each unit: the real growth, log file by log
+        file."""
         files = table("wc98_files.parquet", "start_epoch", "max_object_id")
         start = files["start_epoch"].to_numpy()
         order = np.argsort(start, kind="stable")
@@ -136,9 +133,7 @@ class WorldCup(Dataset):
 
 @dataclass(frozen=True)
 class WorldCupFewer(WorldCup):
-    """As many pages as another paper has, six units a day. It left out irregular ones; here the
-    last ones are left out.
-    """
+    """As many pages as another paper has, six units per day. Here the last pages are left out."""
 
     name: ClassVar[str] = "worldcup_88762"
     title: ClassVar[str] = "World Cup 98 requests by 88,762 pages (stand-in on the real load)"
@@ -151,8 +146,7 @@ class WorldCupFewer(WorldCup):
 
 
 def scaled(load: IntArray, scale: Exact) -> IntArray:
-    """So large a share of every unit's events: what is lost to rounding in one unit comes back in a
-    later one.
+    """A share of the events of every unit. Rounding losses come back in later units.
 
     >>> scaled(np.array([5, 5, 5]), "1/2").tolist()
     [2, 3, 2]

@@ -1,6 +1,4 @@
-"""What came of the live city: releases beside the truth, alerts, the ledger, and whether the crash
-left a trace.
-"""
+"""The findings of the live city: releases beside the truth, alerts, ledger, and the crash."""
 
 from __future__ import annotations
 
@@ -23,12 +21,12 @@ from penstock_bench.live_city.run import DAILY, DAY, HOURLY, RELEASES, STORE, ST
 
 JUMP = 2
 LOW = 5
-_BY_DAY = range(10, 20)  # the hours in which an empty station is worth a word
+_BY_DAY = range(10, 20)  # the hours in which an empty station is worth an alert
 
 
 @dataclass(frozen=True, kw_only=True)
 class CitySeries:
-    """One view: what was released with its 95 % interval, and the truth."""
+    """One view: releases with 95 % intervals, and the truth."""
 
     view: str
     mechanism: str
@@ -41,7 +39,7 @@ class CitySeries:
 
     @property
     def held(self) -> float:
-        """How often the interval held the truth."""
+        """The share of intervals that contain the truth."""
         return float(((self.low <= self.truth) & (self.truth <= self.high)).mean())
 
     @property
@@ -52,8 +50,9 @@ class CitySeries:
 
 @dataclass(frozen=True, kw_only=True)
 class Alert:
-    """Stations that raised an alert in the same hours, and which truly should have. Hours count
-    from 0, both ends in.
+    """Stations that raised an alert in the same hours, and those that should have.
+
+    Hours count from 0; both ends are included.
     """
 
     query: str
@@ -65,9 +64,7 @@ class Alert:
 
 @dataclass(frozen=True, kw_only=True)
 class AlertTally:
-    """One kind of alert over all units and stations: how often it was raised, how often it was
-    true, and both.
-    """
+    """One kind of alert over all units and stations: raised, true, and both."""
 
     query: str
     raised: int
@@ -77,9 +74,8 @@ class AlertTally:
 
 @dataclass(frozen=True, kw_only=True)
 class CrashHour:
-    """All stations together in the hour of the crash: had a batch been lost, or counted twice, it
-    would show here.
-    """
+    """The total in the hour of the crash: a batch that was lost or counted twice would show
+    here."""
 
     released: float
     low: float
@@ -89,7 +85,7 @@ class CrashHour:
 
 @dataclass(frozen=True, kw_only=True)
 class CityFindings:
-    """All that the page and the last lines of the command say."""
+    """Everything that the page and the summary say."""
 
     outcome: Outcome
     hourly: CitySeries
@@ -97,12 +93,10 @@ class CityFindings:
     joint: Joint
     heads: dict[str, str]
     changed: int
-    """Releases that are not now what they were when they were first seen, in the store or in the
-    sink.
-    """
+    """Releases that changed after they were first seen, in the store or the sink."""
 
     sunk: int
-    """Releases in the sink."""
+    """The number of releases in the sink."""
 
     alerts: tuple[Alert, ...]
     tallies: tuple[AlertTally, ...]
@@ -110,7 +104,7 @@ class CityFindings:
 
     @property
     def well(self) -> bool:
-        """Whether everything that was promised was kept."""
+        """Whether every promise was kept."""
         whole = self.sunk == len(self.outcome.seen)
         return (
             self.joint.kept
@@ -121,9 +115,7 @@ class CityFindings:
 
 
 def find(outcome: Outcome) -> CityFindings:
-    """Read the store as anybody may, and hold it against the truth, which only this city's maker
-    knows.
-    """
+    """Read the store as a public reader and compare it with the truth of the simulation."""
     plan = outcome.plan
     with SQLiteReader(plan.folder / STORE) as reader:
         log = SeriesLog(reader, HOURLY)
@@ -200,7 +192,7 @@ def _crash_hour(counts: Answer, outcome: Outcome) -> CrashHour:
 
 
 def _judged(alerts: Alerts, outcome: Outcome, *, by_day: bool) -> tuple[list[Alert], AlertTally]:
-    """The alerts of a query beside what the same query says of the truth."""
+    """The alerts of a query beside those of the same query on the truth."""
     hours = alerts.units - 1
     if by_day:
         sums = np.cumsum(np.vstack([np.zeros_like(outcome.truth[:1]), outcome.truth]), axis=0)
@@ -245,7 +237,7 @@ def _within(hours: IntArray, first: int, last: int) -> BoolArray:
 
 
 def _in_sink(folder: Path) -> dict[tuple[str, int], Any]:
-    """What the Parquet files hold: the values of every series and unit."""
+    """The values of every series and unit in the Parquet files."""
     parquet: Any = import_module("pyarrow.parquet")
     found: dict[tuple[str, int], Any] = {}
     for path in folder.glob("*/*/*.parquet"):
@@ -254,5 +246,5 @@ def _in_sink(folder: Path) -> dict[tuple[str, int], Any]:
         units, values = table.column("unit").to_numpy(), table.column("value").to_numpy()
         found |= {
             (series, unit): values[units == unit] for unit in np.unique(units).tolist()
-        }  # a file may have several
+        }  # a file may have several units
     return found

@@ -1,8 +1,8 @@
-"""The publisher of the made-up city, in a process of its own, so that it can be killed.
+"""The publisher of the simulated city, in a process of its own that can be killed.
 
-It is the real one, with the store, the source and the sinks that `city.toml` names. Only its clock
-is the city's: a public heartbeat in a file, which somebody outside moves. What it tells on standard
-output has no data in it.
+It is the real publisher, with the store, source and sinks of `city.toml`. Only its clock is the
+city's: a time in a file, which the parent process writes. Its messages on standard output contain
+no data.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ CLOCK = "clock"
 
 
 class CityClock:
-    """A heartbeat in a file: microseconds since 1970. It is replaced as a whole, and outlives
-    whoever reads it.
+    """A clock in a file: microseconds since 1970. The file is replaced as a whole.
 
     >>> import tempfile
     >>> clock = CityClock(Path(tempfile.mkdtemp()) / "clock")
@@ -43,20 +42,20 @@ class CityClock:
         return int(self._path.read_text(encoding="ascii"))
 
     def beat(self, now: int) -> None:
-        """From here on it is `now`."""
+        """Set the time."""
         beside = self._path.with_name(f"{self._path.name}.new")
         beside.write_text(str(now), encoding="ascii")
         beside.replace(self._path)
 
 
 def tell(what: str, **more: object) -> None:
-    """One line on standard output, in one write: it is there whole or not at all."""
+    """Write one line to standard output in one call, so that it arrives whole."""
     with suppress(OSError):
         os.write(1, json.dumps({"what": what, **more}).encode() + b"\n")
 
 
 def main(folder: Path) -> int:
-    """Publish until standard input ends or a signal comes."""
+    """Publish until standard input ends or a signal arrives."""
 
     def listener(told: Notice) -> None:
         tell(told.kind, stream=told.stream, unit=told.unit, text=told.text, level=told.level)
@@ -86,7 +85,7 @@ def main(folder: Path) -> int:
 
 
 def _stop_at_the_end_of_input(publisher: Publisher) -> None:
-    """Whoever started this process has gone, or wants it to end."""
+    """Stop when standard input ends: the parent has gone or wants this process to end."""
     sys.stdin.read()
     publisher.stop()
 

@@ -1,10 +1,9 @@
-"""A made-up city, live: its gates send taps by HTTP to a real publisher, which is killed in the
-middle and goes on.
+"""A simulated city, published live: gates send taps to a publisher that is killed and restarted.
 
 Everything between the gates and the releases is what `penstock run` uses: the HTTP source with its
-token, the embedded store, two views, a sink of Parquet files. What is not real are the people and
-the clock: an hour takes a fraction of a second, and the clock waits until every gate was answered,
-so that a slow machine loses nothing.
+token, the embedded store, two views and a sink of Parquet files. Only people and clock are
+simulated: an hour takes a fraction of a second, and the clock waits until every gate was answered,
+so a slow machine loses nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from penstock_bench.live_city.publisher import CLOCK, CONFIGURATION, CityClock
 from penstock_bench.simulated.city import City
 
 STREAM: Final = "city"
-ORIGIN: Final = "2026-06-01"  # a Monday, as the city's hour 0 is
+ORIGIN: Final = "2026-06-01"  # a Monday, like hour 0 of the city
 DAY: Final = 24
 HOUR: Final = 3600 * SECOND
 BEGIN: Final = instant(f"{ORIGIN}T00:00Z")
@@ -50,15 +49,15 @@ STORE, RELEASES = "city.db", "releases"
 TOKEN: Final = "PENSTOCK_CITY_TOKEN"  # noqa: S105 - the name of a variable
 GATES: Final = 6
 PATIENCE: Final = 60.0
-"""Seconds that anything may take before the demo gives up."""
+"""The most seconds to wait for one step."""
 
 MARK: Final = "# Written by `penstock lab city`, which deletes this folder when it is made again."
 
 _ARROW, _LINES = "application/vnd.apache.arrow.stream", "application/x-ndjson"
-_OLD_GATE: Final = GATES - 1  # it sends JSON lines, and some of them are broken
-_WITHHELD: Final = 0.005  # of the taps at the end of an hour: they come when it has closed
-_DELAYED: Final = 0.02  # of the taps of the first half of an hour: they come with the second
-_TWICE: Final = 0.05  # of the batches are sent a second time
+_OLD_GATE: Final = GATES - 1  # this gate sends JSON lines, some of them broken
+_WITHHELD: Final = 0.005  # share of the taps at the end of an hour that arrive after its close
+_DELAYED: Final = 0.02  # share of the taps of a first half hour that arrive with the second
+_TWICE: Final = 0.05  # share of the batches that are sent twice
 _BROKEN: Final = (b'{"at": 17804', b"\xff\xfe not UTF-8", b'{"at": "noon", "station": 7}', b"")
 
 _TOML: Final = """{mark}
@@ -112,7 +111,7 @@ path = "{releases}"
 
 @dataclass(frozen=True, kw_only=True)
 class CityPlan:
-    """What is to be shown. The publisher is killed in the first half of hour `crash`, while gates
+    """The plan of a run. The publisher is killed in the first half of hour `crash`, while gates
     send.
     """
 
@@ -123,7 +122,7 @@ class CityPlan:
     window: int = DAY
     crash: int = -1
     seconds: float = 0.06
-    """How long an hour takes at least."""
+    """The least real seconds per simulated hour."""
 
     def __post_init__(self) -> None:
         whole(self.hours, name="hours", least=2)
@@ -154,8 +153,9 @@ class CityPlan:
         seed: int,
         seconds: float,
     ) -> CityPlan:
-        """With the crash in the rush hour after the middle; in the middle itself if there is
-        none."""
+        """A plan with the crash in the rush hour after the middle, or in the middle if there is
+        none.
+        """
         whole(hours, name="hours", least=2)
         crash = next((hour for hour in range(hours // 2, hours) if hour % DAY == 8), hours // 2)
         city = City(people=people, seed=seed)
@@ -172,11 +172,11 @@ class CityPlan:
 
     @property
     def page(self) -> Path:
-        """Where the page goes: beside the folder, under its name."""
+        """The path of the page: beside the folder, with its name."""
         return self.folder.with_name(f"{self.folder.name}.html")
 
     def write(self) -> None:
-        """A fresh folder with the configuration. One that was not made here is refused."""
+        """Make a new folder with the configuration. A folder that was not made here is refused."""
         configuration = self.folder / CONFIGURATION
         if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
             ours = configuration.is_file() and configuration.read_text(
@@ -205,7 +205,7 @@ class CityPlan:
 
 
 def needed() -> None:
-    """That the optional parts of the demo are there."""
+    """Check that the optional packages are installed."""
     for module, extra, purpose in (
         ("fastapi", "serve", "events by HTTP"),
         ("uvicorn", "serve", "events by HTTP"),
@@ -231,7 +231,7 @@ class Parcel:
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """What the gates sent in all: known because the city is made up."""
+    """The totals that the gates sent."""
 
     taps: int = 0
     batches: int = 0
@@ -244,14 +244,14 @@ class Sent:
 
 @dataclass(frozen=True, kw_only=True)
 class Hour:
-    """The parcels of each half of an hour, and all that was sent up to its end."""
+    """The requests of both halves of an hour, and the totals up to its end."""
 
     halves: tuple[list[Parcel], ...]
     sent: Sent
 
 
 class TapGates:
-    """All taps of the city, by half hours, as careless gates send them."""
+    """All taps of the city by half hours, with the mistakes of careless gates."""
 
     def __init__(self, city: City, hours: int) -> None:
         self.city = city
@@ -266,7 +266,7 @@ class TapGates:
         self._withheld: list[tuple[IntArray, IntArray, IntArray]] = []
 
     def hour(self, hour: int) -> Hour:
-        """What is sent in both halves of an hour. Hours come in order."""
+        """The requests of both halves of an hour. Hours come in order."""
         rng = np.random.default_rng((self.city.seed, 7, hour))
         mine = slice(self._ends[hour], self._ends[hour + 1])
         station, card = self._station[mine], self._card[mine]
@@ -352,7 +352,7 @@ def _in_arrow(keys: tuple[str, ...], at: IntArray, station: IntArray, card: IntA
 
 
 class Outside:
-    """The process that publishes: where it listens, what troubles it, and how it ends."""
+    """The process that publishes: its address, its messages, its end."""
 
     def __init__(self, folder: Path, token: str) -> None:
         self._folder, self._token = folder, token
@@ -362,14 +362,14 @@ class Outside:
         self.problem = ""
 
     def begin(self) -> None:
-        """Start it, without waiting for it."""
+        """Start the process, without waiting for it."""
         self._there.clear()
         self._process = subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-m", "penstock_bench.live_city.publisher", str(self._folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | {TOKEN: self._token},
-            start_new_session=True,  # Ctrl-C is for us: we end it in order
+            start_new_session=True,  # Ctrl-C is for the parent, which ends this process in order
         )
         self._first: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._reading = threading.Thread(
@@ -378,7 +378,7 @@ class Outside:
         self._reading.start()
 
     def ready(self) -> dict[str, Any]:
-        """Wait until it listens; what it says then."""
+        """Wait until it listens; return its message."""
         try:
             said = self._first.get(timeout=PATIENCE)
         except queue.Empty:
@@ -413,25 +413,25 @@ class Outside:
         return self._address
 
     def check(self) -> None:
-        """That it is there."""
+        """Raise an error if the process has ended."""
         process = self._process
         gone = self._there.is_set() and process.poll() is not None
         if (
             gone and self._there.is_set() and process is self._process
-        ):  # and not killed by us meanwhile
+        ):  # and it was not killed on purpose
             raise StateError(
                 "the publisher of the city has ended by itself: "
                 f"{self.problem or 'it did not say why.'}"
             )
 
     def kill(self) -> None:
-        """SIGKILL: it has no chance to do anything more."""
+        """Kill the process with SIGKILL."""
         self._there.clear()
         self._process.kill()
         self._ended()
 
     def close(self) -> int:
-        """Let it end by itself, with whole units; its exit code."""
+        """Let the process end by itself, after whole units; return its exit code."""
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()
@@ -453,8 +453,7 @@ class Outside:
 
 @dataclass(eq=False)
 class TapGate:
-    """One sender: it sends a parcel with its key until it is answered, whatever happens in
-    between."""
+    """A sender that repeats a request with its key until it is answered."""
 
     outside: Outside
     token: str = field(repr=False)
@@ -505,24 +504,22 @@ class TapGate:
 
 @dataclass(frozen=True, kw_only=True)
 class Crash:
-    """When it was killed, what hung in the air, and where it went on."""
+    """The crash: when, with which requests unanswered, and where publishing continued."""
 
     hour: int
     unanswered: int
     taps: int
     down: float
     released: dict[str, int]
-    """What each series had released when it was killed."""
+    """The newest unit of each series when it was killed."""
 
     resumed: dict[str, int]
-    """What it found in the store when it was started again."""
+    """The newest unit of each series after the restart."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CityEvent:
-    """One thing that happened, for whoever watches: a half hour has passed, or something worth a
-    line.
-    """
+    """A progress report: a half hour has passed, or there is a message."""
 
     hour: int
     half: int
@@ -532,14 +529,14 @@ class CityEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """All that the demo knows in the end. The truth is in it, as nobody in this city exists."""
+    """Everything known at the end, with the truth: nobody in this city is real."""
 
     plan: CityPlan
     truth: IntArray
     sent: Sent
     crash: Crash
     seen: dict[tuple[str, int], IntArray]
-    """Every release as it was when it was first seen."""
+    """Every release as it was when first seen."""
 
     seconds: float
 
@@ -547,9 +544,7 @@ class Outcome:
 def run(
     plan: CityPlan, watch: Callable[[CityEvent, SQLiteReader], None] = lambda shown, reader: None
 ) -> Outcome:
-    """Two weeks of the city: every half hour its gates send, every hour is released, once the
-    publisher is killed.
-    """
+    """Run the city: gates send every half hour, every hour is released, one crash on the way."""
     needed()
     plan.write()
     return _Show(plan, watch).run()
@@ -602,7 +597,7 @@ class _Show:
         )
 
     def _days(self) -> None:
-        """Hour after hour; the next one is packed while this one is sent."""
+        """Run hour by hour. The next hour is prepared while this one is sent."""
         with ThreadPoolExecutor(1, "packing") as packing:
             coming = packing.submit(self._gates.hour, 0)
             for hour in range(self.plan.hours):
@@ -617,7 +612,7 @@ class _Show:
         return replace(self._packed, again=sum(sender.again for sender in self._senders))
 
     def _hour(self, hour: int, packed: Hour) -> None:
-        """Each half is sent when it is over. The hour before has closed by the first of them."""
+        """Send each half when it is over. The previous hour has closed by the first half."""
         for half, parcels in enumerate(packed.halves):
             began = time.monotonic()
             self._clock.beat(BEGIN + hour * HOUR + (half + 1) * (HOUR // 2))
@@ -639,7 +634,7 @@ class _Show:
             time.sleep(max(self.plan.seconds / 2 - (time.monotonic() - began), 0))
 
     def _kill(self, hour: int, under_way: dict[Future[None], Parcel]) -> None:
-        """As soon as one gate was answered; the others hang in the air."""
+        """Kill the publisher as soon as one gate was answered, while others wait."""
         wait(under_way, timeout=1.0, return_when="FIRST_COMPLETED")
         began = time.monotonic()
         self._outside.kill()
@@ -672,7 +667,7 @@ class _Show:
         self._watch(CityEvent(hour=hour, half=0, sent=sent, line=line), self._reader)
 
     def _last(self) -> None:
-        """The last hour closes too."""
+        """Close the last hour."""
         self._clock.beat(BEGIN + self.plan.hours * HOUR + 601 * SECOND)
         deadline = time.monotonic() + PATIENCE
         wanted = {HOURLY: self.plan.hours, DAILY: self.plan.hours // DAY}
@@ -684,7 +679,7 @@ class _Show:
         self._note()
 
     def _note(self) -> None:
-        """Remember every release as it was when it was first seen."""
+        """Store every release as it was when first seen."""
         for name in (HOURLY, DAILY):
             known = sum(stream == name for stream, _ in self._seen)
             for release in self._fresh(name, known):

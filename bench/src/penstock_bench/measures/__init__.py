@@ -1,1 +1,1 @@
-"""What is measured of a line. See `registry`."""
+"""The measures that are taken of a line. See `registry`."""

@@ -1,4 +1,4 @@
-"""Alarms: how often they are right, as their threshold varies."""
+"""Alerts: their true and false positive rates as the threshold varies."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ from penstock.released.queries import Change, Drop, Jump, LowSignal
 from penstock_bench.measures.base import KeptReleases, sums
 
 ROC_AT = tuple((place / 20) ** 2 for place in range(21))
-"""The false positive rates at which a curve is kept."""
+"""The false positive rates at which a curve is stored."""
 
 KINDS = ("jump", "drop", "change", "low")
-"""A rise or a fall by at least δ over a width, either of them, and fewer than δ in a window of that
-width.
+"""The kinds of alerts: a rise by δ over a width, a fall, either of them, and fewer than δ in a
+window.
 """
 
 
 class Roc(KeptReleases):
-    """True against false positive rates of an alarm as its threshold varies, and the area below
-    that curve.
+    """The ROC curve of an alert as its threshold varies, and the area below it.
 
-    `roc:KIND,width,δ`, or several δ in a row: what δ is decides where it happened, not how the
-    alarm is scored. A line that always shows the same raises its alarm everywhere or nowhere, and
-    has an area of ½. Where it happened nowhere or everywhere there is nothing to tell apart, and no
-    value. The area's error is that of the mean over keys, which is true where keys are independent
-    releases of one stream.
+    `roc:KIND,width,δ`, with one δ or several: δ defines the true alerts, not the score. A constant
+    line has an area of ½. Without true alerts, or with nothing else, there is no value. The error
+    of the area is that of the mean over keys, correct if keys are independent releases of one
+    stream.
     """
 
     def values(self) -> dict[str, float]:
@@ -65,11 +63,11 @@ class Roc(KeptReleases):
         return kind, int(numbers[0]), tuple(map(int, numbers[1:]))
 
     def _score(self, kind: str, width: int) -> FloatArray:
-        """How much it looks as if it had happened."""
+        """The score: how much it looks like an alert."""
         if self.log is None:
             shown = _statistic(kind, width, np.array(self.shown)).round(
                 6
-            )  # sums of the same numbers are the same
+            )  # sums of equal numbers are equal
             return np.asarray(-shown if kind == "low" else shown, np.float64)
         if kind == "low":
             return LowSignal(width, 1).series(self.log).score
@@ -78,7 +76,7 @@ class Roc(KeptReleases):
 
 
 def _statistic(kind: str, width: int, rows: IntArray | FloatArray) -> IntArray | FloatArray:
-    """What is compared with δ, from the first unit on that has `width` units."""
+    """The quantity that is compared with δ, from the first complete window on."""
     if kind == "low":
         before = sums(rows)
         return np.asarray(before[width:] - before[:-width])
@@ -87,8 +85,8 @@ def _statistic(kind: str, width: int, rows: IntArray | FloatArray) -> IntArray |
 
 
 def roc(event: BoolArray, score: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """False and true positive rates, from no alarm at all to one everywhere; equal scores cannot be
-    told apart.
+    """False and true positive rates, from no alert to alerts everywhere. Equal scores stay
+    together.
 
     >>> roc(np.array([True, False, True]), np.array([3.0, 1.0, 2.0]))
     (array([0., 0., 0., 1.]), array([0. , 0.5, 1. , 1. ]))
@@ -102,7 +100,7 @@ def roc(event: BoolArray, score: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _ranks(score: FloatArray) -> FloatArray:
-    """Of every column its ranks from 1 on; equal scores share the middle one.
+    """The ranks of every column, from 1. Equal scores share the mean rank.
 
     >>> _ranks(np.array([[3.0], [1.0], [3.0]])).ravel()
     array([2.5, 1. , 2.5])
@@ -122,9 +120,7 @@ def _ranks(score: FloatArray) -> FloatArray:
 
 
 def _areas(event: BoolArray, ranks: FloatArray) -> FloatArray:
-    """The area of each key that has both, by Mann and Whitney: how often what happened scores above
-    what did not.
-    """
+    """The area of each key by Mann and Whitney: how often a true alert scores above others."""
     there = event.sum(axis=0)
     both = (there > 0) & (there < len(event))
     above = np.where(event, ranks, 0.0).sum(axis=0)[both] - there[both] * (there[both] + 1) / 2

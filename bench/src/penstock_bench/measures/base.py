@@ -1,5 +1,4 @@
-"""What a measure is: something that is added up over a run, unit by unit, without a loop over
-keys."""
+"""A measure is added up over a run, unit by unit, without a loop over keys."""
 
 from __future__ import annotations
 
@@ -17,32 +16,29 @@ from penstock.released.log import Log
 from penstock_bench.lines import ShownUnit
 
 TIME, MEMORY = "time", "memory"
-"""Milliseconds of CPU a publication, and megabytes that are kept between units: taken by whoever
-steps the line.
+"""Measures that the runner takes: milliseconds of CPU per unit, and megabytes kept between units.
 """
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a measure may know before the first unit."""
+    """The facts that a measure gets before the first unit."""
 
     units: int
     domain: Domain
-    """What is counted."""
+    """The domain that is counted."""
     keys: int
-    """How many numbers are shown a unit: the keys, or all nodes above them too."""
+    """Numbers shown per unit: the keys, or all nodes."""
     run: Run | None
 
 
 class Measure(ABC):
-    """Something that is added up over a run."""
+    """A quantity that is added up over a run."""
 
     of_keys: ClassVar[bool] = True
-    """Whether it is about the keys alone: whoever shows nodes above them as well would be measured
-    by other numbers.
-    """
+    """Whether it needs numbers of the keys alone, without the nodes above them."""
     of_sums: ClassVar[bool] = False
-    """Whether it knows what to make of lines that show sums over many units in place of counts."""
+    """Whether it can handle lines that show sums over several units."""
 
     def __init__(self, name: str, arguments: tuple[str, ...], facts: Facts) -> None:
         self.name = name
@@ -55,7 +51,7 @@ class Measure(ABC):
         self.begin()
 
     def see(self, seen: ShownUnit) -> None:
-        """One unit, unless it is of something that this does not measure."""
+        """Take one unit, if the measure covers it."""
         if seen.weighted and not self.of_sums:
             raise ConfigurationError(
                 f"the measure {self.name!r} is of counts, and sums over many units are shown here."
@@ -64,21 +60,19 @@ class Measure(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Before the first unit."""
+        """Begin, before the first unit."""
 
     @abstractmethod
     def add(self, seen: ShownUnit) -> None:
-        """One unit."""
+        """Take one unit."""
 
     @abstractmethod
     def values(self) -> dict[str, float]:
-        """What was found, by name."""
+        """The values by name."""
 
 
 class KeptReleases(Measure):
-    """Keeps what was shown, for questions that are asked afterwards: of a log, which knows what
-    each number is a sum of.
-    """
+    """Keeps all releases in a log, for queries at the end."""
 
     of_sums = True
 
@@ -104,14 +98,12 @@ class KeptReleases(Measure):
 
 
 def squares(errors: FloatArray) -> float:
-    """The sum of squares, the same to the last bit on any machine load: a library for matrices
-    would share it among threads.
-    """
+    """The sum of squares, equal to the last bit on any machine: no library with threads is used."""
     return float(np.einsum("i,i->", errors, errors))
 
 
 def sums(rows: IntArray | FloatArray) -> Any:
-    """What came before each unit, and before the one after the last."""
+    """The running sums before each unit, and after the last."""
     return np.concatenate([np.zeros((1, rows.shape[1]), rows.dtype), np.cumsum(rows, axis=0)])
 
 

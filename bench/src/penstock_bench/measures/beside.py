@@ -1,4 +1,4 @@
-"""Errors of unit counts, with what releases side by side say of their spread."""
+"""Errors of unit counts with standard errors from releases side by side."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from penstock_bench.measures.base import Measure
 
 
 class UnitL1(Measure):
-    """Scaled L1 and mean absolute error, each with the standard error of its mean over keys.
+    """Scaled L1 and mean absolute error, with standard errors over keys.
 
-    The standard errors are true where keys are independent releases of one stream.
+    The standard errors are correct if keys are independent releases of one stream.
     """
 
     def begin(self) -> None:

@@ -10,14 +10,14 @@ from penstock_bench.lines import ShownUnit
 from penstock_bench.measures.base import Measure, squares
 
 BOUND = 1.0
-"""Relative errors divide by no less than this, unless another bound is named."""
+"""The default least divisor of relative errors."""
 
 SHARE = 0.001
-"""`mre:total` divides by no less than this share of all events of the unit."""
+"""`mre:total` divides by at least this share of all events of the unit."""
 
 
 class Mean(Measure):
-    """The mean of something over all units and keys."""
+    """The mean of a quantity over all units and keys."""
 
     def begin(self) -> None:
         self.total = 0.0
@@ -30,25 +30,25 @@ class Mean(Measure):
 
     @abstractmethod
     def of(self, seen: ShownUnit) -> float:
-        """The sum over one unit's keys."""
+        """The sum over the keys of one unit."""
 
 
 class AbsoluteError(Mean):
-    """MAE."""
+    """Mean absolute error."""
 
     def of(self, seen: ShownUnit) -> float:
         return float(seen.absolute.sum())
 
 
 class SquaredError(Mean):
-    """MSE of unit counts."""
+    """Mean squared error of unit counts."""
 
     def of(self, seen: ShownUnit) -> float:
         return squares(seen.error)
 
 
 class RelativeError(Mean):
-    """MRE: every error divided by its count, or by the sanity bound where that is more."""
+    """Mean relative error: each error divided by its count, or by the sanity bound if larger."""
 
     def of(self, seen: ShownUnit) -> float:
         if self.arguments == ("total",):
@@ -59,7 +59,7 @@ class RelativeError(Mean):
 
 
 class ScaledError(Measure):
-    """Scaled L1: the sum of all errors, divided by the number of all events."""
+    """Scaled L1: the sum of all errors divided by the number of events."""
 
     def begin(self) -> None:
         self.off, self.events = 0.0, 0

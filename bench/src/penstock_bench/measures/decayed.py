@@ -1,6 +1,4 @@
-"""Errors of sums in which a unit is worth γ to the power of its age, as they were shown in every
-unit.
-"""
+"""Errors of sums with weights γ to the power of the age, as shown in every unit."""
 
 from __future__ import annotations
 
@@ -12,12 +10,11 @@ from penstock_bench.measures.base import Measure, squares
 
 
 class DecayedMse(Measure):
-    """MSE of the decayed sums of the last `span` units, over all keys and all units from the first
-    on: `decayed:0.91,2000`.
+    """Mean squared error of decayed sums over the last `span` units, e.g. `decayed:0.91,2000`.
 
-    A young stream's window is as long as the stream. Lines that show such sums are taken at their
-    word; those that show counts are summed as they were shown, by recurrence, and are never asked
-    again what they think of an earlier unit.
+    It covers all keys and all units; the window of a young stream is as long as the stream. Lines
+    that show such sums are measured directly. Counts of other lines are summed by recurrence, as
+    they were shown.
     """
 
     of_sums = True

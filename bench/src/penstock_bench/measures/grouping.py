@@ -1,6 +1,4 @@
-"""Windows of releases that later ones correct, and the least error that retroactive grouping could
-have.
-"""
+"""Windows of releases that later releases correct, and the least error of retroactive grouping."""
 
 from __future__ import annotations
 
@@ -15,12 +13,10 @@ from penstock_bench.measures.base import Measure, one_width, squares
 
 
 class CorrectedSquares(Measure):
-    """SSE per window as the release log answers it: each unit as the best that is known of it by
-    now.
+    """Squared error per window by the release log: each unit with its best known value.
 
-    A release stands for all units from its `start` on, as in `SlidingSum`. What it gives has the
-    names that `sse` gives, so that both may be drawn as lines of one figure; a cell has one or the
-    other. Of the releases, no more are held than the widest window has units.
+    A release stands for all units from its `start` on, as in `SlidingSum`. The values have the
+    names of `sse`, so that both can be lines of one figure. At most one window of releases is kept.
     """
 
     def begin(self) -> None:
@@ -70,12 +66,12 @@ class CorrectedSquares(Measure):
 
 
 class GroupingFloor(Measure):
-    r"""What the least mean SSE of `rg` would be: Theorem 7 of Chen, Shen and Jin, recomputed.
+    r"""The least mean SSE of `rg`: Theorem 7 of Chen, Shen and Jin, recomputed.
 
-    On a stream that stands still, in T = 2^(l+1) − 1 units with groups of 1, 2, 4, …, the units of
-    a group but the last show the mean of the group before. On average over the units a count has (2
-    − 2^−l)²/T times the squared error of one publication, and a window of W units, if their noises
-    were independent, W times as much. There is no value for another T.
+    On a constant stream, in T = 2^(l+1) − 1 units with groups of 1, 2, 4, …, the units of a group
+    but the last show the mean of the previous group. On average over the units a count has (2 −
+    2^−l)²/T times the squared error of one publication. A window of W units has W times as much, if
+    the noises were independent. For other T there is no value.
     """
 
     def begin(self) -> None:

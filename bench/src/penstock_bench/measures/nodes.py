@@ -16,13 +16,11 @@ from penstock_bench.measures.base import Measure
 
 
 class NodeErrors(Measure):
-    """L1 of unit counts over all nodes: what is shown of keys alone is added up to the nodes above
-    them first.
+    """Mean absolute error over all nodes; counts of keys are added up to the nodes above.
 
-    `nodes_l1` is the mean over all units and nodes, and `nodes_l1 2` that of the second level from
-    above. Most nodes are keys, so the mean says little of what lies above them: in `levels_l1`, the
-    mean over the levels, every level counts alike. A domain without a hierarchy becomes a balanced
-    binary tree, as it does for `hs_pegasus`.
+    `nodes_l1` is the mean over all units and nodes, `nodes_l1 2` that of the second level from the
+    top. Most nodes are keys, so `levels_l1` is the mean over the levels. A domain without a
+    hierarchy becomes a balanced binary tree, as in `hs_pegasus`.
     """
 
     of_keys = False

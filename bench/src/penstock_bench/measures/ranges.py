@@ -1,4 +1,4 @@
-"""Errors of range counts: how many events lie in a box, an interval of every attribute."""
+"""Errors of range counts: the events in a box, an interval of every attribute."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from penstock_bench.measures.base import Measure
 from penstock_bench.workload import Workload
 
 SEED = 1
-"""Of the boxes: the same ones for everybody, whatever the seed of the noise."""
+"""The seed of the boxes: the same boxes for every line."""
 
 SANITY = 1
-"""Relative errors are to the true answer, or to this where that is less."""
+"""Relative errors divide by the true answer, or by this if it is larger."""
 
 
 class RangeCounts:
-    """Some range counts, with the true answers of the last unit: cells that go through a stream
-    together share them.
-    """
+    """Range counts with the true answers of the last unit, shared by all cells of a pass."""
 
     def __init__(self, shape: tuple[int, ...], number: int, size: int | None) -> None:
         self.workload = Workload.random(shape, number=number, seed=SEED, size=size)
@@ -33,23 +31,20 @@ class RangeCounts:
         self._parts: FloatArray = np.zeros(number)
 
     def true(self, truth: IntArray) -> tuple[FloatArray, FloatArray]:
-        """The answers of this row, and what each part of one of them counts for; once for everybody
-        who has the same row.
-        """
+        """The answers of a row and the weights of their parts; computed once per row."""
         if truth is not self._truth:
-            self._truth = truth  # it is kept, so no other row can stand at its place in memory
+            self._truth = truth  # the row is kept, so no other row can have its address
             self._answers = np.asarray(self.workload.answers(truth), np.float64)
             self._parts = 1 / np.maximum(self._answers, SANITY)
         return self._answers, self._parts
 
 
 class RangeError(Measure):
-    """`ranges:NUMBER` or `ranges:NUMBER,SIZE`: mean errors of so many random range counts, over all
-    units.
+    """Mean errors of random range counts over all units: `ranges:NUMBER` or `ranges:NUMBER,SIZE`.
 
-    With a size, boxes of that many cells, or of the nearest number that there is. A domain without
-    attributes is one attribute, its keys in their order. Two numbers are given: the absolute error
-    under the measure's own name, and the relative one.
+    With a size, boxes have that many cells, or the nearest possible number. A domain without
+    attributes counts as one attribute. Two values: the absolute error under the measure's name, and
+    the relative error.
     """
 
     def begin(self) -> None:
@@ -61,7 +56,7 @@ class RangeError(Measure):
 
     def add(self, seen: ShownUnit) -> None:
         if self._shown is None or not np.array_equal(seen.shown, self._shown):
-            self._shown = seen.shown.copy()  # whoever shows it may write into it
+            self._shown = seen.shown.copy()  # the line may overwrite the array
             self._answers = np.asarray(self._asked.workload.answers(seen.shown), np.float64)
         answers, parts = self._asked.true(seen.truth)
         off = self._answers - answers
@@ -77,7 +72,7 @@ class RangeError(Measure):
 
 @lru_cache(maxsize=8)
 def asked(shape: tuple[int, ...], number: int, size: int | None) -> RangeCounts:
-    """The range counts of this process: the same ones for everybody who asks for so many."""
+    """The range counts of this process, the same for every line."""
     return RangeCounts(shape, number, size)
 
 

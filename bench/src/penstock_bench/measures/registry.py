@@ -1,7 +1,7 @@
-"""Every measure by name.
+"""The measures by name.
 
-A measure is named in a cell as text, with arguments behind a colon: `mae`, `l1:64`,
-`window_mse:2,64`, `roc:jump,12,60`. What it gives are one or more named numbers a run.
+A cell names a measure as text, with arguments after a colon: `mae`, `l1:64`, `window_mse:2,64`,
+`roc:jump,12,60`. A measure gives one or more named numbers per run.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MEASURES: dict[str, Callable[[str, tuple[str, ...], Facts], Measure]] = {
 
 
 def measure_of(name: str, facts: Facts) -> Measure:
-    """The measure of this name, before the first unit."""
+    """Make the measure of this name, before the first unit."""
     kind, _, arguments = name.partition(":")
     if kind not in MEASURES:
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""Errors of sums as the release log answers them, beside what theory says of them."""
+"""Errors of sums by the release log, beside the values of their formulas."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from penstock_bench.measures.base import KeptReleases, sums
 
 
 class WindowMse(KeptReleases):
-    """MSE of sums of the last W units as the release log answers them, and what the formula says it
-    should be.
-    """
+    """Mean squared error of sums of the last W units by the release log, and the formula's
+    value."""
 
     def values(self) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -37,10 +36,10 @@ class WindowMse(KeptReleases):
 
 
 class LogL1(KeptReleases):
-    """L1 of windows: the mean error of sums of the last W units as the release log answers them.
+    """Mean absolute error of sums of the last W units by the release log.
 
-    For lines that show single units there is also `then`: the sum of the units' numbers, each as it
-    was shown then. The log knows better where a later release says more of an earlier unit.
+    For lines that show single units, `then` is the error of the sum of the numbers as first shown.
+    The log is better where a later release says more about an earlier unit.
     """
 
     def begin(self) -> None:
@@ -74,9 +73,8 @@ class LogL1(KeptReleases):
 
 
 class PrefixMse(KeptReleases):
-    """MSE of the sum of all units so far, around the units named, and what the formula says it
-    should be.
-    """
+    """Mean squared error of the sum of all units so far, around the named units, and the
+    formula."""
 
     def values(self) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -89,9 +87,8 @@ class PrefixMse(KeptReleases):
 
 
 class DecayMse(KeptReleases):
-    """MSE of sums in which a unit is worth γ to the power of its age, and what the formula says it
-    should be.
-    """
+    """Mean squared error of sums with weights γ to the power of the age, and the formula's
+    value."""
 
     def values(self) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -106,14 +103,12 @@ class DecayMse(KeptReleases):
 
 
 def decay(gamma: str) -> Weights:
-    """Weights γ^age, cut where a unit is worth less than e^−10."""
+    """Weights γ^age, cut where they fall below e^−10."""
     return Weights.decay(gamma, round(10 / (1 - float(gamma))))
 
 
 def _over_keys(errors: FloatArray, x: str, name: str = "mse") -> dict[str, float]:
-    """The mean over the keys, and its standard error, which is true where keys are independent
-    releases of one stream.
-    """
+    """The mean over the keys and its standard error, correct if keys are independent releases."""
     found = {f"{name} {x}": float(errors.mean())}
     if len(errors) > 1:
         found[f"error {x}"] = float(errors.std(ddof=1) / np.sqrt(len(errors)))

@@ -1,4 +1,4 @@
-"""Errors of sums of the last units, as each was shown then."""
+"""Errors of sums of the last units, each as first shown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock_bench.measures.base import Measure, one_width, squares
 
 
 class OfWindows(Measure):
-    """Errors of the sums of the last `width` units, each unit as it was shown then."""
+    """Errors of the sums of the last `width` units, each unit as first shown."""
 
     def begin(self) -> None:
         self.width = one_width(self.arguments, self.name)
@@ -35,11 +35,11 @@ class OfWindows(Measure):
 
     @abstractmethod
     def of(self, errors: FloatArray) -> float:
-        """Of one window's errors, over all keys."""
+        """The errors of one window over all keys."""
 
 
 class WindowL1(OfWindows):
-    """L1 of windows: the mean error of a window's sum, over all windows and keys."""
+    """The mean absolute error of a window's sum, over all windows and keys."""
 
     def of(self, errors: FloatArray) -> float:
         return float(np.abs(errors).sum())
@@ -49,9 +49,7 @@ class WindowL1(OfWindows):
 
 
 class WindowSquares(OfWindows):
-    """SSE per window: the squared errors of a window's sums over all keys; in total, and as the
-    mean over the windows.
-    """
+    """Squared errors of windows, summed over keys: in total, and as the mean over the windows."""
 
     def of(self, errors: FloatArray) -> float:
         return squares(errors)

@@ -1,6 +1,4 @@
-"""A made-up campus whose devices are seen by the WiFi of its rooms, five minutes at a time: data
-with a truth to show.
-"""
+"""A simulated campus with devices that the WiFi of its rooms sees, in units of five minutes."""
 
 from __future__ import annotations
 
@@ -47,10 +45,10 @@ _BUILDINGS: Final = (
 class Campus:
     """Rooms on floors of buildings, and devices that stay in one room for a while.
 
-    Devices arrive by the time of day that suits the building, less at weekends and in two breaks,
-    more or less from day to day; a stay is log-normal with a mean of 45 minutes. A device is seen
-    by **one** room in a unit, so a count is how many devices are there. The rooms' shares of the
-    arrivals are log-normal: a few are full, many are nearly empty.
+    Devices arrive by the time of day of the building, fewer at weekends and in two breaks, with
+    random variation between days. A stay is log-normal with a mean of 45 minutes. **One** room sees
+    a device in a unit, so a count is a number of devices. The shares of the rooms are log-normal: a
+    few rooms are full, many almost empty.
 
     >>> campus = Campus(rooms=16, seed=3)
     >>> campus.paths[campus.keys[0]]
@@ -69,12 +67,12 @@ class Campus:
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """The rooms' names, in the order of the columns of `counts`."""
+        """The names of the rooms, in the order of the columns of `counts`."""
         return tuple(f"{_BUILDINGS[b]} {f + 1}{n + 1:02}" for b, f, n in self._places)
 
     @cached_property
     def paths(self) -> dict[str, str]:
-        """Each room's building and floor."""
+        """The building and floor of each room."""
         return {
             key: f"{_BUILDINGS[building]}/floor {floor + 1}"
             for key, (building, floor, _) in zip(self.keys, self._places, strict=True)
@@ -82,9 +80,7 @@ class Campus:
 
     @cached_property
     def _places(self) -> list[tuple[int, int, int]]:
-        """Building, floor and number of every room: buildings of up to four floors, filled one
-        after the other.
-        """
+        """Building, floor and number of every room. Buildings have up to four floors."""
         each = -(-self.rooms // len(_BUILDINGS))
         per_floor = -(-each // 4)
         return [
@@ -93,8 +89,7 @@ class Campus:
         ]
 
     def counts(self, units: int, *, total: int) -> IntArray:
-        """How many devices each room sees in each unit; over all units and rooms exactly
-        `total`."""
+        """The number of devices in each room and unit; the sum is exactly `total`."""
         whole(units, name="units", least=1)
         whole(total, name="total", least=0)
         rng = np.random.default_rng((self.seed, units, total))
@@ -125,7 +120,7 @@ class Campus:
 
 
 def _curve(units: int, kind: int, rng: np.random.Generator) -> FloatArray:
-    """Arrivals of one kind of building over time."""
+    """The arrivals of one kind of building over time."""
     time = np.arange(units)
     hour = time % UNITS_A_DAY / (UNITS_A_DAY / 24)
     day = time // UNITS_A_DAY

@@ -1,6 +1,4 @@
-"""A made-up population of which some people are replaced in every unit: many attributes, and a
-truth that may be shown.
-"""
+"""A simulated population with many attributes; some people are replaced in every unit."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ ATTRIBUTES: Final = {
     "married": 2,
     "income": 3,
 }
-"""How many values each attribute has."""
+"""The number of values of each attribute."""
 
 _PERIODS: Final = (0.2, 2.0, 0.1, 0.6, 3.0, 0.4, 0.1, 1.2, 2.2, 0.2)
 """The rate of each tenth of the stream, in multiples of the mean rate."""
@@ -37,14 +35,12 @@ _GROWN_UP: Final = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Census:
-    """People with up to six attributes, some of whom leave in every unit while as many others come
-    from a pool.
+    """People with up to six attributes. In every unit some leave and as many come from a pool.
 
-    `people` of `pool` people are there in the first unit. Then the share `rate` of them is replaced
-    by others in a unit, on average over the stream, which has ten periods, some quiet and some
-    busy; who leaves goes back to the pool. A person is counted in **one** cell of a unit, in as
-    many units as they stay. Only the first `attributes` are counted: the same people, seen more or
-    less closely.
+    `people` of `pool` people are present in the first unit. Then the share `rate` of them is
+    replaced per unit, on average over ten quiet and busy periods; leavers return to the pool. A
+    person counts in **one** cell per unit while present. Only the first `attributes` attributes are
+    counted: the same people in more or less detail.
 
     >>> census = Census(people=1_000, pool=5_000, attributes=3)
     >>> census.domain.names, census.domain.shape
@@ -77,11 +73,11 @@ class Census:
         return Product.of(dict(list(ATTRIBUTES.items())[: self.attributes]))
 
     def counts(self, units: int) -> NDArray[np.int32]:
-        """How many people are in each cell in each unit."""
+        """The number of people in each cell and unit."""
         return np.array(list(self.units(units)), np.int32)
 
     def units(self, units: int) -> Iterator[IntArray]:
-        """The counts of so many units, one after the other."""
+        """The counts of `units` units, one by one."""
         whole(units, name="units", least=1)
         size = self.domain.size
         rng = np.random.default_rng((self.seed, 1))
@@ -112,7 +108,7 @@ class Census:
 
 
 def _people(number: int, rng: np.random.Generator) -> list[IntArray]:
-    """Every attribute of so many people: each depends on those before it."""
+    """Every attribute of `number` people: each depends on those before it."""
     years = np.arange(ATTRIBUTES["age"])
     pyramid = 1 / (1 + np.exp((years - 72) / 8)) * (1 + 0.15 * np.sin(years / 9))
     age = rng.choice(years, number, p=pyramid / pyramid.sum())

@@ -1,6 +1,4 @@
-"""A made-up city whose people tap in at stations, hour by hour: data with a truth that may be
-shown.
-"""
+"""A simulated city whose people tap in at stations, hour by hour."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from penstock.core.errors import ConfigurationError
 _DAY: Final = 24
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
-# What happens, in days from the first Monday and hours of the day.
+# Events of the story, in days from the first Monday and hours of the day.
 _CLOSURE_DAY: Final = 2
 _CLOSURE_HOURS: Final = range(15, 20)
 _CONCERT_DAY: Final = 4
@@ -31,7 +29,7 @@ _NEW_QUARTER: Final = 7
 _LINES: Final = 6
 _CLOSED_LINE: Final = 2
 
-# Who lives here, as shares of the people.
+# The groups of inhabitants, as shares of the people.
 _ROLES: Final = ("commuter", "student", "shift", "tourist", "at home")
 _SHARES: Final = (0.54, 0.16, 0.11, 0.05, 0.14)
 _COMMUTER, _STUDENT, _SHIFT, _TOURIST, _AT_HOME = range(5)
@@ -60,11 +58,11 @@ _LINE_NAMES: Final = ("Crown", "Meridian", "Harbour", "Garden", "Northern Loop",
 
 @dataclass(frozen=True)
 class City:
-    """People with homes, work and habits, who tap in at **at most one** station in an hour.
+    """People with homes, work and habits, who tap in at **at most one** station per hour.
 
     Hour 0 is a Monday at 00:00. There are commuters, students, shift workers, tourists and people
-    who are mostly at home; weekends differ from weekdays. One line closes on the first Wednesday,
-    there is a concert on the first Friday, and a new quarter slowly fills from the first Thursday
+    who are mostly at home; weekends differ from weekdays. One line closes on the first Wednesday, a
+    concert takes place on the first Friday, and a new quarter slowly fills from the first Thursday
     on. Each day has its own seed, so a longer run begins with the shorter one.
 
     >>> city = City(stations=12, people=500, seed=7)
@@ -106,14 +104,13 @@ class City:
 
     @cached_property
     def closed(self) -> BoolArray:
-        """Which stations are shut while the line is closed."""
+        """The stations of the closed line."""
         index = np.arange(self.stations)
         shut: BoolArray = (index % _LINES == _CLOSED_LINE) & (index != _CENTRE)
         return shut
 
     def counts(self, hours: int) -> IntArray:
-        """Taps per hour and station: what `moves` would give, counted day by day in little
-        memory."""
+        """Taps per hour and station: the moves, counted day by day to save memory."""
         out = np.zeros((_whole(hours), self.stations), dtype=np.int64)
         for hour, where in self._hours(hours):
             out[hour] = np.bincount(where[where >= 0], minlength=self.stations)
@@ -133,7 +130,7 @@ class City:
         return np.concatenate(person), hour, np.concatenate(station)
 
     def notes(self, hours: int) -> list[tuple[int, str]]:
-        """What happens in these hours that a chart should point at."""
+        """The events in these hours that a chart should mark."""
         line = _LINE_NAMES[_CLOSED_LINE]
         shut, open_again = _CLOSURE_HOURS.start, _CLOSURE_HOURS.stop
         found = [
@@ -157,7 +154,7 @@ class City:
 
     @staticmethod
     def unit_names(hours: int) -> tuple[str, ...]:
-        """The hours as people say them, with the week where there is more than one.
+        """The names of the hours, with the week if there are several.
 
         >>> City.unit_names(2)
         ('Mon 00:00', 'Mon 01:00')
@@ -166,7 +163,7 @@ class City:
         week = [f"W{h // (7 * _DAY) + 1} " if many else "" for h in range(hours)]
         return tuple(f"{week[h]}{_WEEKDAYS[h // _DAY % 7]} {h % _DAY:02d}:00" for h in range(hours))
 
-    # The map, and who lives where.
+    # The map and the homes.
 
     @cached_property
     def _places(self) -> FloatArray:
@@ -187,8 +184,9 @@ class City:
         return nearest
 
     def _pull(self, rng: np.random.Generator, *, spread: float, inward: float) -> FloatArray:
-        """Chances of the stations: uneven by `spread`, drawn to the middle by `inward`; the new
-        quarter starts empty.
+        """Probabilities of the stations: uneven by `spread`, drawn to the centre by `inward`.
+
+        The new quarter starts empty.
         """
         weight: FloatArray = (
             rng.lognormal(0, spread, self.stations)
@@ -239,15 +237,15 @@ class City:
     # Time.
 
     def _hours(self, hours: int) -> Iterator[tuple[int, IntArray]]:
-        """For each hour, where each person taps in; -1 for nowhere."""
+        """The station where each person taps in, by hour; -1 for none."""
         for day in range(-(-_whole(hours) // _DAY)):
             where = self._day(day)
             for hour in range(min(_DAY, hours - day * _DAY)):
                 yield day * _DAY + hour, where[hour]
 
     def _day(self, day: int) -> IntArray:
-        """One day of everybody: a station or -1, by hour of the day and person. One cell, one tap:
-        the bound of 1.
+        """One day of all people: a station or -1 by hour and person, so a person counts at most
+        once.
         """
         rng = np.random.default_rng((self.seed, 3, day))
         them, n, weekend = self._people, self.people, day % 7 >= 5
@@ -256,7 +254,7 @@ class City:
         place = rng.choice(self.stations, size=(3, n), p=them.fun)
         luck, jitter = rng.random((6, n)), rng.normal(0, 0.35, (2, n))
 
-        # Those who were out late come home first thing in the new day.
+        # People who were out late come home first in the new day.
         plan.tap(
             rng.integers(0, 3, n),
             place[2],
@@ -310,7 +308,7 @@ class City:
 
 @dataclass(frozen=True)
 class _People:
-    """One row a person; `fun` alone has one a station."""
+    """One row per person; `fun` has one per station."""
 
     role: IntArray
     home: IntArray
@@ -326,13 +324,13 @@ class _People:
 
 
 class _Plan:
-    """The taps of one day, at most one a person and hour: who comes first keeps the cell."""
+    """The taps of one day, at most one per person and hour: the first one stays."""
 
     def __init__(self, people: int) -> None:
         self.where: IntArray = np.full((_DAY, people), -1, dtype=np.int64)
 
     def tap(self, hour: FloatArray | IntArray, station: IntArray, who: BoolArray) -> None:
-        """Let `who` tap in at `station`, unless the hour is outside the day or already taken."""
+        """Let `who` tap in at `station`, if the hour is inside the day and still free."""
         person = np.flatnonzero(who)
         slot = np.floor(hour[person]).astype(np.int64)
         inside = (slot >= 0) & (slot < _DAY)

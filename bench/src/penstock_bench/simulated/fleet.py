@@ -1,6 +1,4 @@
-"""Vehicles that move: a fleet of taxis by the hour, and a road network that objects enter and
-leave.
-"""
+"""Simulated vehicles: a fleet of taxis by hour, and objects on a road network."""
 
 from __future__ import annotations
 
@@ -17,8 +15,7 @@ from penstock.core.product import Product
 
 _DAY, _WEEK = 24, 7
 
-# Hot spots: where, how wide, and how much of the trips they draw at night, in the day and in the
-# evening; then at weekends.
+# Hot spots: place, width, and their share of the trips by night, day and evening; then at weekends.
 _SPOTS: Final = np.array(
     [
         # x, y, spread, night, day, evening, times that at weekends
@@ -38,7 +35,7 @@ _SHORT, _HOP = 0.35, 0.07  # the share of short trips, and how far they go
 
 @dataclass(frozen=True, kw_only=True)
 class _OnMap:
-    """Something on a map of `rows` and `columns`, made from a seed."""
+    """Vehicles on a map of `rows` and `columns`, made from a seed."""
 
     rows: int
     columns: int
@@ -57,11 +54,11 @@ class _OnMap:
 
 @dataclass(frozen=True, kw_only=True)
 class Fleet(_OnMap):
-    """Taxis on a map, each in **one** cell in every hour, so that all of them are in all units.
+    """Taxis on a map, each in **one** cell in every hour.
 
-    Hour 0 is a Saturday at 00:00. How many move in an hour, and where to, follows the time of day:
-    offices by day, bars in the evening, homes at night, shops at the weekend. The rest wait where
-    they are. The same fleet may be laid on any grid of `rows` and `columns`.
+    Hour 0 is a Saturday at 00:00. The number of trips per hour and their destinations follow the
+    time of day: offices by day, bars in the evening, homes at night, shops at the weekend. The
+    other taxis wait. The same fleet fits any grid of `rows` and `columns`.
 
     >>> fleet = Fleet(vehicles=500, rows=4, columns=4)
     >>> fleet.domain.shape
@@ -80,14 +77,14 @@ class Fleet(_OnMap):
         super().__post_init__()
 
     def counts(self, hours: int) -> IntArray:
-        """How many vehicles are in each cell in each hour."""
+        """The number of vehicles in each cell and hour."""
         return np.array(
             [np.bincount(where, minlength=self.domain.size) for where in self.hours(hours)],
             np.int64,
         )
 
     def hours(self, hours: int) -> Iterator[IntArray]:
-        """Every vehicle's cell, hour by hour."""
+        """The cell of every vehicle, hour by hour."""
         whole(hours, name="hours", least=1)
         rng = np.random.default_rng((self.seed, 0))
         place = _inside(_near_spots(rng.choice(len(_SPOTS), self.vehicles, p=_pull(0)), rng))
@@ -148,7 +145,7 @@ def _near_spots(spot: IntArray, rng: np.random.Generator) -> FloatArray:
 
 
 def _inside(place: FloatArray) -> FloatArray:
-    """Whoever would leave the map turns round at its edge."""
+    """Reflect places outside the map at its edge."""
     folded = np.abs(place) % 2
     return np.asarray(np.where(folded > 1, 2 - folded, folded), np.float64)
 
@@ -161,24 +158,22 @@ def _cells(place: FloatArray, rows: int, columns: int) -> IntArray:
 
 
 _STREETS: Final = 80
-_ARTERIAL: Final = 8  # one street in so many is fast
+_ARTERIAL: Final = 8  # one street in this many is fast
 _SPEED: Final = 1 / 75  # of the map's width in a unit, twice that on an arterial
 _MEAN_TRIP: Final = 36.0  # units
 _RUSHES: Final = (
     (0.3, 0.05),
     (0.7, 0.06),
-)  # when in the stream, and how long: the first into the middle, the second out
+)  # when in the stream, and how long: the first into the centre, the second out of it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Roads(_OnMap):
-    """Objects that enter a chequerboard of streets, drive along it to where they want to be, and
-    leave.
+    """Objects that enter a grid of streets, drive to a destination and leave.
 
-    An object drives along one street and then along another, faster where it is an arterial; it is
-    in **one** cell in each unit while it drives. About `objects` are there at quiet times, more in
-    two rushes: one into the middle, one out of it. The cells are those of a grid of `rows` and
-    `columns`.
+    An object drives along one street and then another, faster on an arterial road; it is in **one**
+    cell per unit. About `objects` are present at quiet times, and more in two rush hours: one into
+    the centre, one out of it. The cells are those of a grid of `rows` and `columns`.
 
     >>> roads = Roads(objects=2_000, rows=8, columns=8)
     >>> counts = roads.counts(50)
@@ -195,7 +190,7 @@ class Roads(_OnMap):
         super().__post_init__()
 
     def counts(self, units: int) -> IntArray:
-        """How many objects are in each cell in each unit."""
+        """The number of objects in each cell and unit."""
         size = self.domain.size
         return np.array(
             [
@@ -206,7 +201,7 @@ class Roads(_OnMap):
         )
 
     def units(self, units: int) -> Iterator[FloatArray]:
-        """Where everybody is who drives, unit by unit: places in the unit square."""
+        """The places of all objects, unit by unit, in the unit square."""
         whole(units, name="units", least=1)
         rng = np.random.default_rng((self.seed, 0))
         trips = _trips(self.objects, 0.0, rng)
@@ -227,22 +222,19 @@ class Roads(_OnMap):
             yield _places(trips, unit)
 
 
-# The columns of a table of trips: when an object entered, how long it takes along each street, from
-# where to where along each
-# of the two axes, and whether the first street runs along the vertical one.
+# The columns of a table of trips: entry time, duration along each street, start and end on both
+# axes, and whether the first street is vertical.
 _ENTERED, _FIRST, _SECOND, _FROM, _TO, _FROM_2, _TO_2, _VERTICAL = range(8)
 
 
 def _rush(phase: float, which: int) -> float:
-    """How many more objects enter at this point of the stream."""
+    """The factor of entries at this point of the stream."""
     middle, width = _RUSHES[which]
     return float(np.exp(-0.5 * ((phase - middle) / width) ** 2))
 
 
 def _trips(number: int, phase: float, rng: np.random.Generator) -> FloatArray:
-    """So many trips, between a place anywhere and a place near the middle, as the time of the
-    stream suggests.
-    """
+    """Trips between a random place and a place near the centre, in the direction of the time."""
     outer = rng.random((number, 2))
     inner = np.clip(rng.normal(0.5, 0.13, (number, 2)), 0, 1)
     inward = rng.random((number, 1)) < 0.5 + 0.4 * (_rush(phase, 0) - _rush(phase, 1))
@@ -262,7 +254,7 @@ def _trips(number: int, phase: float, rng: np.random.Generator) -> FloatArray:
 
 
 def _places(trips: FloatArray, unit: int) -> FloatArray:
-    """Where the objects of these trips are."""
+    """The places of the objects of these trips."""
     gone = unit - trips[:, _ENTERED]
     first = np.clip(gone / np.maximum(trips[:, _FIRST], 1e-9), 0, 1)
     second = np.clip((gone - trips[:, _FIRST]) / np.maximum(trips[:, _SECOND], 1e-9), 0, 1)

@@ -1,1 +1,1 @@
-"""One file a suite: the questions that a paper asks, and what it found."""
+"""One file per suite: the questions of a paper and its findings."""

@@ -1,6 +1,5 @@
-"""`dsat`: figures 2 to 9 of Li et al., CIKM 2015: few releases, at units chosen by distance, and
-range counts of them.
-"""
+"""`dsat`: figures 2 to 9 of Li et al., CIKM 2015: few releases at chosen units, and range
+counts."""
 
 from __future__ import annotations
 
@@ -61,19 +60,19 @@ THRESHOLDS = (
 )
 QUICK_THRESHOLDS = ("0.01", "0.1", "1")
 BEGUN = ("0.001", "0.01", "0.1", "1")
-"""Of the thresholds, those that `dsat` begins at."""
+"""The first thresholds of `dsat`."""
 RATES, QUICK_RATES = ("0.001", "0.003", "0.01", "0.03", "0.1"), ("0.01", "0.1")
 NUMBERS, QUICK_NUMBERS = (1, 2, 3, 4, 5, 6), (1, 3)
 SIZES, QUICK_SIZES = (1, 10, 100, 1_000), (1, 100)
 RELEASES, QUICK_RELEASES = (2, 5, 10, 20, 40, 80), (2, 10)
 SIDES, QUICK_SIDES = (10, 32), (10, 16)
 WINDOWS, QUICK_WINDOWS = ("0.05", "0.1", "0.2", "0.4", "0.6", "0.8", "1"), ("0.2", "0.8")
-"""As shares of the stream."""
+"""Thresholds as shares of the stream."""
 LONG = "0.8"
-"""Of the stream: the window of the paper's last figure."""
+"""The window of the paper's last figure, as a share of the stream."""
 
 OFTEN = 40
-"""C where ways to release one histogram are compared."""
+"""C in the comparison of histogram methods."""
 
 
 @dataclass(frozen=True)

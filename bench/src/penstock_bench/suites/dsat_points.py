@@ -35,25 +35,25 @@ QUICK_MOVEMENT = Stretch(
     dataset="movement", options=(("objects", 2_000), ("side", 16), ("units", 60))
 )
 QUICK_STREAMS = (QUICK_CENSUS, QUICK_FLEET, Stretch(dataset="births", units=50))
-"""The first ones are generated, so that there is something to run without any data."""
+"""The first ones are generated, so that the suite runs without data files."""
 
 CUT, QUICK_CUT = 1_000, 50
-"""What a user adds has no more units."""
+"""The most units of a dataset that the user adds."""
 
 USUAL: dict[str, Value] = {"rate": "0.01", "attributes": 3}
-"""The census as it is everywhere but where one of these varies."""
+"""The default options of the census."""
 
 EPSILON = "1"
 
 MOST = 10
-"""C, unless it is what varies."""
+"""The default C."""
 
 QUERIES, QUICK_QUERIES = 5_000, 200
 
 
 @dataclass(frozen=True)
 class Points:
-    """Makes the points of all questions of one setting."""
+    """Makes the points of all questions for one setting."""
 
     setting: Setting
 
@@ -66,7 +66,7 @@ class Points:
         return (PlottedMeasure(self.measure, "mean absolute error of a range count"),)
 
     def swept(self, all_of_them: Sequence[T], quick: Sequence[T]) -> Sequence[T]:
-        """What varies along an axis."""
+        """The values along an axis."""
         return quick if self.setting.quick else all_of_them
 
     # -- streams -----------------------------------------------------------------------------------
@@ -77,12 +77,12 @@ class Points:
 
     @property
     def streams(self) -> list[Stretch]:
-        """Ours for questions at user level, and what the user adds."""
+        """Our streams for questions at user level, and those of the user."""
         return [*self.own, *self._added(self.own)]
 
     @property
     def moving(self) -> list[Stretch]:
-        """Ours for questions on windows, and what the user adds."""
+        """Our streams for questions about windows, and those of the user."""
         own = QUICK_MOVEMENT if self.setting.quick else MOVEMENT
         return [own, *self._added((own,))]
 
@@ -101,7 +101,7 @@ class Points:
         return replace(own, options=(*others, *own.options), megabytes=own.megabytes + heavy)
 
     def fleet(self, side: int) -> Stretch:
-        """The fleet on a map of so many rows and columns."""
+        """The fleet on a map of this many rows and columns."""
         own = self.own[1]
         return own if side == 10 else replace(own, options=(("side", side), *own.options))
 
@@ -118,7 +118,7 @@ class Points:
         releases: int = MOST,
         more: Sequence[str] = (),
     ) -> list[Point]:
-        """All mechanisms, those that the user adds too, and the trivial lines."""
+        """All mechanisms, those of the user included, and the trivial lines."""
         lines = tuple(dict.fromkeys((*LINES, *more, *self.setting.also, *TRIVIAL_LINES)))
         return self.lines(stream, panel, x, epsilon, window, releases=releases, lines=lines)
 
@@ -133,7 +133,7 @@ class Points:
         releases: int = MOST,
         lines: Sequence[str],
     ) -> list[Point]:
-        """Some of them."""
+        """Some of the lines."""
         return [
             Point(panel, line, x, self.cell(stream, line, epsilon, window, releases=releases))
             for line in lines
@@ -149,7 +149,7 @@ class Points:
         releases: int = MOST,
         **more: Value,
     ) -> Cell:
-        """Without a window, the promise is for a person in the whole stream."""
+        """Without a window, the promise covers a person in the whole stream."""
         units = length(stream) if window is None else window
         given: dict[str, Value] = {"epsilon": epsilon, "window": units, **more}
         if window is None:
@@ -162,6 +162,6 @@ class Points:
 
 
 def length(stream: Stretch) -> int:
-    """How many units a stream has."""
+    """The number of units of a stream."""
     there, _ = find(stream.dataset).shape or (0, 0)
     return stream.units or int(dict(stream.options).get("units") or there)

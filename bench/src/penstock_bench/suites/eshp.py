@@ -1,5 +1,6 @@
-"""`eshp`: figures 4 to 14 of Wang et al., Tsinghua Science and Technology 29(6), 2024, and when
-their sketch is needed.
+"""`eshp`: figures 4 to 14 of Wang et al., Tsinghua Science and Technology 29(6), 2024.
+
+Also: when their sketch is needed.
 """
 
 from __future__ import annotations
@@ -37,19 +38,17 @@ SUMMING: dict[str, tuple[str, dict[str, Value]]] = {
     SURVEY: (f"{LAB}negative_survey", {}),
     PUBLISHED: (f"{LAB}eshp_published", {}),
 }
-"""Lines that show decayed sums: what they are made of. All others show counts, which are summed as
-they come.
-"""
+"""Lines that show decayed sums, with their mechanisms. Counts of all other lines are summed."""
 
 EVERYBODY = (ESHP, LAPLACE, RECURRENCE, FAST, APB, TREE, EACH, RESPONSE, SURVEY, PUBLISHED)
 RIVALS = (LAPLACE, FAST, APB, TREE)
 TRIVIAL_LINES = (ZEROS, MEAN)
 
 STREAMS = ("ages", "taxi_passengers")
-"""The first is generated, so that there is something to run without any data."""
+"""The first is generated, so that the suite runs without data files."""
 
 SOME = 8
-"""Of a dataset that a user adds, so many keys are taken: most lines keep a whole window of them."""
+"""The most keys of a dataset that a user adds: most lines keep a whole window of them."""
 
 SPANS, QUICK_SPANS = (2_000, 4_000, 6_000, 10_000), (200, 600)
 GAMMAS, QUICK_GAMMAS = ("0.91", "0.93", "0.95", "0.97", "0.99"), ("0.91", "0.99")
@@ -67,9 +66,8 @@ MSE = "mean squared error of a decayed sum"
 
 @dataclass(frozen=True, kw_only=True)
 class Saves(Claim):
-    """One line needs less than another by such a share, on average over all places; nine tenths of
-    it are enough.
-    """
+    """One line needs less than another by a given share, on average. 90 % of the share is
+    enough."""
 
     line: str
     rival: str
@@ -95,9 +93,7 @@ class Saves(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class Moves(Claim):
-    """How a line goes from the first place of a panel to the last: up, down, or flat if by a factor
-    of at most `flat`.
-    """
+    """A line rises, falls, or stays flat (a factor of at most `flat`) from first place to last."""
 
     line: str
     way: str
@@ -131,9 +127,7 @@ class Moves(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class Alike(Claim):
-    """Two lines are as good as each other from some place on: within 5 %, or within what the runs
-    can tell and 25 %.
-    """
+    """Two lines are equal from some place on: within 5 %, or within both intervals and 25 %."""
 
     line: str
     rival: str
@@ -167,9 +161,7 @@ class Alike(Claim):
 
 
 def _overlap(one: Mean, other: Mean) -> bool:
-    """Whether a difference lies within the intervals of both; a single run has none, and says
-    nothing.
-    """
+    """Whether a difference lies within both intervals. A single run has no interval."""
     return abs(one.mean - other.mean) <= math.hypot(one.half, other.half)
 
 
@@ -531,7 +523,7 @@ class Eshp(Suite):
         sums: Sequence[tuple[str, int]],
         **more: Value,
     ) -> Cell:
-        """A line that shows sums is made for one of them; of one that shows counts, all `sums` are
+        """A line that shows sums is made for one of them; for a line of counts, all `sums` are
         taken.
         """
         if line in SUMMING:
@@ -556,22 +548,22 @@ class Eshp(Suite):
 
 
 def _span(setting: Setting) -> int:
-    """w, where the question is about something else."""
+    """The default w."""
     return QUICK_SPANS[0] if setting.quick else SPANS[0]
 
 
 def _units(setting: Setting) -> int:
-    """How many units are enough for that."""
+    """The number of units that w needs."""
     return 300 if setting.quick else 2_400
 
 
 def _sums(setting: Setting) -> list[tuple[str, int]]:
-    """All γ of that w: one run of a line that shows counts serves several questions."""
+    """All γ of that w: one run of a line of counts serves several questions."""
     return [(gamma, _span(setting)) for gamma in (QUICK_GAMMAS if setting.quick else GAMMAS)]
 
 
 def _beta(line: str, beta: str) -> dict[str, Value]:
-    """A β that is the usual one is not named, so that the cell is that of other questions."""
+    """The default β is not named, so that questions share the cell."""
     return {"beta": beta} if line in (ESHP, PUBLISHED) and beta != BETAS[0] else {}
 
 

@@ -1,6 +1,4 @@
-"""`hierarchy`: figure 8 of Chen et al., CCS 2017, every node of a hierarchy; and the rule and
-threshold of the pruning.
-"""
+"""`hierarchy`: figure 8 of Chen et al., CCS 2017, every node of a hierarchy, and the pruning."""
 
 from __future__ import annotations
 
@@ -32,18 +30,18 @@ VARIANTS: Final[Mapping[str, tuple[str, Mapping[str, Value]]]] = {
     PAPERS_HS: (HS, _PAPERS),
     PAPERS_PHS: (FRESH, _PAPERS),
 }
-"""Lines that are not a mechanism at its defaults: which one it is, and what it is given."""
+"""Lines with parameters: the mechanism and its parameters."""
 
 LINES = (NODE_LAPLACE, "laplace", "pegasus", HS, PHS)
 TRIVIAL_LINES = (ZEROS, MEAN)
 
 TOTAL, UNITS, POINTS = 646_254, 20_000, 128
-"""Of the paper's stream."""
+"""The size of the paper's stream."""
 
 
 @dataclass(frozen=True)
 class HierarchyStream:
-    """A stream whose keys have something above them, and the number of levels."""
+    """A stream with a hierarchy, and its number of levels."""
 
     stream: Stretch
     levels: int
@@ -54,7 +52,7 @@ class HierarchyStream:
 
 
 def wifi(units: int, points: int = POINTS) -> Stretch:
-    """Fewer units than the paper's stream has, with as many devices in each of them on average."""
+    """Fewer units than the paper's stream has, with as many devices per unit on average."""
     return Stretch(
         dataset="wifi_multi",
         options=(("points", points), ("total", TOTAL * units // UNITS), ("units", units)),
@@ -73,13 +71,13 @@ QUICK_COVID = HierarchyStream(Stretch(dataset="covid", units=24), 3)
 QUICK_TREES = (QUICK_WIFI, QUICK_TURNSTILES, QUICK_COVID)
 
 SHORT = HierarchyStream(wifi(576), 8)
-"""Two days: for questions about the pruning, which hardly remembers what was."""
+"""Two days: the pruning has almost no memory."""
 
 EPSILONS, PAPERS_EPSILONS = ("0.01", "0.1", "1"), ("0.01", "0.1")
 EPSILON = "0.1"
 BETAS, QUICK_BETAS = (1, 5, 20, 100), (5, 50)
 HEIGHTS, QUICK_HEIGHTS = {4: 8, 6: 32, 8: 128, 10: 512}, {4: 8, 6: 32}
-"""Levels of a binary tree, and the keys of it."""
+"""Levels of a binary tree and its number of keys."""
 A_DAY, QUICK_DAY = 288, 96
 
 TAKEN = ("nodes_l1", "time")
@@ -92,10 +90,10 @@ PROOF = "docs/proofs/hierarchy.md"
 
 @dataclass(frozen=True, kw_only=True)
 class Times(Claim):
-    """The rival's error is at least `low` and at most `high` times the line's. `slack` is how much
-    of `low` is enough.
+    """The rival's error is `low` to `high` times the line's. `slack` is the part of `low` that
+    suffices.
 
-    Below the square root of `low` it does not hold at all.
+    Below the square root of `low` the claim fails.
     """
 
     line: str
@@ -103,7 +101,7 @@ class Times(Claim):
     low: float
     high: float = math.inf
     at: tuple[str, ...] | None = None
-    """Places on the axis; all if none is named."""
+    """Places on the axis. Default: all."""
     slack: float = 0.8
 
     def look(self, places: Places) -> tuple[str, Verdict]:
@@ -127,9 +125,7 @@ class Times(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class BestOf(Claim):
-    """A line at one place of a panel is no worse than a rival at the rival's best place of it, up
-    to `within`.
-    """
+    """A line at one place is as good as a rival at its best place, up to `within`."""
 
     line: str
     at: str
@@ -161,7 +157,7 @@ class BestOf(Claim):
 
 @dataclass(frozen=True)
 class OverHierarchies(Suite):
-    """Every node of a hierarchy at one promise (ε, w = 1)."""
+    """Every node of a hierarchy under one promise (ε, w = 1)."""
 
     name = "hierarchy"
     title = "Every node of a hierarchy"
@@ -364,7 +360,7 @@ class OverHierarchies(Suite):
         more: HierarchyStream | None = None,
         quick: HierarchyStream | None = None,
     ) -> list[HierarchyStream]:
-        """Streams for questions about the pruning."""
+        """The streams for questions about the pruning."""
         trees = (
             (QUICK_WIFI, QUICK_TURNSTILES, quick) if setting.quick else (SHORT, TURNSTILES, more)
         )
@@ -379,7 +375,7 @@ class OverHierarchies(Suite):
 
 
 HERE: Final = ("wifi_multi",)
-"""The stream that the paper's figures are about."""
+"""The stream of the paper's figures."""
 
 FACTORS: Final = (
     (NODE_LAPLACE, "noise on every node", 78, "0.1"),
@@ -387,7 +383,7 @@ FACTORS: Final = (
     (HS, "HS", 4, "0.1"),
     (HS, "HS", 9, "0.01"),
 )
-"""Who has at least so many times the error of PHS, and at which ε."""
+"""The lines with at least this multiple of the error of PHS, and at which ε."""
 
 
 def _factor(paper: str, line: str, rival: str, low: float, epsilon: str) -> Claim:

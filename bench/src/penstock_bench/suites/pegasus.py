@@ -1,6 +1,4 @@
-"""`pegasus`: figures 3 to 7 of Chen et al., CCS 2017, and θ beside them. Trees of streams are the
-suite `hierarchy`.
-"""
+"""`pegasus`: figures 3 to 7 of Chen et al., CCS 2017, and θ. Suite `hierarchy` has the trees."""
 
 from __future__ import annotations
 
@@ -15,11 +13,11 @@ from penstock_bench.shapes import Best
 from penstock_bench.suite import BenchQuestion, PlottedMeasure, Point, Setting, Suite
 
 WIFI = ("wifi_low", "wifi_med", "wifi_high")
-"""Generated, with the length and the totals that the paper prints."""
+"""Generated streams with the length and the totals of the paper."""
 
 REAL = ("bike_low", "bike_med", "us_departures_high")
 BUSY = ("wifi_high", "us_departures_high")
-"""Streams on which something happens that an alarm could be about."""
+"""Streams with events that an alert could report."""
 
 QUICK_STREAMS = ("wifi_med", "wifi_high", "bike_med")
 EPSILONS = ("0.1", "0.01")
@@ -28,36 +26,35 @@ OURS, PAPERS = "pegasus", "pegasus, paper's θ"
 THEN, PAPERS_THEN = f"{OURS}, units as shown", f"{PAPERS}, units as shown"
 PAPERS_THETA = 5
 SMOOTHED = (2, 8, 32)
-"""How many units backward smoothing takes the mean of."""
+"""The number of units in a mean of backward smoothing."""
 
 BACKWARD = tuple(f"bs {over}" for over in SMOOTHED)
 THETAS, QUICK_THETAS = (5, 20, 60, 200), (5, 60)
 WIDTHS, QUICK_WIDTHS = tuple(2**power for power in range(1, 11)), (2, 16, 64, 256)
 TREES = ("sw_tree", "kary")
-"""Those that are built for one width, and answer nothing else."""
+"""Lines that are built for one width and answer no other sum."""
 
 WITHIN = 12
-"""Units in which something must have happened to be worth an alarm: an hour."""
+"""The width of an alert in units: an hour."""
 
 MOVES, QUICK_MOVES = (10, 20, 40, 60), (10, 20)
 LOWS, QUICK_LOWS = (30, 60, 120, 240), (30, 60)
 MOVE, LOW = 20, 60
-"""What the curves are of."""
+"""The alerts whose curves are drawn."""
 
 COPIES, QUICK_COPIES, TREE_COPIES = 20, 4, 64
-"""So many releases of a stream lie side by side. The error of a tree does not depend on the counts:
-few units, many copies.
+"""The number of releases side by side. Trees have errors that do not depend on the counts, so few
+units and many copies are enough.
 """
 
 UNITS, QUICK_UNITS, THETA_UNITS = 8_640, 1_200, 2_016
 SOME = 5
-"""Of a dataset that a user adds, so many keys are taken. Intervals then hold how these differ, too.
-"""
+"""The most keys of a dataset that a user adds. Intervals then include differences between keys."""
 
 
 @dataclass(frozen=True)
 class PegasusSuite(Suite):
-    """PeGaSus against what it was compared with, on single streams."""
+    """PeGaSus and its competitors on single streams."""
 
     name = "pegasus"
     title = "PeGaSus: perturb, group, smooth"
@@ -310,7 +307,7 @@ class PegasusSuite(Suite):
     def _streams(
         self, setting: Setting, *, units: int = UNITS, whole: bool = False
     ) -> Iterator[Stretch]:
-        """The suite's own and the user's, so many units of each; `whole`: of WiFi, all of them."""
+        """The streams of the suite and of the user, with this many units; `whole`: WiFi in full."""
         cut, copies = (QUICK_UNITS, QUICK_COPIES) if setting.quick else (units, COPIES)
         for name in QUICK_STREAMS if setting.quick else (*WIFI, *REAL):
             full = whole and name in WIFI and not setting.quick
@@ -321,14 +318,14 @@ class PegasusSuite(Suite):
             )
 
     def _few(self, dataset: str, keys: int | None, width: int) -> Stretch:
-        """Enough for a window that does not depend on the counts."""
+        """The units for a window whose error does not depend on the counts."""
         copies = TREE_COPIES if keys is None else -(-TREE_COPIES // keys)
         return Stretch(dataset=dataset, units=max(1_024, 3 * width), keys=keys, copies=copies)
 
     def _alarmed(
         self, setting: Setting, kind: str
     ) -> Iterator[tuple[Stretch, str, dict[str, Cell]]]:
-        """Busy streams, each ε, and the lines that can raise an alarm of this kind."""
+        """Busy streams, each ε, and the lines that can raise this kind of alert."""
         measures = _alarms(setting)
         for stream in self._streams(setting):
             for epsilon in EPSILONS if stream.dataset in BUSY else ():
@@ -351,7 +348,7 @@ class PegasusSuite(Suite):
                 yield stream, epsilon, lines
 
     def _main(self, setting: Setting, stream: Stretch, line: str, epsilon: str) -> Cell:
-        """A line that all questions ask about: one run has the numbers of all of them."""
+        """A line of all questions: one run has the numbers of all of them."""
         measures = ["unit_l1", "time"]
         if stream.units is not None:
             measures.append(_windows(QUICK_WIDTHS if setting.quick else WIDTHS))

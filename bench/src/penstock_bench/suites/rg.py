@@ -1,6 +1,5 @@
-"""`rg`: figures 3 to 7 of Chen, Shen and Jin, CIKM 2015, and what its text says of still streams,
-thresholds and samples.
-"""
+"""`rg`: figures 3 to 7 of Chen, Shen and Jin, CIKM 2015, constant streams, thresholds and
+samples."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Value]]] = {
     BY_LOG: ("rg", {}),
     STILL: ("rg", {"watch": "0.1", "caution": 1_000_000}),
 }
-"""Lines that are a mechanism with parameters, or the same mechanism asked in another way."""
+"""Lines that are a mechanism with parameters, or with another query."""
 
 RIVALS = ("laplace", "fast", "ba")
 LINES = (*RIVALS, PAPERS, "rg")
@@ -53,7 +52,7 @@ FLOOR_KEYS = 4_096
 WATCHES, CAUTIONS, QUICK_CAUTIONS = ("0.1", "0.3", "0.5"), (0, 1, 2, 4, 6, 8, 12), (0, 6)
 KEEPS, QUICK_KEEPS = ("0.1", "0.25", "0.5", "1"), ("0.25", "1")
 FEW_KEYS = 2_000
-"""For questions of a parameter: so many pages, or turnstiles, are enough."""
+"""The number of pages or turnstiles for questions about a parameter."""
 
 TOTAL, AVERAGE = f"sse:{WIDTH}", f"sse_mean:{WIDTH}"
 ERRORS = (
@@ -69,9 +68,7 @@ PROOF = "docs/proofs/rg.md"
 
 @dataclass(frozen=True)
 class RetroactiveGroups(Suite):
-    """Retroactive grouping beside the mechanisms that its paper compares it with, all at event
-    level.
-    """
+    """Retroactive grouping beside the mechanisms of its paper, all at event level."""
 
     name = "rg"
     title = "Retroactive grouping"
@@ -448,17 +445,17 @@ class RetroactiveGroups(Suite):
         return QUICK_STREAMS if setting.quick else STREAMS
 
     def _swept(self, setting: Setting) -> dict[str, Stretch]:
-        """For figures that need the World Cup again and again: a tenth of its pages."""
+        """A tenth of the World Cup's pages, for figures that need it several times."""
         return QUICK_STREAMS if setting.quick else SWEPT
 
     def _panels(self, setting: Setting) -> Iterator[tuple[str, Stretch]]:
-        """Those of the suite, then those of the user."""
+        """The streams of the suite, then those of the user."""
         yield from self._own(setting).items()
         for name in setting.streams:
             yield name, sized(name, units=250 if setting.quick else 1_000)
 
     def _few(self, setting: Setting) -> Iterator[tuple[str, Stretch]]:
-        """For questions of a parameter: smaller streams, still and moving ones."""
+        """Smaller streams, constant and moving, for questions about a parameter."""
         yield from (
             (panel, replace(STEADY[panel], units=500))
             for panel in ("poisson 5", "poisson 50")[: 1 if setting.quick else 2]
@@ -478,7 +475,7 @@ class RetroactiveGroups(Suite):
         return [Point(panel, line, x, self._cell(setting, stream, line, epsilon)) for line in lines]
 
     def _beside(self, setting: Setting, panel: str, x: str, stream: Stretch) -> list[Point]:
-        """What a parameter of `rg` does not change."""
+        """The lines that a parameter of `rg` does not change."""
         return [
             Point(panel, line, x, self._cell(setting, stream, line, EPSILON))
             for line in ("laplace", *TRIVIAL_LINES)
@@ -493,7 +490,7 @@ class RetroactiveGroups(Suite):
         *measures: str,
         **given: Value,
     ) -> Cell:
-        """What a line is, with the measures named, or with those that serve several questions."""
+        """The cell of a line, with the given measures or those of several questions."""
         mechanism, own = VARIANTS.get(line, (line, {}))
         taken = measures or self._taken(setting, stream, line, epsilon)
         timed = () if line in TRIVIAL else ("time",)
@@ -509,8 +506,8 @@ class RetroactiveGroups(Suite):
         )
 
     def _taken(self, setting: Setting, stream: Stretch, line: str, epsilon: str) -> tuple[str, ...]:
-        """Windows of all sizes where the figure of sizes needs them, so that one run serves the
-        other figures too.
+        """Windows of all sizes if the figure of sizes needs them: one run serves the other figures
+        too.
         """
         widths = QUICK_WIDTHS if setting.quick else WIDTHS
         if line == BY_LOG:
@@ -522,7 +519,7 @@ class RetroactiveGroups(Suite):
 
 
 def _best(measure: str, words: str, below: float | None = None) -> tuple[Claim, ...]:
-    """Of the published parameters, and of ours."""
+    """The published parameters and ours."""
     said = f"RG has the least error {words}"
     return (
         Best(

@@ -1,5 +1,4 @@
-"""The streams of the suite `rg`, and how they are cut: into more units, fewer events, fewer
-keys."""
+"""The streams of the suite `rg`, cut into more units, fewer events or fewer keys."""
 
 from __future__ import annotations
 
@@ -9,8 +8,8 @@ from dataclasses import replace
 from penstock_bench.cell import Stretch, Value
 
 PEOPLE = 19_300
-"""So many commuters give the Traffic of the paper: 8.1 million visits to 342 places in 504 units of
-a week.
+"""The number of commuters that gives the paper's traffic: 8.1 million visits to 342 places in 504
+units of a week.
 """
 
 TRAFFIC = Stretch(
@@ -21,7 +20,7 @@ TURNSTILES = Stretch(dataset="turnstiles", megabytes=150)
 STREAMS = {"traffic": TRAFFIC, "worldcup": WORLD_CUP, "turnstiles": TURNSTILES}
 SWEPT = STREAMS | {"worldcup": replace(WORLD_CUP, keys=8_876, megabytes=600)}
 QUICK_STREAMS = {
-    # generated, so that there is something to run without any data
+    # generated, so that the suite runs without data files
     "traffic": replace(TRAFFIC, options=(("people", PEOPLE), ("roads", 342), ("units", 504))),
     "worldcup": replace(WORLD_CUP, options=(("per_day", 2),), keys=2_000, megabytes=100),
     "turnstiles": replace(TURNSTILES, keys=500),
@@ -29,7 +28,7 @@ QUICK_STREAMS = {
 KEYS = {"traffic": 342, "worldcup": 88_762, "turnstiles": 5_067}
 
 DAYS, SLOTS = 88, 294
-"""Of the World Cup, and the slots of turnstiles."""
+"""Units of the World Cup, and slots of turnstiles."""
 PER_DAY, QUICK_PER_DAY = (2, 6, 12, 24), (1, 2)
 MERGES, QUICK_MERGES = (6, 3, 2, 1), (2, 1)
 
@@ -58,7 +57,7 @@ def paces(panel: str, base: Stretch, *, quick: bool) -> Iterator[tuple[int, Stre
 
 
 def thinned(panel: str, stream: Stretch, share: int) -> Stretch:
-    """A part of a stream's events; of traffic, of its people."""
+    """A part of a stream's events; for traffic, a part of its people."""
     if share == 100:
         return stream
     part: dict[str, dict[str, Value]] = {

@@ -1,4 +1,4 @@
-"""`w-event`: figures 6, 7, 9 and 10 of Kellaris et al., PVLDB 7(12), 2014, and ε beside them."""
+"""`w-event`: figures 6, 7, 9 and 10 of Kellaris et al., PVLDB 7(12), 2014, and ε."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ LINES = ("uniform", "sample", "fast_w", "bd", "ba", "bd_grouped", "ba_grouped", 
 TRIVIAL_LINES = (ZEROS, MEAN)
 PUBLISHED = "flawed:IndependentAbsorption"
 SHIFTED = {"bd, shifted": "bd", "ba, shifted": "ba"}
-"""With almost all of ε for publications, as the paper runs them where there are many more keys than
-units in a window.
-"""
+"""Almost all of ε for publications, as in the paper for many more keys than units in a window."""
 
 WORLD_CUP = Stretch(dataset="worldcup", megabytes=750)
 TRAFFIC = Stretch(dataset="traffic", megabytes=400)
@@ -37,7 +35,7 @@ QUICK_TRAFFIC = Stretch(
     dataset="traffic", options=(("people", 5_000), ("roads", 500), ("units", 240))
 )
 QUICK_STREAMS = (
-    QUICK_TRAFFIC,  # generated, so that there is something to run without any data
+    QUICK_TRAFFIC,  # generated, so that the suite runs without data files
     QUICK_WORLD_CUP,
     Stretch(dataset="covid", keys=400, units=240),
     Stretch(dataset="turnstiles", keys=500),
@@ -52,9 +50,7 @@ WINDOW, QUICK_WINDOW = 120, 40
 EPSILON = "1"
 
 EACH, QUICK_EACH = {131: 687, 229: 393}, {20: 100}
-"""For the published form, which needs groups of one size: the number of groups, and the keys of
-each.
-"""
+"""The number of groups and the keys of each, for the published form with groups of one size."""
 
 TAKEN = ("mae", "mre", "mre:total", "time")
 MEASURES = (
@@ -68,7 +64,7 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class WEvent(Suite):
-    """The w-event family at one promise (ε, w), on real and simulated streams."""
+    """The w-event family under one promise (ε, w), on real and simulated streams."""
 
     name = "w-event"
     title = "w-event privacy"
@@ -211,7 +207,7 @@ class WEvent(Suite):
         ]
 
     def _single(self, stream: Stretch, groups: int, window: int) -> list[Point]:
-        """Those that have no groups, at the place of so many."""
+        """The lines without groups, at each number of groups."""
         lines = ("bd", "ba", *TRIVIAL_LINES)
         return [
             Point(stream.dataset, line, str(groups), self._cell(stream, line, EPSILON, window))
@@ -255,7 +251,7 @@ def _ahead(paper: str, rival: str, up_to: float, panel: str, line: str = "ba, sh
 
 
 def _relative(paper: str, high: float, panel: str) -> tuple[Claim, ...]:
-    """By both sanity bounds: the paper names none."""
+    """Both sanity bounds, because the paper names none."""
     return tuple(
         Inside(
             paper=f"{paper} ({bound})",

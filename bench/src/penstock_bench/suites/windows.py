@@ -1,4 +1,4 @@
-"""`windows`: sums over many units, at event level, against what theory says of them."""
+"""`windows`: sums over many units, at event level, against their formulas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock_bench.measures.sums import decay
 from penstock_bench.suite import BenchQuestion, PlottedMeasure, Point, Setting, Suite
 
 STREAMS = ("wifi_high", "bike_med", "us_departures_high")
-"""Single streams. The first is generated, so that there is something to run without any data."""
+"""Single streams. The first is generated, so that the suite runs without data files."""
 
 WIDTHS = tuple(2**power for power in range(1, 13))
 QUICK_WIDTHS = (2, 16, 64, 256)
@@ -20,23 +20,21 @@ GAMMAS = ("0.9", "0.97", "0.99", "0.997")
 QUICK_GAMMAS = ("0.9", "0.97")
 
 COUNTING = ("laplace", "rg", "pegasus")
-"""Those whose releases answer any sum."""
+"""Lines whose releases answer any sum."""
 
 TREES = ("sw_tree", "kary")
-"""Those that are built for one width, and answer nothing else."""
+"""Lines that are built for one width and answer no other sum."""
 
 TOEPLITZ = "toeplitz"
 
 ENOUGH = 2_048
-"""Units, for a sum of few of them."""
+"""The number of units for sums of few units."""
 
 COPIES = 64
-"""So many releases of each stream lie side by side."""
+"""The number of releases of each stream side by side."""
 
 SOME = 8
-"""Of a dataset that a user adds, so many keys are taken: all releases are kept, for sums of any
-length.
-"""
+"""The most keys of a dataset that a user adds: all releases are kept, for sums of any length."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class Windows(Suite):
             for line in (*TREES, TOEPLITZ):
                 for width in (
                     widths
-                ):  # the error of these does not depend on the counts: a few windows are enough
+                ):  # the error of these does not depend on the counts, so a few windows are enough
                     enough = replace(stream, units=min(3 * max(widths), max(3 * width, ENOUGH)))
                     cell = self._cell(enough, line, f"window_mse:{width}", epsilon, span=width)
                     points.append(Point(panel, line, str(width), cell))
@@ -172,7 +170,7 @@ class Windows(Suite):
         )
 
     def _panels(self, setting: Setting, *, units: int) -> Iterator[tuple[Stretch, str, str]]:
-        """One a stream and ε."""
+        """One cell per stream and ε."""
         single = [
             Stretch(dataset=name, units=units, copies=COPIES)
             for name in (STREAMS[:2] if setting.quick else STREAMS)
