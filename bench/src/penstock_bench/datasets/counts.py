@@ -19,7 +19,7 @@ class CountTable(DatasetStream):
 
     >>> stream = CountTable(Domain.of(2), np.array([[1, 2], [3, 4]]))
     >>> stream
-    <Counts of 2 units × 2 keys>
+    <CountTable of 2 units × 2 keys>
     >>> [row.tolist() for row in stream.rows(2)], stream.mean().tolist()
     ([[3, 4]], [2.0, 3.0])
     """
