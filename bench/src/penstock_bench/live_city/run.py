@@ -61,8 +61,7 @@ _TWICE: Final = 0.05  # share of the batches that are sent twice
 _BROKEN: Final = (b'{"at": 17804', b"\xff\xfe not UTF-8", b'{"at": "noon", "station": 7}', b"")
 
 _TOML: Final = """{mark}
-# The public part of the demo: what is published, and what is promised. `penstock check` says it in
-words.
+# What the city publishes and promises. `penstock check` explains this file in words.
 
 [stream]
 name = "{stream}"
