@@ -132,7 +132,7 @@ def go_on(folder, *, last=None, now=None):
     """Publish with test noise until the input ends, or until a unit is released."""
 
     def listener(event):
-        if event.what == "release" and event.unit == last:
+        if event.kind == "release" and event.unit == last:
             publisher.stop()
 
     publisher = Publisher(
@@ -339,7 +339,7 @@ def test_a_batch_that_an_old_publisher_kept_is_not_counted_again(old_store, monk
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/x-ndjson"}
 
     def listener(event):
-        if event.what == "release" and event.unit == expected["last"]:
+        if event.kind == "release" and event.unit == expected["last"]:
             publisher.stop()
 
     publisher = Publisher(

@@ -131,7 +131,7 @@ def test_only_the_streams_that_are_named_are_exported_and_others_can_follow(plac
         with SQLiteReader(out) as copy:
             assert copy.series_names == ("rides",)
         export(reader, out, streams=["visits"])
-        with pytest.raises(InputError, match="there is no stream 'trips'"):
+        with pytest.raises(InputError, match="there is no series 'trips'"):
             export(reader, out, streams=["trips"])
     assert content(SQLiteReader(out)) == content(place.reader())
 

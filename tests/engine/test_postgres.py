@@ -18,7 +18,12 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from penstock.budget.ledger import Line
-from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
+from penstock.core.errors import (
+    ConfigurationError,
+    MissingExtraError,
+    StateError,
+    StoreUnavailableError,
+)
 from penstock.engine.chain import HeadFile
 from penstock.engine.postgres import PostgresReader, PostgresStore
 from penstock.engine.sql_store import UncertainError
@@ -206,7 +211,7 @@ def test_a_commit_that_is_still_under_way_is_waited_for(proxy):
         with pytest.raises(UncertainError):
             commit(store, run)
         for ask in (store.head, store.last):
-            with pytest.raises(StateError, match="Another program holds it"):
+            with pytest.raises(StoreUnavailableError, match="Another program holds it"):
                 ask("visits")
         proxy.deliver()
         while True:
@@ -263,7 +268,9 @@ def test_reading_where_a_publisher_stands_is_never_uncertain(proxy, how):
         store.begin(stream(run))
         commit(store, run)
         proxy.lose = how
-        with pytest.raises(StateError, match="cannot be read: the connection was lost") as told:
+        with pytest.raises(
+            StoreUnavailableError, match="cannot be read: the connection was lost"
+        ) as told:
             store.last("visits")
         assert not isinstance(told.value, UncertainError)
         assert store.last("visits").unit == 1
@@ -296,7 +303,7 @@ def test_a_connection_that_ends_within_a_commit_leaves_nothing(place, monkeypatc
     with place.store() as store:
         store.begin(stream(run))
         commit(store, run)
-        put = store._put
+        put = store._sealed.put
 
         def cut(*args, **more):
             put(*args, **more)
@@ -305,9 +312,9 @@ def test_a_connection_that_ends_within_a_commit_leaves_nothing(place, monkeypatc
 
         unit = next_unit(run)
         with monkeypatch.context() as patch:
-            patch.setattr(store, "_put", cut)
+            patch.setattr(store._sealed, "put", cut)
             with pytest.raises(
-                StateError, match="cannot be written: the connection was lost"
+                StoreUnavailableError, match="cannot be written: the connection was lost"
             ) as told:
                 store.commit("visits", 2, **unit)
             assert not isinstance(told.value, UncertainError)
@@ -339,7 +346,9 @@ def test_a_server_that_cannot_be_reached_says_so_and_a_publisher_can_still_stop(
     store = PostgresStore(proxy.address)
     store.begin(stream())
     proxy.close()
-    with pytest.raises(StateError, match=r"database 'penstock' cannot be reached: .*refused"):
+    with pytest.raises(
+        StoreUnavailableError, match=r"database 'penstock' cannot be reached: .*refused"
+    ):
         store.renew("visits")
     store.close()
     with pytest.raises(StateError, match="was closed here"):
@@ -369,9 +378,15 @@ WORKER = textwrap.dedent(
         unit = run.unit + 1
         release = run.step([unit, 7, 2 * unit], unit=unit)
         lines = [line for line in run.ledger if line.unit == unit]
-        store.commit("visits", unit, lines=lines, release=release, state=run.snapshot(),
-        positions={"events": unit}) print(json.dumps(["fresh", unit, release.value.tolist()]),
-        flush=True)
+        store.commit(
+            "visits",
+            unit,
+            lines=lines,
+            release=release,
+            state=run.snapshot(),
+            positions={"events": unit},
+        )
+        print(json.dumps(["fresh", unit, release.value.tolist()]), flush=True)
     """
 )
 
@@ -478,7 +493,7 @@ def test_who_takes_over_during_a_commit_waits_for_it_and_goes_on_after_it(place,
         taking = threading.Thread(
             target=second.begin, args=(stream(run),), kwargs={"takeover": True}
         )
-        put = first._put
+        put = first._sealed.put
 
         def slow(*args, **more):
             taking.start()
@@ -486,7 +501,7 @@ def test_who_takes_over_during_a_commit_waits_for_it_and_goes_on_after_it(place,
             put(*args, **more)
 
         with monkeypatch.context() as patch:
-            patch.setattr(first, "_put", slow)
+            patch.setattr(first._sealed, "put", slow)
             commit(first, run)
         taking.join()
         assert second.last("visits").unit == 1
@@ -509,7 +524,7 @@ def test_a_commit_during_a_takeover_waits_for_it_and_is_refused(place, monkeypat
                 told.append(str(error))
 
         committing = threading.Thread(target=work)
-        write = second._write_lease
+        write = second._leases._write
 
         def slow(lease):
             committing.start()
@@ -517,7 +532,7 @@ def test_a_commit_during_a_takeover_waits_for_it_and_is_refused(place, monkeypat
             write(lease)
 
         with monkeypatch.context() as patch:
-            patch.setattr(second, "_write_lease", slow)
+            patch.setattr(second._leases, "_write", slow)
             second.begin(stream(run), takeover=True)
         committing.join()
         assert len(told) == 1
@@ -605,13 +620,13 @@ def test_a_commit_is_durable_whatever_the_session_says(place, monkeypatch, asked
     run, seen = fresh(), []
     with PostgresStore(f"{place.address}%20-csynchronous_commit%3D{asked}") as store:
         store.begin(stream(run))
-        put = store._put
+        put = store._sealed.put
 
         def look(*args, **more):
             put(*args, **more)
             seen.extend(store._select("current_setting('synchronous_commit')"))
 
-        monkeypatch.setattr(store, "_put", look)
+        monkeypatch.setattr(store._sealed, "put", look)
         commit(store, run)
     assert seen == [(used,)]
 
@@ -624,7 +639,7 @@ def test_what_somebody_else_locks_is_an_error_after_a_while(place):
         with psycopg.connect(place.address) as other:
             other.execute("SELECT * FROM leases FOR UPDATE")
             with pytest.raises(
-                StateError, match="Another program holds it: stop that one, or try again"
+                StoreUnavailableError, match="Another program holds it: stop that one, or try again"
             ):
                 store.commit("visits", 1, **unit)
             assert store.last("visits") is None
@@ -744,7 +759,9 @@ PASSWORD = "very/secret@word"
 )
 def test_an_address_that_cannot_be_one_is_refused_without_being_quoted(address):
     for kind in (PostgresStore, PostgresReader):
-        with pytest.raises(ConfigurationError, match="no address of a PostgreSQL database") as told:
+        with pytest.raises(
+            ConfigurationError, match="url must be the address of a PostgreSQL database"
+        ) as told:
             kind(address)
         assert "secret" not in str(told.value)
         assert "word@" not in str(told.value)

@@ -15,7 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.errors import ConfigurationError, InputError, LedgerError, StateError
+from penstock.core.errors import (
+    ConfigurationError,
+    InputError,
+    LedgerError,
+    StateError,
+    StoreUnavailableError,
+)
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore
 
 from tests.engine.places import (
@@ -150,7 +156,7 @@ def test_what_is_not_of_its_kind_any_more_is_found_and_named(place, statement, m
     place.tamper(statement)
     with (
         place.reader() as reader,
-        pytest.raises(LedgerError, match=f"stream 'visits': .*{message}"),
+        pytest.raises(LedgerError, match=f"series 'visits': .*{message}"),
     ):
         reader.verify("visits")
 
@@ -271,7 +277,8 @@ def test_a_store_that_somebody_else_locks_says_so(path):
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(
-            StateError, match=r"locked\. Another program holds it: stop that one, or try again"
+            StoreUnavailableError,
+            match=r"locked\. Another program holds it: stop that one, or try again",
         ):
             store.commit("visits", 2, **unit)
         assert store.last("visits").unit == 1
@@ -285,7 +292,7 @@ def child(script, *arguments):
     lead = """
     import os, sys
     import tests.engine.places as t
-    from penstock.core.errors import StateError
+    from penstock.core.errors import StateError, StoreUnavailableError
     from penstock.private.noise import TestNoise
     """
     program = textwrap.dedent(lead) + textwrap.dedent(script)
@@ -313,7 +320,7 @@ def test_a_full_disk_leaves_the_last_unit_and_can_be_gone_on_from(path):
             state = run.snapshot()
             try:
                 t.commit(store, run, state=b"x" * 200_000)
-            except StateError as error:
+            except StoreUnavailableError as error:
                 print(error)
             assert store.last("visits").unit == 1 and store.last("visits").state == state
             store.verify("visits")

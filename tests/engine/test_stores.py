@@ -94,7 +94,7 @@ def test_everything_that_was_committed_comes_back(place):
         for first, last in ((0, 3), (140, 150)):
             with pytest.raises(InputError, match=r"it has units 1\.\.149"):
                 list(reader.releases("visits", first, last))
-        with pytest.raises(InputError, match="there is no stream 'rides'"):
+        with pytest.raises(InputError, match="there is no series 'rides'"):
             reader.head("rides")
         verified = reader.verify("visits", head=head)
         assert verified.head == head
@@ -253,7 +253,7 @@ def test_only_the_next_unit_is_taken(place):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda run: {"release": np.zeros(3)}, "takes what was released, not ndarray"),
+        (lambda run: {"release": np.zeros(3)}, "takes a release, not ndarray"),
         (lambda run: {"release": replace(run.last, unit=2)}, "the release is of unit 2"),
         (lambda run: {"release": replace(run.last, value=np.zeros(2, np.int64))}, "with 2 numbers"),
         (
@@ -405,7 +405,7 @@ def test_nobody_sees_a_unit_before_all_of_it_is_there(place, monkeypatch):
         store.begin(stream(run))
         commit(store, run)
         seen = []
-        put = store._put
+        put = store._sealed.put
 
         def look(*args, **more):
             put(*args, **more)
@@ -418,7 +418,7 @@ def test_nobody_sees_a_unit_before_all_of_it_is_there(place, monkeypatch):
                     )
                 )
 
-        monkeypatch.setattr(store, "_put", look)
+        monkeypatch.setattr(store._sealed, "put", look)
         lines = len(list(store.lines("visits")))
         commit(store, run)
         assert seen == [(1, lines, 1)]
@@ -593,10 +593,10 @@ SOMEBODY = [
     ("UPDATE releases SET unit = 8 WHERE unit = 7", "release of unit 7"),
     ("UPDATE releases SET link = zeroblob(32) WHERE unit = 7", "release of unit 7"),
     ("UPDATE streams SET about = replace(about, 'north', 'North')", "line 1 of unit 1"),
-    ("UPDATE streams SET about = about || ' '", "what it is of is not what was committed"),
+    ("UPDATE streams SET about = about || ' '", "its description is not what was committed"),
     (
         'UPDATE streams SET about = replace(about, \'"name":"visits"\', \'"name":"rides"\')',
-        "what it is of",
+        "its description",
     ),
 ]
 
@@ -607,7 +607,7 @@ def test_whatever_somebody_changes_is_found_and_named(place, statement, message)
     place.tamper(statement)
     with (
         place.reader() as reader,
-        pytest.raises(LedgerError, match=f"stream 'visits': .*{message}"),
+        pytest.raises(LedgerError, match=f"series 'visits': .*{message}"),
     ):
         reader.verify("visits")
 
@@ -630,7 +630,7 @@ def test_units_that_are_cut_off_at_the_end_are_found_by_whoever_noted_the_head(p
         assert store.verify("visits", head=early).head.unit == 5
         with pytest.raises(StateError, match="restored from an old backup"):
             store.verify("visits", head=head)
-        with pytest.raises(StateError, match="what was kept of 'visits' is not of unit 5"):
+        with pytest.raises(StateError, match="the saved state of 'visits' is not of unit 5"):
             store.last("visits")
 
 
@@ -684,7 +684,7 @@ def test_an_old_backup_is_refused(place, tmp_path):
         head = commit(store, run)
     assert HeadFile(noted).read() == {"visits": head}
     place.restore(backup)
-    message = f"{place.name} was restored from an old backup: stream 'visits' ends with unit 3, and the head file is of unit 4"
+    message = f"{place.name} was restored from an old backup: series 'visits' ends with unit 3, and the head file is of unit 4"
     with place.store(head=noted) as store:
         with pytest.raises(StateError, match=message):
             store.begin(stream(run))
@@ -704,7 +704,7 @@ def test_a_store_that_is_gone_is_refused(place, tmp_path):
         with pytest.raises(StateError, match="ends with unit 0, and the head file is of unit 3"):
             store.begin(stream(run))
         assert store.series_names == ()
-        with pytest.raises(InputError, match="there is no stream 'visits'"):
+        with pytest.raises(InputError, match="there is no series 'visits'"):
             store.series("visits")
 
 

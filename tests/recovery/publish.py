@@ -189,7 +189,7 @@ class Fault:
         from penstock.private.counting import Counting
         from penstock.private.sources.http import HttpSource
 
-        self._around(sql_store.TableStore, "begin", after="begun")
+        self._around(sql_store.SqlStore, "begin", after="begun")
         self._around(view_run.ViewRun, "restore", after="restored")
         self._around(Counting, "take", after="read")
         self._around(view_run.ViewRun, "prepare", after="drawn")
@@ -205,7 +205,7 @@ class Fault:
             self._around(
                 sink, "put", before=f"before a put of {name}", after=f"after a put of {name}"
             )
-        self._around(sql_store.TableStore, "mark", after="marked")
+        self._around(sql_store.SqlStore, "mark", after="marked")
         self._renaming()
         if self._point == "half a line":
             self._half()

@@ -37,14 +37,16 @@ WORKER = textwrap.dedent(
         position, seen = last.positions["events"], json.loads(last.private.get("open", b"[]"))
         if last.state is not None:
             run.load(last.state)
-    print(json.dumps(["last", run.unit, run.last.value.tolist() if run.last else None, ""]),
-    flush=True) while True:
+    value = run.last.value.tolist() if run.last else None
+    print(json.dumps(["last", run.unit, value, ""]), flush=True)
+    while True:
         # Event number n is of unit n // 3 + 1: three events, then the unit closes.
         seen.append(position)
         position += 1
         if len(seen) < 3:
-            store.save("visits", positions={"events": position}, private={"open":
-            json.dumps(seen).encode()}) continue
+            opened = json.dumps(seen).encode()
+            store.save("visits", positions={"events": position}, private={"open": opened})
+            continue
         unit = run.unit + 1
         assert seen == [3 * unit - 3, 3 * unit - 2, 3 * unit - 1], seen
         release = run.step([sum(seen), 7, unit], unit=unit)

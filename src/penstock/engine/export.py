@@ -19,8 +19,9 @@ from urllib.parse import quote
 from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.files import replacing
 from penstock.engine.chain import Head, beginning
-from penstock.engine.sql_store import PUBLIC, TableReader, first_tables
-from penstock.engine.sqlite import MIGRATIONS
+from penstock.engine.sql_store import SqlReader
+from penstock.engine.sql_store.verification import verified_units
+from penstock.engine.sqlite import MIGRATIONS, make_public_tables
 from penstock.engine.store import Reader
 from penstock.released.series import Series
 
@@ -58,7 +59,7 @@ def export(
     ...         copy.verify("visits").head == head == heads["visits"]
     True
     """
-    if not isinstance(reader, TableReader):
+    if not isinstance(reader, SqlReader):
         raise ConfigurationError(
             f"an export is made of a store in tables, not of a {type(reader).__name__}."
         )
@@ -125,17 +126,12 @@ def _kind(path: Path, mode: str) -> str:
         return "export" if version == len(MIGRATIONS) else "something else"
 
 
-def _anew(reader: TableReader, streams: Iterable[Series], path: Path) -> dict[str, Head]:
+def _anew(reader: SqlReader, streams: Iterable[Series], path: Path) -> dict[str, Head]:
     """The whole export under another name first: killed at any point, what was there is there."""
     with replacing(path) as fresh:
         with _open(fresh) as file:
             with _transaction(file):
-                file.execute("CREATE TABLE penstock_store (version INTEGER NOT NULL)")
-                file.execute("INSERT INTO penstock_store VALUES (?)", (len(MIGRATIONS),))
-                for migrate in MIGRATIONS:
-                    migrate(file)
-                for table in first_tables(whole="INTEGER", content="BLOB").keys() - set(PUBLIC):
-                    file.execute(f"DROP TABLE {table}")
+                make_public_tables(file)
             heads = {
                 stream.name: _bring_up_to_date(reader, stream, file, path.name)
                 for stream in streams
@@ -145,7 +141,7 @@ def _anew(reader: TableReader, streams: Iterable[Series], path: Path) -> dict[st
 
 
 def _bring_up_to_date(
-    reader: TableReader, stream: Series, file: sqlite3.Connection, name: str
+    reader: SqlReader, stream: Series, file: sqlite3.Connection, name: str
 ) -> Head:
     newest = reader.head(stream.name)
     with _transaction(file):
@@ -155,7 +151,7 @@ def _bring_up_to_date(
                 f"the export {name} has another past than the store: unit {have.unit} of {stream.name!r} is not in it. Either "
                 "the store was restored from an old backup, or they do not belong together. Nothing was written."
             )
-    units = reader.unbroken(stream, newest, after=have)
+    units = verified_units(reader, stream, newest, after=have)
     while some := list(islice(units, _AT_ONCE)):
         with _transaction(file):
             if _had(stream, file, name).unit != some[0][0][0] - 1:

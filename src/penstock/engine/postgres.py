@@ -1,23 +1,21 @@
-"""The store of a team: tables of a PostgreSQL database, written by its publishers and read by whom
-they let.
+"""The store of a team: tables of a PostgreSQL database, for several publishers and readers.
 
-The tables stand in the first schema of the connection's `search_path` that is there; give the store
-one of its own, such as `postgresql://publisher@db/city?options=-csearch_path%3Dpenstock`. A role
-that reads needs no more than::
+The tables stand in the first schema of the connection's `search_path` that exists. Give the store
+a schema of its own, such as `postgresql://publisher@db/city?options=-csearch_path%3Dpenstock`. A
+role that reads needs no more than::
 
     GRANT USAGE ON SCHEMA penstock TO reader;
     GRANT SELECT ON penstock_store, streams, releases, lines, marks TO reader;
 
 and never gets `secrets` (mechanism state, source positions, data of open units) or `leases`.
-Without a key, what is secret is as readable as that table, its backups and the server's log, where
-statements are logged with their values: give a key.
+Without a key, the secret part is as readable as that table, its backups and the server's log of
+statements: give a key.
 
-Leases go by the database's clock: publishers on several machines have several clocks, and share
-this one. A connection that is lost is made again by the next call. If it was lost during a commit,
-that is an `UncertainError`; the next call waits until the database has ended that commit one way or
-the other, so that `head` and `last` tell how it went. A server that loses what it had confirmed,
-such as a standby that was behind and took over, is refused. A pooler must leave whole sessions
-together.
+Leases go by the database's clock, which all publishers share. A lost connection is made again by
+the next call. If it was lost during a commit, that is an `UncertainError`; the next call waits
+until the database has ended that commit, so that `head` and `last` tell how it went. A server that
+lost a confirmed commit, such as a standby that was behind and took over, is refused. A pooler must
+keep sessions whole.
 """
 
 from __future__ import annotations
@@ -27,10 +25,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.errors import ConfigurationError, StateError
+from penstock.core.errors import ConfigurationError, StateError, StoreUnavailableError
 from penstock.core.optional import require
 from penstock.engine.sealing import Key
-from penstock.engine.sql_store import Kind, TableReader, TableStore, UncertainError, first_tables
+from penstock.engine.sql_store import SqlReader, SqlStore, UncertainError
+from penstock.engine.sql_store.schema import VERSION_TABLE, Migration, first_tables
+from penstock.engine.sql_store.verification import check_past
+from penstock.engine.sql_store.writer import TransactionKind
 
 if TYPE_CHECKING:
     import psycopg
@@ -43,12 +44,10 @@ _DEFAULTS = {
     "keepalives_count": "3",
     "tcp_user_timeout": "60000",
 }
-"""How a connection is made and when it counts as lost, unless the address says otherwise."""
+"""How a connection is made and when it counts as lost. The address may say otherwise."""
 
-_IDLE = 300
-"""Seconds after which the server ends a transaction of a publisher that does nothing: it holds up
-all others.
-"""
+_MAX_IDLE_SECONDS = 300
+"""After this time the server ends a publisher's idle transaction, which would block all others."""
 
 _TABLES = first_tables(whole="BIGINT", content="BYTEA")
 
@@ -57,20 +56,27 @@ def _first_tables(server: psycopg.Connection[Any]) -> None:
     for statement in _TABLES.values():
         server.execute(statement.encode())
     for column in ("releases ALTER COLUMN body", "secrets ALTER COLUMN content"):
-        server.execute(
-            f"ALTER TABLE {column} SET STORAGE EXTERNAL".encode()
-        )  # noise and what is sealed do not get smaller
+        # Noise and sealed content cannot be compressed.
+        server.execute(f"ALTER TABLE {column} SET STORAGE EXTERNAL".encode())
 
 
-MIGRATIONS: list[Callable[[psycopg.Connection[Any]], None]] = [_first_tables]
-"""Each brings the tables from the version that is its place in this list to the next."""
+MIGRATIONS: list[Migration] = [_first_tables]
+"""The migration from each version of the tables to the next."""
 
 
-class PostgresReader(TableReader):
-    """A store for reading: never written to, and without what is secret.
+class PostgresReader(SqlReader):
+    """A store for reading: never written to, and without its secret part.
 
-    `password`: unless it stands in the address or in libpq's own files. `wait`: seconds until a
-    lock that somebody else holds is an error. `timeout`: seconds until a statement is given up.
+    Parameters
+    ----------
+    url : str
+        The address, such as postgresql://reader@localhost/city.
+    password : str, optional
+        The password. Default: as in the address, or in libpq's own files.
+    wait : float
+        Seconds until a lock that another program holds is an error. Default: 5.
+    timeout : float
+        Seconds after which a statement is given up. Default: 60.
     """
 
     _server: psycopg.Connection[Any]
@@ -96,15 +102,19 @@ class PostgresReader(TableReader):
         for what, seconds in (("wait", wait), ("timeout", timeout)):
             if not 0 < seconds <= 86_400:
                 raise ConfigurationError(
-                    f"{what} must be above 0 and at most 86400 seconds, not {seconds}."
+                    f"{what} must be above 0 and at most 86400 seconds, not {seconds}.",
+                    parameter=what,
                 )
-        self._limits = f"SET lock_timeout = {max(1, int(wait * 1000))}; SET statement_timeout = {max(1, int(timeout * 1000))}"
+        self._limits = (
+            f"SET lock_timeout = {max(1, int(wait * 1000))}; "
+            f"SET statement_timeout = {max(1, int(timeout * 1000))}"
+        )
         self._inside = False
         self._closed = False
 
     def _parsed(self, url: str, password: str | None) -> dict[str, Any]:
-        """The address in parts. A password with a sign that is not encoded slips into others, so
-        none of them is shown.
+        """The address in parts. A character of a password that is not encoded may end up in any
+        part, so the error shows none of them.
         """
         try:
             found: dict[str, Any] = self._psycopg.conninfo.conninfo_to_dict(url)
@@ -112,8 +122,10 @@ class PostgresReader(TableReader):
             found = {"host": "@"}
         if any("@" in str(found.get(part, "")) for part in ("host", "port", "dbname")):
             raise ConfigurationError(
-                "url is no address of a PostgreSQL database, such as postgresql://publisher@localhost/penstock. Signs such as "
-                "@ and / in a password must be percent-encoded: better give the password apart."
+                "url must be the address of a PostgreSQL database, such as "
+                "postgresql://publisher@localhost/penstock. Signs such as @ and / in a password "
+                "must be percent-encoded: better give the password apart.",
+                parameter="url",
             )
         given = {} if password is None else {"password": password}
         return _DEFAULTS | found | given | {"client_encoding": "utf8"}
@@ -127,14 +139,16 @@ class PostgresReader(TableReader):
             told = (str(error).splitlines() or [""])[0].rstrip(".")
             hidden = self._parameters.get("password")
             told = told.replace(hidden, "…") if hidden else told
-            raise StateError(f"{self.name} cannot be reached: {told}.") from None
+            kind = StateError if (error.sqlstate or "")[:2] in _REFUSED else StoreUnavailableError
+            raise kind(f"{self.name} cannot be reached: {told}.") from None
         self._server = server
         try:
             server.execute(f"{self._limits}{self._session}")
             ((schema,),) = server.execute("SELECT current_schema()")
             if schema is None:
                 raise ConfigurationError(
-                    f"{self.name} has no schema of the search_path: CREATE SCHEMA first, or grant USAGE on it."
+                    f"{self.name} has no schema of the search_path: CREATE SCHEMA first, or grant "
+                    "USAGE on it."
                 )
             self._connected()
         except self._psycopg.Error as error:
@@ -145,22 +159,24 @@ class PostgresReader(TableReader):
             raise
 
     def _connected(self) -> None:
-        """What there is to do on a new connection."""
+        """Prepare a new connection."""
 
     def _disconnect(self) -> None:
         self._closed = True
         self._server.close()
 
     def _live(self) -> psycopg.Connection[Any]:
-        """The connection, made again if it was lost; never inside a transaction, which was lost
-        with it.
+        """The connection, made again if it was lost. Inside a transaction, which was lost with it,
+        that is an error.
         """
         if self._closed:
             raise StateError(f"{self.name} was closed here.")
         if self._server.closed:
             if self._inside:
-                raise StateError(f"{self.name}: the connection was lost. Nothing was written.")
-            self._streams.clear()
+                raise StoreUnavailableError(
+                    f"{self.name}: the connection was lost. Nothing was written."
+                )
+            self._series.clear()
             self._connect()
             try:
                 self._still_the_same()
@@ -170,8 +186,8 @@ class PostgresReader(TableReader):
         return self._server
 
     def _still_the_same(self) -> None:
-        """Refuse a server that is not the one as it was left."""
-        TableReader._look_over(self)
+        """Refuse a server whose store is another one, or an older one."""
+        SqlReader._check_tables(self)
 
     def _lost(self, error: psycopg.Error) -> bool:
         """Whether the connection went with this error; if so it is closed."""
@@ -204,13 +220,13 @@ class PostgresReader(TableReader):
                 "tablename::text FROM pg_tables WHERE schemaname = current_schema()"
             )
         }
-        return names & {"penstock_store", *_TABLES}
+        return names & {VERSION_TABLE, *_TABLES}
 
-    def _migrations(self) -> Sequence[Callable[[Any], None]]:
+    def _migrations(self) -> Sequence[Migration]:
         return MIGRATIONS
 
     def _problem(self, error: psycopg.Error, what: str) -> StateError:
-        """What happened, and what to do about it; nothing that could quote a value."""
+        """The error with advice, and nothing that could quote a value."""
         state = error.sqlstate or ""
         if self._server.closed:
             told = "the connection was lost"
@@ -219,23 +235,40 @@ class PostgresReader(TableReader):
         else:
             told = f"{type(error).__name__} {state}".rstrip()
         advice = next((advice for start, advice in _ADVICE.items() if state.startswith(start)), "")
-        return StateError(f"{self.name} cannot be {what}: {told}.{advice}")
+        may_pass = self._server.closed or state.startswith(_MAY_PASS)
+        kind = StoreUnavailableError if may_pass else StateError
+        return kind(f"{self.name} cannot be {what}: {told}.{advice}")
 
 
-class PostgresStore(TableStore, PostgresReader):
+class PostgresStore(SqlStore, PostgresReader):
     """A store for publishing: everything of a unit commits in one durable transaction, or nothing
     does.
 
-    `head`: a small file, kept where a restored backup does not reach. `key`: what is secret is
-    sealed with it. `clock`: instead of the database's own. The rest as for reading. What lay there
-    in clear before a key was given is sealed and the table written anew; the server's log of
-    changes and its backups may hold it longer.
+    A secret part that was there before a key was given is sealed, and the table is written anew.
+    The server's log of changes and its backups may hold the old one longer.
 
-    A transaction begins with the lease's row, locked until it ends: of two publishers, one waits
-    and then finds itself overtaken. That of another stream goes on.
+    A transaction locks the row of the lease until it ends. Of two publishers of one series, the
+    second waits and then finds itself overtaken. Publishers of other series go on.
+
+    Parameters
+    ----------
+    url : str
+        The address, such as postgresql://publisher@localhost/city.
+    password : str, optional
+        The password. Default: as in the address, or in libpq's own files.
+    head : str or os.PathLike, optional
+        A small file, kept where a restored backup does not reach. Default: none.
+    key : Key, optional
+        The key that seals the secret part. Default: none.
+    wait : float
+        Seconds until a lock that another program holds is an error. Default: 5.
+    timeout : float
+        Seconds after which a statement is given up. Default: 60.
+    clock : Callable[[], float], optional
+        The clock that leases go by. Default: the database's.
     """
 
-    _session = f"; SET idle_in_transaction_session_timeout = {_IDLE * 1000}"
+    _session = f"; SET idle_in_transaction_session_timeout = {_MAX_IDLE_SECONDS * 1000}"
     _locking = " FOR UPDATE"
 
     def __init__(
@@ -253,7 +286,7 @@ class PostgresStore(TableStore, PostgresReader):
         self._clock = clock
         self._backend: tuple[int, object] | None = None
         self._left: tuple[int, object] | None = None
-        TableStore.__init__(self, head=head, key=key)
+        SqlStore.__init__(self, head=head, key=key)
 
     def _now(self) -> float:
         if self._clock is not None:
@@ -261,8 +294,8 @@ class PostgresStore(TableStore, PostgresReader):
         ((now,),) = self._select("extract(epoch FROM clock_timestamp())::float8")
         return float(now)
 
-    def _tidy(self) -> None:
-        """Write the table of secrets anew: what was replaced would lie in it until its place is
+    def _erase(self) -> None:
+        """Write the table of secrets anew: replaced rows would stay in it until their place is
         needed.
         """
         self._rows("VACUUM (FULL) secrets", (), "written")
@@ -271,8 +304,8 @@ class PostgresStore(TableStore, PostgresReader):
 
     def _connected(self) -> None:
         ((fsync, durable, encoding, pid),) = self._server.execute(
-            "SELECT current_setting('fsync'), current_setting('synchronous_commit'), current_setting('server_encoding'), "
-            "pg_backend_pid()"
+            "SELECT current_setting('fsync'), current_setting('synchronous_commit'), "
+            "current_setting('server_encoding'), pg_backend_pid()"
         )
         if fsync != "on":
             raise StateError(
@@ -280,39 +313,37 @@ class PostgresStore(TableStore, PostgresReader):
             )
         if encoding != "UTF8":
             raise StateError(f"{self.name} is kept in {encoding}: create one WITH ENCODING 'UTF8'.")
-        self._durable = (
-            "" if durable == "remote_apply" else "; SET LOCAL synchronous_commit = on"
-        )  # that one is stricter
+        stricter = durable == "remote_apply"
+        self._durable = "" if stricter else "; SET LOCAL synchronous_commit = on"
         self._left = self._left or self._backend
         started = self._server.execute(
             "SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
         ).fetchall()
-        mine = (
-            started and pid == self._server.info.backend_pid
-        )  # behind a pooler it may serve somebody else next
+        # Behind a pooler the backend may serve another client next.
+        mine = started and pid == self._server.info.backend_pid
         self._backend = (pid, started[0][0]) if mine else None
 
-    def _look_over(self) -> None:
+    def _check_tables(self) -> None:
         self._bring_up_to_date()
 
     def _still_the_same(self) -> None:
-        """End what the lost connection left open, wait for it, and refuse a server that lost what
-        it had confirmed.
+        """End what the lost connection left open, wait for it, and refuse a server that lost a
+        confirmed commit.
         """
         super()._still_the_same()
         try:
             if self._left is not None:
                 self._server.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND backend_start = %s "
-                    "AND usename = current_user",
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s "
+                    "AND backend_start = %s AND usename = current_user",
                     self._left,
                 )
             self._server.execute("BEGIN; LOCK TABLE leases IN EXCLUSIVE MODE; ROLLBACK")
         except self._psycopg.Error as error:
             raise self._problem(error, "read") from None
         self._left = None
-        for stream, head in self._heads.items():
-            self._in_the_past(self.series(stream), head, "what was committed here")
+        for name, head in self._heads.items():
+            check_past(self, self.series(name), head, "what was committed here")
 
     # -- transactions ------------------------------------------------------------------------------
 
@@ -326,7 +357,7 @@ class PostgresStore(TableStore, PostgresReader):
             self._lost(error)
             raise self._problem(error, "written") from None
 
-    def _migrate(self, migrate: Callable[[Any], None]) -> None:
+    def _migrate(self, migrate: Migration) -> None:
         try:
             migrate(self._live())
         except self._psycopg.Error as error:
@@ -334,7 +365,7 @@ class PostgresStore(TableStore, PostgresReader):
             raise self._problem(error, "written") from None
 
     @contextmanager
-    def _whole(self, kind: Kind) -> Iterator[None]:
+    def _whole(self, kind: TransactionKind) -> Iterator[None]:
         self._start(kind)
         self._inside = True
         try:
@@ -347,14 +378,17 @@ class PostgresStore(TableStore, PostgresReader):
         finally:
             self._inside = False
 
-    def _start(self, kind: Kind) -> None:
+    def _start(self, kind: TransactionKind) -> None:
         once_more = True
         while True:
             server = self._live()
             if kind == "read":
                 statement = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
             else:
-                statement = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE{self._durable}{_FIRST.get(kind, '')}"
+                statement = (
+                    f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE{self._durable}"
+                    f"{_LOCKS.get(kind, '')}"
+                )
             try:
                 server.execute(statement.encode())
                 return
@@ -379,9 +413,9 @@ class PostgresStore(TableStore, PostgresReader):
             if not isinstance(error, self._psycopg.Error):
                 raise
 
-    def _finish(self, kind: Kind) -> None:
-        """Commit. An error that the server tells means that nothing was written; a silence means
-        that nobody knows.
+    def _finish(self, kind: TransactionKind) -> None:
+        """Commit. An error that the server reports means that nothing was written. Without a
+        report, only the store can tell.
         """
         server = self._live()
         if server.info.transaction_status != self._psycopg.pq.TransactionStatus.INTRANS:
@@ -403,8 +437,9 @@ class PostgresStore(TableStore, PostgresReader):
             if kind == "read":
                 raise self._problem(error, "read") from None
             raise UncertainError(
-                f"{self.name}: the connection was lost during a commit, so all of it is written or nothing. Ask the store "
-                "which before going on: a unit that it has must not be drawn again."
+                f"{self.name}: the connection was lost during a commit, so all of it is written or "
+                "nothing. Ask the store which before going on: a unit that it has must not be "
+                "drawn again."
             ) from None
         except BaseException:
             server.close()
@@ -413,26 +448,32 @@ class PostgresStore(TableStore, PostgresReader):
             raise StateError(f"{self.name} has not taken the transaction. Nothing was written.")
 
 
-# -- small things ----------------------------------------------------------------------------------
-
-_FIRST = {
+_LOCKS = {
     "alone": "; LOCK TABLE leases IN EXCLUSIVE MODE",
     "migrate": "; SELECT pg_advisory_xact_lock(hashtext('penstock'), hashtext(current_schema()))",
 }
-"""What a transaction waits for before anything else."""
+"""The lock that each kind of transaction takes first."""
 
 _TELLING = ("08", "25", "28", "3D", "42", "53", "54", "55", "57", "58")
-"""The classes of errors whose message names things of the database and never a value."""
+"""The classes of SQLSTATE whose message names things of the database and never a value."""
+
+_REFUSED = ("28", "3D")
+"""The classes of SQLSTATE that refuse a connection for good: a wrong password, no such database."""
+
+_MAY_PASS = ("08", "25006", "40", "53", "55P03", "57", "58")
+"""The SQLSTATEs after which the same call is worth a retry, once the cause is gone."""
 
 _ADVICE = {
     "55P03": " Another program holds it: stop that one, or try again. Nothing was written.",
     "40P01": " Another program was in the way: try again. Nothing was written.",
-    "57014": " It took too long: see what holds the server up, or give it a longer timeout. Nothing was written.",
+    "57014": " It took too long: see what holds the server up, or give it a longer timeout. "
+    "Nothing was written.",
     "53": " Nothing was written: make room on the server and commit again.",
     "54": " Nothing was written: it is more than PostgreSQL takes at once.",
     "25006": " Nothing was written: this server, or this connection, only reads.",
     "42501": " Grant it to this role.",
-    "58": " Nothing was written: see whether the server's disk is full or failing, and commit again.",
+    "58": " Nothing was written: see whether the server's disk is full or failing, and commit "
+    "again.",
     "XX001": " It is damaged: restore the newest backup. A head file tells if that one is too old.",
     "XX002": " An index is damaged: REINDEX it.",
 }

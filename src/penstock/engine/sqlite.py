@@ -1,9 +1,9 @@
 """The embedded store: one SQLite file that its owner writes and others may read while it grows.
 
-The public tables (streams, releases, lines) are only ever appended to. What is secret (mechanism
-state, source positions, data of open units) stands in one table of its own, sealed if there is a
-key. What is sealed still shows how long it is, and so roughly how much was counted: whoever may
-read the file without the key is trusted that far. Others get an export.
+The public tables (streams, releases, lines) are only ever appended to. The secret part (mechanism
+state, source positions, data of open units) has a table of its own, sealed if there is a key. A
+sealed row still shows how long it is, and so roughly how much was counted. Trust whoever may read
+the file that far, and give others an export.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from penstock.core.errors import ConfigurationError, StateError
+from penstock.core.errors import ConfigurationError, StateError, StoreUnavailableError
 from penstock.engine.sealing import Key
-from penstock.engine.sql_store import Kind, TableReader, TableStore, first_tables
+from penstock.engine.sql_store import SqlReader, SqlStore, SqlWriter
+from penstock.engine.sql_store.schema import PRIVATE_TABLES, Migration, first_tables
+from penstock.engine.sql_store.writer import TransactionKind
 
 
 def _first_tables(file: sqlite3.Connection) -> None:
@@ -27,14 +29,29 @@ def _first_tables(file: sqlite3.Connection) -> None:
         file.execute(statement)
 
 
-MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [_first_tables]
-"""Each brings the tables from the version that is its place in this list to the next."""
+MIGRATIONS: list[Migration] = [_first_tables]
+"""The migration from each version of the tables to the next."""
 
 
-class SQLiteReader(TableReader):
-    """A store for reading: never written to, and without what is secret.
+def make_public_tables(file: sqlite3.Connection) -> None:
+    """Bring an empty file to the newest version, without the private tables."""
+    file.execute("CREATE TABLE penstock_store (version INTEGER NOT NULL)")
+    file.execute("INSERT INTO penstock_store VALUES (?)", (len(MIGRATIONS),))
+    for migrate in MIGRATIONS:
+        migrate(file)
+    for table in PRIVATE_TABLES:
+        file.execute(f"DROP TABLE {table}")
+
+
+class SQLiteReader(SqlReader):
+    """A store for reading: never written to, and without its secret part.
 
     It may be open while a publisher commits: a unit is there whole or not at all.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The file: a store, an export, or a release log.
     """
 
     _file: sqlite3.Connection
@@ -52,8 +69,8 @@ class SQLiteReader(TableReader):
             self._file.close()
 
     def _connect(self) -> None:
-        """Read-only, whatever happens; where the folder cannot be written and nobody is writing, as
-        the file stands.
+        """Open the file read-only. Where nobody writes, it may lie in a folder that cannot be
+        written.
         """
         if not self.path.is_file():
             raise ConfigurationError(f"there is no store {self.name!r}.")
@@ -69,7 +86,7 @@ class SQLiteReader(TableReader):
                 )
                 file.execute("PRAGMA query_only = ON")
                 file.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            except sqlite3.Error as error:  # it may have gone just now
+            except sqlite3.Error as error:  # the file may have gone just now
                 if file is not None:
                     file.close()
                 problem = self._problem(error, "read")
@@ -79,47 +96,124 @@ class SQLiteReader(TableReader):
                 return
         raise problem
 
-    def _migrations(self) -> Sequence[Callable[[Any], None]]:
+    def _migrations(self) -> Sequence[Migration]:
         return MIGRATIONS
 
     def _tables(self) -> set[str]:
         return {name for (name,) in self._select("name FROM sqlite_master WHERE type = 'table'")}
 
     def _select(self, what: str, *values: object) -> list[Any]:
-        with self._lock, self._told("read"):
+        with self._lock, self._explained("read"):
             return self._file.execute(f"SELECT {what}", values).fetchall()
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _explained(self, action: str) -> Iterator[None]:
+        """Turn errors of SQLite into ours."""
         try:
             yield
         except sqlite3.Error as error:
-            raise self._problem(error, what) from None
+            raise self._problem(error, action) from None
 
-    def _problem(self, error: sqlite3.Error, what: str) -> StateError:
-        """What happened, and what to do about it."""
-        name = str(getattr(error, "sqlite_errorname", ""))
-        told = str(error).rstrip(".")
-        advice = next((advice for start, advice in _ADVICE.items() if name.startswith(start)), "")
-        return StateError(f"{self.name} cannot be {what}: {told}.{advice}")
+    def _problem(self, error: sqlite3.Error, action: str) -> StateError:
+        """The error with advice. A closed connection has no error code, and no advice helps."""
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code
+        kind = StoreUnavailableError if code in _MAY_PASS else StateError
+        message = str(error).rstrip(".")
+        return kind(f"{self.name} cannot be {action}: {message}.{_ADVICE.get(code, '')}")
 
 
-class SQLiteStore(TableStore, SQLiteReader):
+class SQLiteWriter(SqlWriter, SQLiteReader):
+    """A file for writing, by one process at a time."""
+
+    _wait: float = 5
+    """Seconds until a lock that another program holds is an error."""
+
+    _mode = 0o600
+
+    def _connect(self) -> None:
+        """Open the one connection that writes. The files beside it get the same mode."""
+        try:
+            with suppress(FileExistsError):
+                flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
+                os.close(os.open(self.path, flags, self._mode))
+            file = sqlite3.connect(
+                self.path, timeout=self._wait, isolation_level=None, check_same_thread=False
+            )
+        except OSError as error:
+            raise StateError(f"{self.name} cannot be made: {error.strerror}.") from None
+        except sqlite3.Error as error:
+            raise self._problem(error, "opened") from None
+        file.text_factory = _text
+        self._file = file
+
+    def _set_up(self) -> None:
+        """Make every commit durable."""
+        with self._explained("opened"):
+            ((mode,),) = self._file.execute("PRAGMA journal_mode = WAL")
+            self._file.execute("PRAGMA synchronous = FULL")
+            # Replaced rows must not stay readable in the file.
+            self._file.execute("PRAGMA secure_delete = ON")
+        if mode != "wal":
+            raise StateError(
+                f"{self.name} lies where SQLite cannot keep a log beside it: put it on a local disk."
+            )
+
+    def _migrate(self, migrate: Migration) -> None:
+        with self._explained("written"):
+            migrate(self._file)
+
+    def _execute(self, statement: str, *values: object) -> None:
+        with self._explained("written"):
+            self._file.execute(statement, values)
+
+    def _execute_many(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+        with self._explained("written"):
+            self._file.executemany(statement, rows)
+
+    @contextmanager
+    def _whole(self, kind: TransactionKind) -> Iterator[None]:
+        with self._explained("written"):
+            try:
+                self._file.execute("BEGIN" if kind == "read" else "BEGIN IMMEDIATE")
+                yield
+                self._file.execute("COMMIT")
+            except BaseException:
+                if self._file.in_transaction:  # a full disk may have ended it
+                    self._file.execute("ROLLBACK")
+                raise
+
+
+class SQLiteStore(SqlStore, SQLiteWriter):
     """A store for publishing: everything of a unit commits in one durable transaction, or nothing
     does.
 
-    `head`: a small file, kept where a restored backup does not reach. `key`: what is secret is
-    sealed with it. `wait`: seconds until a lock that somebody else holds is an error.
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The file. It is made if it is not there.
+    head : str or os.PathLike, optional
+        A small file, kept where a restored backup does not reach. Default: none.
+    key : Key, optional
+        The key that seals the secret part. Default: none; then only its owner may read the file.
+    wait : float
+        Seconds until a lock that another program holds is an error. Default: 5.
+    clock : Callable[[], float]
+        The clock that leases go by. Default: the system's.
 
     >>> import tempfile
     >>> from penstock import Laplace
     >>> from penstock.released.series import Series
     >>> run = Laplace(epsilon="1").run(["north", "south"])
-    >>> with tempfile.TemporaryDirectory() as folder, SQLiteStore(Path(folder) / "city.db") as store:
+    >>> with tempfile.TemporaryDirectory() as folder, SQLiteStore(Path(folder) / "c.db") as store:
     ...     lease = store.begin(Series.of(run, name="visits"))
     ...     release = run.step([7, 0])
     ...     head = store.commit(
-    ...         "visits", 1, lines=run.ledger, release=release, state=run.snapshot(), positions={"events.csv": 120}
+    ...         "visits",
+    ...         1,
+    ...         lines=run.ledger,
+    ...         release=release,
+    ...         state=run.snapshot(),
+    ...         positions={"events.csv": 120},
     ...     )
     ...     store.last("visits").positions, store.verify("visits").account.worst
     ({'events.csv': 120}, Fraction(1, 1))
@@ -138,99 +232,58 @@ class SQLiteStore(TableStore, SQLiteReader):
         self.name = self.path.name
         self._wait = wait
         self._clock = clock
-        TableStore.__init__(self, head=head, key=key)
+        SqlStore.__init__(self, head=head, key=key)
 
-    def _tidy(self) -> None:
-        """Bring what was sealed into the file and empty the one beside it; readers that are in the
-        way only delay it.
-        """
-        with self._lock, self._told("written"):
+    def _erase(self) -> None:
+        """Empty the log beside the file; a reader in the way only delays this."""
+        with self._lock, self._explained("written"):
             self._file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _now(self) -> float:
         return self._clock()
 
-    def _ready(self) -> None:
-        if self._key is None and self.path.stat().st_mode & 0o077:
+    def _check_privacy(self) -> None:
+        if not self._sealed.sealed and self.path.stat().st_mode & 0o077:
             raise StateError(
-                f"{self.name} can be read by others and its state is not sealed: chmod 600, or give a key."
+                f"{self.name} can be read by others and its state is not sealed: chmod 600, or "
+                "give a key."
             )
 
-    # -- the file ----------------------------------------------------------------------------------
-
-    def _connect(self) -> None:
-        """The one connection that writes. SQLite gives the files beside it the same mode as this
-        one.
-        """
-        try:
-            with suppress(FileExistsError):
-                made = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
-                os.close(made)
-            file = sqlite3.connect(
-                self.path, timeout=self._wait, isolation_level=None, check_same_thread=False
-            )
-        except OSError as error:
-            raise StateError(f"{self.name} cannot be made: {error.strerror}.") from None
-        except sqlite3.Error as error:
-            raise self._problem(error, "opened") from None
-        file.text_factory = _text
-        self._file = file
-
-    def _look_over(self) -> None:
+    def _check_tables(self) -> None:
         tables = self._tables()
         self._version()  # nothing is changed before it is known to be a store
         if tables and "secrets" not in tables:
             raise StateError(f"{self.name} is an export: it is for reading only.")
-        with self._told("opened"):
-            ((mode,),) = self._file.execute("PRAGMA journal_mode = WAL")
-            self._file.execute("PRAGMA synchronous = FULL")
-            self._file.execute(
-                "PRAGMA secure_delete = ON"
-            )  # what is replaced by something sealed must not stay readable
-        if mode != "wal":
-            raise StateError(
-                f"{self.name} lies where SQLite cannot keep a log beside it: put it on a local disk."
-            )
+        self._set_up()
         self._bring_up_to_date()
 
-    def _migrate(self, migrate: Callable[[Any], None]) -> None:
-        with self._told("written"):
-            migrate(self._file)
 
-    def _execute(self, statement: str, *values: object) -> None:
-        with self._told("written"):
-            self._file.execute(statement, values)
-
-    def _execute_many(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
-        with self._told("written"):
-            self._file.executemany(statement, rows)
-
-    @contextmanager
-    def _whole(self, kind: Kind) -> Iterator[None]:
-        with self._told("written"):
-            try:
-                self._file.execute("BEGIN" if kind == "read" else "BEGIN IMMEDIATE")
-                yield
-                self._file.execute("COMMIT")
-            except BaseException:
-                if self._file.in_transaction:  # a full disk may have ended it
-                    self._file.execute("ROLLBACK")
-                raise
-
-
-# -- small things ----------------------------------------------------------------------------------
+_MAY_PASS = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_NOMEM,
+}
+"""The errors after which the same call is worth a retry, once the cause is gone."""
 
 _ADVICE = {
-    "SQLITE_BUSY": " Another program holds it: stop that one, or try again. Nothing was written.",
-    "SQLITE_FULL": " Nothing was written: make room on its disk and commit again.",
-    "SQLITE_READONLY": " Nothing was written: let its owner write the file and its folder.",
-    "SQLITE_CANTOPEN": " Let its owner read and write the file and its folder.",
-    "SQLITE_IOERR": " Nothing was written: see whether its disk is full or failing, and commit again.",
-    "SQLITE_CORRUPT": " It is damaged: restore the newest backup. A head file tells if that one is too old.",
-    "SQLITE_NOTADB": " It is not a store.",
+    sqlite3.SQLITE_BUSY: " Another program holds it: stop that one, or try again. "
+    "Nothing was written.",
+    sqlite3.SQLITE_FULL: " Nothing was written: make room on its disk and commit again.",
+    sqlite3.SQLITE_READONLY: " Nothing was written: let its owner write the file and its folder.",
+    sqlite3.SQLITE_CANTOPEN: " Let its owner read and write the file and its folder.",
+    sqlite3.SQLITE_IOERR: " Nothing was written: see whether its disk is full or failing, and "
+    "commit again.",
+    sqlite3.SQLITE_CORRUPT: " It is damaged: restore the newest backup. A head file tells if that "
+    "one is too old.",
+    sqlite3.SQLITE_NOTADB: " It is not a store.",
 }
 
 
 def _text(content: bytes) -> str:
-    """Text as it stands, so that damaged text can be told from text that was committed."""
+    """Decode text so that damaged text can be told from text that was committed."""
     return content.decode(errors="surrogateescape")

@@ -23,7 +23,7 @@ from penstock.released.series import Series
 class Lease:
     """Who may publish a stream. Each holder has a higher number, and only the highest commits."""
 
-    stream: str
+    series: str
     owner: str
     number: int
     since: float

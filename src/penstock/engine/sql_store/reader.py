@@ -1,0 +1,275 @@
+"""The public part of a store in tables, for reading."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import msgspec
+
+from penstock.budget.ledger import Line
+from penstock.core.errors import InputError, StateError
+from penstock.core.released import Released
+from penstock.engine.chain import Head, beginning
+from penstock.engine.sql_store.schema import (
+    UNITS_PER_READ,
+    VERSION_TABLE,
+    Migration,
+    known_version,
+)
+from penstock.engine.sql_store.verification import verify
+from penstock.engine.store import Lease, VerifiedLedger
+from penstock.released import encoding
+from penstock.released.series import Series
+
+
+class SqlReader(ABC):
+    """Reads the public part of a store in tables."""
+
+    name: str
+    """The name of the store in messages."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._series: dict[str, Series] = {}
+        self._connect()
+        try:
+            self._check_tables()
+        except BaseException:
+            self._disconnect()
+            raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._disconnect()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- the database ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _connect(self) -> None:
+        """Open the connection."""
+
+    @abstractmethod
+    def _disconnect(self) -> None:
+        """Close the connection; a second call changes nothing."""
+
+    @abstractmethod
+    def _select(self, what: str, *values: object) -> list[Any]:
+        """The rows of a SELECT, each a tuple; `?` stands for a value.
+
+        A problem is a `StateError`, or a `StoreUnavailableError` if it may pass.
+        """
+
+    @abstractmethod
+    def _tables(self) -> set[str]:
+        """The names of the tables that are there."""
+
+    @abstractmethod
+    def _migrations(self) -> Sequence[Migration]:
+        """The migration from each version of the tables to the next, from version 0 on."""
+
+    # -- the content -------------------------------------------------------------------------------
+
+    @property
+    def series_names(self) -> tuple[str, ...]:
+        """The names of all series."""
+        return tuple(sorted(name for (name,) in self._select("name FROM streams")))
+
+    def series(self, name: str) -> Series:
+        """A series by its name."""
+        if name not in self._series:
+            about = self.about(name)
+            try:
+                about.encode()  # damaged text cannot be encoded
+                self._series[name] = Series.read(about)
+            except (ValueError, KeyError, TypeError, AttributeError):
+                raise StateError(
+                    f"{self.name}: the description of series {name!r} is damaged."
+                ) from None
+        return self._series[name]
+
+    def about(self, name: str) -> str:
+        """The stored text that describes a series."""
+        rows = self._select("about FROM streams WHERE name = ?", name)
+        if not rows:
+            raise InputError(f"there is no series {name!r} in {self.name}.")
+        return str(rows[0][0])
+
+    def head(self, series: str) -> Head:
+        """The newest unit and the link after it."""
+        rows = self._select(
+            "unit, link FROM releases WHERE stream = ? ORDER BY unit DESC LIMIT 1", series
+        )
+        return Head(*rows[0]) if rows else Head(0, beginning(self.series(series).about))
+
+    def at(self, series: str, unit: int) -> Head:
+        """The link after a released unit; unit 0 is the beginning."""
+        if not unit:
+            return Head(0, beginning(self.series(series).about))
+        rows = self._select("link FROM releases WHERE stream = ? AND unit = ?", series, unit)
+        if not rows:
+            newest = self.head(series).unit
+            raise InputError(f"unit {unit} is not in {series!r}: it has units 1..{newest}.")
+        return Head(unit, rows[0][0])
+
+    def releases(self, series: str, first: int = 1, last: int | None = None) -> Iterator[Released]:
+        """The releases of these units, one after the other."""
+        what = self.series(series)
+        decoded: Released | None = None
+        for start, end in self._portions(series, first, last):
+            rows = self._select(
+                "unit, body_of, flags FROM releases WHERE stream = ? AND unit BETWEEN ? AND ? "
+                "ORDER BY unit",
+                series,
+                start,
+                end,
+            )
+            if [unit for unit, _, _ in rows] != list(range(start, end + 1)):
+                raise StateError(
+                    f"{self.name}: some of the units {start}..{end} of {series!r} are missing."
+                )
+            for unit, body_of, flags in rows:
+                try:
+                    if decoded is None or decoded.unit != body_of:
+                        body = self._body(series, body_of)
+                        decoded = encoding.release_of(body_of, body, what.guarantee)
+                    yield encoding.flagged(decoded, unit, flags)
+                except (
+                    msgspec.DecodeError,
+                    KeyError,
+                    TypeError,
+                    ValueError,
+                    ArithmeticError,
+                ) as error:
+                    raise StateError(
+                        f"{self.name}: unit {unit} of {series!r} cannot be read: "
+                        f"{type(error).__name__}."
+                    ) from None
+
+    def lines(self, series: str, first: int = 1, last: int | None = None) -> Iterator[Line]:
+        """The ledger lines of these units, in order."""
+        self.series(series)
+        for start, end in self._portions(series, first, last):
+            for unit, _, kind, label, amount, number, run, _ in self.line_rows(series, start, end):
+                yield Line(unit, kind, label, amount, number, run)
+
+    def lease(self, series: str) -> Lease | None:
+        """The newest lease of a series.
+
+        None if nobody ever held one, or if the store does not say: an export has no leases, and a
+        reader may lack the right to see them.
+        """
+        if "leases" not in self._tables():
+            return None
+        try:
+            return self._held(series)
+        except StateError:
+            return None
+
+    def marks(self, series: str) -> dict[str, int]:
+        """The newest unit that each marked sink has of a series."""
+        return dict(self._select("sink, unit FROM marks WHERE stream = ?", series))
+
+    def verify(self, series: str, *, head: Head | None = None) -> VerifiedLedger:
+        """Recompute every link and the cost of every window.
+
+        The first line that is not as it was committed is a `LedgerError`. `head`, if given, must
+        be in the past of the series.
+        """
+        return verify(self, series, head=head)
+
+    # -- rows, for verification and export ---------------------------------------------------------
+
+    def line_rows(self, series: str, first: int, last: int) -> list[Any]:
+        """The rows of `lines` of these units, without the name of the series."""
+        return self._select(
+            "unit, place, kind, label, amount, number, run, link FROM lines "
+            "WHERE stream = ? AND unit BETWEEN ? AND ? ORDER BY unit, place",
+            series,
+            first,
+            last,
+        )
+
+    def release_rows(self, series: str, first: int, last: int) -> dict[int, Any]:
+        """By unit: body_of, flags, digest and link."""
+        rows = self._select(
+            "unit, body_of, flags, digest, link FROM releases "
+            "WHERE stream = ? AND unit BETWEEN ? AND ?",
+            series,
+            first,
+            last,
+        )
+        return {row[0]: row[1:] for row in rows}
+
+    def own_body(self, series: str, unit: int) -> bytes | None:
+        """The body that was stored with a unit; None if it repeats an earlier one."""
+        rows = self._select(
+            "body FROM releases WHERE stream = ? AND unit = ? AND body IS NOT NULL", series, unit
+        )
+        return rows[0][0] if rows else None
+
+    def stray_lines(self, series: str) -> int:
+        """The number of ledger lines of units that were never released."""
+        later = "(SELECT coalesce(max(unit), 0) FROM releases WHERE stream = ?)"
+        ((stray,),) = self._select(
+            f"count(*) FROM lines WHERE stream = ? AND (unit < 1 OR unit > {later})",
+            series,
+            series,
+        )
+        return int(stray)
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _held(self, series: str, locking: str = "") -> Lease | None:
+        rows = self._select(
+            f"owner, number, since, expires FROM leases WHERE stream = ?{locking}", series
+        )
+        if not rows:
+            return None
+        owner, number, since, expires = rows[0]
+        return Lease(series=series, owner=owner, number=number, since=since, expires=expires)
+
+    def _check_tables(self) -> None:
+        """Refuse tables that this reader cannot read."""
+        version = self._version()
+        if version < len(self._migrations()):
+            raise StateError(
+                f"{self.name} has tables of version {version}: its publisher must open it once "
+                "first."
+            )
+
+    def _version(self) -> int:
+        """The version of the tables, 0 where there are none yet."""
+        tables = self._tables()
+        if not tables:
+            return 0
+        if VERSION_TABLE not in tables:
+            raise StateError(f"{self.name} is not a store: it holds something else.")
+        ((version,), *_) = self._select(f"version FROM {VERSION_TABLE}")
+        return known_version(int(version), self._migrations(), self.name)
+
+    def _portions(self, series: str, first: int, last: int | None) -> Iterator[tuple[int, int]]:
+        newest = self.head(series).unit
+        end = newest if last is None else last
+        if first > end:
+            return
+        if first < 1 or end > newest:
+            raise InputError(
+                f"units {first}..{end} are not all in {series!r}: it has units 1..{newest}."
+            )
+        for start in range(first, end + 1, UNITS_PER_READ):
+            yield start, min(start + UNITS_PER_READ - 1, end)
+
+    def _body(self, series: str, unit: int) -> bytes:
+        body = self.own_body(series, unit)
+        if not isinstance(body, bytes):
+            raise StateError(f"{self.name}: the release of unit {unit} of {series!r} is missing.")
+        return body

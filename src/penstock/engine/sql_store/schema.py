@@ -1,0 +1,70 @@
+"""The tables of a store, for any database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from penstock.core.errors import StateError
+
+Migration: TypeAlias = Callable[[Any], None]
+"""Brings the tables to the next version, on a connection inside a transaction."""
+
+VERSION_TABLE = "penstock_store"
+
+PUBLIC_TABLES = ("streams", "releases", "lines", "marks")
+"""The tables that any reader may see, beside the version."""
+
+PRIVATE_TABLES = ("leases", "secrets")
+"""The tables that an export and a release log do not have."""
+
+
+UNITS_PER_READ = 64
+"""Units that one statement reads: a long read would keep SQLite from emptying its log."""
+
+
+def first_tables(*, whole: str, content: str) -> dict[str, str]:
+    """The statement that makes each table of version 1.
+
+    `whole` and `content` are the database's types of whole numbers and of bytes.
+    """
+    releases = (
+        f"stream TEXT NOT NULL, unit {whole} NOT NULL, body_of {whole} NOT NULL, "
+        f"flags {content} NOT NULL, digest {content} NOT NULL, link {content} NOT NULL, "
+        f"body {content}, PRIMARY KEY (stream, unit)"
+    )
+    lines = (
+        f"stream TEXT NOT NULL, unit {whole} NOT NULL, place {whole} NOT NULL, "
+        "kind TEXT NOT NULL, label TEXT NOT NULL, amount BIGINT NOT NULL, number BIGINT NOT NULL, "
+        f"run {whole} NOT NULL, link {content} NOT NULL, PRIMARY KEY (stream, unit, place)"
+    )
+    marks = (
+        f"stream TEXT NOT NULL, sink TEXT NOT NULL, unit {whole} NOT NULL, "
+        "PRIMARY KEY (stream, sink)"
+    )
+    leases = (
+        f"stream TEXT NOT NULL PRIMARY KEY, owner TEXT NOT NULL, number {whole} NOT NULL, "
+        "since DOUBLE PRECISION NOT NULL, expires DOUBLE PRECISION NOT NULL"
+    )
+    secrets = (
+        f"stream TEXT NOT NULL, part TEXT NOT NULL, unit {whole} NOT NULL, key TEXT NOT NULL, "
+        f"content {content} NOT NULL, PRIMARY KEY (stream, part)"
+    )
+    return {
+        "streams": "CREATE TABLE streams (name TEXT NOT NULL PRIMARY KEY, about TEXT NOT NULL)",
+        "releases": f"CREATE TABLE releases ({releases})",
+        "lines": f"CREATE TABLE lines ({lines})",
+        "marks": f"CREATE TABLE marks ({marks})",
+        "leases": f"CREATE TABLE leases ({leases})",
+        "secrets": f"CREATE TABLE secrets ({secrets})",
+    }
+
+
+def known_version(version: int, migrations: Sequence[Migration], store: str) -> int:
+    """The version of a store's tables, unless a later Penstock wrote them."""
+    if version > len(migrations):
+        raise StateError(
+            f"{store} has tables of version {version}; this Penstock knows versions up to "
+            f"{len(migrations)}."
+        )
+    return version

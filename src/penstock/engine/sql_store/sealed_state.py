@@ -1,0 +1,129 @@
+"""The secret part of a store: mechanism state, source positions and data of open units."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from penstock.core.errors import ConfigurationError, StateError
+from penstock.engine.sealing import Key
+
+if TYPE_CHECKING:
+    from penstock.engine.sql_store.store import SqlStore
+
+STATE, POSITIONS, PRIVATE = "state", "positions", "private "
+"""The parts of a series: one of state, one of positions, and any number with the third prefix."""
+
+
+def parts_of(
+    positions: Mapping[str, Any], private: Mapping[str, bytes | None]
+) -> dict[str, bytes | None]:
+    """Positions and private data by the names of their parts."""
+    try:
+        encoded = msgspec.msgpack.encode(dict(positions))
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigurationError(
+            "positions must be plain data: text, numbers, bytes, lists and maps of them.",
+            parameter="positions",
+        ) from None
+    return {POSITIONS: encoded} | {PRIVATE + name: content for name, content in private.items()}
+
+
+class SealedState:
+    """The table of secrets, sealed with a key if there is one.
+
+    Each part is sealed together with the series, part and unit that it belongs to, so that it
+    cannot be moved to another place in the table.
+    """
+
+    def __init__(self, store: SqlStore, key: Key | None) -> None:
+        self._store = store
+        self._key = key
+
+    @property
+    def sealed(self) -> bool:
+        """Whether there is a key."""
+        return self._key is not None
+
+    def put(self, series: str, parts: Mapping[str, bytes | None], *, unit: int) -> None:
+        """Replace some parts as of this unit; None removes a part, the others stay."""
+        key = self._key.id if self._key else ""
+        for part, content in parts.items():
+            if content is None:
+                self._store._execute(
+                    "DELETE FROM secrets WHERE stream = ? AND part = ?", series, part
+                )
+                continue
+            kept = (
+                self._key.seal(content, about=_place(series, part, unit)) if self._key else content
+            )
+            self._store._execute(
+                "INSERT INTO secrets (stream, part, unit, key, content) VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT (stream, part) DO UPDATE SET unit = excluded.unit, "
+                "key = excluded.key, content = excluded.content",
+                series,
+                part,
+                unit,
+                key,
+                kept,
+            )
+
+    def rows(self, series: str) -> list[Any]:
+        """The rows of a series as they are stored, for `reveal`."""
+        return self._store._select("part, unit, key, content FROM secrets WHERE stream = ?", series)
+
+    def reveal(self, series: str, rows: list[Any], *, unit: int) -> dict[str, bytes]:
+        """The content of each part, if state and positions are both of this unit."""
+        units = {part: of for part, of, _, _ in rows}
+        if (units.get(STATE, 0), units.get(POSITIONS)) != (unit, unit):
+            raise StateError(
+                f"{self._store.name}: the saved state of {series!r} is not of unit {unit}, its "
+                "newest one."
+            )
+        return {
+            part: self._revealed(series, part, of, key, content) for part, of, key, content in rows
+        }
+
+    def parts(self, series: str) -> set[str]:
+        """The names of the parts of a series."""
+        return {
+            part for (part,) in self._store._select("part FROM secrets WHERE stream = ?", series)
+        }
+
+    def forget(self, series: str) -> None:
+        """Remove all parts of a series."""
+        self._store._execute("DELETE FROM secrets WHERE stream = ?", series)
+
+    def unsealed(self, series: str) -> dict[str, bytes | None]:
+        """The parts that are not sealed although there is a key now; a wrong key is refused."""
+        for (key,) in self._store._select(
+            "DISTINCT key FROM secrets WHERE stream = ? AND key <> ''", series
+        ):
+            self._check_key(series, key)
+        if self._key is None:
+            return {}
+        return dict(
+            self._store._select("part, content FROM secrets WHERE stream = ? AND key = ''", series)
+        )
+
+    def _revealed(self, series: str, part: str, unit: int, key: str, content: bytes) -> bytes:
+        if not key:
+            return content
+        return self._check_key(series, key).reveal(content, about=_place(series, part, unit))
+
+    def _check_key(self, series: str, key: str) -> Key:
+        if self._key is None:
+            raise StateError(f"the state of {series!r} is sealed with key {key}: give that key.")
+        if self._key.id != key:
+            raise StateError(
+                f"the state of {series!r} is sealed with key {key}, and the key given is "
+                f"{self._key.id}."
+            )
+        return self._key
+
+
+def _place(series: str, part: str, unit: int) -> bytes:
+    return json.dumps([series, part, unit]).encode()

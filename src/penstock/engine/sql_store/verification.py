@@ -1,0 +1,125 @@
+"""The hash chain of a series, followed from its beginning to its head."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from penstock.budget.accountant import account
+from penstock.budget.grid import promised
+from penstock.budget.ledger import Line
+from penstock.core.errors import InputError, LedgerError, StateError
+from penstock.engine.chain import Head, after_line, after_release, beginning
+from penstock.engine.sql_store.schema import UNITS_PER_READ
+from penstock.engine.store import VerifiedLedger
+from penstock.released.series import Series
+
+if TYPE_CHECKING:
+    from penstock.engine.sql_store.reader import SqlReader
+
+
+def verify(reader: SqlReader, name: str, *, head: Head | None = None) -> VerifiedLedger:
+    """Recompute every link and the cost of every window of a series: see `Reader.verify`."""
+    series, newest = reader.series(name), reader.head(name)
+    if series.about != reader.about(name) or series.name != name:
+        raise LedgerError(f"series {name!r}: its description is not what was committed.")
+    lines = (
+        Line(unit, kind, label, amount, number, run)
+        for _, rows in verified_units(reader, series, newest)
+        for unit, _, kind, label, amount, number, run, _ in rows
+    )
+    found = account(lines, series.guarantee, units=newest.unit)
+    if not found.kept:
+        limit = promised(series.guarantee).amount
+        raise LedgerError(f"series {name!r}: a window cost {found.worst}, above {limit}.")
+    stray = reader.stray_lines(name)
+    if stray:
+        raise LedgerError(f"series {name!r}: {stray} lines are of units that were never released.")
+    if head is not None:
+        check_past(reader, series, head, "the head that was noted")
+    return VerifiedLedger(head=newest, account=found)
+
+
+def verified_units(
+    reader: SqlReader, series: Series, newest: Head, after: Head | None = None
+) -> Iterator[tuple[Any, list[Any]]]:
+    """Each unit's row of `releases` and rows of `lines`, without the name of the series.
+
+    The first whose link is wrong is a `LedgerError`. `after` is where to begin, if everything up
+    to it was verified before.
+    """
+    name = series.name
+    link, body_of, digest = beginning(series.about), 0, b""
+    first = 1
+    if after is not None and after.unit:
+        link, first = after.link, after.unit + 1
+        body_of, _, digest, _ = reader.release_rows(name, after.unit, after.unit)[after.unit]
+    for start in range(first, newest.unit + 1, UNITS_PER_READ):
+        end = min(start + UNITS_PER_READ - 1, newest.unit)
+        rows = groupby(reader.line_rows(name, start, end), key=lambda row: row[0])
+        lines_of = {unit: list(lines) for unit, lines in rows}
+        releases = reader.release_rows(name, start, end)
+        for unit in range(start, end + 1):
+            lines = lines_of.get(unit, [])
+            link = _after_lines(link, name, unit, lines)
+            body = reader.own_body(name, unit)
+            with _damaged(
+                f"series {name!r}: the release of unit {unit} is not what was committed, or a "
+                "line is missing."
+            ):
+                stored_body_of, flags, stored_digest, stored_link = releases[unit]
+                if body is not None:
+                    body_of, digest = unit, hashlib.sha256(body).digest()
+                link = after_release(link, unit, flags, digest)
+                _same((body_of, digest, link), (stored_body_of, stored_digest, stored_link))
+            yield (unit, body_of, flags, digest, link, body), lines
+    with _damaged(f"series {name!r}: its head is not what was committed."):
+        _same(link, newest.link)
+
+
+def _after_lines(link: bytes, name: str, unit: int, rows: list[Any]) -> bytes:
+    """The link after a unit's ledger lines, each of which must have the link that it should."""
+    for place, (_, stored_place, kind, label, amount, number, run, stored) in enumerate(rows, 1):
+        with _damaged(f"series {name!r}: line {place} of unit {unit} is not what was committed."):
+            link = after_line(link, Line(unit, kind, label, amount, number, run))
+            _same((link, place), (stored, stored_place))
+    return link
+
+
+def check_past(reader: SqlReader, series: Series, head: Head, whose: str) -> None:
+    """Refuse a head that this store never had: it was restored from an old backup, or is another
+    one.
+    """
+    newest = reader.head(series.name)
+    if head.unit > newest.unit:
+        raise StateError(
+            f"{reader.name} was restored from an old backup: series {series.name!r} ends with "
+            f"unit {newest.unit}, and {whose} is of unit {head.unit}. Going on would release units "
+            "again with fresh noise: restore the newest one."
+        )
+    try:
+        here = reader.at(series.name, head.unit)
+    except InputError:  # the row is gone
+        here = None
+    if here != head:
+        raise StateError(
+            f"{reader.name} has another past than {whose}: unit {head.unit} of {series.name!r} "
+            "differs. Either it was restored from an old backup and went on, or this is another "
+            "store. Restore the newest store."
+        )
+
+
+@contextmanager
+def _damaged(message: str) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        raise LedgerError(message) from None
+
+
+def _same(one: object, other: object) -> None:
+    if one != other:
+        raise ValueError("not the same")
