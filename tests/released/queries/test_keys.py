@@ -203,7 +203,7 @@ def test_what_makes_no_sense_is_refused():
         (Rectangle((0, 0), (1, 1)), 'not all like "x,y"'),
         (Rectangle((0, 0), (1, 1), shape=(2, 2)), "are not 6 keys"),
         (Rectangle((7, 7), (8, 8), shape=(2, 3)), "no key"),
-        (RollUp(), "in no hierarchy"),
+        (RollUp(), "have no hierarchy"),
         (RollUp(hierarchy=Hierarchy.binary(3)), "other keys"),
         (TopK(7), "at most 6"),
     ):

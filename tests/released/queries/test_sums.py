@@ -137,7 +137,7 @@ def test_long_logs_are_read_in_pieces_that_do_not_show(monkeypatch):
     rng = np.random.default_rng(4)
     log = noisy(MECHANISMS["rg"], rng.poisson(20, (90, 3)))
     whole = SlidingSum(7).series(log)
-    monkeypatch.setattr("penstock.released.queries.query.MOST", 1)
+    monkeypatch.setattr("penstock.released.queries.query.MAX_NUMBERS_HELD", 1)
     parts = SlidingSum(7).series(log)
     assert parts.estimate == pytest.approx(whole.estimate, rel=1e-12)
     assert parts.variance == pytest.approx(whole.variance, rel=1e-12)
@@ -231,7 +231,7 @@ def test_what_cannot_be_answered_is_refused():
         SlidingSum(2).answer(log, range(2, 10))
     with pytest.raises(ConfigurationError, match="width"):
         SlidingSum(0)
-    with pytest.raises(ConfigurationError, match="some in a row"):
+    with pytest.raises(ConfigurationError, match="consecutive units"):
         SlidingSum(2).answer(log, range(2, 5, 2))
     with pytest.raises(InputError, match="no units yet"):
         UnitCounts().answer(type(log)(3))

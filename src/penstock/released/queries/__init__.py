@@ -1,10 +1,9 @@
-"""Questions to a release log: pure functions of what was released, with the error that its noise
-leaves in them.
+"""Queries on a release log. A query is a pure function of releases and costs no budget.
 
-Every query has `answer(log)` for the newest unit, `answer(log, unit)` for another one, `answer(log,
-range(…))` for several in a row, and `series(log)` for all it can answer. An answer about a unit
-uses releases up to that unit, so that it is the same on a live log and on a finished one; queries
-that can do better later have `hindsight=True`.
+Every query has `answer(log)` for the newest unit, `answer(log, unit)` for another unit,
+`answer(log, range(…))` for consecutive units, and `series(log)` for all units. An answer about a
+unit uses releases up to that unit, so it is the same on a live log and on a finished one. Queries
+with `hindsight=True` also use later releases.
 """
 
 from penstock.released.queries.aggregate import Aggregate, Everything

@@ -1,4 +1,4 @@
-"""`Aggregate`: several keys together."""
+"""`Aggregate` and `Everything`: sums over keys."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ COUNTS = UnitCounts()
 
 @dataclass(frozen=True)
 class OverKeys(NumberQuery):
-    """Sums over groups of keys of what another query gives for each; their noises are independent,
-    so the variance adds.
+    """Sums over groups of keys of another query's numbers.
+
+    The noises of keys are independent, so their variances add up.
     """
 
     of: NumberQuery = field(default=COUNTS, kw_only=True)
 
     @abstractmethod
     def groups(self, log: Log) -> tuple[list[IntArray], tuple[str, ...]]:
-        """The keys' places in each group, and the groups' names."""
+        """The columns of each group, and the names of the groups."""
 
     def reach(self, log: Log) -> int:
         return self.of.reach(log)
@@ -51,8 +52,19 @@ class OverKeys(NumberQuery):
 
 @dataclass(frozen=True)
 class Aggregate(OverKeys):
-    """The sum over some keys, of their counts or of what `of` gives.
+    """The sum over some keys.
 
+    Parameters
+    ----------
+    keys : iterable of str
+        The keys.
+    of : NumberQuery
+        The query whose numbers are added up. Default: `UnitCounts()`.
+    name : str
+        The name of the sum. Default: made from the keys.
+
+    Examples
+    --------
     >>> Aggregate(["north", "south"]).in_words()
     'counts of north, south together'
     """
@@ -81,8 +93,15 @@ class Aggregate(OverKeys):
 
 @dataclass(frozen=True)
 class Everything(OverKeys):
-    """The sum over all keys; over the roots, where the log holds the nodes of a hierarchy.
+    """The sum over all keys, or over the roots if the log holds the nodes of a hierarchy.
 
+    Parameters
+    ----------
+    of : NumberQuery
+        The query whose numbers are added up. Default: `UnitCounts()`.
+
+    Examples
+    --------
     >>> Everything().in_words()
     'counts of all keys together'
     """

@@ -1,4 +1,4 @@
-"""What a query gives: numbers, how far off they may be, and a table of them."""
+"""Answers of queries: numbers with intervals, alerts, and rankings."""
 
 from __future__ import annotations
 
@@ -15,18 +15,34 @@ from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact
 from penstock.released.queries.answer_noise import AnswerNoise
 
-SHOWN = 8
-"""How many rows a repr shows."""
+MAX_REPR_ROWS = 8
+"""The most rows that a repr shows."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Numbers, one row a unit and one column a name, and what is known of their error.
+    """Numbers with their noise: one row per unit, one column per name.
 
-    `variance` and `interval` speak of the noise: how far a number is from what the same sum gives
-    of the units that were read. `unread` counts the units in each number that were not, because an
-    earlier release stands for them. How far these have moved is not known to anybody, and neither
-    is how far a unit is from the mean or median of its group.
+    `variance` and `interval` cover the added noise only. Two other errors are not known: how far
+    units have moved that were not read (`unread`), and how far a unit is from the mean or median
+    of its smoothed group.
+
+    Attributes
+    ----------
+    query : str
+        The question in words.
+    units : array of int
+        The unit of each row.
+    names : tuple of str
+        The key or group of each column.
+    estimate : array of float
+        The numbers.
+    noise : AnswerNoise or None
+        The noise in each number; None where it is not known.
+    unread : array of int
+        How many units in each number were not read, because an earlier release stands for them.
+    shared : bool
+        Whether the columns share noise. Then the noise of their sums is not known.
     """
 
     query: str
@@ -36,22 +52,26 @@ class Answer:
     noise: AnswerNoise | None
     unread: IntArray
     shared: bool = False
-    """Whether the names share noise, so that of their sums it is not known."""
 
     @property
     def variance(self) -> FloatArray | None:
-        """Of the noise in each number, at most; infinite where nothing was released yet, NaN or
-        None where it is not known.
+        """An upper bound on the variance of the noise in each number.
+
+        It is infinite where nothing was released yet, and NaN or None where it is not known.
         """
         return None if self.noise is None else self.noise.variance
 
     def interval(
         self, confidence: Exact = "0.95", *, together: bool = False
     ) -> tuple[FloatArray, FloatArray]:
-        """Around each number, the range that holds what was read with at least this probability;
-        NaN if it is not known.
+        """The lower and upper end of an interval around each number; NaN where it is not known.
 
-        `together`: the ranges of all names of a unit hold at once with this probability.
+        Parameters
+        ----------
+        confidence : int, Fraction or str
+            The probability, at least, that the interval covers the noise. Default: "0.95".
+        together : bool
+            Whether all intervals of a unit hold at once with this probability. Default: False.
         """
         miss = miss_of(confidence)
         if self.noise is None:
@@ -62,7 +82,7 @@ class Answer:
 
     @classmethod
     def stacked(cls, parts: Sequence[Answer]) -> Answer:
-        """One after the other, unit by unit."""
+        """The answer whose rows are those of all parts, in order."""
         if len(parts) == 1:
             return parts[0]
         noises = [part.noise for part in parts if part.noise is not None]
@@ -75,13 +95,13 @@ class Answer:
         )
 
     def of(self, name: str) -> Answer:
-        """One name's column."""
+        """The column of one name."""
         if name not in self.names:
             raise ConfigurationError(f"the answer has no {name!r}.")
         return self.among([np.array([self.names.index(name)])], (name,))
 
     def among(self, groups: Sequence[IntArray], names: tuple[str, ...], query: str = "") -> Answer:
-        """The sums of the numbers of each group of columns."""
+        """The answer whose columns are sums over groups of columns."""
         together = any(len(group) > 1 for group in groups)
         return Answer(
             query=query or self.query,
@@ -96,9 +116,7 @@ class Answer:
         )
 
     def rows(self, confidence: Exact = "0.95") -> Iterator[dict[str, Any]]:
-        """One plain dict a number, for tables and JSON; None where something is not known or has no
-        bounds.
-        """
+        """One dict per number, for tables and JSON. A value is None where it is not known."""
         low, high = self.interval(confidence)
         for i, unit in enumerate(self.units.tolist()):
             for j, name in enumerate(self.names):
@@ -114,22 +132,33 @@ class Answer:
 
     def __repr__(self) -> str:
         low, high = self.interval()
-        lines = [
-            f"{self.query}: {_extent(self.units)}, {len(self.names)} {'name' if len(self.names) == 1 else 'names'}"
-        ]
+        names = "1 name" if len(self.names) == 1 else f"{len(self.names)} names"
+        lines = [f"{self.query}: {_extent(self.units)}, {names}"]
         cells = ((i, j) for i in range(len(self.units)) for j in range(len(self.names)))
-        for _, (i, j) in zip(range(SHOWN), cells, strict=False):
+        for _, (i, j) in zip(range(MAX_REPR_ROWS), cells, strict=False):
             band = _band(low[i, j], high[i, j])
             lines.append(
                 f"  unit {self.units[i]}  {self.names[j]}  {shown(self.estimate[i, j])}  {band}"
             )
-        more = self.estimate.size - SHOWN
+        more = self.estimate.size - MAX_REPR_ROWS
         return "\n".join([*lines, f"  … and {more} more"] if more > 0 else lines)
 
 
 @dataclass(frozen=True)
 class Alerts:
-    """Where a statistic passes a threshold. The statistic itself is what a ROC curve is drawn from."""
+    """Where a statistic passes a threshold.
+
+    Attributes
+    ----------
+    query : str
+        The question in words.
+    statistic : Answer
+        The numbers that are compared with the threshold. A ROC curve is drawn from them.
+    threshold : float
+        The threshold.
+    side : "above", "below" or "either"
+        On which side of the threshold an alert is raised.
+    """
 
     query: str
     statistic: Answer
@@ -146,7 +175,7 @@ class Alerts:
 
     @property
     def score(self) -> FloatArray:
-        """What must reach a bound for an alert: larger is more alarming."""
+        """The statistic turned so that larger values are more alarming."""
         if self.side == "below":
             return -self.statistic.estimate
         return np.abs(self.statistic.estimate) if self.side == "either" else self.statistic.estimate
@@ -160,10 +189,10 @@ class Alerts:
 
     @property
     def doubt(self) -> FloatArray:
-        """How likely noise alone carries the statistic as far as this if the truth is not past the
-        threshold, at most.
+        """An upper bound on the probability that noise alone raised the alert.
 
-        1 where no alert is raised; NaN where the noise is not known.
+        The bound assumes that the true value is not past the threshold. It is 1 where no alert is
+        raised, and NaN where the noise is not known.
         """
         noise = self.statistic.noise
         if noise is None:
@@ -171,7 +200,7 @@ class Alerts:
         sign = -1.0 if self.side == "below" else 1.0
         beyond = self.score - sign * self.threshold
         tail = noise.tail(beyond)
-        if self.side == "either":  # or from beyond the threshold on the other side
+        if self.side == "either":  # noise may also come from the other threshold
             tail = np.minimum(tail + noise.tail(self.score + self.threshold), 1.0)
         return np.where(self.raised, tail, 1.0)
 
@@ -185,10 +214,9 @@ class Alerts:
     def __repr__(self) -> str:
         where = [(unit, name) for unit, name, raised in self._each() if raised]
         head = f"{self.query}: {_extent(self.units)}, {len(where)} of {self.raised.size} raised"
-        lines = [f"  unit {unit}  {name}" for unit, name in where[:SHOWN]]
-        return "\n".join(
-            [head, *lines, *([f"  … and {len(where) - SHOWN} more"] if len(where) > SHOWN else [])]
-        )
+        lines = [f"  unit {unit}  {name}" for unit, name in where[:MAX_REPR_ROWS]]
+        more = len(where) - MAX_REPR_ROWS
+        return "\n".join([head, *lines, *([f"  … and {more} more"] if more > 0 else [])])
 
     def _each(self) -> Iterator[tuple[int, str, bool]]:
         for unit, row in zip(self.units.tolist(), self.raised, strict=True):
@@ -198,12 +226,21 @@ class Alerts:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The largest numbers of every unit, and how sure their order is."""
+    """The largest numbers of each unit, and how certain their order is.
+
+    Attributes
+    ----------
+    query : str
+        The question in words.
+    everything : Answer
+        All numbers that were ranked.
+    places : array of int
+        One row per unit: the columns with the largest numbers, the largest first.
+    """
 
     query: str
     everything: Answer
     places: IntArray
-    """One row a unit: which columns are the largest, the largest first."""
 
     @property
     def units(self) -> IntArray:
@@ -211,7 +248,7 @@ class Ranking:
 
     @property
     def names(self) -> tuple[tuple[str, ...], ...]:
-        """One row a unit: the largest first."""
+        """One row per unit: the names of the largest numbers, the largest first."""
         return tuple(
             tuple(self.everything.names[place] for place in row) for row in self.places.tolist()
         )
@@ -221,8 +258,9 @@ class Ranking:
         return np.take_along_axis(self.everything.estimate, self.places, axis=1)
 
     def interval(self, confidence: Exact = "0.95") -> tuple[FloatArray, FloatArray]:
-        """Ranges that hold for *all* keys of a unit at once: that a key was chosen for being large
-        spoils nothing.
+        """Intervals that hold for *all* keys of a unit at once.
+
+        So they also hold for keys that were chosen because their numbers are large.
         """
         low, high = self.everything.interval(confidence, together=True)
         return np.take_along_axis(low, self.places, axis=1), np.take_along_axis(
@@ -230,9 +268,9 @@ class Ranking:
         )
 
     def sure(self, confidence: Exact = "0.95") -> BoolArray:
-        """Whether each of them is surely larger than all that come after it, listed or not.
+        """Whether each number is larger than all that follow it, listed or not.
 
-        With at least this probability, all that is said of a unit is true.
+        With at least this probability, every statement about a unit is true.
         """
         low, high = self.everything.interval(confidence, together=True)
         mine, next_ = (np.take_along_axis(each, self.places, axis=1) for each in (low, high))
@@ -242,13 +280,11 @@ class Ranking:
         return np.asarray(mine > np.maximum.accumulate(after[:, ::-1], axis=1)[:, ::-1])
 
     def belongs(self, confidence: Exact = "0.95") -> BoolArray:
-        """Whether each of them is surely among the k largest: fewer than k others can be as large."""
+        """Whether each number is among the k largest: fewer than k others can be as large."""
         low, high = self.everything.interval(confidence, together=True)
         k, size = self.places.shape[1], high.shape[1]
         mine = np.take_along_axis(low, self.places, axis=1)
-        ordered = np.sort(
-            high, axis=1
-        )  # what is not known comes last: it can be as large as anything
+        ordered = np.sort(high, axis=1)  # NaN comes last: an unknown number can be the largest
         smaller = [np.searchsorted(row, bounds) for row, bounds in zip(ordered, mine, strict=True)]
         return np.asarray((size - np.stack(smaller) <= k) & ~np.isnan(mine))
 
@@ -274,11 +310,11 @@ class Ranking:
         lines = [f"{self.query}: {_extent(self.units)}"]
         names = self.names
         cells = ((i, j) for i in range(len(names)) for j in range(len(names[i])))
-        for _, (i, j) in zip(range(SHOWN), cells, strict=False):
+        for _, (i, j) in zip(range(MAX_REPR_ROWS), cells, strict=False):
             mark = "surely larger than the rest" if sure[i, j] else "may be overtaken"
             numbers = f"{shown(self.estimate[i, j])}  {_band(low[i, j], high[i, j])}"
             lines.append(f"  unit {self.units[i]}  {j + 1}. {names[i][j]}  {numbers}  {mark}")
-        more = self.places.size - SHOWN
+        more = self.places.size - MAX_REPR_ROWS
         return "\n".join([*lines, f"  … and {more} more"] if more > 0 else lines)
 
 
@@ -294,7 +330,7 @@ def _finite(value: float) -> float | int | None:
 
 
 def shown(value: float) -> str:
-    """A number for people."""
+    """A number with few digits."""
     if not math.isfinite(value):
         return "?" if math.isnan(value) else "∞" if value > 0 else "−∞"
     return (

@@ -1,4 +1,4 @@
-"""What is known of the noise in an answer."""
+"""The noise in the numbers of an answer."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _CLOSE = 1e-9
 
 @dataclass(frozen=True)
 class AnswerNoise:
-    """The noise of every number of an answer: a sum of independent draws, one row a unit.
+    """The noise of each number of an answer: a sum of independent draws, one row per unit.
 
-    `mass`, `peak` and `grain` bound its tails (see `core.spread`); `peak` is 0 where the noise is
-    Gaussian. Where it is `coefficient` times the noise of one release of this `kind` (`single`), or
-    a sum of `draws` that are all alike (`alike`), its interval is that release's or that sum's own,
-    if that is shorter.
+    `mass`, `peak` and `grain` bound its tails (see `core.error_bounds`); `peak` is 0 for Gaussian
+    noise. `single` marks noise that is `coefficient` times the noise of one release of this
+    `kind`. `alike` marks a sum of `draws` with one scale and coefficient. For both, the interval of
+    that release or sum is used if it is shorter.
     """
 
     variance: FloatArray
@@ -46,7 +46,7 @@ class AnswerNoise:
     weights: Weights = UNIT
 
     def half_width(self, miss: float) -> FloatArray:
-        """A k with P(|noise| > k) ≤ `miss`, for every number."""
+        """For each number, a k with P(|noise| > k) ≤ `miss`."""
         out = half_width_of_many(self.mass, self.peak, self.variance, miss, grains=self.grain)
         for which, kind in ((self.alike & ~self.single, "sum"), (self.single, self.kind)):
             if which.any():
@@ -55,13 +55,11 @@ class AnswerNoise:
         return out
 
     def tail(self, beyond: FloatArray) -> FloatArray:
-        """At least P(noise ≥ `beyond`), for every number; 1 where `beyond` is not above 0."""
+        """For each number, a bound on P(noise ≥ `beyond`); 1 where `beyond` is not above 0."""
         return tail_of_many(self.mass, self.peak, self.variance, beyond)
 
     def among(self, groups: Sequence[IntArray]) -> AnswerNoise:
-        """The noise of the sum of the numbers of each group of columns; keys have noise of their
-        own.
-        """
+        """The noise of sums over groups of columns, whose noises are independent."""
         if all(len(group) == 1 for group in groups):
             return self.of(np.concatenate([*groups, np.zeros(0, np.int64)]).astype(np.int64))
         each = [self.of(group) for group in groups]
@@ -90,12 +88,12 @@ class AnswerNoise:
         )
 
     def of(self, columns: IntArray) -> AnswerNoise:
-        """Of some of the columns."""
+        """The noise of some columns."""
         return replace(self, **{name: getattr(self, name)[:, columns] for name in _ARRAYS})
 
     @classmethod
     def stacked(cls, parts: Sequence[AnswerNoise]) -> AnswerNoise:
-        """One after the other, row by row."""
+        """The noise of all parts, row by row."""
         if len(parts) == 1:
             return parts[0]
         arrays: dict[str, Any] = {
@@ -141,8 +139,9 @@ def terms(
 def alike(
     mass: FloatArray, peak: FloatArray, draws: IntArray, variance: FloatArray, scale: FloatArray
 ) -> BoolArray:
-    """Where a sum's draws all have this scale and the same coefficient: as all reach the peak, and
-    the variance agrees.
+    """Where all draws of a sum have this scale and one coefficient.
+
+    Then each draw reaches the peak, and the variance agrees.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         one = np.square(peak / scale) * laplace_variance(scale)

@@ -1,4 +1,4 @@
-"""The fewest nodes of a hierarchy that together are exactly some keys."""
+"""The fewest nodes of a hierarchy that make up a set of keys."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from penstock.core.hierarchy import Hierarchy
 
 
 def fewest(tree: Hierarchy, chosen: BoolArray) -> IntArray:
-    """The highest nodes of which every key is chosen; every number has a noise of its own, so fewer
-    are better.
+    """The highest nodes whose keys are all chosen.
+
+    Every node has noise of its own, so the sum of fewer nodes has less noise.
 
     >>> tree = Hierarchy.binary(["a", "b", "c", "d"])
     >>> [tree.names[node] for node in fewest(tree, np.array([True, True, True, False]))]

@@ -1,11 +1,9 @@
-"""Which release stands for which unit, and with what noise: the one reading of a log that all sums
-share.
+"""Which release stands for which unit, and with what noise. All sums read a log through this.
 
-The release of unit t stands for the units from `start` to t, as far as is known at t: a plain one
-for t alone, a repeated one for all units since it was made, a retroactive group's and a smoothed
-group's for the units since the group began. The units before `start` are what they were at unit
-`start` − 1. So the starts alone say, per key, how a stretch of units falls into pieces that have
-one noise each, seen from any unit.
+At unit t, the release of t stands for the units from `start` to t. A plain release stands for t
+alone, a repeated one for all units since it was made, and the release of a retroactive or smoothed
+group for all units since the group began. Units before `start` keep what stood for them at unit
+`start` − 1. So per key, the starts cut a range of units into pieces with one noise each.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from numpy.typing import NDArray
 
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.error_bounds import Kind, variance
-from penstock.core.errors import ConfigurationError
+from penstock.core.errors import ConfigurationError, NotCoveredError
 from penstock.core.released import Released
 from penstock.core.weights import UNIT, Weights
 from penstock.released.log import Log
@@ -30,15 +28,17 @@ Array: TypeAlias = NDArray[Any]
 
 NOISY, START = "noisy", "start"
 
-MOST = 1_000_000
-"""About how many numbers of a kind are held at once."""
+MAX_NUMBERS_HELD = 1_000_000
+"""About the most numbers of one kind that are held in memory at once."""
 
 
 @dataclass(frozen=True)
 class CurrentReleases:
-    """The releases of some units in a row, one row a unit; places count from the first of them.
+    """The releases of consecutive units, one row per unit. Places are rows, counted from 0.
 
-    `start` is the first place that a row stands for, `read` the last one whose data are in it.
+    `start` is the first place that a row stands for. `read` is the last place whose data are in it.
+    `running` says that a group's release is made anew in each of its units, from one more noisy
+    count each time.
     """
 
     first: int
@@ -55,18 +55,13 @@ class CurrentReleases:
     kind: Kind
     weights: Weights
     running: bool = False
-    """Whether a group's release is made anew in every unit of it, from one more noisy count each
-    time.
-    """
 
     def __len__(self) -> int:
         return len(self.estimate)
 
     @cached_property
     def settled(self) -> IntArray:
-        """For each place, the last one that has a say in what stands for it or for those before:
-        starts never go back.
-        """
+        """For each place, the last place that changes what stands for it or for earlier ones."""
         oldest = self.start.min(axis=1)
         return np.minimum(
             np.searchsorted(oldest, np.arange(len(self)), side="right"), len(self) - 1
@@ -74,7 +69,7 @@ class CurrentReleases:
 
     @property
     def noise(self) -> AnswerNoise:
-        """Of each release by itself."""
+        """The noise of each release by itself."""
         ones = np.ones(self.estimate.shape, np.bool_)
         return AnswerNoise(
             variance=self.variance,
@@ -92,11 +87,9 @@ class CurrentReleases:
 
 
 def counts(log: Log, first: int, last: int, *, settled: bool = False) -> CurrentReleases:
-    """For sums of unit counts: what stands for each unit. Where smoothing hides its parts, the
-    noisy counts themselves.
+    """The counts that stand for each unit; the noisy counts where smoothing hides them.
 
-    `settled` goes on after the last unit until nothing that comes later can change what stands for
-    it, or to the log's end.
+    `settled` reads on after the last unit until no later release can change what stands for it.
     """
     standing, more = _counts(log, first, last), 16
     while (
@@ -114,8 +107,9 @@ def _counts(log: Log, first: int, last: int) -> CurrentReleases:
     if NOISY in sample.public and (START not in sample.public or sample.weights != UNIT):
         return _stack([_noisy(release) for release in releases])
     if sample.weights != UNIT:
-        raise ConfigurationError(
-            f"this log holds {sample.weights.in_words()}: counts of single units cannot be told from it."
+        raise NotCoveredError(
+            f"this log holds {sample.weights.in_words()}: "
+            "counts of single units cannot be computed from it."
         )
     if sample.kind == "shrunk":
         releases = [_mean(release) for release in releases]
@@ -123,27 +117,24 @@ def _counts(log: Log, first: int, last: int) -> CurrentReleases:
 
 
 def numbers(log: Log, first: int, last: int) -> CurrentReleases:
-    """The released numbers as they are, whatever they are sums of."""
+    """The released numbers as they are, whichever units they sum."""
     return _stack(list(log.between(first, last)))
 
 
 def has_counts(sample: Released) -> bool:
-    """Whether counts of single units can be told."""
+    """Whether counts of single units can be computed."""
     return sample.weights == UNIT or NOISY in sample.public
 
 
 def _noisy(release: Released) -> Released:
     plain = release.public[NOISY]
-    again = (
-        release.repeated is True
-    )  # all of it: keys that a mechanism leaves out may have been read all the same
+    # Only a whole repeat counts: a mechanism may have read keys that it leaves out.
+    again = release.repeated is True
     return Released(release.unit, plain, release.scale, release.guarantee, release.private, again)
 
 
 def _mean(release: Released) -> Released:
-    """A shrunk value is (x − mean)/n + mean: the mean of its group, as n times the value less x
-    over n − 1.
-    """
+    """The mean of a shrunk value's group. The value is (x − mean)/n + mean."""
     n = np.broadcast_to(np.asarray(release.layers, np.int64), release.value.shape)
     divisor = np.broadcast_to(np.asarray(release.divisor, np.int64), release.value.shape)
     total = np.where(n > 1, n * release.value - divisor * release.public[NOISY], release.value)
@@ -181,9 +172,8 @@ def _stack(releases: Sequence[Released]) -> CurrentReleases:
     )
     if START in sample.public:
         starts = np.stack([release.public[START] for release in releases]) - sample.unit
-        absent = np.isinf(
-            scale
-        )  # a pruned node's number says nothing of the units before, nor do later ones of this unit
+        # A pruned node says nothing of earlier units, and later releases say nothing of this one.
+        absent = np.isinf(scale)
         seen = np.maximum.accumulate(np.where(absent, places, -1), axis=0)
         start = np.clip(np.maximum(starts, np.where(absent, places, seen + 1)), 0, places)
     else:
@@ -219,7 +209,7 @@ def _rows(values: Sequence[object], shape: tuple[int, int], kind: type) -> Array
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums of some rows; `unread` counts, per number, the units in it that no release has read."""
+    """Sums of rows. `unread` counts, per number, the units that no release has read."""
 
     estimate: FloatArray
     noise: AnswerNoise
@@ -237,15 +227,13 @@ class Sums:
 
 
 def as_they_are(standing: CurrentReleases) -> Sums:
-    """The released numbers by themselves; not read, where an earlier one stands."""
+    """Each released number by itself; unread where an earlier release stands for it."""
     unread = np.arange(len(standing))[:, None] > standing.read
     return Sums(standing.estimate, standing.noise, unread.astype(np.int64))
 
 
 def _pieces(start: IntArray) -> BoolArray:
-    """Where a piece begins, seen from the last row: wherever some row's start is, and at the first
-    place.
-    """
+    """Where a piece begins, seen from the last row: at each row's start and at place 0."""
     begins = np.zeros(start.shape, np.bool_)
     np.put_along_axis(begins, start, True, axis=0)
     begins[0] = True
@@ -255,8 +243,9 @@ def _pieces(start: IntArray) -> BoolArray:
 def weighted(
     standing: CurrentReleases, factors: FloatArray, place: int, *, hindsight: bool = False
 ) -> Sums:
-    """The sum of the counts of places `place` − len(factors) + 1 to `place`, oldest first, as known
-    then or at the end.
+    """The weighted sum of the counts up to `place`, the factor of the oldest place first.
+
+    Counts are as known at `place` or, in hindsight, at the end.
     """
     low, seen, size = (
         place - len(factors) + 1,
@@ -273,9 +262,8 @@ def weighted(
     last = after[:size].copy()  # the last place of each piece, among these
     last[-1] = True
     so_far = np.concatenate([[0.0], np.cumsum(factors)])
-    piece = np.where(
-        last, so_far[1:, None] - so_far[begin], 0.0
-    )  # the factor of each piece's noise
+    noise_factor = so_far[1:, None] - so_far[begin]
+    piece = np.where(last, noise_factor, 0.0)
 
     def at(values: Array) -> Array:
         return np.take_along_axis(values, source, axis=0)
@@ -302,8 +290,9 @@ def weighted(
 
 
 def windows(standing: CurrentReleases, width: int) -> Sums:
-    """`weighted` with `width` ones, for every place from `width` − 1 on, in one pass: each as known
-    at its own place.
+    """`weighted` with `width` ones, for every place from `width` − 1 on, in one pass.
+
+    Counts are as known at each place.
     """
     total, keys = standing.estimate.shape
     places = np.arange(total)[:, None]
@@ -331,9 +320,7 @@ def windows(standing: CurrentReleases, width: int) -> Sums:
         return values[width - 1 :]
 
     def closed(values: Array, stretch: Callable[[Array], Array]) -> Array:
-        """Of pieces: the whole ones before the last, the first as far as it is in the window, and
-        the last.
-        """
+        """The sum over pieces: the part of the first, the whole ones, the last."""
         whole = _sums(np.where(ends, stretch(length) * values, 0))
         middle = np.where(
             inside, 0, at(whole, np.maximum(start, 0)) - at(whole, np.minimum(edge + 1, start))
@@ -380,7 +367,7 @@ def windows(standing: CurrentReleases, width: int) -> Sums:
 
 
 def _plain_windows(standing: CurrentReleases, width: int) -> Sums:
-    """`windows` where every release stands for its own unit."""
+    """`windows` where each release stands for its own unit only."""
 
     def last(values: Array) -> Array:
         sums = _sums(values)
@@ -408,12 +395,11 @@ def _plain_windows(standing: CurrentReleases, width: int) -> Sums:
 
 
 def differences(standing: CurrentReleases, width: int) -> Sums:
-    """`weighted` with 1 for the last of `width` places and −1 for the first, for every place from
-    `width` − 1 on.
+    """`weighted` with 1 for the last of `width` places and −1 for the first, for every place.
 
-    Where one running group stands for both, what was released of it then is taken from what is
-    released now. The two share noise: E exp(t(A − B)) is at most the root of E exp(2tA) E
-    exp(−2tB), twice the masses and peaks.
+    If one running group stands for both places, the difference is that of the group's two
+    releases A and B, which share noise. E exp(t(A − B)) is at most the root of
+    E exp(2tA) E exp(−2tB), so masses and peaks count twice.
     """
     places = np.arange(len(standing))[:, None]
     begins = _pieces(standing.start)
@@ -454,7 +440,7 @@ def differences(standing: CurrentReleases, width: int) -> Sums:
 
 
 def negative(sums: Sums) -> Sums:
-    """The other way round; noise has no direction."""
+    """The sums with the opposite sign; noise is symmetric."""
     return replace(sums, estimate=-sums.estimate)
 
 
@@ -476,12 +462,9 @@ def _noise(
             if standing.kind == "sum"
             else np.zeros(single.shape, np.bool_)
         )
-    unknown = np.where(
-        nothing, np.inf, np.where(draws > 0, 0.0, np.nan)
-    )  # where all noise cancels, so does what was read
-    if (
-        standing.kind == "weighted"
-    ):  # a filter's estimates: they have draws in common, and nobody knows how much
+    # Without draws all noise has cancelled, and the data with it: the error is not known.
+    unknown = np.where(nothing, np.inf, np.where(draws > 0, 0.0, np.nan))
+    if standing.kind == "weighted":  # estimates of a filter share draws to an unknown extent
         unknown = np.where(nothing, np.inf, np.where(single, unknown, np.nan))
     return AnswerNoise(
         variance=spread + unknown,

@@ -1,4 +1,4 @@
-"""`Jump`, `Drop` and `Change`: whether a count has moved."""
+"""`Jump`, `Drop` and `Change`: alerts on moves of a count."""
 
 from __future__ import annotations
 
@@ -16,15 +16,25 @@ from penstock.released.queries.query import Query, Units, answer_of, chunks, thr
 
 @dataclass(frozen=True)
 class Jump(Query):
-    """Whether a count has risen by at least `delta` over `width` units: from the first of them to
-    the last.
+    """Raise an alert where a count has risen by at least `delta` within `width` units.
 
-    The statistic is the difference of the two counts, each with the best that is known of it at the
-    unit asked for. Where one release stands for both, it is 0, and its error is not known: no move
-    was noticed, which is not to say that there was none. Where both are in one smoothed group
-    (`pegasus`), it is how far the group's release has moved since; the two share noise, and what is
-    said of that is a bound.
+    The statistic is the difference between the last and the first of these units. Each count is
+    the best estimate that is known at the unit asked for. If one release stands for both units,
+    the statistic is 0 and its error is not known: no move was noticed, but there may be one. If
+    both units are in one smoothed group (`pegasus`), the statistic is the move of the group's
+    release. Both ends then share noise, and the stated variance is an upper bound.
 
+    Parameters
+    ----------
+    width : int
+        The number of units, at least 2.
+    delta : float
+        The threshold.
+    hindsight : bool
+        Whether releases that came later are used as well. Default: False.
+
+    Examples
+    --------
     >>> Jump(5, 100).in_words()
     'rise by 100 or more within 5 units'
     """
@@ -72,8 +82,9 @@ class Jump(Query):
 
 @dataclass(frozen=True)
 class Drop(Jump):
-    """Whether a count has fallen by at least `delta` over `width` units. The statistic is how far
-    it has fallen.
+    """Raise an alert where a count has fallen by at least `delta` within `width` units.
+
+    The statistic is the size of the fall. Parameters as for `Jump`.
 
     >>> Drop(5, 100).in_words()
     'fall by 100 or more within 5 units'
@@ -85,7 +96,9 @@ class Drop(Jump):
 
 @dataclass(frozen=True)
 class Change(Jump):
-    """Whether a count has moved by at least `delta` over `width` units, up or down.
+    """Raise an alert where a count has risen or fallen by `delta` within `width` units.
+
+    Parameters as for `Jump`.
 
     >>> Change(5, 100).in_words()
     'move by 100 or more within 5 units'

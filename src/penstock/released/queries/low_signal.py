@@ -1,4 +1,4 @@
-"""`LowSignal`: whether hardly anything was counted for a while."""
+"""`LowSignal`: alerts on low counts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,21 @@ from penstock.released.queries.sliding_sum import SlidingSum
 
 @dataclass(frozen=True)
 class LowSignal(Query):
-    """Whether the sum of the last `width` units is below `delta`. The statistic is that sum.
+    """Raise an alert where the sum of the last units is below a threshold.
 
+    The statistic is that sum.
+
+    Parameters
+    ----------
+    width : int
+        The number of units.
+    delta : float
+        The threshold.
+    hindsight : bool
+        Whether releases that came later are used as well. Default: False.
+
+    Examples
+    --------
     >>> LowSignal(10, 5).in_words()
     'fewer than 5 in 10 units'
     """

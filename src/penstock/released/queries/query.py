@@ -1,4 +1,4 @@
-"""What a query is: a frozen question, and answers that are pure functions of a log."""
+"""The base classes of queries, and the parts that they share."""
 
 from __future__ import annotations
 
@@ -13,34 +13,46 @@ import numpy as np
 
 from penstock.core.arrays import IntArray
 from penstock.core.deprecated import moved
-from penstock.core.errors import ConfigurationError, InputError
+from penstock.core.errors import ConfigurationError, InputError, NotCoveredError
 from penstock.core.exact import whole
 from penstock.released.log import Log
 from penstock.released.queries.answer import Alerts, Answer, Ranking
-from penstock.released.queries.current_releases import MOST, Sums
+from penstock.released.queries.current_releases import MAX_NUMBERS_HELD, Sums
 
 Units: TypeAlias = int | range | None
-"""The newest unit, one unit, or several in a row."""
+"""None for the newest unit, one unit, or a range of consecutive units."""
 
 
 @dataclass(frozen=True)
 class Query(ABC):
-    """A question that a log answers, unit by unit."""
+    """A question to a release log: a frozen dataclass whose fields are its parameters.
+
+    Subclasses define `in_words` and `answer`, and `reach` if they look back on earlier units. See
+    docs/how-to/add-a-query.md.
+    """
 
     @abstractmethod
     def in_words(self) -> str:
-        """What is asked, for people."""
+        """The question in words."""
 
     @abstractmethod
     def answer(self, log: Log, unit: Units = None) -> Answer | Alerts | Ranking:
-        """For the newest unit, for one unit, or for a `range` of them."""
+        """Answer the question.
+
+        Parameters
+        ----------
+        log : Log
+            The releases.
+        unit : int, range or None
+            The unit, or consecutive units. Default: the newest.
+        """
 
     def series(self, log: Log) -> Answer | Alerts | Ranking:
-        """For every unit that can be answered."""
+        """Answer for every unit that can be answered."""
         return self.answer(log, self.units(log))
 
     def reach(self, log: Log) -> int:
-        """How many units an answer looks back on, its own included."""
+        """The number of units that an answer looks at, its own included."""
         return 1
 
     def units(self, log: Log) -> range:
@@ -49,7 +61,7 @@ class Query(ABC):
         return range(here.start + self.reach(log) - 1, here.stop)
 
     def why_not(self, log: Log) -> str:
-        """Why this log cannot answer it, or nothing."""
+        """The reason why this log cannot answer the question; empty if it can."""
         try:
             self.answer(log)
         except (ConfigurationError, InputError) as error:
@@ -57,32 +69,33 @@ class Query(ABC):
         return ""
 
     def _span(self, log: Log, unit: Units) -> tuple[int, int]:
-        """The first and the last unit asked for, if they can be answered."""
+        """The first and the last unit of `unit`; refuses units that cannot be answered."""
         if not len(log):
-            raise InputError("the log has no units yet.")
+            raise NotCoveredError("the log has no units yet.")
         can = self.units(log)
         if not can:
-            raise ConfigurationError(
-                f"{self.in_words()}: this needs {self.reach(log)} units, and the log has {len(log)}."
+            raise NotCoveredError(
+                f"{self.in_words()}: this needs {self.reach(log)} units, "
+                f"and the log has {len(log)}."
             )
         if unit is None:
             return can[-1], can[-1]
         if isinstance(unit, range):
             if unit.step != 1 or not unit:
-                raise ConfigurationError(f"units must be some in a row, not {unit}.")
+                raise ConfigurationError(f"unit must be a range of consecutive units, not {unit}.")
             first, last = unit[0], unit[-1]
         else:
             first = last = whole(unit, name="unit", least=0)
         if first not in can or last not in can:
             asked = f"unit {first}" if first == last else f"units {first}..{last}"
-            raise InputError(
+            raise NotCoveredError(
                 f"{self.in_words()}: {asked} cannot be answered, only units {can[0]}..{can[-1]}."
             )
         return first, last
 
 
 class NumberQuery(Query):
-    """A query whose answer is a number, with its noise, for every key or group of keys."""
+    """A query that gives one number with its noise per key or group of keys."""
 
     @abstractmethod
     def answer(self, log: Log, unit: Units = None) -> Answer: ...
@@ -92,10 +105,11 @@ class NumberQuery(Query):
 
 
 def answer_of(query: str, log: Log, first: int, sums: Sums, *, alone: bool = False) -> Answer:
-    """An answer for every key.
+    """The answer that these sums make, one column per key.
 
-    Numbers of nodes that were fitted or pruned share noise, over nodes and units, and so do keys
-    that were grouped: of their sums it is not known. `alone`: each number is one that was released.
+    Nodes that were made consistent or pruned share noise across nodes and units, and grouped keys
+    share noise too. The noise of sums of such numbers is not known. `alone` says that each number
+    is one release.
     """
     fitted = log.parents is not None and (
         log.configuration.get("fit", "True") != "False" or "prune" in log.configuration
@@ -107,13 +121,13 @@ def answer_of(query: str, log: Log, first: int, sums: Sums, *, alone: bool = Fal
 
 
 def chunks(log: Log, first: int, last: int, reach: int) -> list[tuple[int, int]]:
-    """Stretches of units whose numbers, with the units they look back on, fit into memory."""
-    rows = max(MOST // log.domain.size - reach, reach // 2, 16)
+    """Ranges of units whose numbers fit into memory together with the units they look back on."""
+    rows = max(MAX_NUMBERS_HELD // log.domain.size - reach, reach // 2, 16)
     return [(start, min(start + rows - 1, last)) for start in range(first, last + 1, rows)]
 
 
 def key_places(log: Log, keys: Iterable[str], *, name: str = "keys") -> IntArray:
-    """Where these keys stand; each must be there, and none twice."""
+    """The columns of these keys. A key that is missing or named twice is refused."""
     named = [keys] if isinstance(keys, str) else [str(key) for key in keys]
     if not named:
         raise ConfigurationError(f"{name} must name at least one key.")

@@ -1,4 +1,4 @@
-"""`Range`: keys in a row."""
+"""`Range`: the sum over consecutive keys."""
 
 from __future__ import annotations
 
@@ -16,12 +16,20 @@ from penstock.released.queries.query import key_places
 
 @dataclass(frozen=True)
 class Range(OverKeys):
-    """The sum over all keys from `first` to `last`, both included, in the order in which the domain
-    lists them.
+    """The sum over all keys from `first` to `last`, in the domain's order.
 
-    Where the log holds the nodes of a hierarchy, `first` and `last` are keys (or their nodes'
-    names), and the fewest nodes that together are exactly that range are added.
+    If the log holds the nodes of a hierarchy, the query adds the fewest nodes that make up the
+    range. `first` and `last` are then keys or the names of their nodes.
 
+    Parameters
+    ----------
+    first, last : str
+        The first and the last key, both included.
+    of : NumberQuery
+        The query whose numbers are added up. Default: `UnitCounts()`.
+
+    Examples
+    --------
     >>> Range("08:00", "12:00").in_words()
     'counts from 08:00 to 12:00'
     """

@@ -1,4 +1,4 @@
-"""`Rectangle`: keys on a grid."""
+"""`Rectangle`: the sum over a rectangle of a grid."""
 
 from __future__ import annotations
 
@@ -21,10 +21,19 @@ from penstock.released.queries.cover import fewest
 class Rectangle(OverKeys):
     """The sum over the cells of a grid from one corner to the opposite one, both included.
 
-    Keys are two whole numbers, "x,y". Or they are a `Product` of two attributes, or the grid's
-    `shape` (rows, columns) is given and the keys fill it row by row: a corner is then (row,
-    column), counted from 0.
+    Parameters
+    ----------
+    first, last : tuple of two int
+        The corners: "x,y" as in the keys, values of a `Product` of two attributes, or row and
+        column from 0.
+    shape : tuple of two int, optional
+        The rows and columns of the grid, which the keys fill row by row. Default: taken from keys
+        such as "3,4" or from a `Product` of two attributes.
+    of : NumberQuery
+        The query whose numbers are added up. Default: `UnitCounts()`.
 
+    Examples
+    --------
     >>> Rectangle((0, 0), (2, 3)).in_words()
     'counts from 0,0 to 2,3'
     """
@@ -34,7 +43,8 @@ class Rectangle(OverKeys):
     shape: tuple[int, int] | None = field(default=None, kw_only=True)
 
     def in_words(self) -> str:
-        return f"{self.of.in_words()} from {self.first[0]},{self.first[1]} to {self.last[0]},{self.last[1]}"
+        first, last = (f"{x},{y}" for x, y in (self.first, self.last))
+        return f"{self.of.in_words()} from {first} to {last}"
 
     def groups(self, log: Log) -> tuple[list[IntArray], tuple[str, ...]]:
         nodes = log.domain if isinstance(log.domain, Nodes) else None

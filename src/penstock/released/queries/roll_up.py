@@ -1,4 +1,4 @@
-"""`RollUp`: totals of everything that lies above the keys."""
+"""`RollUp`: totals of the nodes of a hierarchy."""
 
 from __future__ import annotations
 
@@ -15,12 +15,21 @@ from penstock.released.queries.aggregate import OverKeys
 
 @dataclass(frozen=True)
 class RollUp(OverKeys):
-    """The number of every node of a hierarchy: read, where the log has numbers for nodes, else
-    added up from its keys.
+    """The total of every node of a hierarchy.
 
-    The hierarchy is the log's own, or `hierarchy`, or what keys such as "A/floor 1/room 2" say by
-    themselves. `depth` takes one level only, 0 for the roots.
+    Totals are read if the log holds numbers of nodes, and added up from the keys otherwise.
 
+    Parameters
+    ----------
+    hierarchy : Hierarchy, optional
+        The hierarchy. Default: the log's own, or the one in keys such as "A/floor 1/room 2".
+    depth : int, optional
+        One level only; 0 is the roots. Default: all levels.
+    of : NumberQuery
+        The query whose numbers are added up. Default: `UnitCounts()`.
+
+    Examples
+    --------
     >>> RollUp().in_words()
     'counts of every node'
     """
@@ -62,16 +71,15 @@ class RollUp(OverKeys):
             return tree
         if not any(SEPARATOR in key for key in log.keys):
             raise ConfigurationError(
-                "roll-up: the log's keys are in no hierarchy; give hierarchy=Hierarchy.of({key: path})."
+                "roll-up: the log's keys have no hierarchy; "
+                "give hierarchy=Hierarchy.of({key: path})."
             )
         return _Named.of_names(log.keys)
 
 
 @dataclass(frozen=True)
 class _Named(Hierarchy):
-    """A hierarchy that is written in the keys: the last part is the key's own name, which others
-    may have too.
-    """
+    """A hierarchy that is written in the keys. The last parts of keys need not be unique."""
 
     @classmethod
     def of_names(cls, keys: tuple[str, ...]) -> Hierarchy:

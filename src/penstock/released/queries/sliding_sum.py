@@ -1,4 +1,4 @@
-"""`SlidingSum`: the sum of the last so many units."""
+"""`SlidingSum`: the sum over the last units."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from penstock.core.errors import ConfigurationError
+from penstock.core.errors import NotCoveredError
 from penstock.core.exact import whole
 from penstock.core.weights import Weights
 from penstock.released.log import Log
@@ -25,17 +25,26 @@ from penstock.released.queries.query import NumberQuery, Units, answer_of, chunk
 
 @dataclass(frozen=True)
 class SlidingSum(NumberQuery):
-    """The sum of the last `width` units, per key, from the same releases for any width.
+    """The sum over the last `width` units per key.
 
-    Each unit enters with the best that is known of it at the unit asked for: its own release; the
-    release that stands for it, whose one noise then counts as often as it is repeated; the mean of
-    its retroactive group (`rg`); the median or mean of its whole group as far as it has come
-    (`pegasus`). `hindsight` uses what became known later as well.
+    Each unit enters with the best estimate that is known at the unit asked for. That is its own
+    release, the repeated release that stands for it, the mean of its retroactive group (`rg`), or
+    the median or mean of its smoothed group (`pegasus`). The noise of a repeated release counts as
+    often as it is repeated.
 
-    Releases that are sums of `width` units are taken as they are. Sums of all units so far are
-    subtracted from each other; the variance of such a difference is an upper bound, because the two
-    share noise.
+    A release that is a sum of `width` units is used as it is. Sums of all units so far are
+    subtracted from each other. The variance of such a difference is an upper bound, because the
+    two sums share noise.
 
+    Parameters
+    ----------
+    width : int
+        The number of units.
+    hindsight : bool
+        Whether releases that came later are used as well. Default: False.
+
+    Examples
+    --------
     >>> SlidingSum(24).in_words()
     'sums of 24 units'
     """
@@ -65,8 +74,9 @@ class SlidingSum(NumberQuery):
         elif sample.weights.kind == "prefix":
             sums = self._subtracted(log, first, last)
         else:
-            raise ConfigurationError(
-                f"this log holds {sample.weights.in_words()}: {self.in_words()} cannot be told from it."
+            raise NotCoveredError(
+                f"this log holds {sample.weights.in_words()}: "
+                f"{self.in_words()} cannot be computed from it."
             )
         return answer_of(self.in_words(), log, first, sums)
 
@@ -91,12 +101,12 @@ class SlidingSum(NumberQuery):
         )
 
     def _subtracted(self, log: Log, first: int, last: int) -> Sums:
-        """The sum up to now less the sum up to then, whatever the two have in common.
+        """The sum up to now less the sum up to then. Both may share noise.
 
         E exp(t(A − B)) is at most the root of E exp(2tA) E exp(−2tB): twice the masses and peaks.
         """
         parts = []
-        if first == self.width:  # nothing was before the first unit
+        if first == self.width:  # no unit precedes the first one
             parts.append(as_they_are(numbers(log, first, first)))
             first += 1
         for start, end in chunks(log, first, last, self.width):

@@ -1,4 +1,4 @@
-"""`TopK`: the largest keys."""
+"""`TopK`: the keys with the largest numbers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,19 @@ from penstock.released.queries.query import NumberQuery, Query, Units
 
 @dataclass(frozen=True)
 class TopK(Query):
-    """The `k` largest of what `of` gives for each key (or group of keys), and how sure their order
-    is.
+    """The k largest numbers of another query, and how certain their order is.
 
-    Of equal numbers, the one whose name comes first in the alphabet goes first.
+    Equal numbers are ordered by name.
 
+    Parameters
+    ----------
+    k : int
+        How many numbers.
+    of : NumberQuery
+        The query whose numbers are ranked. Default: `UnitCounts()`.
+
+    Examples
+    --------
     >>> TopK(3).in_words()
     'the 3 largest of counts'
     """

@@ -1,4 +1,4 @@
-"""`UnitCounts`: what was released of each unit."""
+"""`UnitCounts`: the counts of single units."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from penstock.released.queries.query import NumberQuery, Units, answer_of, chunk
 
 @dataclass(frozen=True)
 class UnitCounts(NumberQuery):
-    """The count of every key in a unit, as it was released then.
+    """The count of each key in a unit, as it was released then.
 
-    Where the releases are sums of several units, the unit's own noisy counts, if the log has them.
+    If releases are sums of several units, the answer is the unit's own noisy counts, if the log
+    has them. For nodes that were made consistent, the variance is the one before that step.
 
-    Of the nodes of a hierarchy that were fitted to each other, the variance is the one before the
-    fit.
-
+    Examples
+    --------
     >>> UnitCounts().in_words()
     'counts'
     """

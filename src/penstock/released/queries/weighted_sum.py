@@ -1,4 +1,4 @@
-"""`WeightedSum`: sums in which older units count less."""
+"""`WeightedSum`: sums in which older units weigh less."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.core.errors import ConfigurationError
+from penstock.core.errors import NotCoveredError
 from penstock.core.weights import Weights
 from penstock.released.log import Log
 from penstock.released.queries.answer import Answer
@@ -20,17 +20,26 @@ from penstock.released.queries.current_releases import (
 )
 from penstock.released.queries.query import NumberQuery, Units, answer_of, chunks
 
-_NOTHING = 1e-18
+_LEAST_WEIGHT = 1e-18
+"""Smaller weights, relative to the largest, are left out."""
 
 
 @dataclass(frozen=True)
 class WeightedSum(NumberQuery):
-    """The sum of all units so far, each with the weight of its age.
+    """The sum of all units so far, each times the weight of its age.
 
-    As in `SlidingSum`, each unit enters with the best that is known of it at the unit asked for.
-    Before the first unit of a stream nothing happened; a log that begins later must be long enough.
-    Weights below 1e-18 of the largest are left out.
+    As in `SlidingSum`, each unit enters with the best estimate that is known at the unit asked
+    for. Counts before unit 1 are 0. A log that begins later must be long enough.
 
+    Parameters
+    ----------
+    weights : Weights
+        The weight of a unit by its age.
+    hindsight : bool
+        Whether releases that came later are used as well. Default: False.
+
+    Examples
+    --------
     >>> WeightedSum(Weights.decay("0.9", 100)).in_words()
     'the sum of the last 100 units, each worth 0.9 to the power of its age'
     """
@@ -45,13 +54,13 @@ class WeightedSum(NumberQuery):
         if log.first == 1:
             return 1
         if self.weights.kind == "prefix":
-            raise ConfigurationError(f"{self.in_words()}: the log begins with unit {log.first}.")
+            raise NotCoveredError(f"{self.in_words()}: the log begins with unit {log.first}.")
         return self._length(log.last)
 
     def _length(self, most: int) -> int:
-        """How many units matter."""
+        """The number of units with a weight that counts."""
         factors = self.weights.sequence(most)
-        return int(np.flatnonzero(np.abs(factors) > _NOTHING * np.abs(factors).max())[-1]) + 1
+        return int(np.flatnonzero(np.abs(factors) > _LEAST_WEIGHT * np.abs(factors).max())[-1]) + 1
 
     def answer(self, log: Log, unit: Units = None) -> Answer:
         first, last = self._span(log, unit)
@@ -63,8 +72,9 @@ class WeightedSum(NumberQuery):
             return answer_of(self.in_words(), log, first, Sums.stacked(parts), alone=True)
         if has_counts(sample):
             return answer_of(self.in_words(), log, first, self._added(log, first, last))
-        raise ConfigurationError(
-            f"this log holds {sample.weights.in_words()}: {self.in_words()} cannot be told from it."
+        raise NotCoveredError(
+            f"this log holds {sample.weights.in_words()}: "
+            f"{self.in_words()} cannot be computed from it."
         )
 
     def _added(self, log: Log, first: int, last: int) -> Sums:

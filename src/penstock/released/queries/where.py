@@ -1,4 +1,4 @@
-"""`Where`: ranges of several attributes at once."""
+"""`Where`: the sum over keys with chosen attribute values."""
 
 from __future__ import annotations
 
@@ -18,19 +18,26 @@ from penstock.released.queries.query import NumberQuery
 
 Value: TypeAlias = str | int
 Chosen: TypeAlias = Value | tuple[Value | None, Value | None] | Iterable[Value]
-"""A value; the first and the last of a range, None where it has no end; or a list of values."""
+"""A value, a tuple (first, last) with None for an open end, or a list of values."""
 
 
 @dataclass(frozen=True)
 class Where(OverKeys):
-    """The sum over all keys whose attributes have the values asked for, in a log over a `Product`
-    of attributes.
+    """The sum over all keys with these attribute values, in a log over a `Product`.
 
-    Of each attribute a value, a tuple of the first and the last of a range, both included and in
-    the attribute's order, or a list of values; None for an end leaves that side open. Attributes
-    that are not named may have any value. Names that Python does not take, and `of`, go into a
-    dict.
+    Parameters
+    ----------
+    attributes : mapping, optional
+        What is chosen of each attribute, for names that are no Python names.
+    of : NumberQuery
+        The query whose numbers are added up. Default: `UnitCounts()`.
+    **more
+        What is chosen of each attribute: a value, a list of values, or a tuple (first, last) of a
+        range in the attribute's order. None leaves an end of the range open. An attribute that is
+        not named may have any value.
 
+    Examples
+    --------
     >>> Where(age=("20", "39"), sex="f").in_words()
     'counts where age is 20 to 39 and sex is f'
     >>> Where({"home region": ["north", "west"], "age": ("65", None)}).in_words()
@@ -68,7 +75,8 @@ class Where(OverKeys):
         for name, choice in self.chosen:
             if name not in places:
                 raise ConfigurationError(
-                    f"where: this log has no attribute {name!r}: it has {_listed(name, domain.names)}."
+                    f"where: this log has no attribute {name!r}: "
+                    f"it has {_listed(name, domain.names)}."
                 )
             places[name] = choice.places(
                 name, {value: place for place, value in enumerate(values[name])}
@@ -82,14 +90,15 @@ def product_of(log: Log) -> Product:
     """The attributes of a log's keys."""
     if not isinstance(log.domain, Product):
         raise ConfigurationError(
-            "where: the keys of this log have no attributes: run over Product.of({attribute: values})."
+            "where: the keys of this log have no attributes: "
+            "run over Product.of({attribute: values})."
         )
     return log.domain
 
 
 @dataclass(frozen=True)
 class _Among:
-    """Some values."""
+    """A list of values."""
 
     values: tuple[str, ...]
 
@@ -104,7 +113,7 @@ class _Among:
 
 @dataclass(frozen=True)
 class _Between:
-    """All values from one to another, in the attribute's order; None where there is no end."""
+    """A range of values in the attribute's order; None is an open end."""
 
     first: str | None
     last: str | None
@@ -155,7 +164,7 @@ def _place(attribute: str, value: str, place: Mapping[str, int]) -> int:
 
 
 def _listed(name: str, names: tuple[str, ...]) -> str:
-    """What there is, and what was perhaps meant."""
+    """The names that exist, and the nearest one."""
     some = [*names[:3], "…", names[-1]] if len(names) > 6 else names
     text = ", ".join(each if each == "…" else repr(each) for each in some)
     near = get_close_matches(name, names[:20_000], n=1)
