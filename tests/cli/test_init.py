@@ -60,11 +60,12 @@ def test_every_line_has_a_comment_and_what_is_unused_is_one(capsys):
     lines = [line for line in Path("taps.toml").read_text(encoding="utf-8").splitlines() if line]
     assert [line for line in lines if "#" not in line and not line.startswith("[")] == []
     assert (
-        '# until = "2027-01-01"              # the end of a finite input; the time of the start without it'
-        in lines
+        '# until = "2027-01-01"              # the end of a finite input '
+        "(default: the start of the publisher; stdin is live)" in lines
     )
     assert (
-        'every = "1h"                        # a unit: a number and s, min, h, d, w or mo' in lines
+        'every = "1h"                        # the length of a unit: a number and s, min, h, d, w or mo'
+        in lines
     )
 
 
@@ -140,7 +141,7 @@ def test_an_answer_that_cannot_be_used_is_refused_and_nothing_written(
 def test_keys_must_be_declared(capsys):
     done = Outcome(capsys, "init", "taps.toml", "--yes")
     assert done.code == 2
-    assert "--keys is needed: Declared, never learned from the data" in done.err
+    assert "--keys is needed: The keys. Declare them, never learn them from the data" in done.err
 
 
 @pytest.mark.parametrize("kind", ["stdin", "http", "kafka", "mqtt", "parquet", "jsonl", "csv"])
@@ -163,7 +164,7 @@ def test_what_is_live_may_wait_for_late_events_or_not(kind, capsys):
     assert Pipeline.read("at-once.toml").stream.lateness == "0s"
     text = Path("at-once.toml").read_text(encoding="utf-8")
     assert (
-        '# lateness = "10min"                # a live unit closes by the clock, so long after its end; none without it'
+        '# lateness = "10min"                # how long after its end a live unit closes (default: "0s")'
         in text
     )
     wrong = Outcome(capsys, "init", "wrong.toml", *start, "soon")
@@ -226,10 +227,9 @@ def test_lateness_is_asked_of_what_is_live(capsys, monkeypatch):
     )
     done = answered(capsys, monkeypatch, *[""] * 20, tokens=tokens)
     assert done.code == 0, done.err
-    assert "How long does a unit wait for late events (- for not at all) [10min]:" in " ".join(
-        done.out.split()
-    )
-    assert "When does the input end" not in done.out
+    assert "How long after its end a live unit closes" in done.out
+    assert "[stream] lateness [10min]:" in done.out
+    assert "[stream] until" not in done.out
 
 
 @pytest.mark.parametrize("mechanism", sorted(MECHANISMS))
@@ -244,6 +244,22 @@ def test_every_mechanism_can_be_written_but_what_a_publisher_cannot_keep(mechani
     else:
         assert (done.code, done.err) == (0, "")
         assert Pipeline.read("taps.toml").mechanism().name == mechanism
+
+
+def test_any_option_of_a_source_can_be_given(capsys):
+    tokens = ["init", "taps.toml", "--yes", "--kind", "kafka", "--keys", "north,south"]
+    more = ["format=avro", "schema_file=tap.avsc", "group=metro", "accept_loss=yes"]
+    given = [token for each in more for token in ("--option", each)]
+    assert Outcome(capsys, *tokens, *given).code == 0
+    options = Pipeline.read("taps.toml").source.options
+    assert (options["schema_file"], options["group"]) == ("tap.avsc", "metro")
+    assert options["accept_loss"] is True
+    Path("taps.toml").unlink()
+    wrong = Outcome(capsys, *tokens, "--option", "grup=metro")
+    assert "grup" not in wrong.out
+    assert "is not known here" in wrong.err
+    assert "--option must be NAME=VALUE" in Outcome(capsys, *tokens, "--option", "group").err
+    assert not Path("taps.toml").exists()
 
 
 def test_odd_names_are_written_as_they_are(capsys):
@@ -420,9 +436,9 @@ def test_it_talks_on_a_terminal(tmp_path):
         said += more
         prompt = said.splitlines()[-1]
         if prompt.rstrip(b"\x1b[0m ").endswith(b":") and (
-            b"]:" in prompt or b"key a line:" in prompt
+            b"]:" in prompt or b"key per line:" in prompt
         ):
-            os.write(terminal, b"north,south\n" if b"key a line" in prompt else b"\n")
+            os.write(terminal, b"north,south\n" if b"key per line" in prompt else b"\n")
             said += b"\n"
     os.close(terminal)
     assert talking.wait(30) == 0, said.decode()

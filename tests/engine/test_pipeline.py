@@ -384,6 +384,28 @@ def test_a_duration_is_the_same_wherever_the_stream_begins(window, units):
     assert Pipeline.of(content(stream=stream, privacy=privacy)).guarantee.window == units
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "parameter", "units"),
+    [
+        ("kary", "span", 168),
+        ("sw_tree", "span", 168),
+        ("toeplitz", "epoch", 168),
+        ("rg", "longest", 168),
+        ("bs", "over", 168),
+    ],
+)
+def test_parameters_that_count_units_may_be_durations(mechanism, parameter, units):
+    privacy = {"mechanism": mechanism, "epsilon": 1, parameter: "1w"}
+    made = Pipeline.of(content(privacy=privacy)).mechanism()
+    assert made.configuration()[parameter] == units
+
+
+def test_a_duration_in_a_view_counts_the_units_of_the_view():
+    view = {"name": "days", "every": "1d", "mechanism": "kary", "span": "1w"}
+    made = Pipeline.of(content(privacy={"epsilon": 1, "window": 24}, view=[view]))
+    assert made.mechanism().span == 7
+
+
 # -- what is refused -------------------------------------------------------------------------------
 
 

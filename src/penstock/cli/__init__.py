@@ -63,6 +63,8 @@ VERBS: Final = (
     Verb("export", "Write the public part of a store.", "penstock.cli.export:export"),
 )
 CHOICE_VERBS: Final = (
+    Verb("sources", "List the kinds of sources and their options.", "penstock.cli.kinds:sources"),
+    Verb("sinks", "List the kinds of sinks and their options.", "penstock.cli.kinds:sinks"),
     Verb("mechanisms", "List the mechanisms.", "penstock.cli.mechanisms:mechanisms"),
     Verb("histograms", "List the histogram methods.", "penstock.cli.histograms:histograms"),
     Verb("audit", "Attack a mechanism to bound its privacy loss.", "penstock.cli.audit:audit"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,19 +14,41 @@ from rich.console import Console
 from rich.text import Text
 
 from penstock.cli.check import show as show_check
-from penstock.cli.init_template import configuration
 from penstock.cli.options import Flag
-from penstock.cli.store_argument import read_pipeline
+from penstock.cli.store_argument import is_address, read_pipeline
+from penstock.core.declaration import Option
 from penstock.core.errors import ConfigurationError
 from penstock.engine.config_sections import InvalidConfigurationError
+from penstock.engine.config_text import configuration, meaning
 from penstock.engine.pipeline import Pipeline
+from penstock.engine.pipeline import options as tables
 from penstock.private.mechanisms import registry
-from penstock.private.sources.registry import SOURCES
+from penstock.private.sources.base import SourceKind
+from penstock.private.sources.registry import SOURCES, kind_of_file
 from penstock.private.sources.schema import Guess, guess
+from penstock.released.sinks.registry import SINKS
 
-FILES = ("parquet", "csv", "jsonl")
 NONE = "-"
 """The answer that leaves something out."""
+
+DELTA = "1/1000000"
+
+Content: TypeAlias = dict[str, Any]
+
+_OPTION = "option "
+_SOURCE_FLAGS = ("source", "topic", "growing")
+"""Options on the command line that only some kinds of sources have."""
+
+_YES = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
+
+_START: Content = {
+    "stream": {"name": "stream", "every": "1h", "zone": "UTC", "origin": "2026-01-01"},
+    "source": {"kind": "stdin", "time": "time", "key": "key"},
+    "domain": {"keys": ["key"]},
+    "privacy": {"mechanism": "ba", "epsilon": "1", "window": 24, "contribution": 1},
+    "store": {},
+}
+"""A valid configuration: whatever is wrong after an answer is wrong with that answer."""
 
 
 def _omittable(_: type, tokens: Sequence[Token]) -> str:
@@ -42,30 +64,6 @@ Omittable: TypeAlias = Annotated[
 ]
 """An option that also takes `-`."""
 
-DELTA = "1/1000000"
-
-Content = dict[str, dict[str, Any]]
-
-_SOURCES: dict[str, dict[str, Any]] = {
-    "parquet": {"path": "events.parquet"},
-    "csv": {"path": "events.csv"},
-    "jsonl": {"path": "events.jsonl"},
-    "stdin": {"format": "jsonl"},
-    "http": {"listen": "127.0.0.1:8080", "token_env": "PENSTOCK_TOKEN"},
-    "kafka": {"servers": "localhost:9092", "topic": "events"},
-    "mqtt": {"server": "localhost:1883", "topic": "events/#"},
-}
-"""What each kind of source needs, until it is told."""
-
-_START: Content = {
-    "stream": {"name": "stream", "every": "1h", "zone": "UTC", "origin": "2026-01-01"},
-    "source": {"kind": "parquet", "time": "time", "key": "key", **_SOURCES["parquet"]},
-    "domain": {"keys": ["key"]},
-    "privacy": {"mechanism": "ba", "epsilon": "1", "window": 24, "contribution": 1},
-    "store": {},
-}
-"""A configuration that is valid: whatever is wrong after an answer is wrong with that answer."""
-
 
 def init(
     file: Path = Path("pipeline.toml"),
@@ -77,6 +75,7 @@ def init(
     source: str | None = None,
     topic: str | None = None,
     growing: Flag = False,
+    option: Annotated[tuple[str, ...], Parameter(name="--option")] = (),
     time: str | None = None,
     clock: str | None = None,
     key: str | None = None,
@@ -98,10 +97,10 @@ def init(
     head: Omittable = None,
     sink: Omittable = None,
 ) -> None:
-    """Write the configuration of a pipeline, question by question; each answer is checked at once.
+    """Write the configuration of a pipeline, question by question. Each answer is checked at once.
 
-    What is given as an option is not asked; with --yes nothing is. Of a file of events only the
-    names of its columns are looked at. A file that is there is never overwritten.
+    An option that is given is not asked for; with --yes nothing is asked. Of a file of events only
+    the names of its columns are read. An existing file is never overwritten.
 
     For example:
 
@@ -118,17 +117,19 @@ def init(
     file
         The file to write.
     yes
-        Ask nothing: the default for all that is not given.
+        Ask nothing: take the default for everything that is not given.
     name
-        What the stream is called.
+        The name of the stream.
     kind
-        Where events come from: parquet, csv, jsonl, stdin, http, kafka or mqtt.
+        The kind of source: one of those that penstock sources lists.
     source
         The file or pattern, the address to listen at, or the servers.
     topic
-        Of Kafka or MQTT.
+        The topic of Kafka or MQTT.
     growing
         More files, or more lines in them, will come.
+    option
+        Another option of the source, as NAME=VALUE. May be repeated.
     time
         The column of times.
     clock
@@ -136,33 +137,33 @@ def init(
     key
         The column of keys.
     person
-        The column that says whose event it is; - for none.
+        The column of persons; - for none.
     every
         The length of a unit: a number and s, min, h, d, w or mo.
     zone
         The time zone in which days begin.
     origin
-        When the first unit begins.
+        The beginning of the first unit.
     until
-        Where a finite input ends; standard input without it is live.
+        The end of a finite input. Standard input without it is live.
     lateness
-        How long a live unit waits for late events after its end, such as 10min; - for not at all.
+        How long after its end a live unit closes, such as 10min; - for at once.
     keys
         The keys, with commas between them.
     domain_file
-        A file with one key a line.
+        A file with one key per line.
     other
-        The key under which all others are counted; - drops them.
+        The key that counts all others; - drops them.
     mechanism
         One of those that penstock mechanisms lists.
     epsilon
-        What a window may cost, exact: 1, 0.5 or 1/3.
+        The budget of a window, exact: 1, 0.5 or 1/3.
     delta
         For mechanisms with Gaussian noise.
     window
-        How much of a person is protected: units, or a duration such as 1d.
+        The time in which a person is protected: units, or a duration such as 1d.
     contribution
-        At most so many events of a person count in a unit.
+        The most events of one person that count in one unit.
     store
         The file of the store, or postgresql://… without a password.
     head
@@ -170,82 +171,59 @@ def init(
     sink
         A folder for releases as Parquet, or a file ending in .jsonl; - for none.
     """
+    given = {each: value for each, value in locals().items() if isinstance(value, str)}
     if file.exists():
-        raise ConfigurationError(
-            f"{file} exists already, and is not overwritten: choose another name."
-        )
-    given = {
-        "name": name,
-        "kind": kind or _kind_of(source),
-        "source": source,
-        "topic": topic,
-        "growing": "yes" if growing else None,
-        "time": time,
-        "clock": clock,
-        "key": key,
-        "person": person,
-        "every": every,
-        "zone": zone,
-        "origin": origin,
-        "until": until,
-        "lateness": lateness,
-        "keys": keys if domain_file is None else f"@{domain_file}",
-        "other": other,
-        "mechanism": mechanism,
-        "epsilon": epsilon,
-        "delta": delta,
-        "window": window,
-        "contribution": contribution,
-        "store": store,
-        "head": head,
-        "sink": sink,
-    }
+        raise _exists(file)
     if keys is not None and domain_file is not None:
         raise ConfigurationError("either --keys or --domain-file, not both.")
-    talk = InitDialogue(Console(), file, given, asks=not yes)
-    content = talk.content_of_all()
-    _write(file, configuration(content))
-    talk.console.print(Text(f"Wrote {file}.\n", "bold green"), soft_wrap=True)
-    show_check(read_pipeline(file))
-    talk.console.print(Text(f"\nNext: penstock run {file}", "bold"), soft_wrap=True)
-
-
-def _kind_of(source: str | None) -> str | None:
-    """The kind that a file's ending tells."""
-    ends = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-    return None if source is None else ends.get(Path(source).suffix)
-
-
-def _write(file: Path, text: str) -> None:
+    if domain_file is not None:
+        given["keys"] = f"@{given.pop('domain_file')}"
+    if growing:
+        given["growing"] = "yes"
+    if kind is None and source is not None and (found := kind_of_file(source)) is not None:
+        given["kind"] = found
+    for each in option:
+        key_of, equals, value = each.partition("=")
+        if not equals:
+            raise ConfigurationError(f"--option must be NAME=VALUE, not {each!r}.")
+        given[_OPTION + key_of] = value
+    dialogue = InitDialogue(Console(), file, given, asks=not yes)
+    text = configuration(dialogue.all_answered())
     try:
         with file.open("x", encoding="utf-8") as out:
             out.write(text)
     except FileExistsError:
-        raise ConfigurationError(
-            f"{file} exists already, and is not overwritten: choose another name."
-        ) from None
+        raise _exists(file) from None
+    dialogue.say(f"Wrote {file}.\n", "bold green")
+    show_check(read_pipeline(file))
+    dialogue.say(f"\nNext: penstock run {file}", "bold")
 
 
-# -- questions -------------------------------------------------------------------------------------
+def _exists(file: Path) -> ConfigurationError:
+    return ConfigurationError(
+        f"{file} exists already, and is not overwritten: choose another name."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class InitQuestion:
-    """One thing to know: how it is asked, what it is for, and where the answer goes."""
+    """One key of the configuration: how it is asked for, and where the answer goes."""
 
-    name: str
-    ask: str
-    why: str
+    table: str
+    key: str
+    explanation: str
     default: Callable[[InitDialogue], str | None]
     put: Callable[[Content, str], None]
+    flag: str
+    """The option on the command line that holds the answer."""
     when: Callable[[Content], bool] = lambda _: True
 
 
 class InitDialogue:
-    """Answers so far, and how to get the next one."""
+    """The answers so far, and how to get the next one."""
 
     def __init__(
-        self, console: Console, file: Path, given: Mapping[str, str | None], *, asks: bool
+        self, console: Console, file: Path, given: Mapping[str, str], *, asks: bool
     ) -> None:
         self.console = console
         self.file = file
@@ -254,60 +232,62 @@ class InitDialogue:
         self.content: Content = copy.deepcopy(_START)
         self.guess = Guess()
 
-    def content_of_all(self) -> Content:
+    def say(self, text: str, style: str = "") -> None:
+        """Print a paragraph."""
+        self.console.print(Text(text, style), soft_wrap=True)
+
+    def all_answered(self) -> Content:
         """The configuration, when everything is answered."""
-        for question in QUESTIONS:
+        for question in _questions(self):
             if question.when(self.content):
                 self._answer(question)
-            elif self.given.get(question.name) is not None:
-                raise ConfigurationError(
-                    f"--{question.name} means nothing here: {_where(self.content)}."
-                )
-            if question.name == "source":
-                self._look()
+            else:
+                self.refuse(question.flag)
         self.content["source"] |= self.guess.types(self.content["source"])
         Pipeline.of(self.content, folder=self.file.parent)
         return self.content
 
+    def refuse(self, *flags: str) -> None:
+        """Refuse options on the command line that do not apply to the answers so far."""
+        for flag in flags:
+            if flag in self.given:
+                source, privacy = self.content["source"], self.content["privacy"]
+                raise ConfigurationError(
+                    f"--{flag} means nothing here: the source is {source['kind']}, and the "
+                    f"mechanism {privacy['mechanism']}."
+                )
+
     def _answer(self, question: InitQuestion) -> None:
-        answer = self.given.get(question.name)
-        if answer is not None:
-            wrong = self._take(question, answer)
+        given, default = self.given.get(question.flag), question.default(self)
+        if given is not None or not self.asks:
+            answer = default if given is None else given
+            wrong = question.explanation if answer is None else self._take(question, answer)
             if wrong:
-                raise ConfigurationError(f"--{question.name}: {wrong}")
+                needed = " is needed" if given is None else ""
+                raise ConfigurationError(f"--{question.flag}{needed}: {wrong}")
             return
-        default = question.default(self)
-        if not self.asks:
-            if default is None:
-                raise ConfigurationError(f"--{question.name} is needed: {question.why}")
-            wrong = self._take(question, default)
-            if wrong:
-                raise ConfigurationError(f"--{question.name} is needed: {wrong}")
-            return
-        self.console.print(Text(question.why, "dim"), soft_wrap=True)
+        self.say(question.explanation, "dim")
         while True:
             answer = self._heard(question, default)
             wrong = self._take(question, answer) if answer else "an answer is needed."
             if not wrong:
                 self.console.print()
                 return
-            self.console.print(Text(wrong, "red"), soft_wrap=True)
+            self.say(wrong, "red")
 
     def _heard(self, question: InitQuestion, default: str | None) -> str:
         shown = "" if default is None else f" [{default}]"
         try:
-            answer = self.console.input(Text(f"{question.ask}{shown}: ", "bold"))
+            prompt = Text(f"[{question.table}] {question.key}{shown}: ", "bold")
+            return self.console.input(prompt).strip() or (default or "")
         except (EOFError, KeyboardInterrupt):
             self.console.print()
             raise ConfigurationError(
                 "the questions were not all answered. Nothing was written."
             ) from None
-        return answer.strip() or (default or "")
 
     def _take(self, question: InitQuestion, answer: str) -> str:
-        """Put the answer into the configuration if that is still valid; otherwise say what is
-        wrong.
-        """
+        """Put the answer into the configuration if that is still valid; else say why not."""
         content = copy.deepcopy(self.content)
         try:
             question.put(content, answer)
@@ -319,62 +299,195 @@ class InitDialogue:
         self.content = content
         return ""
 
-    def _look(self) -> None:
-        """The names of the columns, if there is a file to look at."""
+    def look(self) -> None:
+        """Read the names of the columns, if there is a file."""
         source = self.content["source"]
-        if source["kind"] not in FILES:
-            return
         columns = SOURCES.find(source["kind"]).column_types
-        assert columns is not None
+        if columns is None:
+            return
         self.guess = guess(columns, self.file.parent, source["path"])
         if self.asks:
             names = ", ".join(self.guess.names)
-            told = (
-                f"Its columns: {names}."
+            self.say(
+                f"Its columns: {names}.\n"
                 if names
-                else "The names of its columns cannot be seen: no such file yet, or no names."
+                else "The names of its columns cannot be seen: no such file yet, or no names.\n"
             )
-            self.console.print(Text(f"{told}\n"), soft_wrap=True)
 
 
-def _where(content: Content) -> str:
-    return f"the source is {content['source']['kind']}, and the mechanism {content['privacy']['mechanism']}"
+# -- the questions ---------------------------------------------------------------------------------
 
 
-# -- where answers go ------------------------------------------------------------------------------
+def _questions(dialogue: InitDialogue) -> Iterator[InitQuestion]:
+    """All questions in order. Those about the source depend on its kind."""
+    stem = dialogue.file.stem
+    yield _ask("stream", tables.STREAM, "name", "stream" if stem == "pipeline" else stem)
+    kinds = Option(name="kind", choices=SOURCES.names, help="the kind of source")
+    yield _ask("source", (kinds,), "kind", "parquet", put=_put_kind(dialogue.given))
+    source = dialogue.content["source"]
+    declared = SOURCES.find(source["kind"])
+    asked = [option for option in declared.asked if option.applies(_values(declared, source))]
+    flags = ["source" if place == 0 else option.name for place, option in enumerate(asked)]
+    dialogue.refuse(*(flag for flag in _SOURCE_FLAGS if flag not in flags))
+    for option, flag in zip(asked, flags, strict=True):
+        yield _ask("source", asked, option.name, _shown(option, source), flag=flag)
+        if flag == "source":
+            dialogue.look()
+    found = dialogue.guess
+    yield _ask("source", tables.COLUMNS, "time", found.time or "time")
+    clock = found.clock(dialogue.content["source"])
+    yield _ask("source", tables.COLUMNS, "clock", clock)
+    yield _ask("source", tables.COLUMNS, "key", found.key or "key")
+    yield _ask("source", tables.COLUMNS, "person", found.person or NONE)
+    yield _ask("stream", tables.STREAM, "every", "1h")
+    yield _ask("stream", tables.STREAM, "zone", "UTC")
+    yield _ask("stream", tables.STREAM, "origin", _origin)
+    yield _ask("stream", tables.STREAM, "until", NONE, when=lambda content: _finite(content, True))
+    yield _ask("stream", tables.STREAM, "lateness", "10min", when=lambda each: not _finite(each))
+    yield InitQuestion(
+        table="domain",
+        key="keys, with commas between them, or @ and a file with one key per line",
+        explanation=_explained(tables.WAYS[0]),
+        default=lambda _: None,
+        put=_put_keys,
+        flag="keys",
+    )
+    yield _ask("domain", tables.DOMAIN, "other", NONE)
+    yield _ask("privacy", tables.PRIVACY, "mechanism", "ba", put=_put_mechanism)
+    yield _ask("privacy", tables.PRIVACY, "epsilon", "1")
+    delta = Option(
+        name="delta",
+        help="the probability with which the promise may fail",
+        advice="Far below one in the number of people.",
+    )
+    yield _ask("privacy", (delta,), "delta", DELTA, when=lambda each: "delta" in each["privacy"])
+    yield _ask("privacy", tables.PRIVACY, "window", _window)
+    yield _ask("privacy", tables.PRIVACY, "contribution", "1")
+    yield InitQuestion(
+        table="store",
+        key="path or url",
+        explanation="The store has releases, ledger and state: a SQLite file, or "
+        "postgresql://… without a password.",
+        default=lambda dialogue: f"{dialogue.content['stream']['name']}.db",
+        put=_put_store,
+        flag="store",
+    )
+    yield _ask("store", tables.STORE, "head", NONE)
+    yield InitQuestion(
+        table="sink",
+        key="path",
+        explanation="Where releases go: a folder for Parquet files, or a file ending in .jsonl; "
+        f"{NONE} for none. They stay in the store anyway. Other kinds of sinks "
+        f"({', '.join(SINKS.names)}) can be written into the file afterwards.",
+        default=lambda _: NONE,
+        put=_put_sink,
+        flag="sink",
+    )
 
 
-def _at(table: str, key: str, read: Callable[[str], Any] = str) -> Callable[[Content, str], None]:
-    """Into this key; `-` leaves it out."""
+def _ask(
+    table: str,
+    declared: Sequence[Option],
+    name: str,
+    default: str | Callable[[InitDialogue], str] | None,
+    *,
+    flag: str = "",
+    put: Callable[[Content, str], None] | None = None,
+    when: Callable[[Content], bool] = lambda _: True,
+) -> InitQuestion:
+    """A question for one declared option. `-` leaves out what is not required."""
+    option = next(each for each in declared if each.name == name)
+    key = option.keys[0]
 
-    def put(content: Content, answer: str) -> None:
+    def write(content: Content, answer: str) -> None:
         content[table].pop(key, None)
         if answer != NONE:
-            content[table][key] = read(answer)
+            content[table][key] = _value(option, answer)
 
-    return put
-
-
-def _put_kind(content: Content, answer: str) -> None:
-    columns = {name: content["source"][name] for name in ("time", "key")}
-    content["source"] = {"kind": answer, **_SOURCES.get(answer, {}), **columns}
-
-
-def _put_source(content: Content, answer: str) -> None:
-    name = next(
-        name for name in ("path", "listen", "servers", "server") if name in content["source"]
+    omit = f" {NONE} leaves it out." if default == NONE or name == "lateness" else ""
+    return InitQuestion(
+        table=table,
+        key=key,
+        explanation=_explained(option) + omit,
+        default=default if callable(default) else lambda _: default,
+        put=put or write,
+        flag=flag or name,
+        when=when,
     )
-    content["source"][name] = answer
 
 
-def _put_growing(content: Content, answer: str) -> None:
-    if answer.lower() not in ("y", "yes", "n", "no"):
-        raise ConfigurationError("answer yes or no.")
-    content["source"]["growing"] = answer.lower() in ("y", "yes")
+def _explained(option: Option) -> str:
+    text = meaning(option)
+    return f"{text[:1].upper()}{text[1:]}.{' ' if option.advice else ''}{option.advice}"
+
+
+def _shown(option: Option, source: Content) -> str:
+    value = source.get(option.keys[0], option.shown)
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
+def _value(option: Option, answer: str) -> Any:
+    if option.type == "flag":
+        if answer.lower() not in _YES:
+            raise ConfigurationError("answer yes or no.")
+        return _YES[answer.lower()]
+    if option.type in ("units", "whole") and answer.isdecimal():
+        return int(answer)
+    if option.several and option.type != "text" and "," in answer:
+        return _listed(answer)
+    return answer
 
 
 def _listed(answer: str) -> list[str]:
     return [part.strip() for part in answer.split(",") if part.strip()]
+
+
+def _finite(content: Content, until: bool | None = None) -> bool:
+    """Whether the input has an end, perhaps if one were declared."""
+    declared = SOURCES.find(content["source"]["kind"])
+    ends = "until" in content["stream"] if until is None else until
+    return declared.finite(_values(declared, content["source"]), ends)
+
+
+def _values(declared: SourceKind, source: Content) -> Content:
+    return {option.name: source.get(option.name, option.default) for option in declared.options}
+
+
+def _origin(dialogue: InitDialogue) -> str:
+    today = datetime.now(UTC).date()
+    monthly = dialogue.content["stream"]["every"].endswith("mo")
+    first = today.replace(day=1) if monthly else today
+    return str(first.replace(month=1, day=1) if _finite(dialogue.content) else first)
+
+
+def _window(dialogue: InitDialogue) -> str:
+    """About a day of units, a week of days, a year of months."""
+    every = dialogue.content["stream"]["every"]
+    number = int("".join(filter(str.isdecimal, every)))
+    letters = every.lstrip("0123456789").strip()
+    length = {"s": 86_400, "min": 1_440, "h": 24, "d": 7, "w": 4, "mo": 12}[letters]
+    return str(max(length // number, 1))
+
+
+def _put_kind(given: Mapping[str, str]) -> Callable[[Content, str], None]:
+    """Write the kind, the options of `--option`, and an example of each option that it needs."""
+
+    def put(content: Content, answer: str) -> None:
+        source = {name: content["source"][name] for name in ("time", "key")} | {"kind": answer}
+        content["source"] = source
+        if answer not in SOURCES.names and ":" not in answer:
+            return  # the check of the configuration says so
+        declared = SOURCES.find(answer)
+        known = {key: option for option in declared.options for key in option.keys}
+        for flag, text in given.items():
+            name = flag.removeprefix(_OPTION)
+            if name != flag:
+                source[name] = _value(known[name], text) if name in known else text
+        for option in declared.asked:
+            if option.applies(_values(declared, source)) and not source.keys() & {*option.keys}:
+                source[option.keys[0]] = option.shown
+
+    return put
 
 
 def _put_keys(content: Content, answer: str) -> None:
@@ -383,241 +496,22 @@ def _put_keys(content: Content, answer: str) -> None:
     content["domain"] = {"file": name} if answer.startswith("@") else {"keys": _listed(answer)}
 
 
-def _units(answer: str) -> int | str:
-    return int(answer) if answer.isdecimal() else answer
-
-
 def _put_mechanism(content: Content, answer: str) -> None:
-    privacy = {
-        name: value
-        for name, value in content["privacy"].items()
-        if name in ("epsilon", "contribution")
-    }
-    privacy |= {"mechanism": answer, "window": 24}
-    if answer in registry.MECHANISMS:
-        privacy |= (
-            {"delta": DELTA} if "delta" in registry.MECHANISMS[answer].__dataclass_fields__ else {}
-        )
-    content["privacy"] = privacy
+    kept = {name: content["privacy"][name] for name in ("epsilon", "contribution")}
+    content["privacy"] = {**kept, "mechanism": answer, "window": 24}
+    known = registry.MECHANISMS.get(answer)
+    if known is not None and "delta" in known.__dataclass_fields__:
+        content["privacy"]["delta"] = DELTA
 
 
 def _put_store(content: Content, answer: str) -> None:
-    address = answer.startswith(("postgresql://", "postgres://"))
-    content["store"] = {"url" if address else "path": answer}
-    if address:
-        content["store"]["password_env"] = "PENSTOCK_STORE_PASSWORD"  # noqa: S105 - the name of a variable
+    content["store"] = {"url" if is_address(answer) else "path": answer}
+    if is_address(answer):
+        content["store"]["password_env"] = "PENSTOCK_STORE_PASSWORD"  # noqa: S105 - a variable
 
 
 def _put_sink(content: Content, answer: str) -> None:
     content.pop("sink", None)
     if answer != NONE:
         kind = "jsonl" if answer.endswith(".jsonl") else "parquet"
-        content["sink"] = [{"kind": kind, "path": answer}]  # type: ignore[assignment]
-
-
-# -- what is asked ---------------------------------------------------------------------------------
-
-
-def _live(content: Content) -> bool:
-    source = content["source"]
-    if source["kind"] == "stdin":
-        return "until" not in content["stream"]
-    return source["kind"] not in FILES or bool(source.get("growing"))
-
-
-def _origin(talk: InitDialogue) -> str:
-    today = datetime.now(UTC).date()
-    first = today.replace(day=1) if talk.content["stream"]["every"].endswith("mo") else today
-    return str(first if _live(talk.content) else first.replace(month=1, day=1))
-
-
-def _window(talk: InitDialogue) -> str:
-    """About a day of units, a week of days, a year of months."""
-    every = talk.content["stream"]["every"]
-    number = int("".join(filter(str.isdecimal, every)))
-    length = {"s": 86_400, "min": 1_440, "h": 24, "d": 7, "w": 4, "mo": 12}[
-        every.lstrip("0123456789").strip()
-    ]
-    return str(max(length // number, 1))
-
-
-def _always(text: str) -> Callable[[InitDialogue], str | None]:
-    return lambda _: text
-
-
-QUESTIONS = (
-    InitQuestion(
-        name="name",
-        ask="Name of the stream",
-        why="The store and the sinks keep its releases under this name.",
-        default=lambda talk: talk.file.stem if talk.file.stem != "pipeline" else "stream",
-        put=_at("stream", "name"),
-    ),
-    InitQuestion(
-        name="kind",
-        ask="Where do events come from (parquet, csv, jsonl, stdin, http, kafka, mqtt)",
-        why="Files, standard input, requests to this program, or a broker.",
-        default=_always("parquet"),
-        put=_put_kind,
-    ),
-    InitQuestion(
-        name="source",
-        ask="Which file or pattern, or which address",
-        why="A path from the folder of the configuration, such as taps/*.parquet; for http, kafka and mqtt a host and a port.",
-        default=lambda talk: next(iter(_SOURCES[talk.content["source"]["kind"]].values())),
-        put=_put_source,
-        when=lambda content: content["source"]["kind"] != "stdin",
-    ),
-    InitQuestion(
-        name="topic",
-        ask="Which topic",
-        why="The broker's name for these events.",
-        default=_always("events"),
-        put=_at("source", "topic"),
-        when=lambda content: content["source"]["kind"] in ("kafka", "mqtt"),
-    ),
-    InitQuestion(
-        name="growing",
-        ask="Will more files or lines come (yes, no)",
-        why="A finished input is read once, to its end. One that grows is followed, and units close by the clock.",
-        default=_always("no"),
-        put=_put_growing,
-        when=lambda content: content["source"]["kind"] in FILES,
-    ),
-    InitQuestion(
-        name="time",
-        ask="Column of times",
-        why="When an event happened: it decides in which unit it counts.",
-        default=lambda talk: talk.guess.time or "time",
-        put=_at("source", "time"),
-    ),
-    InitQuestion(
-        name="clock",
-        ask="How times are written (iso, seconds, milliseconds, microseconds)",
-        why="iso is also for columns that are timestamps already; the others count from the beginning of 1970.",
-        default=lambda talk: talk.guess.clock(talk.content["source"]),
-        put=_at("source", "clock"),
-    ),
-    InitQuestion(
-        name="key",
-        ask="Column of keys",
-        why="What is counted by: a station, a room, a product.",
-        default=lambda talk: talk.guess.key or "key",
-        put=_at("source", "key"),
-    ),
-    InitQuestion(
-        name="person",
-        ask=f"Column of persons ({NONE} for none)",
-        why="Whom the promise is to. Without it every event is its own person, and who has several is not covered.",
-        default=lambda talk: talk.guess.person or NONE,
-        put=_at("source", "person"),
-    ),
-    InitQuestion(
-        name="every",
-        ask="Length of a unit",
-        why="One release a unit: a number and s, min, h, d, w or mo. Longer units have less noise for what they hold.",
-        default=_always("1h"),
-        put=_at("stream", "every"),
-    ),
-    InitQuestion(
-        name="zone",
-        ask="Time zone",
-        why="Days, weeks and months begin at midnight here, such as Europe/Zurich.",
-        default=_always("UTC"),
-        put=_at("stream", "zone"),
-    ),
-    InitQuestion(
-        name="origin",
-        ask="When does unit 1 begin",
-        why="A date or a time. What happened before is not counted. It is public: do not take it from the first event.",
-        default=_origin,
-        put=_at("stream", "origin"),
-    ),
-    InitQuestion(
-        name="until",
-        ask=f"When does the input end ({NONE} if nothing says so)",
-        why="Every unit up to there is released, empty ones too. Without it files end at the start, and stdin is live.",
-        default=_always(NONE),
-        put=_at("stream", "until"),
-        when=lambda content: content["source"]["kind"] == "stdin" or not _live(content),
-    ),
-    InitQuestion(
-        name="lateness",
-        ask=f"How long does a unit wait for late events ({NONE} for not at all)",
-        why="A live unit closes by the clock, so long after its end. What comes later is dropped, and releases wait as long.",
-        default=_always("10min"),
-        put=_at("stream", "lateness"),
-        when=_live,
-    ),
-    InitQuestion(
-        name="keys",
-        ask="The keys, with commas between them, or @ and a file with one key a line",
-        why="Declared, never learned from the data: a key that shows up only because somebody was there would tell on them.",
-        default=lambda _: None,
-        put=_put_keys,
-    ),
-    InitQuestion(
-        name="other",
-        ask=f"Key for all others ({NONE} to drop them)",
-        why="Where events with a key that is not declared are counted.",
-        default=_always(NONE),
-        put=_at("domain", "other"),
-    ),
-    InitQuestion(
-        name="mechanism",
-        ask="Mechanism",
-        why="penstock mechanisms lists them: uniform is the simplest, ba saves its budget for when the stream moves.",
-        default=_always("ba"),
-        put=_put_mechanism,
-    ),
-    InitQuestion(
-        name="epsilon",
-        ask="Epsilon",
-        why="What a window may cost: 1 lets a suspicion of 50 % rise to 73 %, 0.1 to 53 %. Smaller is safer and noisier.",
-        default=_always("1"),
-        put=_at("privacy", "epsilon"),
-    ),
-    InitQuestion(
-        name="delta",
-        ask="Delta",
-        why="The probability that the promise may fail with: far below one in the number of people.",
-        default=_always(DELTA),
-        put=_at("privacy", "delta"),
-        when=lambda content: "delta" in content["privacy"],
-    ),
-    InitQuestion(
-        name="window",
-        ask="Window",
-        why="How much of a person is protected together: a number of units, or a duration such as 1d.",
-        default=_window,
-        put=_at("privacy", "window", _units),
-    ),
-    InitQuestion(
-        name="contribution",
-        ask="Events of a person that count in a unit, at most",
-        why="More lose less of what people do, and need more noise for everybody.",
-        default=_always("1"),
-        put=_at("privacy", "contribution", _units),
-    ),
-    InitQuestion(
-        name="store",
-        ask="Store",
-        why="Releases, ledger and state: a file of its own, or postgresql://… without a password.",
-        default=lambda talk: f"{talk.content['stream']['name']}.db",
-        put=_put_store,
-    ),
-    InitQuestion(
-        name="head",
-        ask=f"Head file ({NONE} for none)",
-        why="A small file on another disk: it shows if the store is ever restored from an old backup.",
-        default=_always(NONE),
-        put=_at("store", "head"),
-    ),
-    InitQuestion(
-        name="sink",
-        ask=f"Where releases go: a folder for Parquet, or a file ending in .jsonl ({NONE} for none)",
-        why="They stay in the store anyway. Other sinks (kafka, webhook, postgres) can be written into the file afterwards.",
-        default=_always(NONE),
-        put=_put_sink,
-    ),
-)
+        content["sink"] = [{"kind": kind, "path": answer}]

@@ -73,6 +73,8 @@ class Option:
         How an address must begin (default: anyhow).
     asked : bool
         Whether `penstock init` asks for it although it is not required (default: False).
+    advice : str
+        Sentences that help to choose, which `penstock init` shows (default: none).
 
     Examples
     --------
@@ -91,6 +93,7 @@ class Option:
     when: tuple[str, str] | None = None
     prefixes: tuple[str, ...] = ()
     asked: bool = False
+    advice: str = ""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -125,7 +128,7 @@ class EndpointKind:
     summary : str
         One sentence for lists and the reference.
     options : tuple of Option
-        Its own keys. The first one that is required says where the data are.
+        Its own keys. The first one that is required or asked says where the data are.
     describe : callable
         From the checked options to a phrase for `penstock check`, such as "Kafka topic 'taps'".
     check : callable
@@ -142,10 +145,9 @@ class EndpointKind:
     extra: str = ""
 
     @property
-    def first(self) -> Option | None:
-        """The first required option that is no secret; it says where the data are."""
-        own = (option for option in self.options if option.type not in ("secret", "variable"))
-        return next((option for option in own if option.required), None)
+    def asked(self) -> tuple[Option, ...]:
+        """The options that `penstock init` asks for. The first one says where the data are."""
+        return tuple(option for option in self.options if option.required or option.asked)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import re
 from decimal import Context, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TypeAlias
@@ -84,8 +85,14 @@ def whole(value: object, *, name: str, least: int) -> int:
     penstock.core.errors.ConfigurationError: window must be a whole number of at least 1, not 0.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < least:
+        hint = (
+            " Nothing says how long a unit is here: write a number of units."
+            if isinstance(value, str) and re.fullmatch("[0-9]+ ?(s|min|h|d|w|mo)", value)
+            else ""
+        )
         raise ConfigurationError(
-            f"{name} must be a whole number of at least {least}, not {value!r}.", parameter=name
+            f"{name} must be a whole number of at least {least}, not {value!r}.{hint}",
+            parameter=name,
         )
     return int(value)
 

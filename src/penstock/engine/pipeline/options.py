@@ -15,13 +15,19 @@ CLOCKS: Final = ("iso", "seconds", "milliseconds", "microseconds")
 POSTGRES: Final = ("postgresql://", "postgres://")
 
 STREAM: Final = (
-    Option(name="name", required=True, example="taps", help="the name of the stream in the store"),
+    Option(
+        name="name",
+        required=True,
+        example="taps",
+        help="the name of the stream in the store and in sinks",
+    ),
     Option(
         name="every",
         type="duration",
         required=True,
         example="1h",
         help="the length of a unit: a number and s, min, h, d, w or mo",
+        advice="There is one release per unit. Longer units have less noise for what they hold.",
     ),
     Option(
         name="zone",
@@ -36,12 +42,14 @@ STREAM: Final = (
         required=True,
         example="2026-01-01",
         help="the beginning of unit 1: public, never taken from the data",
+        advice="Earlier events are not counted. Do not take it from the first event.",
     ),
     Option(
         name="until",
         type="moment",
         example="2027-01-01",
         help="the end of a finite input (default: the start of the publisher; stdin is live)",
+        advice="Every unit up to there is released, also empty ones.",
     ),
     Option(
         name="lateness",
@@ -49,6 +57,7 @@ STREAM: Final = (
         default="0s",
         example="10min",
         help="how long after its end a live unit closes",
+        advice="Later events are dropped. Releases wait as long.",
     ),
     Option(
         name="late",
@@ -71,12 +80,18 @@ STREAM: Final = (
 )
 
 COLUMNS: Final = (
-    Option(name="time", required=True, example="tapped_at", help="the column of times"),
+    Option(
+        name="time",
+        required=True,
+        example="tapped_at",
+        help="the column of times",
+        advice="The time of an event decides in which unit it counts.",
+    ),
     Option(
         name="clock",
         choices=CLOCKS,
         default="iso",
-        help="how times are written: iso (also timestamps), or a count since 1970",
+        help="how times are written; the last three count from 1970",
     ),
     Option(
         name="zone",
@@ -90,6 +105,7 @@ COLUMNS: Final = (
         required=True,
         example="station",
         help="the column of keys; for attributes an array of columns",
+        advice="Events are counted by key: a station, a room, a product.",
     ),
     Option(
         name="key_type",
@@ -103,6 +119,7 @@ COLUMNS: Final = (
         name="person",
         example="card",
         help="the column of persons (default: each event is its own person)",
+        advice="The promise is to persons. Without it, a person with several events is not covered.",
     ),
     Option(
         name="person_type",
@@ -114,7 +131,14 @@ COLUMNS: Final = (
 )
 
 WAYS: Final = (
-    Option(name="keys", type="array", example=["Airport", "Central", "Harbour"], help="the keys"),
+    Option(
+        name="keys",
+        type="array",
+        example=["Airport", "Central", "Harbour"],
+        help="the keys",
+        advice="Declare them, never learn them from the data: a key that appears only because "
+        "somebody was there gives that person away.",
+    ),
     Option(name="file", type="path", example="stations.txt", help="a file with one key per line"),
     Option(name="range", type="array", example=[0, 99], help="whole numbers, both ends included"),
     Option(
@@ -147,8 +171,9 @@ _CONTRIBUTION: Final = Option(
     default=1,
     example=2,
     help="the most events of one person that count in one unit",
+    advice="More events per person mean more noise for everybody.",
 )
-_PARAMETERS: Final = Option(
+PARAMETERS: Final = Option(
     name="parameters",
     type="table",
     example={"every": 4},
@@ -161,6 +186,7 @@ PRIVACY: Final = (
         required=True,
         example="ba",
         help="one of `penstock mechanisms`; write its parameters beside it",
+        advice="uniform is the simplest; ba saves its budget for units in which the stream moves.",
     ),
     Option(
         name="epsilon",
@@ -168,6 +194,7 @@ PRIVACY: Final = (
         required=True,
         example="1",
         help='the budget of a window: a whole number, or a text such as "0.5"',
+        advice="1 lets a suspicion of 50 % rise to 73 %, 0.1 to 53 %. Smaller is safer and noisier.",
     ),
     Option(
         name="window",
@@ -182,7 +209,6 @@ PRIVACY: Final = (
         help="the last unit that is ever read (default: none); equal to window for user level",
     ),
     _CONTRIBUTION,
-    _PARAMETERS,
 )
 
 VIEW: Final = (
@@ -201,7 +227,6 @@ VIEW: Final = (
         help="its share of epsilon (default: an equal part of what is left)",
     ),
     _CONTRIBUTION,
-    _PARAMETERS,
 )
 
 STORE: Final = (

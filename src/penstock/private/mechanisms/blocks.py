@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
+from penstock.core.durations import UnitCount
 from penstock.private.gate import Combination, Node
 
 
@@ -28,7 +29,7 @@ class Blocks:
     ((0, 14),)
     """
 
-    span: int
+    span: UnitCount
     arity: int
     levels: int
     signed: bool

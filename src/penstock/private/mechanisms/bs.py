@@ -10,6 +10,7 @@ import numpy as np
 from penstock.budget.grid import Budget
 from penstock.core.arrays import IntArray
 from penstock.core.domain import Domain
+from penstock.core.durations import UnitCount
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import whole
 from penstock.core.private import Private
@@ -61,7 +62,7 @@ class BackwardSmoothing(Mechanism[SmoothingState]):
     by_key = True
 
     window: int = 1
-    over: int = 8
+    over: UnitCount = 8
 
     def __post_init__(self) -> None:
         super().__post_init__()

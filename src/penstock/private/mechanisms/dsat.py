@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from penstock.core.durations import UnitCount
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact, positive, whole
 from penstock.private.mechanisms.sampling import PAPER, ByQuestion, SamplingState
@@ -64,7 +65,7 @@ class AdaptiveThreshold(ByQuestion):
     proportional: Exact = 1
     integral: Exact = "0.3"
     derivative: Exact = 0
-    burn_in: int = 0
+    burn_in: UnitCount = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()

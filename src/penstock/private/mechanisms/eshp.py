@@ -11,6 +11,7 @@ from penstock.budget.grid import Budget
 from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.cover import EACH
 from penstock.core.domain import Domain
+from penstock.core.durations import UnitCount
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact, whole
 from penstock.core.grouping import similar
@@ -104,7 +105,7 @@ class WeightedHistogram(Mechanism[SketchState]):
 
     window: int = 1
     gamma: Exact = "0.95"
-    span: int = 100
+    span: UnitCount = 100
     beta: Exact = "0.1"
     grouping: bool = True
     tolerance: Exact = "0"

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from penstock.budget.grid import Budget
 from penstock.core.domain import Domain
+from penstock.core.durations import UnitCount
 from penstock.core.exact import whole
 from penstock.core.private import Private
 from penstock.core.released import Released
@@ -83,7 +84,7 @@ class FixedSampling(Periodic):
     proof = "sample.md"
     family = "user"
 
-    every: int = 10
+    every: UnitCount = 10
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -12,6 +12,7 @@ from penstock.budget.grid import Budget
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.cover import Groups
 from penstock.core.domain import Domain
+from penstock.core.durations import UnitCount
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact, whole
 from penstock.core.private import Private
@@ -46,7 +47,7 @@ class GroupedByDistance(Shifting[GroupedState]):
     State = GroupedState
 
     groups: int = 20
-    regroup: int = 0
+    regroup: UnitCount = 0
     caution: Exact = "0.05"
 
     def __post_init__(self) -> None:

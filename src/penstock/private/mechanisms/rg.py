@@ -12,6 +12,7 @@ import numpy as np
 from penstock.budget.grid import Budget
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.domain import Domain
+from penstock.core.durations import UnitCount
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact, whole
 from penstock.core.private import Private
@@ -82,7 +83,7 @@ class RetroactiveGrouping(Mechanism[OpenGroup]):
     window: int = 1
     watch: Exact = "0.3"
     caution: Exact = 6
-    longest: int = 1024
+    longest: UnitCount = 1024
     keep: Exact = 1
 
     def __post_init__(self) -> None:

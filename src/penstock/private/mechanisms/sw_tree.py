@@ -7,6 +7,7 @@ from functools import cached_property
 
 from penstock.budget.grid import Budget
 from penstock.core.domain import Domain
+from penstock.core.durations import UnitCount
 from penstock.core.exact import whole
 from penstock.core.private import Private
 from penstock.core.released import Released
@@ -50,7 +51,7 @@ class WindowTree(Mechanism[NoState]):
     by_key = True
 
     window: int = 1
-    span: int = 168
+    span: UnitCount = 168
 
     def __post_init__(self) -> None:
         super().__post_init__()

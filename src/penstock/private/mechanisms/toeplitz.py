@@ -13,6 +13,7 @@ import numpy as np
 from penstock.budget.grid import Budget
 from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.domain import Domain
+from penstock.core.durations import UnitCount
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact, positive, whole
 from penstock.core.guarantee import Guarantee
@@ -102,9 +103,9 @@ class CorrelatedGaussian(Mechanism[UnitEstimates]):
     window: int = 1
     delta: Exact = "0.000001"
     weights: Literal["window", "prefix", "decay", "power"] = "window"
-    span: int = 24
+    span: UnitCount = 24
     rate: Exact = "0.9"
-    epoch: int = 1024
+    epoch: UnitCount = 1024
 
     def __post_init__(self) -> None:
         super().__post_init__()

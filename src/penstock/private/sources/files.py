@@ -366,6 +366,8 @@ FILE_OPTIONS = (
         default=False,
         asked=True,
         help="true if more files or more lines will come",
+        advice="A finished input is read once, to its end. A growing one is followed: units close "
+        "by the clock.",
     ),
 )
 
