@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gc
 import json
-import signal
 import threading
 import time
 
@@ -11,16 +10,13 @@ import pytest
 
 import penstock as ps
 from penstock.core.errors import InputError, StateError
-from penstock.engine.pacing import ClockGuard
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.process import Process
 from penstock.engine.publisher import Publisher
 from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import LeaseError
-from penstock.engine.waiting import StopFlag
 from penstock.private import counting
 from penstock.private.counting import Counting
-from penstock.private.units import SystemClock
 from penstock.testing import ManualClock, NoNoise
 
 from tests.engine import streams
@@ -251,15 +247,6 @@ def test_a_second_publisher_is_refused_and_the_first_goes_on(live):
     assert live.values() == [[1, 0, 0, 0]]
 
 
-def test_a_clock_that_leaps_ahead_closes_nothing():
-    wall = time.time_ns()
-    guard = ClockGuard(SystemClock(lambda: wall))
-    guard.now()
-    wall += 3_600 * 10**9
-    with pytest.raises(StateError, match="leapt ahead by 3600 seconds"):
-        guard.now()
-
-
 def test_stopping_leaves_everything_whole(tmp_path):
     live = Driven(tmp_path)
     live.write(("00:10", "Airport", 1))
@@ -363,22 +350,6 @@ def test_a_release_leaves_at_a_multiple_of_the_pace(tmp_path, monkeypatch):
     after = left[0] - streams.BEGIN - streams.HOUR
     assert 0 <= after % 1_000_000 < 10_000
     assert after >= 1_000_000
-
-
-def test_a_signal_handler_may_stop_it_in_the_middle_of_a_wait():
-    """Hundreds of times: with a lock in it, one of these would be held by the very thread that the
-    handler interrupts.
-    """
-    asked = StopFlag()
-    signal.signal(signal.SIGALRM, lambda *_: asked.set())
-    try:
-        for _ in range(300):
-            asked._flag = False
-            signal.setitimer(signal.ITIMER_REAL, 0.001)
-            assert asked.wait(20)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
 def test_before_anything_is_released_a_mistake_can_be_corrected(tmp_path):

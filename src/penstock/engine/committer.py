@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from penstock.core.errors import StateError
+from penstock.core.errors import StateError, StoreUnavailableError
 from penstock.engine.notices import Notifier
 from penstock.engine.source_progress import SourceProgress
 from penstock.engine.store import LeaseError, Store
@@ -69,9 +69,7 @@ class Leases:
         try:
             for view in self._views:
                 self._store.renew(view.name)
-        except LeaseError:
-            raise
-        except StateError as error:
+        except StoreUnavailableError as error:
             self._notify("store", f"{error} The lease is renewed later.", level="warning")
         else:
             self._confirmed = self._tried
@@ -146,9 +144,7 @@ class Committer:
                     self.leases.renew_and_write_heads()
                 else:
                     self._transaction(commit=commit)
-            except LeaseError:
-                raise
-            except StateError as error:
+            except StoreUnavailableError as error:
                 if self._stop.is_set() or time.monotonic() > deadline:
                     raise
                 if str(error) != trouble:
@@ -175,9 +171,7 @@ class Committer:
         """
         try:
             return bool(drawn) and all(self._has(name, unit) for name, unit in drawn.items())
-        except LeaseError:
-            raise
-        except StateError:
+        except StoreUnavailableError:
             return False
 
     def _has(self, name: str, drawn: PreparedUnit) -> bool:
