@@ -7,9 +7,9 @@ import pytest
 
 from penstock import BudgetAbsorption, Uniform
 from penstock.core.errors import ConfigurationError, InexactError
-from penstock.lab.page import Demo, render
 from penstock.testing import NoNoise, TestNoise
 from penstock_bench.comparison import FLOOR, build, errors, publish
+from penstock_bench.comparison_page import Demo, render
 from penstock_bench.simulated.city import City
 
 CITY = City(stations=12, people=3_000, seed=5)
@@ -42,7 +42,7 @@ def test_every_mechanism_that_differs_in_its_output_is_there(demo: Demo) -> None
 def test_the_truth_is_the_city(demo: Demo) -> None:
     assert np.array_equal(demo.truth, CITY.counts(72))
     assert demo.keys == CITY.keys
-    assert (demo.epsilon, demo.window, len(demo.unit_names)) == ("1/2", 6, 72)
+    assert (demo.epsilon, demo.window, demo.units) == ("1/2", 6, 72)
 
 
 def test_no_window_on_the_page_costs_more_than_promised(demo: Demo) -> None:
@@ -107,7 +107,7 @@ def test_progress_is_told_hour_by_hour() -> None:
 
 def test_the_page_says_how_relative_errors_are_floored(demo: Demo) -> None:
     page = render(demo)
-    assert f"or of {FLOOR} where it is smaller" in page
+    assert f"or by {FLOOR} where it is smaller" in page
     assert "Each mechanism keeps the promise by itself" in page
     assert "penstock lab city --compare" in page
 

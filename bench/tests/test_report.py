@@ -3,13 +3,16 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
+from matplotlib.text import Text
 
 from penstock.core.errors import ConfigurationError
-from penstock_bench import report
+from penstock_bench import figures, report
 from penstock_bench.cell import MEAN, ZEROS
 from penstock_bench.claims import Value
+from penstock_bench.draw import draw, looks
 from penstock_bench.findings import Answered, SuiteFindings, find
 from penstock_bench.labels import label
 from penstock_bench.registry import SUITES
@@ -18,6 +21,7 @@ from penstock_bench.runner import perform, plan
 from penstock_bench.suite import PlottedMeasure, Setting
 
 from bench.tests.tiny import TINY, TinySuite
+from tests.browser import check_page, needs_chromium, open_browser
 
 SUITE = TinySuite()
 
@@ -43,12 +47,12 @@ def test_the_page_is_one_file_that_loads_nothing(page: tuple[str, SuiteFindings]
 
     class Reader(HTMLParser):
         def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-            assert tag not in ("script", "link", "iframe")
+            assert tag not in ("script", "iframe")
             sources.extend(value or "" for name, value in attributes if name in ("src", "href"))
 
     Reader().feed(text)
     assert sources
-    assert all(source.startswith(("data:image/png;base64,", "#")) for source in sources)
+    assert all(source.startswith(("data:image/", "#")) for source in sources)
     assert "default-src 'none'" in text
     assert text.count("data:image/png;base64,") == 2
 
@@ -201,3 +205,30 @@ def test_pages_are_rebuilt_from_the_folder_alone(tmp_path: Path, monkeypatch: py
 
 def test_labels_are_short():
     assert label(ZEROS) == "all zeros"
+
+
+@needs_chromium
+def test_the_page_keeps_the_rules_of_all_pages(
+    page: tuple[str, SuiteFindings], tmp_path: Path
+) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(page[0], encoding="utf-8")
+    with open_browser(tmp_path / "profile") as browser:
+        check_page(browser, path)
+        shown = browser.run("[...document.images].map((it) => [it.width, it.naturalWidth])")
+    for width, natural in shown:  # on a phone, where a figure is at its smallest
+        assert figures.POINTS * figures.DPI / 72 * width / natural >= 12
+
+
+def test_no_text_of_a_figure_is_smaller_than_it_says(
+    page: tuple[str, SuiteFindings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`least_width` relies on this."""
+    drawn: list[Any] = []
+    monkeypatch.setattr(figures, "save", lambda figure, path: drawn.append(figure) or path)
+    (answered,) = page[1].answered
+    for measure in answered.question.measures:
+        draw(answered, measure, looks(answered.lines), tmp_path / "figure.png")
+    for figure in drawn:
+        sizes = [text.get_fontsize() for text in figure.findobj(Text) if text.get_text()]
+        assert min(sizes) >= figures.POINTS

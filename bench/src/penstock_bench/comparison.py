@@ -11,13 +11,14 @@ import numpy as np
 
 from penstock.budget.grid import Grid
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
+from penstock.core.calendar import Calendar
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, positive
-from penstock.lab.page import Demo, MechanismTrack
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.registry import MECHANISMS
 from penstock.private.noise import Noise
-from penstock_bench.simulated.city import City
+from penstock_bench.comparison_page import Demo, MechanismTrack
+from penstock_bench.simulated.city import ORIGIN, City
 
 FLOOR = 10
 """Relative errors divide by the true count, or by this if it is larger."""
@@ -58,7 +59,8 @@ def build(
         epsilon=str(share),
         window=window,
         keys=city.keys,
-        unit_names=city.unit_names(hours),
+        units=hours,
+        calendar=Calendar(every="1h", origin=ORIGIN),
         truth=truth,
         tracks=tuple(sorted(tracks, key=lambda track: track.mae)),
         notes=tuple(city.notes(hours)),

@@ -57,7 +57,7 @@ def draw(
             {x: lines for (at, x), lines in places.items() if at == panel},
             look,
         )
-        axis.set_title(panel, fontsize=9)
+        axis.set_title(panel, fontsize=figures.POINTS + 1)
         axis.set_xscale("linear" if question.linear else "log")
         if drawn.more:
             axis.set_ylim(-0.03, 1.03)
@@ -74,9 +74,7 @@ def draw(
     for axis in axes[-1]:
         axis.set_xlabel(question.axis)
     for axis in axes[:, 0]:
-        axis.set_ylabel(
-            drawn.title if len(drawn.title) < 40 else drawn.title.partition(",")[0], fontsize=8
-        )
+        axis.set_ylabel(drawn.title if len(drawn.title) < 40 else drawn.title.partition(",")[0])
     legend = {
         text: handle
         for axis in axes.ravel()
@@ -87,9 +85,9 @@ def draw(
         legend.keys(),
         loc="outside lower center",
         ncols=max(
-            2, min(len(legend), int(figure.get_figwidth() / (0.45 + 0.062 * max(map(len, legend)))))
+            2, min(len(legend), int(figure.get_figwidth() / (0.45 + 0.07 * max(map(len, legend)))))
         ),
-        fontsize=8,
+        fontsize=figures.POINTS,
         frameon=False,
     )
     return figures.save(figure, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,9 @@ COLOURS: Final = (
 
 TRUTH: Final = "#22262b"
 FAINT: Final = "#d9dde2"
+DPI: Final = 130
+POINTS: Final = 9.0
+"""The size of the smallest text of a figure."""
 
 
 def new(
@@ -29,16 +33,16 @@ def new(
 ) -> tuple[Any, Any]:
     """Make a figure and its axes in the common look."""
     figures = require("matplotlib.figure", "plots", "drawing a figure")
-    figure = figures.Figure(figsize=(width, height), layout="constrained", dpi=130)
+    figure = figures.Figure(figsize=(width, height), layout="constrained", dpi=DPI)
     axes = figure.subplots(rows, columns, **how)
     for axis in figure.axes:
         axis.grid(visible=True, color=FAINT, linewidth=0.6)
         axis.set_axisbelow(True)
         axis.spines[["top", "right"]].set_visible(False)
-        axis.tick_params(labelsize=8, colors="#444b53")
-        axis.xaxis.label.set_fontsize(9)
-        axis.yaxis.label.set_fontsize(9)
-        axis.title.set_fontsize(10)
+        axis.tick_params(labelsize=POINTS, colors="#444b53")
+        axis.xaxis.label.set_fontsize(POINTS)
+        axis.yaxis.label.set_fontsize(POINTS)
+        axis.title.set_fontsize(POINTS + 1)
     return figure, axes
 
 
@@ -52,3 +56,11 @@ def save(figure: Any, path: Path) -> Path:
     with Image.open(drawn) as image:
         image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
     return path
+
+
+def least_width(path: Path) -> int:
+    """The smallest width in pixels at which no text of a saved figure is below 12 pixels."""
+    from PIL import Image  # a dependency of matplotlib
+
+    with Image.open(path) as image:
+        return math.ceil(image.width * 12 / (POINTS * DPI / 72))

@@ -10,12 +10,13 @@ import jinja2
 import pytest
 
 import penstock
+import penstock_bench
 from penstock.core.errors import MissingExtraError
 from penstock.released.pages import asset, render
 from penstock.released.pages.render import _environment, script_hash
 
 HOSTILE = "</style><script>alert('x')</script>"
-SOURCE = Path(penstock.__file__).parent
+SOURCES = [Path(package.__file__).parent for package in (penstock, penstock_bench)]
 
 
 def test_every_page_has_the_logo_the_title_the_promise_and_no_way_out():
@@ -59,9 +60,7 @@ def test_without_jinja_the_error_says_what_to_install(monkeypatch: pytest.Monkey
 
 
 def test_no_stylesheet_or_script_asks_for_text_below_12_px():
-    for path in [*SOURCE.rglob("assets/*.css"), *SOURCE.rglob("assets/*.js")]:
-        if path.parent.parent.name == "lab":
-            continue  # goes with the old city page
+    for path in (path for source in SOURCES for path in source.rglob("assets/*.[cj]s*")):
         text = path.read_text(encoding="utf-8")
         for size, unit in re.findall(r"(?<![\w.])(\d*\.?\d+)(px|rem)(?=[ ;)/`])", text):
             if f"font-size: {size}{unit}" in text or f"font: {size}{unit}" in text:
@@ -71,6 +70,7 @@ def test_no_stylesheet_or_script_asks_for_text_below_12_px():
 
 
 def test_every_page_extends_the_one_base():
-    for path in SOURCE.rglob("templates/*.html"):
-        if path.name not in ("base.html", "parts.html"):
+    parts = ("base.html", "parts.html", "truth.html")
+    for path in (path for source in SOURCES for path in source.rglob("templates/*.html")):
+        if path.name not in parts:
             assert '{% extends "base.html" %}' in path.read_text(encoding="utf-8"), path.name

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.core.exact import positive, whole
-from penstock.lab.page import Demo, render
 from penstock_bench.comparison import FLOOR, build
+from penstock_bench.comparison_page import Demo, render
 from penstock_bench.simulated.city import City
 
 

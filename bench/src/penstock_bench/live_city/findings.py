@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock.budget.joint import Joint
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
+from penstock.core.calendar import Calendar
 from penstock.core.guarantee import Guarantee
 from penstock.engine.ledger_report import streams_of, together
 from penstock.engine.sqlite import SQLiteReader
@@ -30,7 +31,7 @@ class CitySeries:
 
     view: str
     mechanism: str
-    every: str
+    calendar: Calendar
     promise: Guarantee
     released: FloatArray
     low: FloatArray
@@ -166,11 +167,12 @@ def find(outcome: Outcome) -> CityFindings:
 
 def _series(reader: Reader, name: str, truth: IntArray, counts: Answer) -> CitySeries:
     stream = reader.series(name)
+    assert stream.calendar is not None, "the city's configuration says when units are"
     low, high = counts.interval()
     return CitySeries(
         view=name.rpartition("/")[2],
         mechanism=stream.mechanism,
-        every=stream.calendar.every if stream.calendar else "",
+        calendar=stream.calendar,
         promise=stream.guarantee,
         released=counts.estimate,
         low=low,

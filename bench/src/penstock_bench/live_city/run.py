@@ -37,10 +37,9 @@ from penstock.core.exact import Exact, positive, whole
 from penstock.core.optional import require
 from penstock.engine.sqlite import SQLiteReader
 from penstock_bench.live_city.publisher import CLOCK, CONFIGURATION, CityClock
-from penstock_bench.simulated.city import City
+from penstock_bench.simulated.city import ORIGIN, City
 
 STREAM: Final = "city"
-ORIGIN: Final = "2026-06-01"  # a Monday, like hour 0 of the city
 DAY: Final = 24
 HOUR: Final = 3600 * SECOND
 BEGIN: Final = instant(f"{ORIGIN}T00:00Z")

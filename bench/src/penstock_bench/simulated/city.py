@@ -12,6 +12,9 @@ import numpy as np
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.errors import ConfigurationError
 
+ORIGIN: Final = "2026-06-01"
+"""The day of hour 0, a Monday."""
+
 _DAY: Final = 24
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 

@@ -42,8 +42,8 @@ const Penstock = (() => {
     stroke: css("--muted"), font: font(), grid: { stroke: css("--grid"), width: 1 }, ticks: { show: false }, ...more,
   });
 
-  // `xs` holds the start of every unit and, last, the end of the last one.
-  const timeline = ({ xs, zone, from = 0, to = xs.length - 1 }) => {
+  // `xs` holds the start of every unit and, last, the end of the last one. `moved` is told of every zoom.
+  const timeline = ({ xs, zone, from = 0, to = xs.length - 1, moved }) => {
     const first = xs[0], end = xs[xs.length - 1], least = Math.min(6 * (end - first) / (xs.length - 1), end - first);
     const view = { from: xs[from], to: xs[to] }, charts = new Map(), name = clock(zone);
     const unitAt = (x, starts = xs) => {
@@ -64,6 +64,7 @@ const Penstock = (() => {
         button.disabled = way === "in" ? span <= least : way === "earlier" ? view.from <= first
           : way === "later" ? view.to >= end : span >= end - first;
       }
+      moved?.(view, span >= end - first);
     };
     const ways = {
       in: (span) => [view.from + span / 4, view.to - span / 4], out: (span) => [view.from - span / 2, view.to + span / 2],
