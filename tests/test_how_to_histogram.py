@@ -120,14 +120,14 @@ def test_a_mistake_in_it_would_be_found(folder: Path) -> None:
     source = (folder / "suppress.py").read_text(encoding="utf-8")
     wrong = source.replace(
         "        return replace(noisy",
-        "        again = gate._noisy(counts._Private__value, noisy.scale, 'publish again', None)\n"
+        "        again = gate._maker.noisy(counts._Private__value, noisy.scale, 'publish again', None)\n"
         "        noisy = replace(noisy, value=(noisy.value + again.value) // 2)\n"
         "        return replace(noisy",
     )
     assert wrong != source
     (folder / "suppress.py").write_text(wrong, encoding="utf-8")
     histogram = importlib.import_module("suppress").Suppress()
-    with pytest.raises(CheckError, match=r"reaches behind the gate: gate\._noisy"):
+    with pytest.raises(CheckError, match=r"reaches behind the gate: counts\._Private__value"):
         check_nothing_private_is_opened(histogram)
     found = next(
         check for check in HISTOGRAM_CHECKS if check.__name__ == "check_noise_is_what_was_paid_for"

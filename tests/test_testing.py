@@ -86,8 +86,10 @@ def test_an_intruder_sees_all_that_the_gate_holds() -> None:
     run.step([1, 2])
     gate, share = run._gate, run.mechanism.total // 100
     counts = Private(np.array([3, 4]), sensitivity=1)
-    gate.hold("pot", counts, epsilon=share)
-    gate.keep("sum", lambda _, raw: (raw + 1, raw), counts, price=Price(share, share), stability=1)
+    gate.pots.hold("pot", counts, epsilon=share)
+    gate.runs.keep(
+        "sum", lambda _, raw: (raw + 1, raw), counts, price=Price(share, share), stability=1
+    )
     seen = intrude(run)
     assert seen["pot pot"].tolist() == [3, 4]
     assert seen["fold sum"].tolist() == [4, 5]

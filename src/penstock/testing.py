@@ -139,12 +139,7 @@ def intrude(run: Run) -> dict[str, Any]:
     >>> sorted(intrude(run))
     ['counter distance', 'counter publish', 'state']
     """
-    seen: dict[str, Any] = dict(run._gate.memory())
-    secrets = run._gate.save()
-    seen |= {f"fold {name}": fold.secret for name, fold in secrets.folds.items()}
-    seen |= {f"threshold {name}": runs.noise.copy() for name, runs in secrets.runs.items()}
-    seen["state"] = run._state
-    return seen
+    return {**run._gate.memory(), "state": run._state}
 
 
 if not TYPE_CHECKING:

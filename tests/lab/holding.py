@@ -22,9 +22,9 @@ class Holding(Mechanism[LastRelease]):
         return LastRelease(Released.nothing(domain.size, self.guarantee))
 
     def step(self, state: LastRelease, unit: Private, gate: Gate) -> tuple[LastRelease, Released]:
-        gate.hold("publish", unit, epsilon=self.total // self.window)
+        gate.pots.hold("publish", unit, epsilon=self.total // self.window)
         if gate.unit % 2:
             return state, gate.repeat(state.last)
         everywhere = np.ones(len(state.last.value), np.bool_)
-        fresh = replace(gate.pour("publish", where=everywhere), divisor=2)
+        fresh = replace(gate.pots.pour("publish", where=everywhere), divisor=2)
         return LastRelease(fresh), fresh

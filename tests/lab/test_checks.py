@@ -81,14 +81,14 @@ class Asking(Mechanism[Place]):
     def step(self, state: Place, unit: Private, gate: Gate) -> tuple[Place, Released]:
         done = state.done
         if gate.unit % self.window == 1 % self.window:
-            gate.close("watch")
+            gate.runs.close("watch")
             done = False
         price = Price(self.total // 8, self.total // (4 * self.window))
         if (
             done
-            or not gate.ask("watch", unit.distance(state.last.value), threshold=10**5, price=price)[
-                0
-            ]
+            or not gate.runs.ask(
+                "watch", unit.distance(state.last.value), threshold=10**5, price=price
+            )[0]
         ):
             return Place(state.last, done), gate.repeat(state.last)
         fresh = gate.laplace(unit, epsilon=self.total // 8, label="publish")
@@ -109,7 +109,7 @@ class AskingEachKey(Mechanism[LastRelease]):
         share = self.total // (6 * self.window)
         last = state.last.value
         moved = unit.map(lambda counts: np.abs(counts - last), stability=1, cover=unit.cover)
-        where = gate.ask("watch", moved, threshold=10**5, price=Price(share, share))
+        where = gate.runs.ask("watch", moved, threshold=10**5, price=Price(share, share))
         if not where.any():
             return state, gate.repeat(state.last)
         fresh = gate.laplace(unit, epsilon=share * 3, label="publish", where=where).over(
@@ -224,7 +224,7 @@ class DrawsWithoutPaying(Uniform):
     """A second release of every unit that the ledger never hears of."""
 
     def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
-        gate._noisy(unseal(unit), Scale(Fraction(5)), "more", None)
+        gate._maker.noisy(unseal(unit), Scale(Fraction(5)), "more", None)
         return state, gate.laplace(unit, epsilon=self.share, label="publish")
 
 
@@ -233,8 +233,8 @@ class PaysForLessNoise(Uniform):
 
     def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         gate._ledger.spend(self.share // 2, "publish")
-        return state, gate._noisy(
-            unseal(unit), gate._scale(self.contribution, self.share), "publish", None
+        return state, gate._maker.noisy(
+            unseal(unit), gate._maker.scale(self.contribution, self.share), "publish", None
         )
 
 
@@ -242,7 +242,7 @@ class ReadsWhatWasOnlyExposed(PanDistribution):
     """Calls a counter paid for that was not."""
 
     def step(self, state: Any, unit: Private, gate: Gate) -> Any:
-        for counter in gate._counters.values():
+        for counter in gate.counters._held.values():
             counter.paid = True
         return super().step(state, unit, gate)
 
@@ -251,23 +251,23 @@ class ExposesInSecret(PanDistribution):
     """Holds counts in memory that an unannounced look would see unpaid."""
 
     def begin(self, state: Any, gate: Gate) -> None:
-        prime = gate.prime
-        gate.prime = lambda counter, **how: prime(  # type: ignore[method-assign]
+        prime = gate.counters.prime
+        gate.counters.prime = lambda counter, **how: prime(  # type: ignore[method-assign]
             counter, **(how | {"exposed": None if how["exposed"] is None else False})
         )
         super().begin(state, gate)
-        gate.prime = prime  # type: ignore[method-assign]
+        gate.counters.prime = prime  # type: ignore[method-assign]
 
 
 class PoursTooPrecisely(Holding):
     """Pays for one budget and pours with twice that."""
 
     def step(self, state: LastRelease, unit: Private, gate: Gate) -> tuple[LastRelease, Released]:
-        pot = gate._secrets.pots.get("publish")
+        pot = gate.pots._held.get("publish")
         if pot is not None and gate.unit % 2 == 0:
-            gate.hold("publish", unit, epsilon=self.total // self.window)
+            gate.pots.hold("publish", unit, epsilon=self.total // self.window)
             pot.quanta *= 2
-            fresh = gate.pour("publish", where=np.ones(len(state.last.value), np.bool_))
+            fresh = gate.pots.pour("publish", where=np.ones(len(state.last.value), np.bool_))
             pot.quanta //= 2
             return LastRelease(fresh), fresh
         return super().step(state, unit, gate)
@@ -278,7 +278,9 @@ class AsksTooPrecisely(Asking):
 
     def step(self, state: Place, unit: Private, gate: Gate) -> tuple[Place, Released]:
         out = super().step(state, unit, gate)
-        gate._draw(gate._scale(self.contribution, self.total // self.window), 1, "watch.question")
+        gate._maker.draw(
+            gate._maker.scale(self.contribution, self.total // self.window), 1, "watch.question"
+        )
         return out
 
 
@@ -494,7 +496,7 @@ class ReachesBehindTheGate(Uniform):
     """Looks at the books without asking."""
 
     def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
-        assert gate._limit
+        assert gate._maker.limit
         return super().step(state, unit, gate)
 
 
@@ -503,6 +505,14 @@ class LooksIntoThePots(Uniform):
 
     def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         gate.memory()
+        return super().step(state, unit, gate)
+
+
+class LooksIntoAPot(Uniform):
+    """What one of the gate's parts shows to the lab alone."""
+
+    def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
+        gate.pots.save()
         return super().step(state, unit, gate)
 
 
@@ -607,8 +617,9 @@ BROKEN: list[tuple[str, type[Mechanism[Any]], str]] = [
     ("check_noise_has_the_scale_it_claims", SharesItsNoise, "correlated"),
     ("check_nothing_private_can_be_read", Unseals, "mentions 'unseal'"),
     ("check_nothing_private_can_be_read", UnsealsElsewhere, "_positive mentions 'unseal'"),
-    ("check_nothing_private_can_be_read", ReachesBehindTheGate, "gate._limit"),
+    ("check_nothing_private_can_be_read", ReachesBehindTheGate, "gate._maker"),
     ("check_nothing_private_can_be_read", LooksIntoThePots, "gate.memory"),
+    ("check_nothing_private_can_be_read", LooksIntoAPot, "gate.pots.save"),
     ("check_nothing_private_can_be_read", KeepsAPrivate, "keeps a Private"),
     ("check_nothing_private_can_be_read", KeepsRawCounts, "keeps raw counts"),
     ("check_nothing_private_can_be_read", KeepsTheirDistance, "keeps raw counts"),

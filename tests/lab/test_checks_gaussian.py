@@ -48,7 +48,7 @@ class DrawsGaussianUnderAPurePromise(Uniform):
     """Pays ε for Laplace noise, and draws Gaussian noise besides."""
 
     def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
-        gate._noise.gaussian(Fraction(10**9), 1, unit=gate.unit, label="publish")
+        gate._maker.noise.gaussian(Fraction(10**9), 1, unit=gate.unit, label="publish")
         return super().step(state, unit, gate)
 
 
@@ -59,7 +59,7 @@ class DrawsForNobodyKnowsWhat(CorrelatedGaussian):
     def step(
         self, state: UnitEstimates, unit: Private, gate: Gate
     ) -> tuple[UnitEstimates, Released]:
-        gate._noise.gaussian(Fraction(10**30), 1, unit=gate.unit, label="elsewhere")
+        gate._maker.noise.gaussian(Fraction(10**30), 1, unit=gate.unit, label="elsewhere")
         return super().step(state, unit, gate)
 
 

@@ -224,7 +224,7 @@ class DrawsUnpaid(Plain):
     """A second release that the ledger never hears of."""
 
     def release(self, counts: Private, epsilon: Budget, gate: Gate) -> Released:
-        gate._noisy(
+        gate._maker.noisy(
             unseal(counts), Scale(counts.sensitivity / epsilon.epsilon), "publish more", None
         )
         return super().release(counts, epsilon, gate)

@@ -146,14 +146,14 @@ class Keeper(Mechanism[NoState]):
 
     def step(self, state, unit, gate):
         share = self.total // (4 * self.window)
-        change = gate.keep(
+        change = gate.runs.keep(
             "last",
             lambda last, c: (c, c if last is None else c - last),
             unit,
             price=Price(share, share),
             stability=2,
         )
-        moved = gate.ask("last", change, threshold=3, price=Price(share, share))
+        moved = gate.runs.ask("last", change, threshold=3, price=Price(share, share))
         released = gate.repeat(Released.nothing(len(moved), self.guarantee))
         return state, replace(released, value=moved.astype(np.int64))
 
@@ -188,7 +188,7 @@ class Stumbler(Mechanism[NoState]):
             if self.way == "overspend":
                 gate.laplace(unit, epsilon=self.total, label="publish")
             if self.way == "forget":
-                gate.prime("counter", epsilon=share, sensitivity=1, size=1, exposed=False)
+                gate.counters.prime("counter", epsilon=share, sensitivity=1, size=1, exposed=False)
             if self.way == "look" and unit:
                 return state, released
             if self.way == "nothing":

@@ -98,8 +98,8 @@ def test_a_pot_is_poured_with_one_draw_of_noise(factor, fits):
     for unit in range(1, 5):
         if unit > 1:
             door.begin(unit)
-        door.hold("pot", counts(), epsilon=share(door, "1/4"))
-    poured = door.pour("pot", where=np.ones(SIZE, bool))
+        door.pots.hold("pot", counts(), epsilon=share(door, "1/4"))
+    poured = door.pots.pour("pot", where=np.ones(SIZE, bool))
     assert has_scale(poured.value - 400, factor * 4) is fits
 
 
@@ -107,13 +107,13 @@ def test_a_pot_is_poured_with_one_draw_of_noise(factor, fits):
 @pytest.mark.parametrize("disturbed", [0, 1])
 def test_a_counter_has_the_layers_of_noise_that_it_claims(factor, fits, disturbed):
     door = gate(5)
-    door.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=SIZE, exposed=False)
-    door.count("c", counts())
+    door.counters.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=SIZE, exposed=False)
+    door.counters.count("c", counts())
     assert has_scale(door.memory()["counter c"] - 100, factor * 4) is fits
     for _ in range(disturbed):
-        door.disturb()
+        door.counters.disturb()
     before = door.memory()["counter c"]
-    released = door.read("c", again=True)
+    released = door.counters.read("c", again=True)
     assert released.layers == 2 + disturbed
     assert has_scale(released.value - 100, factor * 4, layers=2 + disturbed) is fits
     assert has_scale(released.value - before, factor * 4) is fits
@@ -140,7 +140,7 @@ def test_intervals_cover_as_often_as_they_say(factor, fits):
 def test_a_question_has_the_noise_of_its_price(factor, fits):
     door = gate(7)
     price = Price(share(door, "1/2"), share(door, "1/8"))
-    positive = float(door.ask("run", counts(0), threshold=15, price=price).mean())
+    positive = float(door.runs.ask("run", counts(0), threshold=15, price=price).mean())
     (rho_places, rho_chances), (nu_places, nu_chances) = law(2), law(8 * factor)
     beyond = np.concatenate([np.cumsum(nu_chances[::-1])[::-1], [0.0]])  # P(nu >= place)
     start = np.clip(15 + rho_places - nu_places[0], 0, len(nu_chances))
@@ -154,13 +154,13 @@ def test_a_question_has_the_noise_of_its_price(factor, fits):
 def test_the_threshold_noise_of_a_run_is_drawn_once_and_has_its_scale(scale):
     door = gate(8, window=1)
     price = Price(share(door, Fraction(1, scale)), share(door, "1/4"))
-    door.ask("run", counts(0), threshold=10**6, price=price)
+    door.runs.ask("run", counts(0), threshold=10**6, price=price)
     noise = door.save().runs["run"].noise.copy()
     assert has_scale(noise, scale)
     assert not has_scale(noise, 0.7 * scale)
     assert not has_scale(noise, 1.3 * scale)
     door.begin(2)
-    door.ask("run", counts(0), threshold=10**6, price=price)
+    door.runs.ask("run", counts(0), threshold=10**6, price=price)
     assert (door.save().runs["run"].noise == noise).all()
 
 
@@ -174,8 +174,8 @@ def test_draws_of_different_units_labels_and_kinds_are_independent():
             door.laplace(counts(0), epsilon=share(door, "1/10"), label=label).value
             for label in ("a", "b", "a")
         ]
-        door.hold("a", counts(0), epsilon=share(door, "1/10"))
-        rows.append(door.pour("a", where=np.ones(SIZE, bool)).value)
+        door.pots.hold("a", counts(0), epsilon=share(door, "1/10"))
+        rows.append(door.pots.pour("a", where=np.ones(SIZE, bool)).value)
     table = np.corrcoef(np.array(rows, float))
     off = table[~np.eye(len(rows), dtype=bool)]
     assert np.abs(off).max() < 6 / math.sqrt(SIZE)  # 28 pairs at six standard deviations

@@ -54,7 +54,7 @@ from penstock.core.optional import require
 from penstock.core.private import Private
 from penstock.core.released import Released
 from penstock.core.weights import UNIT
-from penstock.private.gate import limit
+from penstock.private.gate import count_limit
 from penstock.private.mechanisms.base import Incremental, Mechanism
 from penstock.private.run import Run
 from penstock.testing import NoNoise, RecordingNoise, TestNoise, intrude
@@ -314,8 +314,8 @@ def _watch_convolutions(run: Run) -> dict[str, int]:
     `contribution` bounds. Here the signs are tried for a short window, and bounded by absolute
     values for a long one.
     """
-    gate, seen, window = run._gate, dict[str, int](), run.guarantee.window
-    convolve = gate.convolve
+    convolutions, seen, window = run._gate.convolutions, dict[str, int](), run.guarantee.window
+    weighted_sum = convolutions.weighted_sum
 
     def watched(label: str, x: Private, *, coefficients: IntArray, **how: Any) -> Released:
         if label not in seen:
@@ -325,9 +325,9 @@ def _watch_convolutions(run: Run) -> dict[str, int]:
             rows = [coefficients if window <= 8 else np.abs(coefficients)] * len(choices)
             sums = (np.convolve(signs, row) for signs, row in zip(choices, rows, strict=True))
             seen[label] = max(int(np.square(each).sum()) for each in sums)
-        return convolve(label, x, coefficients=coefficients, **how)
+        return weighted_sum(label, x, coefficients=coefficients, **how)
 
-    gate.convolve = watched  # type: ignore[method-assign]
+    convolutions.weighted_sum = watched  # type: ignore[method-assign]
     return seen
 
 
@@ -344,8 +344,8 @@ def _expect_at_most(
 
 def _watch_reads(run: Run) -> dict[str, Fraction]:
     """What each counter that is read in a unit was primed with."""
-    gate, seen = run._gate, dict[str, Fraction]()
-    read = gate.read
+    counters, seen = run._gate.counters, dict[str, Fraction]()
+    read = counters.read
 
     def watched(counter: str, **how: bool) -> Released:
         released = read(counter, **how)
@@ -354,7 +354,7 @@ def _watch_reads(run: Run) -> dict[str, Fraction]:
         seen[counter] = run.mechanism.contribution * most / released.scale.base
         return released
 
-    gate.read = watched  # type: ignore[method-assign]
+    counters.read = watched  # type: ignore[method-assign]
     return seen
 
 
@@ -405,7 +405,9 @@ def _refuses_more(cls: AnyMechanism, run: Run, noise: RecordingNoise) -> None:
     more = Budget(left.quanta + 1, left.grid)
     try:
         if left.grid.currency == "rho":
-            run._gate.convolve("probe", nobody, coefficients=np.ones(1, np.int64), rho=more)
+            run._gate.convolutions.weighted_sum(
+                "probe", nobody, coefficients=np.ones(1, np.int64), rho=more
+            )
         else:
             run._gate.laplace(nobody, epsilon=more, label="probe")
     except BudgetError:
@@ -771,7 +773,7 @@ def check_bad_input_changes_nothing(cls: AnyMechanism, *, quick: bool = False) -
         [1, 2, 3],
         [],
         [[1, 2, 3, 4]],
-        [1, 2, 3, limit(size) + 1],
+        [1, 2, 3, count_limit(size) + 1],
         [1, 2, 3, 2**63],
         [1, 2, 3, 2**80],
         [1e300, 2, 3, 4],
@@ -918,11 +920,10 @@ _FORBIDDEN = frozenset(
         "_Private__value",
         "_gate",
         "_ledger",
-        "_noise",
-        "_secrets",
-        "_counters",
-        "_noisy",
-        "_draw",
+        "_maker",
+        "_held",
+        "_folds",
+        "_runs",
     }
 )
 """Names that open a `Private` or go behind the gate."""
@@ -955,11 +956,9 @@ def look_at_source(cls: type, parts: Iterable[type], base: str) -> None:
             said = ""
             if isinstance(node, ast.Attribute):
                 said = node.attr
-                on_door = isinstance(node.value, ast.Name) and node.value.id in doors
-                hidden = said.startswith("_") or (
-                    said in _NOT_FOR_MECHANISMS and _is(node.value, "gate")
-                )
-                if on_door and hidden:
+                root = _root(node.value)
+                hidden = said.startswith("_") or (said in _NOT_FOR_MECHANISMS and root == "gate")
+                if root in doors and hidden:
                     raise _failure(cls, f"{name} reaches behind the gate: {ast.unparse(node)}.")
             elif isinstance(node, ast.Name):
                 said = node.id
@@ -971,8 +970,11 @@ def look_at_source(cls: type, parts: Iterable[type], base: str) -> None:
                 raise _failure(cls, f"{name} mentions {said!r}, which is the gate's alone.")
 
 
-def _is(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
+def _root(node: ast.expr) -> str:
+    """The name at which a chain of attributes begins, or nothing."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _sources(cls: type, parts: Iterable[type], base: str) -> Iterator[tuple[str, str]]:
@@ -1103,7 +1105,9 @@ class Script:
                 counts = np.maximum(run.last.value, 0)
             jumps: BoolArray = (leap & bits) > 0
             counts = np.where(
-                jumps, np.where(counts > far // 2, 0, far), np.minimum(counts, limit(self.size))
+                jumps,
+                np.where(counts > far // 2, 0, far),
+                np.minimum(counts, count_limit(self.size)),
             )
             yield counts
 

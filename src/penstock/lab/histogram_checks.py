@@ -269,7 +269,7 @@ class _Read:
 
 def _tape(run: Run, forced: list[_Read] | None = None) -> list[_Read]:
     """What the run reads from now on, draw by draw; `forced` is what its draws must give."""
-    reads, real = list[_Read](), run._gate._noisy
+    reads, real = list[_Read](), run._gate._maker.noisy
 
     def noisy(raw: IntArray, scale: Scale, label: str, where: BoolArray | None) -> Released:
         number = len(reads)
@@ -280,7 +280,7 @@ def _tape(run: Run, forced: list[_Read] | None = None) -> list[_Read]:
         reads.append(_Read(raw.copy(), scale, chosen, made))
         return made
 
-    run._gate._noisy = noisy  # type: ignore[method-assign]
+    run._gate._maker.noisy = noisy  # type: ignore[method-assign]
     return reads
 
 
@@ -324,8 +324,9 @@ def _as_part(check: checks.Check) -> HistogramCheck:
 def check_relabelling_keys_relabels_the_output(
     histogram: Histogram, *, quick: bool = False
 ) -> None:
-    """Listing the keys in another order lists the output in that order, unless it takes keys by
-    their places.
+    """The order of the keys is the order of the output.
+
+    Methods that take keys by their places (`by_place`) are exempt.
     """
     if not getattr(histogram, "by_place", False):
         checks.check_relabelling_keys_relabels_the_output(as_mechanism(histogram), quick=quick)

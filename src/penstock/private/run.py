@@ -21,7 +21,7 @@ from penstock.core.private import Private
 from penstock.core.released import Released
 from penstock.private import state as saved
 from penstock.private.counts_input import Column, counts_of
-from penstock.private.gate import Gate, Secrets, limit
+from penstock.private.gate import Gate, Secrets, count_limit
 from penstock.private.mechanisms.base import Incremental, Mechanism
 from penstock.private.noise import Noise, SystemNoise
 
@@ -77,7 +77,7 @@ class Run:
         self._gate = Gate(
             ledger=self._ledger, noise=SystemNoise() if noise is None else noise, keys=domain.size
         )
-        self._most = limit(domain.size)
+        self._most = count_limit(domain.size)
         np.empty(
             _KEPT, np.uint8
         )  # never touched: from now on the C library keeps what a step frees for the next one
@@ -195,7 +195,7 @@ class Run:
             raise ConfigurationError(
                 f"{self.mechanism.name} as configured makes no promise for announced intrusions."
             )
-        self._gate.disturb()
+        self._gate.counters.disturb()
 
     def _take(self, counts: Column, unit: int | None) -> Private:
         if self._broken:

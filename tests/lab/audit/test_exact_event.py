@@ -81,8 +81,8 @@ class Grouping(Mechanism[Begun]):
             first = counts if first is None else np.where(fresh, counts, first)
             return first, np.abs(counts - first)
 
-        moved = gate.keep("group", fold, unit, price=self.price, stability=1)
-        ended = gate.ask("group", moved, threshold=3, price=self.price)
+        moved = gate.runs.keep("group", fold, unit, price=self.price, stability=1)
+        ended = gate.runs.ask("group", moved, threshold=3, price=self.price)
         noisy = gate.laplace(unit, epsilon=self.total // (2 * self.window), label="publish").value
         total = noisy + state.total
         released = gate.repeat(Released.nothing(len(total), self.guarantee))
@@ -113,12 +113,14 @@ class Asking(Mechanism[Place]):
     def step(self, state: Place, unit: Private, gate: Gate) -> tuple[Place, Released]:
         done = state.done
         if gate.unit % self.window == 1 % self.window:
-            gate.close("watch")
+            gate.runs.close("watch")
             done = False
         price = Price(self.total // 8, self.total // (4 * self.window))
         if (
             done
-            or not gate.ask("watch", unit.distance(state.last.value), threshold=2, price=price)[0]
+            or not gate.runs.ask(
+                "watch", unit.distance(state.last.value), threshold=2, price=price
+            )[0]
         ):
             return Place(state.last, done), gate.repeat(state.last)
         fresh = gate.laplace(unit, epsilon=self.total // 8, label="publish")
@@ -396,7 +398,7 @@ def undecided(mechanism: Mechanism[Any], stream: IntArray) -> Output:
     shown: list[SeenUnit] = []
     run = mechanism.run(stream.shape[1], noise=ScriptedNoise({}))
     for counts in stream:
-        run._gate._noise = ScriptedNoise({"group.question": (-(2**50),) * (len(shown) > 0)})
+        run._gate._maker.noise = ScriptedNoise({"group.question": (-(2**50),) * (len(shown) > 0)})
         shown.append(SeenUnit.of(run.step(counts)))
     return tuple(shown)
 
@@ -422,7 +424,7 @@ class FreshThresholds(Pegasus):
     """Draws the threshold's noise anew for every question."""
 
     def step(self, state: Any, unit: Private, gate: Gate) -> tuple[Any, Released]:
-        gate.close("group", where=~state.over)
+        gate.runs.close("group", where=~state.over)
         return super().step(state, unit, gate)
 
 

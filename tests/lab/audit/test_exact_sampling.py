@@ -336,7 +336,9 @@ class Doubled(FixedThreshold):
             return 2 * np.abs(value - state.last.value).sum(keepdims=True)
 
         return bool(
-            gate.ask(MOVED, unit.map(twice, stability=1, cover=ALL), threshold=4, price=price)[0]
+            gate.runs.ask(MOVED, unit.map(twice, stability=1, cover=ALL), threshold=4, price=price)[
+                0
+            ]
         )
 
 

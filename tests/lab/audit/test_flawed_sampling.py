@@ -110,13 +110,13 @@ class OurScales(PublishedScales):
     def step(self, state: Decided, unit: Private, gate: Gate) -> tuple[Decided, Released]:
         questions = 2 * (self.releases - 1)
         parts = 1 + Fraction(questions ** (2 / 3)).limit_denominator(1000)
-        gate._noise = Rescaled(
-            gate._noise, parts / 2, questions * parts / (parts - 1) / (2 * self.releases)
+        gate._maker.noise = Rescaled(
+            gate._maker.noise, parts / 2, questions * parts / (parts - 1) / (2 * self.releases)
         )  # type: ignore[assignment]
         try:
             return super().step(state, unit, gate)
         finally:
-            gate._noise = gate._noise.source  # type: ignore[attr-defined]
+            gate._maker.noise = gate._maker.noise.source  # type: ignore[attr-defined]
 
 
 class Rescaled:
@@ -136,15 +136,15 @@ class FreshNoise(OneNoise):
 
     def step(self, state: Decided, unit: Private, gate: Gate) -> tuple[Decided, Released]:
         if gate.unit > 1 and (gate.unit - 1) % self.window == 0:
-            drawn = gate._noise.laplace(
+            drawn = gate._maker.noise.laplace(
                 4 / Fraction(self.epsilon), len(state.noise), unit=gate.unit, label="fresh"
             )
             state = replace(state, noise=drawn)
-        gate._noise = Rescaled(gate._noise, Fraction(2), Fraction(3))  # type: ignore[assignment]
+        gate._maker.noise = Rescaled(gate._maker.noise, Fraction(2), Fraction(3))  # type: ignore[assignment]
         try:
             return super().step(state, unit, gate)
         finally:
-            gate._noise = gate._noise.source  # type: ignore[attr-defined]
+            gate._maker.noise = gate._maker.noise.source  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

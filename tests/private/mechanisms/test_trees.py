@@ -202,7 +202,9 @@ def gate(lines: list[Line], *, units: int) -> tuple[Gate, RecordingNoise]:
     )
     for unit in range(1, units + 1):
         opened.begin(unit)
-        opened.linear("window", counts(), epsilon=MECHANISM.share, span=9, nodes=LAYOUT.at(unit))
+        opened.trees.window_sum(
+            "window", counts(), epsilon=MECHANISM.share, span=9, nodes=LAYOUT.at(unit)
+        )
     opened.begin(units + 1)
     return opened, noise
 
@@ -248,11 +250,13 @@ def test_nodes_that_do_not_add_up_are_refused_before_anything_is_read(change: An
         ConfigurationError,
         match=r"unit 21: the nodes of 'window' do not add up to the last 9 units",
     ):
-        opened.linear(
+        opened.trees.window_sum(
             "window", counts(), epsilon=MECHANISM.share, span=9, nodes=change(LAYOUT.at(21))
         )
     assert (len(lines), len(noise.draws)) == before
-    opened.linear("window", counts(), epsilon=MECHANISM.share, span=9, nodes=LAYOUT.at(21))
+    opened.trees.window_sum(
+        "window", counts(), epsilon=MECHANISM.share, span=9, nodes=LAYOUT.at(21)
+    )
 
 
 def test_a_window_reads_every_unit_once_on_the_same_terms() -> None:
@@ -265,19 +269,19 @@ def test_a_window_reads_every_unit_once_on_the_same_terms() -> None:
     right: dict[str, Any] = {"epsilon": MECHANISM.share, "span": 9, "nodes": LAYOUT.at(21)}
     for change in refused:
         with pytest.raises(ConfigurationError, match="reads every unit once, with one budget"):
-            opened.linear("window", counts(), **(right | change))
+            opened.trees.window_sum("window", counts(), **(right | change))
     one = counts().map(
         lambda each: each.sum(keepdims=True), stability=1, cover=ALL
     )  # NumPy would add it to every key
     with pytest.raises(ConfigurationError, match="reads every unit once, with one budget"):
-        opened.linear("window", one, **right)
-    opened.linear("window", counts(), **right)
+        opened.trees.window_sum("window", one, **right)
+    opened.trees.window_sum("window", counts(), **right)
     with pytest.raises(ConfigurationError, match="reads every unit once"):
-        opened.linear("window", counts(), **right)
+        opened.trees.window_sum("window", counts(), **right)
     opened.begin(22)
     opened.begin(23)
     with pytest.raises(ConfigurationError, match="reads every unit once"):
-        opened.linear("window", counts(), **(right | {"nodes": LAYOUT.at(23)}))
+        opened.trees.window_sum("window", counts(), **(right | {"nodes": LAYOUT.at(23)}))
 
 
 def test_a_refused_charge_draws_nothing_and_reads_nothing() -> None:
@@ -285,6 +289,8 @@ def test_a_refused_charge_draws_nothing_and_reads_nothing() -> None:
     opened.laplace(counts(), epsilon=MECHANISM.share // 2, label="other")
     drawn = len(noise.draws)
     with pytest.raises(BudgetError):
-        opened.linear("window", counts(), epsilon=MECHANISM.share, span=9, nodes=LAYOUT.at(1))
+        opened.trees.window_sum(
+            "window", counts(), epsilon=MECHANISM.share, span=9, nodes=LAYOUT.at(1)
+        )
     assert len(noise.draws) == drawn
     assert opened.save().nodes == {}

@@ -57,7 +57,7 @@ def price_of(epsilon: Budget) -> Price:
 def deviations(
     secret: Any, counts: IntArray, *, fresh: BoolArray, where: BoolArray | None = None
 ) -> tuple[Any, IntArray]:
-    """A fold for `Gate.keep`: each key's count joins its group, or opens one where `fresh`;
+    """A fold for `Gate.runs.keep`: each key's count joins its group, or opens one where `fresh`;
     ⌊256·deviation⌋ of each group.
 
     Outside of `where`, in which `fresh` lies, groups go on as if this unit had not been. The secret

@@ -84,7 +84,7 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
             return  # whatever arrives in this unit is not counted anywhere
         if self.in_parts:
             watch = self.plan(len(state.last.value)).watch
-            gate.prime(
+            gate.counters.prime(
                 DISTANCE,
                 epsilon=watch,
                 sensitivity=self.contribution,
@@ -92,7 +92,7 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
                 exposed=None,
             )
         size = len(state.last.value)
-        gate.prime(
+        gate.counters.prime(
             PUBLISH,
             epsilon=offer,
             sensitivity=self.contribution,
@@ -101,17 +101,17 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
         )
 
     def feed(self, state: PanState, part: Private, gate: Gate) -> None:
-        if gate.primed(PUBLISH) is not None:
-            gate.count(PUBLISH, part)
+        if gate.counters.primed(PUBLISH) is not None:
+            gate.counters.count(PUBLISH, part)
             if self.in_parts:
-                gate.count(DISTANCE, part.sums(state.buckets))
+                gate.counters.count(DISTANCE, part.sums(state.buckets))
 
     def step(self, state: PanState, unit: Private, gate: Gate) -> tuple[PanState, Released]:
-        offer = gate.primed(PUBLISH)
+        offer = gate.counters.primed(PUBLISH)
         if offer is None:
             return state, gate.repeat(state.last)
         self.feed(state, unit, gate)
-        forced = gate.disturbed
+        forced = gate.counters.disturbed
         if (
             self._distance(state, unit, gate)
             > offer.into(len(state.last.value) * self.contribution)
@@ -120,14 +120,14 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
             fresh = self._publish(gate)
             shares = self.plan(len(fresh.value)).shares
             return PanState(fresh, shares.after(state.position, gate, offer), state.buckets), fresh
-        gate.forget(PUBLISH)
+        gate.counters.forget(PUBLISH)
         return state, gate.repeat(state.last)
 
     def _publish(self, gate: Gate) -> Released:
         """What stands in the counter, with fresh noise if somebody may have looked into it before
         it was full.
         """
-        return gate.read(PUBLISH, again=self.in_parts)
+        return gate.counters.read(PUBLISH, again=self.in_parts)
 
     def _distance(self, state: PanState, unit: Private, gate: Gate) -> int:
         watch = self.plan(len(state.last.value)).watch
@@ -135,7 +135,9 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
             return gate.laplace(
                 unit.distance(state.last.value), epsilon=watch, label=DISTANCE
             ).number
-        noisy = gate.read(DISTANCE, again=True).value - state.buckets.sums(state.last.value)
+        noisy = gate.counters.read(DISTANCE, again=True).value - state.buckets.sums(
+            state.last.value
+        )
         # |X + Y| of two Laplace variables of scale s has mean 3s/2: what the noise alone adds to
         # the distance.
         from_noise = (watch * 2).into(3 * state.buckets.number * self.contribution)

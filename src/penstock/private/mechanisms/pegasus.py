@@ -87,8 +87,8 @@ def advance(
     joins = ~state.over if read is None else ~state.over & read
     run = f"group{suffix}"
     fold = partial(deviations, fresh=opens, where=read)
-    deviation = gate.keep(run, fold, unit, price=price, stability=STABILITY, where=read)
-    broken = gate.ask(run, deviation, threshold=threshold, price=price, where=joins)
+    deviation = gate.runs.keep(run, fold, unit, price=price, stability=STABILITY, where=read)
+    broken = gate.runs.ask(run, deviation, threshold=threshold, price=price, where=joins)
     fresh = opens | broken
     start = np.where(fresh, gate.unit, state.start)
 
@@ -105,7 +105,7 @@ def advance(
     if isinstance(smoothing, Means):
         over |= np.abs(smoothing.total) > _MOST
     if (over & ~broken).any():
-        gate.close(run, where=over)
+        gate.runs.close(run, where=over)
     released = Released(
         unit=gate.unit,
         value=value,

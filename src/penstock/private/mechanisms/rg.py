@@ -145,15 +145,15 @@ class RetroactiveGrouping(Mechanism[OpenGroup]):
         last, held = state.last, state.held
         if last.unit:
             jump = self._jumped(self.watched(unit, gate), last)
-            gate.drop(PUBLISH, where=jump)
+            gate.pots.drop(PUBLISH, where=jump)
             held = held * ~jump + 1  # products, because a mask without a pattern is slow to follow
             out = held >= np.minimum(2 * last.divisor, self.longest)
             out |= jump
         else:
             held = held + 1
             out = np.ones(len(held), np.bool_)
-        gate.hold(PUBLISH, unit, epsilon=self.publishing)
-        fresh = gate.pour(PUBLISH, where=out)
+        gate.pots.hold(PUBLISH, unit, epsilon=self.publishing)
+        fresh = gate.pots.pour(PUBLISH, where=out)
         repeated = ~out
         divisor = held * out + last.divisor * repeated
         held *= repeated

@@ -22,7 +22,7 @@ from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact, whole
 from penstock.core.private import Private
 from penstock.core.released import Released
-from penstock.private.gate import Gate, Price, affordable, limit
+from penstock.private.gate import Gate, Price, affordable, count_limit
 from penstock.private.histograms.base import Histogram, apart, part, publish
 from penstock.private.histograms.plain import Plain
 from penstock.private.mechanisms.base import Mechanism
@@ -180,7 +180,7 @@ class ByQuestion(Mechanism[SamplingState]):
     ) -> tuple[SamplingState, Released]:
         plan, now = self.plan(len(state.last.value)), gate.unit
         if (now - 1) % self.window == 0:  # a new block, with threshold noise of its own
-            gate.close(MOVED)
+            gate.runs.close(MOVED)
         state = replace(state, made=tuple(made for made in state.made if made > now - self.window))
         if len(state.made) >= self.most:
             return state, gate.repeat(state.last)
@@ -201,7 +201,7 @@ class ByQuestion(Mechanism[SamplingState]):
 
     def _moved(self, state: SamplingState, unit: Private, price: Price, gate: Gate) -> bool:
         return bool(
-            gate.ask(
+            gate.runs.ask(
                 MOVED, unit.distance(rounded(state.last)), threshold=bound(state), price=price
             )[0]
         )
@@ -228,7 +228,7 @@ def rounded(released: Released) -> IntArray:
     """The release in whole numbers, and no larger than counts can be, so that distances to it are
     whole and fit into int64.
     """
-    most = limit(len(released.value))
+    most = count_limit(len(released.value))
     if isinstance(released.divisor, int) and released.divisor == 1:
         return np.clip(released.value, -most, most)
     return np.rint(np.clip(released.estimate, -most, most)).astype(np.int64)

@@ -72,4 +72,6 @@ class WindowTree(Mechanism[NoState]):
 
     def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         nodes = self.blocks.at(gate.unit)
-        return state, gate.linear(LABEL, unit, epsilon=self.share, span=self.span, nodes=nodes)
+        return state, gate.trees.window_sum(
+            LABEL, unit, epsilon=self.share, span=self.span, nodes=nodes
+        )

@@ -195,7 +195,9 @@ class CorrelatedGaussian(Mechanism[UnitEstimates]):
         over = self.weights == "prefix" and len(recent) == self.epoch
         if over:
             recent, before, epochs = recent[:0], before + recent.sum(axis=0), epochs + 1
-        seen = gate.convolve("sum", unit, coefficients=self.coefficients, rho=self.share, anew=over)
+        seen = gate.convolutions.weighted_sum(
+            "sum", unit, coefficients=self.coefficients, rho=self.share, anew=over
+        )
         latest = (seen.value - _weighted(self.coefficients[1:], recent)) / self.coefficients[0]
         recent = np.concatenate(
             [recent[max(len(recent) - self._kept + 1, 0) :], latest[np.newaxis]]

@@ -92,8 +92,8 @@ class RawClusters(NoiseScale):
         lent = Budget(
             8 * self.total.quanta, self.total.grid
         )  # what the ledger has; the noise below is the paper's
-        gate._ledger.spend(lent, "publish")
-        noisy = gate._noisy(
+        gate._maker.ledger.spend(lent, "publish")
+        noisy = gate._maker.noisy(
             means, Scale(self.theta(sketch) / each.grid.quantum, each.quanta), "publish", None
         )
         return Raw(sketch), replace(noisy, value=noisy.value // GRID)
@@ -135,10 +135,10 @@ class FlawedNegativeSurvey(Unchecked):
     def step(self, state: NoState, unit: Private, gate: Gate) -> tuple[NoState, Released]:
         counts = unseal(unit)
         keys = len(counts)
-        said = answers(counts, negative(keys), noise=gate._noise, unit=gate.unit)
+        said = answers(counts, negative(keys), noise=gate._maker.noise, unit=gate.unit)
         absent = np.zeros(keys, np.int64)
         absent[0] = self.respondents - counts.sum()
-        said = said + answers(absent, Fraction(1, keys), noise=gate._noise, unit=gate.unit)
+        said = said + answers(absent, Fraction(1, keys), noise=gate._maker.noise, unit=gate.unit)
         return state, Released(gate.unit, said, Scale(Fraction(1)), self.guarantee, False)
 
 

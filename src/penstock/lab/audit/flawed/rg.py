@@ -26,7 +26,7 @@ class NoiseAfterDividing(Unchecked, RetroactiveGrouping):
     def watched(self, unit: Private, gate: Gate) -> FloatArray:
         share = exact(self.keep)
         worth = amplified(self.watching, keep=share, events=unit.sensitivity)
-        sample = gate._noise.thin(unseal(unit), share, unit=gate.unit, label=WATCH)
+        sample = gate._maker.noise.thin(unseal(unit), share, unit=gate.unit, label=WATCH)
         estimate = Private(
             sample * share.denominator // share.numerator, sensitivity=unit.sensitivity
         )

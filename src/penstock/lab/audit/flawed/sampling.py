@@ -63,7 +63,7 @@ class Decisions(Unchecked):
 
     def step(self, state: Decided, unit: Private, gate: Gate) -> tuple[Decided, Released]:
         now, counts, size = gate.unit, unseal(unit), len(state.threshold)
-        noise, share = gate._noise, Fraction(self.contribution) / exact(self.epsilon)
+        noise, share = gate._maker.noise, Fraction(self.contribution) / exact(self.epsilon)
         made = state.made.copy()
         made[now % self.window] = False
         past = made.sum(axis=0)

@@ -165,7 +165,7 @@ class PanReusedNoise(PanDistribution):
     name = "bd_pan_reused_noise"
 
     def _publish(self, gate: Gate) -> Released:
-        return gate.read(PUBLISH, again=False)
+        return gate.counters.read(PUBLISH, again=False)
 
 
 def _looked_at_first(base: IntArray) -> Pair:
@@ -203,7 +203,7 @@ class FloatLaplace(Mechanism[NoState]):
         counts = unseal(unit)
         scale = Fraction(self.window * self.contribution) / exact(self.epsilon)
         seed = np.abs(
-            gate._noise.laplace(Fraction(2**40), 4, unit=gate.unit, label="seed")
+            gate._maker.noise.laplace(Fraction(2**40), 4, unit=gate.unit, label="seed")
         )  # so that an audit repeats itself
         value: Any = counts + np.random.default_rng(seed.tolist()).laplace(
             0.0, float(scale), len(counts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -11,10 +12,11 @@ from penstock.budget.accountant import account
 from penstock.budget.grid import Budget, Budgets
 from penstock.budget.ledger import Ledger, Line
 from penstock.core.cover import ALL, EACH, Groups
-from penstock.core.errors import BudgetError, ConfigurationError, NoiseError
+from penstock.core.errors import BudgetError, ConfigurationError, MechanismError, NoiseError
 from penstock.core.guarantee import Guarantee
 from penstock.core.private import Private
-from penstock.private.gate import Gate, Price, limit
+from penstock.private.gate import Gate, Price, count_limit
+from penstock.private.gate.gate import _MOVED
 from penstock.private.noise import NoNoise, SystemNoise, TestNoise
 
 
@@ -100,10 +102,10 @@ def test_what_the_ledger_refuses_is_never_drawn():
         lambda: door.laplace(
             private(1, 2, 3), epsilon=Budgets(np.full(3, 2**10), ledger.grid), label="more"
         ),
-        lambda: door.hold("pot", private(1, 2, 3), epsilon=tiny),
-        lambda: door.ask("run", private(1, 2, 3), threshold=0, price=price),
-        lambda: door.prime("counter", epsilon=tiny, sensitivity=1, size=3, exposed=None),
-        lambda: door.prime("counter", epsilon=tiny, sensitivity=1, size=3, exposed=True),
+        lambda: door.pots.hold("pot", private(1, 2, 3), epsilon=tiny),
+        lambda: door.runs.ask("run", private(1, 2, 3), threshold=0, price=price),
+        lambda: door.counters.prime("counter", epsilon=tiny, sensitivity=1, size=3, exposed=None),
+        lambda: door.counters.prime("counter", epsilon=tiny, sensitivity=1, size=3, exposed=True),
     ):
         with pytest.raises(BudgetError):
             act()
@@ -118,7 +120,7 @@ def test_a_priced_question_that_is_refused_leaves_no_line():
     tiny = Budget(2**10, ledger.grid)
     for _ in range(3):
         with pytest.raises(BudgetError, match="Nothing was drawn or recorded"):
-            door.ask(
+            door.runs.ask(
                 "far",
                 private(1, 2, 3).distance(np.zeros(3, np.int64)),
                 threshold=0,
@@ -221,7 +223,7 @@ def test_a_budget_of_nothing_reads_nothing():
     for act in (
         lambda: door.laplace(private(1, 2, 3), epsilon=Budget(0, ledger.grid), label="publish"),
         lambda: door.laplace(private(1, 2, 3), epsilon=Budget(-5, ledger.grid), label="publish"),
-        lambda: door.hold("pot", private(1, 2, 3), epsilon=Budget(0, ledger.grid)),
+        lambda: door.pots.hold("pot", private(1, 2, 3), epsilon=Budget(0, ledger.grid)),
     ):
         with pytest.raises(ConfigurationError, match="budget of 0"):
             act()
@@ -242,9 +244,9 @@ def test_a_scale_that_could_overflow_is_refused_before_the_charge():
         lambda: door.laplace(
             private(1, 2, 3), epsilon=Budgets(np.array([2**24, 1, 0]), ledger.grid), label="publish"
         ),
-        lambda: door.hold("pot", private(1, 2, 3), epsilon=small),
-        lambda: door.ask("run", private(1, 2, 3), threshold=0, price=Price(small, small)),
-        lambda: door.prime("counter", epsilon=small, sensitivity=1, size=3, exposed=None),
+        lambda: door.pots.hold("pot", private(1, 2, 3), epsilon=small),
+        lambda: door.runs.ask("run", private(1, 2, 3), threshold=0, price=Price(small, small)),
+        lambda: door.counters.prime("counter", epsilon=small, sensitivity=1, size=3, exposed=None),
     ):
         with pytest.raises(NoiseError, match="could overflow"):
             act()
@@ -254,16 +256,18 @@ def test_a_scale_that_could_overflow_is_refused_before_the_charge():
 @pytest.mark.parametrize("noise", [2**61, -(2**61)])
 def test_a_release_never_leaves_the_range(noise):
     door, _, _ = gate(fixed={"publish": noise, "pot": noise})
-    released = door.laplace(private(1, 2, limit(3)), epsilon=share(door, "1/2"), label="publish")
-    assert np.abs(released.value).max() == limit(3)
-    door.hold("pot", private(limit(3), 0, 0), epsilon=share(door, "1/2"))
-    assert np.abs(door.pour("pot", where=np.ones(3, bool)).value).max() == limit(3)
+    released = door.laplace(
+        private(1, 2, count_limit(3)), epsilon=share(door, "1/2"), label="publish"
+    )
+    assert np.abs(released.value).max() == count_limit(3)
+    door.pots.hold("pot", private(count_limit(3), 0, 0), epsilon=share(door, "1/2"))
+    assert np.abs(door.pots.pour("pot", where=np.ones(3, bool)).value).max() == count_limit(3)
 
 
 def test_sums_over_all_keys_stay_inside_the_range():
     for keys in (1, 2, 1000, 10**6):
-        assert 2 * keys * limit(keys) < 2**62
-        assert limit(keys) <= 2**50
+        assert 2 * keys * count_limit(keys) < 2**62
+        assert count_limit(keys) <= 2**50
 
 
 @pytest.mark.parametrize(
@@ -275,8 +279,8 @@ def test_a_mask_that_is_no_mask_is_refused(wrong):
     epsilon = share(door, "1/8")
     for act in (
         lambda: door.laplace(private(1, 2, 3), epsilon=epsilon, label="publish", where=wrong),
-        lambda: door.hold("pot", private(1, 2, 3), epsilon=epsilon, where=wrong),
-        lambda: door.ask(
+        lambda: door.pots.hold("pot", private(1, 2, 3), epsilon=epsilon, where=wrong),
+        lambda: door.runs.ask(
             "run", private(1, 2, 3), threshold=0, price=Price(epsilon, epsilon), where=wrong
         ),
     ):
@@ -288,9 +292,12 @@ def test_a_mask_that_is_no_mask_is_refused(wrong):
 @pytest.mark.parametrize("wrong", [np.array([1, 0, 1]), np.array([1, 0]), np.array([True])])
 def test_a_pot_is_poured_and_dropped_by_masks_only(wrong):
     door, journal, _ = gate()
-    door.hold("pot", private(1, 2, 3), epsilon=share(door, "1/8"))
+    door.pots.hold("pot", private(1, 2, 3), epsilon=share(door, "1/8"))
     before = list(journal)
-    for act in (lambda: door.pour("pot", where=wrong), lambda: door.drop("pot", where=wrong)):
+    for act in (
+        lambda: door.pots.pour("pot", where=wrong),
+        lambda: door.pots.drop("pot", where=wrong),
+    ):
         with pytest.raises(ConfigurationError, match="bools"):
             act()
     assert journal == before
@@ -366,41 +373,41 @@ def test_a_pot_is_paid_for_when_it_is_held_and_free_when_it_is_poured():
     for unit in (1, 2, 3):
         if unit > 1:
             door.begin(unit)
-        door.hold("pot", private(1, 2, 3), epsilon=share(door, "1/4"))
+        door.pots.hold("pot", private(1, 2, 3), epsilon=share(door, "1/4"))
         assert ledger.cost.epsilon == Fraction(unit, 4)
         assert draws(journal) == []
-    poured = door.pour("pot", where=first)
+    poured = door.pots.pour("pot", where=first)
     assert ledger.cost.epsilon == Fraction(3, 4)
     assert poured.value.tolist() == [103, 0, 0]
     assert poured.repeated.tolist() == [False, True, True]
     assert float(poured.scale) == 4
     assert draws(journal) == [("draw", "pot", Fraction(4), 1, False)]
     assert door.memory()["pot pot"].tolist() == [0, 6, 9]
-    assert door.pour("pot", where=every).value.tolist() == [100, 106, 109]
+    assert door.pots.pour("pot", where=every).value.tolist() == [100, 106, 109]
     assert door.memory()["pot pot"].tolist() == [0, 0, 0]
 
 
 def test_a_pot_can_be_held_and_dropped_in_part():
     door, _, ledger = gate()
     first = np.array([True, False, False])
-    door.hold("pot", private(1, 2, 3), epsilon=share(door, "1/4"), where=first)
-    door.hold("pot", private(1, 2, 3), epsilon=share(door, "1/4"), where=~first)
+    door.pots.hold("pot", private(1, 2, 3), epsilon=share(door, "1/4"), where=first)
+    door.pots.hold("pot", private(1, 2, 3), epsilon=share(door, "1/4"), where=~first)
     assert ledger.cost.epsilon == Fraction(1, 4)
     assert door.memory()["pot pot"].tolist() == [1, 2, 3]
-    door.drop("pot", where=first)
+    door.pots.drop("pot", where=first)
     assert door.memory()["pot pot"].tolist() == [0, 2, 3]
     assert ledger.cost.epsilon == Fraction(1, 4)
-    door.drop("unknown", where=first)
+    door.pots.drop("unknown", where=first)
 
 
 def test_a_pot_has_one_budget_and_one_sensitivity():
     door, journal, _ = gate()
-    door.hold("pot", private(1, 2, 3), epsilon=share(door, "1/8"))
+    door.pots.hold("pot", private(1, 2, 3), epsilon=share(door, "1/8"))
     before = list(journal)
     with pytest.raises(ConfigurationError, match="another pot"):
-        door.hold("pot", private(1, 2, 3), epsilon=share(door, "1/4"))
+        door.pots.hold("pot", private(1, 2, 3), epsilon=share(door, "1/4"))
     with pytest.raises(ConfigurationError, match="another pot"):
-        door.hold("pot", private(1, 2, 3, sensitivity=2), epsilon=share(door, "1/8"))
+        door.pots.hold("pot", private(1, 2, 3, sensitivity=2), epsilon=share(door, "1/8"))
     assert journal == before
     assert door.memory()["pot pot"].tolist() == [1, 2, 3]
 
@@ -408,10 +415,10 @@ def test_a_pot_has_one_budget_and_one_sensitivity():
 def test_a_pot_has_one_size():
     # One number that NumPy adds to every key would change all of them for one person.
     door, journal, _ = gate()
-    door.hold("pot", private(1, 2, 3), epsilon=share(door, "1/8"))
+    door.pots.hold("pot", private(1, 2, 3), epsilon=share(door, "1/8"))
     before = list(journal)
     with pytest.raises(ConfigurationError, match="another pot"):
-        door.hold("pot", total(1, 2, 3), epsilon=share(door, "1/8"))
+        door.pots.hold("pot", total(1, 2, 3), epsilon=share(door, "1/8"))
     assert journal == before
     assert door.memory()["pot pot"].tolist() == [1, 2, 3]
 
@@ -419,26 +426,26 @@ def test_a_pot_has_one_size():
 def test_there_is_nothing_to_pour_before_something_was_held():
     door, journal, _ = gate()
     with pytest.raises(ConfigurationError, match="no pot"):
-        door.pour("pot", where=np.ones(3, bool))
+        door.pots.pour("pot", where=np.ones(3, bool))
     assert journal == []
 
 
 def test_a_pot_does_not_follow_the_callers_array():
     door, _, _ = gate()
     counts = np.array([1, 2, 3])
-    door.hold("pot", Private(counts, sensitivity=1), epsilon=share(door, "1/4"))
+    door.pots.hold("pot", Private(counts, sensitivity=1), epsilon=share(door, "1/4"))
     counts[:] = 77
     assert door.memory()["pot pot"].tolist() == [1, 2, 3]
     door.memory()["pot pot"][:] = 55
-    assert door.pour("pot", where=np.ones(3, bool)).value.tolist() == [1, 2, 3]
+    assert door.pots.pour("pot", where=np.ones(3, bool)).value.tolist() == [1, 2, 3]
 
 
 def test_a_pot_goes_on_after_it_was_saved():
     door, _, _ = gate()
-    door.hold("pot", private(1, 2, 3, sensitivity=2), epsilon=share(door, "1/4"))
+    door.pots.hold("pot", private(1, 2, 3, sensitivity=2), epsilon=share(door, "1/4"))
     other, _, ledger = gate()
     other.load(door.save(), private=True)
-    assert other.pour("pot", where=np.ones(3, bool)).value.tolist() == [1, 2, 3]
+    assert other.pots.pour("pot", where=np.ones(3, bool)).value.tolist() == [1, 2, 3]
     assert ledger.cost.epsilon == 0
 
 
@@ -458,15 +465,19 @@ def price_of(door, part="1/16"):
 def test_a_fold_keeps_its_secret_and_its_sensitivity_and_is_paid_for_when_it_reads():
     door, journal, ledger = gate("1", window=4, fixed={"sum.threshold": 5, "sum.question": 0})
     price = price_of(door)
-    first = door.keep("sum", running, private(1, 2, 3, sensitivity=2), price=price, stability=2)
+    first = door.runs.keep(
+        "sum", running, private(1, 2, 3, sensitivity=2), price=price, stability=2
+    )
     assert (first.sensitivity, first.cover, first.fold) == (4, EACH, "sum")
     assert ledger.cost.epsilon == Fraction(3, 16)
-    assert door.ask("sum", first, threshold=0, price=price).tolist() == [False, False, True]
+    assert door.runs.ask("sum", first, threshold=0, price=price).tolist() == [False, False, True]
     assert ledger.cost.epsilon == Fraction(3, 16)
     door.begin(2)
-    second = door.keep("sum", running, private(10, 20, 30, sensitivity=2), price=price, stability=2)
+    second = door.runs.keep(
+        "sum", running, private(10, 20, 30, sensitivity=2), price=price, stability=2
+    )
     assert ledger.cost.epsilon == Fraction(6, 16)
-    assert door.ask("sum", second, threshold=20, price=price).tolist() == [
+    assert door.runs.ask("sum", second, threshold=20, price=price).tolist() == [
         False,
         True,
         True,
@@ -477,7 +488,7 @@ def test_a_fold_keeps_its_secret_and_its_sensitivity_and_is_paid_for_when_it_rea
 def test_counts_outside_of_the_mask_are_neither_folded_nor_charged():
     door, _, ledger = gate("1", window=1)
     where = np.array([True, False, False])
-    door.keep("sum", running, private(1, 2, 3), price=price_of(door), stability=2, where=where)
+    door.runs.keep("sum", running, private(1, 2, 3), price=price_of(door), stability=2, where=where)
     assert door.save().folds["sum"].secret.tolist() == [1, 0, 0]
     door.laplace(private(1, 2, 3), epsilon=share(door, "13/16"), label="publish", where=~where)
     assert ledger.cost.epsilon == Fraction(13, 16)
@@ -486,7 +497,7 @@ def test_counts_outside_of_the_mask_are_neither_folded_nor_charged():
 def test_a_fold_that_gives_fractions_is_refused():
     door, _, _ = gate()
     with pytest.raises(ConfigurationError):
-        door.keep(
+        door.runs.keep(
             "mean", lambda s, c: (None, c / 2), private(1, 2, 3), price=price_of(door), stability=1
         )
 
@@ -495,25 +506,25 @@ def test_what_was_folded_is_released_by_no_other_way():
     # It still holds earlier units, which a charge to this unit would not pay for.
     door, journal, _ = gate("1", window=4)
     price = price_of(door)
-    kept = door.keep("sum", running, private(1, 1, 1), price=price, stability=2)
-    door.prime("c", epsilon=price.question, sensitivity=2, size=3, exposed=None)
+    kept = door.runs.keep("sum", running, private(1, 1, 1), price=price, stability=2)
+    door.counters.prime("c", epsilon=price.question, sensitivity=2, size=3, exposed=None)
     before = list(journal)
     for statistic in (kept, kept.map(lambda numbers: numbers + 1, stability=1, cover=EACH)):
         for act in (
             lambda x=statistic: door.laplace(x, epsilon=price.question, label="publish"),
-            lambda x=statistic: door.hold("pot", x, epsilon=price.question),
-            lambda x=statistic: door.count("c", x),
-            lambda x=statistic: door.keep("again", running, x, price=price, stability=2),
-            lambda x=statistic: door.ask("other", x, threshold=0, price=price),
-            lambda x=statistic: door.ask(
+            lambda x=statistic: door.pots.hold("pot", x, epsilon=price.question),
+            lambda x=statistic: door.counters.count("c", x),
+            lambda x=statistic: door.runs.keep("again", running, x, price=price, stability=2),
+            lambda x=statistic: door.runs.ask("other", x, threshold=0, price=price),
+            lambda x=statistic: door.runs.ask(
                 "sum", x.map(np.sum, stability=1, cover=ALL), threshold=0, price=price
             ),
-            lambda x=statistic: door.ask("sum", x, threshold=0, price=price_of(door, "1/8")),
+            lambda x=statistic: door.runs.ask("sum", x, threshold=0, price=price_of(door, "1/8")),
         ):
             with pytest.raises(ConfigurationError, match="fold"):
                 act()
     with pytest.raises(ConfigurationError, match="fold"):
-        door.ask("sum", private(1, 1, 1), threshold=0, price=price)
+        door.runs.ask("sum", private(1, 1, 1), threshold=0, price=price)
     assert journal == before
 
 
@@ -524,20 +535,20 @@ def test_a_fold_pays_for_one_question_a_unit():
     for unit in (1, 2):
         if unit > 1:
             door.begin(unit)
-        kept = door.keep("sum", running, private(1, 1, 1), price=price, stability=2)
-        assert door.ask("sum", kept, threshold=0, price=price).shape == (3,)
+        kept = door.runs.keep("sum", running, private(1, 1, 1), price=price, stability=2)
+        assert door.runs.ask("sum", kept, threshold=0, price=price).shape == (3,)
         with pytest.raises(ConfigurationError, match="one question a unit"):
-            door.ask("sum", kept, threshold=0, price=price)
+            door.runs.ask("sum", kept, threshold=0, price=price)
 
 
 def test_a_fold_keeps_its_price_until_it_is_closed():
     door, _, _ = gate("1", window=4)
-    door.keep("sum", running, private(1, 1, 1), price=price_of(door), stability=2)
+    door.runs.keep("sum", running, private(1, 1, 1), price=price_of(door), stability=2)
     with pytest.raises(ConfigurationError, match="keeps its price"):
-        door.keep("sum", running, private(1, 1, 1), price=price_of(door, "1/32"), stability=2)
-    door.close("sum")
+        door.runs.keep("sum", running, private(1, 1, 1), price=price_of(door, "1/32"), stability=2)
+    door.runs.close("sum")
     assert "sum" not in door.save().folds
-    door.keep("sum", running, private(1, 1, 1), price=price_of(door, "1/32"), stability=2)
+    door.runs.keep("sum", running, private(1, 1, 1), price=price_of(door, "1/32"), stability=2)
 
 
 # -- sparse vector ---------------------------------------------------------------------------------
@@ -545,7 +556,7 @@ def test_a_fold_keeps_its_price_until_it_is_closed():
 
 def grouper(door, counts, *, price, threshold=5, run="group"):
     """A toy PeGaSus: a key's group ends when its counts reach the threshold."""
-    return door.ask(run, counts, threshold=threshold, price=price)
+    return door.runs.ask(run, counts, threshold=threshold, price=price)
 
 
 def test_runs_per_key_pay_every_unit_and_draw_a_threshold_only_when_they_begin():
@@ -603,7 +614,7 @@ def test_keys_that_are_not_asked_pay_nothing_and_answer_nothing():
     door, _, ledger = gate("1", window=1)
     price = Price(share(door, "1/8"), share(door, "1/16"))
     first = np.array([True, False, False])
-    answer = door.ask("group", private(9, 9, 9), threshold=5, price=price, where=first)
+    answer = door.runs.ask("group", private(9, 9, 9), threshold=5, price=price, where=first)
     assert answer.tolist() == [True, False, False]
     door.laplace(private(1, 2, 3), epsilon=share(door, "3/4"), label="publish", where=~first)
     assert ledger.cost.epsilon == Fraction(3, 4)
@@ -612,11 +623,11 @@ def test_keys_that_are_not_asked_pay_nothing_and_answer_nothing():
 def test_a_question_to_nobody_costs_nothing_and_its_lines_can_be_read():
     door, journal, ledger = gate("1", window=1)
     price = Price(share(door, "1/8"), share(door, "1/16"))
-    door.ask("group", private(9, 9, 9), threshold=5, price=price, where=np.zeros(3, bool))
+    door.runs.ask("group", private(9, 9, 9), threshold=5, price=price, where=np.zeros(3, bool))
     door.laplace(
         private(1, 2, 3), epsilon=share(door, "1/2"), label="publish", where=np.zeros(3, bool)
     )
-    door.hold("pot", private(1, 2, 3), epsilon=share(door, "1/2"), where=np.zeros(3, bool))
+    door.pots.hold("pot", private(1, 2, 3), epsilon=share(door, "1/2"), where=np.zeros(3, bool))
     assert ledger.cost.epsilon == 0
     assert account(lines(journal), door.guarantee).worst == 0
 
@@ -625,8 +636,8 @@ def test_a_closed_run_draws_a_new_threshold():
     door, journal, _ = gate("1", window=1)
     price = Price(share(door, "1/2"), share(door, "1/4"))
     grouper(door, private(0, 0, 0), price=price)
-    door.close("group", where=np.array([False, True, False]))
-    door.close("unknown")
+    door.runs.close("group", where=np.array([False, True, False]))
+    door.runs.close("unknown")
     door.begin(2)
     grouper(door, private(0, 0, 0), price=price)
     assert [size for _, label, _, size, _ in draws(journal) if label == "group.threshold"] == [3, 1]
@@ -636,14 +647,16 @@ def test_the_threshold_noise_of_a_closed_run_is_forgotten():
     door, _, _ = gate("1", window=1, fixed={"group.threshold": 4321})
     price = Price(share(door, "1/2"), share(door, "1/4"))
     grouper(door, private(0, 0, 0), price=price)
-    door.close("group")
+    door.runs.close("group")
     assert 4321 not in door.save().runs["group"].noise.tolist()
 
 
 def dsft(door, counts, *, price, threshold=10):
     """A toy DSFT: one distance over all keys, compared with a noisy threshold."""
     return bool(
-        door.ask("far", counts.distance(np.zeros(3, np.int64)), threshold=threshold, price=price)[0]
+        door.runs.ask(
+            "far", counts.distance(np.zeros(3, np.int64)), threshold=threshold, price=price
+        )[0]
     )
 
 
@@ -674,7 +687,7 @@ def test_a_priced_run_is_closed_and_another_opened():
     door.begin(4)
     with pytest.raises(ConfigurationError, match="close it and open another"):
         dsft(door, private(0, 0, 0), price=price)
-    door.close("far")
+    door.runs.close("far")
     dsft(door, private(0, 0, 0), price=price)
     assert [(line.kind, line.run) for line in lines(journal)][-3:] == [
         ("close", 1),
@@ -683,7 +696,7 @@ def test_a_priced_run_is_closed_and_another_opened():
     ]
     counts = private(0, 0, 0).distance(np.zeros(3, np.int64))
     with pytest.raises(ConfigurationError, match="in part"):
-        door.ask("other", counts, threshold=1, price=price, where=np.array([True]))
+        door.runs.ask("other", counts, threshold=1, price=price, where=np.array([True]))
 
 
 @pytest.mark.parametrize("over_all", [True, False])
@@ -699,7 +712,7 @@ def test_a_run_keeps_the_price_and_the_sensitivity_it_began_with(over_all, chang
         counts = private(0, 0, 0, sensitivity=sensitivity)
         return counts.distance(zeros) if over_all else counts
 
-    door.ask("run", statistic(1), threshold=10, price=price)
+    door.runs.ask("run", statistic(1), threshold=10, price=price)
     door.begin(2)
     before = list(journal)
     other = {
@@ -708,7 +721,9 @@ def test_a_run_keeps_the_price_and_the_sensitivity_it_began_with(over_all, chang
         "sensitivity": price,
     }[change]
     with pytest.raises(ConfigurationError):
-        door.ask("run", statistic(2 if change == "sensitivity" else 1), threshold=10, price=other)
+        door.runs.ask(
+            "run", statistic(2 if change == "sensitivity" else 1), threshold=10, price=other
+        )
     assert journal == before
 
 
@@ -718,7 +733,7 @@ def test_a_run_over_all_keys_asks_about_one_number():
     price = Price(share(door, "1/32"), share(door, "1/32"))
     several = private(1, 20, 30).map(lambda counts: counts, stability=1, cover=ALL)
     with pytest.raises(ConfigurationError, match="one number over all keys"):
-        door.ask("far", several, threshold=10, price=price)
+        door.runs.ask("far", several, threshold=10, price=price)
     assert journal == []
 
 
@@ -730,7 +745,7 @@ def test_a_number_has_one_threshold_and_that_is_whole(threshold):
     door, journal, _ = gate("1", window=8)
     price = Price(share(door, "1/32"), share(door, "1/32"))
     with pytest.raises(ConfigurationError, match="a threshold is a whole number"):
-        door.ask("far", total(1, 2, 3), threshold=threshold, price=price)
+        door.runs.ask("far", total(1, 2, 3), threshold=threshold, price=price)
     assert journal == []
 
 
@@ -744,17 +759,17 @@ def test_a_run_always_asks_about_as_many_numbers(folded):
     def statistic(counts, size):
         if not folded:
             return counts if size > 1 else total(1, 2, 3)
-        return door.keep(
+        return door.runs.keep(
             "group", lambda _, each: (each, each[:size]), counts, price=price, stability=1
         )
 
-    door.ask("group", statistic(private(1, 2, 3), 3), threshold=10, price=price)
-    door.close("group", where=np.ones(3, np.bool_))
+    door.runs.ask("group", statistic(private(1, 2, 3), 3), threshold=10, price=price)
+    door.runs.close("group", where=np.ones(3, np.bool_))
     door.begin(2)
     asked = statistic(private(1, 2, 3), 1)
     before = list(journal)
     with pytest.raises(ConfigurationError, match="always about as many"):
-        door.ask("group", asked, threshold=10, price=price)
+        door.runs.ask("group", asked, threshold=10, price=price)
     assert journal == before
 
 
@@ -763,73 +778,73 @@ def test_a_run_always_asks_about_as_many_numbers(folded):
 
 def test_a_counter_holds_noise_before_it_counts():
     door, journal, ledger = gate(fixed={"c.state": 1000, "c.output": 1})
-    door.prime("c", epsilon=share(door, "1/4"), sensitivity=2, size=3, exposed=True)
-    assert door.primed("c")
+    door.counters.prime("c", epsilon=share(door, "1/4"), sensitivity=2, size=3, exposed=True)
+    assert door.counters.primed("c")
     assert journal[0].kind == "expose"
     assert draws(journal) == [("draw", "c.state", Fraction(8), 3, True)]
     assert ledger.cost.epsilon == Fraction(1, 4)
-    door.count("c", private(1, 2, 3, sensitivity=2))
-    door.count("c", private(10, 0, 0, sensitivity=2))
+    door.counters.count("c", private(1, 2, 3, sensitivity=2))
+    door.counters.count("c", private(10, 0, 0, sensitivity=2))
     assert door.memory()["counter c"].tolist() == [1011, 1002, 1003]
-    released = door.read("c", again=True)
+    released = door.counters.read("c", again=True)
     assert released.value.tolist() == [1012, 1003, 1004]
     assert released.layers == 2
     assert [line.kind for line in lines(journal)] == ["expose", "settle"]
     assert draws(journal)[1] == ("draw", "c.output", Fraction(8), 3, True)
     assert ledger.cost.epsilon == Fraction(1, 4)
     assert ledger.exposed.epsilon == 0
-    assert not door.primed("c")
+    assert not door.counters.primed("c")
     door.end()
 
 
 def test_a_counter_read_without_fresh_noise_has_one_layer():
     door, _, _ = gate(fixed={"c.state": 1000})
-    door.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=True)
-    door.count("c", private(1, 2, 3))
-    released = door.read("c", again=False)
+    door.counters.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=True)
+    door.counters.count("c", private(1, 2, 3))
+    released = door.counters.read("c", again=False)
     assert (released.value.tolist(), released.layers) == ([1001, 1002, 1003], 1)
     assert not released.value.flags.writeable
 
 
 def test_a_counter_that_is_paid_for_when_primed_is_free_to_read():
     door, journal, ledger = gate()
-    door.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=None)
+    door.counters.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=None)
     assert ledger.cost.epsilon == Fraction(1, 4)
-    door.read("c", again=True)
+    door.counters.read("c", again=True)
     assert [line.kind for line in lines(journal)] == ["spend"]
 
 
 def test_a_counter_that_is_fed_too_much_stays_where_it_is_and_never_wraps():
     door, _, _ = gate()
-    door.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=None)
+    door.counters.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=None)
     for _ in range(20):
-        door.count("c", Private(np.full(3, 2**60), sensitivity=1))
+        door.counters.count("c", Private(np.full(3, 2**60), sensitivity=1))
     assert door.memory()["counter c"].tolist() == [2**61] * 3
 
 
 @pytest.mark.parametrize("exposed", [True, False])
 def test_a_counter_that_was_not_paid_for_when_primed_is_paid_for_when_read(exposed):
     door, journal, ledger = gate()
-    door.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=exposed)
-    door.count("c", private(1, 2, 3))
-    door.read("c", again=True)
+    door.counters.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=exposed)
+    door.counters.count("c", private(1, 2, 3))
+    door.counters.read("c", again=True)
     assert {line.kind for line in lines(journal)} & {"spend", "settle"}
     assert ledger.cost.epsilon == Fraction(1, 4)
 
 
 def test_an_announced_counter_is_charged_when_it_is_read():
     door, journal, ledger = gate()
-    door.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=False)
+    door.counters.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=False)
     assert lines(journal) == []
-    door.read("c", again=True)
+    door.counters.read("c", again=True)
     assert ledger.cost.epsilon == Fraction(1, 4)
     assert [line.kind for line in lines(journal)] == ["spend"]
 
 
 def test_a_forgotten_counter_costs_what_it_exposed():
     door, _, ledger = gate(window=2)
-    door.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=True)
-    door.forget("c")
+    door.counters.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=True)
+    door.counters.forget("c")
     door.end()
     assert ledger.cost.epsilon == Fraction(1, 4)
     door.begin(2)
@@ -840,46 +855,46 @@ def test_a_forgotten_counter_costs_what_it_exposed():
 
 def test_a_counter_that_was_looked_into_gets_fresh_noise_and_must_be_read():
     door, journal, _ = gate(fixed={"c.state": 1000, "c.again": 50})
-    door.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=False)
-    door.count("c", private(1, 2, 3))
-    assert not door.disturbed
-    door.disturb()
-    assert door.disturbed
+    door.counters.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=False)
+    door.counters.count("c", private(1, 2, 3))
+    assert not door.counters.disturbed
+    door.counters.disturb()
+    assert door.counters.disturbed
     assert door.memory()["counter c"].tolist() == [1051, 1052, 1053]
     assert draws(journal)[-1] == ("draw", "c.again", Fraction(4), 3, True)
     with pytest.raises(ConfigurationError, match="must be read, not forgotten"):
-        door.forget("c")
+        door.counters.forget("c")
     with pytest.raises(
         ConfigurationError, match="was looked into and must be read before the unit ends"
     ):
         door.end()
-    door.disturb()
-    assert door.read("c", again=True).layers == 4
+    door.counters.disturb()
+    assert door.counters.read("c", again=True).layers == 4
     door.end()
 
 
 def test_no_counter_outlives_its_unit():
     door, _, _ = gate()
-    door.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=True)
+    door.counters.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=True)
     with pytest.raises(ConfigurationError, match="must be read or forgotten before the unit ends"):
         door.end()
     with pytest.raises(ConfigurationError, match="primed already"):
-        door.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=True)
+        door.counters.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=True)
     with pytest.raises(ConfigurationError, match="another sensitivity"):
-        door.count("c", private(1, 2, 3, sensitivity=2))
+        door.counters.count("c", private(1, 2, 3, sensitivity=2))
 
 
 def test_a_counter_has_one_size():
     door, _, _ = gate()
-    door.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=None)
+    door.counters.prime("c", epsilon=share(door, "1/4"), sensitivity=1, size=3, exposed=None)
     with pytest.raises(ConfigurationError, match="or size"):
-        door.count("c", total(1, 2, 3))
-    assert door.read("c", again=False).value.tolist() == [0, 0, 0]
+        door.counters.count("c", total(1, 2, 3))
+    assert door.counters.read("c", again=False).value.tolist() == [0, 0, 0]
 
 
 def test_the_gate_shows_nothing_of_what_it_holds():
     door, _, _ = gate()
-    door.hold("pot", private(987_654, 2, 3), epsilon=share(door, "1/4"))
+    door.pots.hold("pot", private(987_654, 2, 3), epsilon=share(door, "1/4"))
     assert repr(door) == "<Gate at unit 1>"
 
 
@@ -905,9 +920,29 @@ def test_what_was_kept_from_an_earlier_unit_is_not_read():
     price = Price(some, some)
     for read in (
         lambda: gate.laplace(old, epsilon=some, label="publish"),
-        lambda: gate.hold("pot", old.map(lambda c: c, stability=1, cover=EACH), epsilon=some),
-        lambda: gate.ask("moved", old.distance(np.zeros(2, np.int64)), threshold=3, price=price),
+        lambda: gate.pots.hold("pot", old.map(lambda c: c, stability=1, cover=EACH), epsilon=some),
+        lambda: gate.runs.ask(
+            "moved", old.distance(np.zeros(2, np.int64)), threshold=3, price=price
+        ),
     ):
         with pytest.raises(ConfigurationError, match="unit 2: these numbers are of unit 1"):
             read()
     assert not ledger.number
+
+
+def test_the_old_names_of_the_gate_work_with_a_warning():
+    door, _, _ = gate()
+    with pytest.warns(DeprecationWarning, match=r"gate\.hold is now gate\.pots\.hold"):
+        door.hold("pot", private(1, 2, 3), epsilon=share(door, "1/4"))
+    assert door.memory()["pot pot"].tolist() == [1, 2, 3]
+    for name, new in _MOVED.items():
+        with pytest.warns(DeprecationWarning, match=rf"is now gate\.{new}\."):
+            assert getattr(door, name) == attrgetter(new)(door)
+    with pytest.raises(AttributeError, match="'Gate' object has no attribute 'peek'"):
+        door.peek()
+
+
+def test_misuse_of_the_gate_is_the_mechanisms_error():
+    door, _, _ = gate()
+    with pytest.raises(MechanismError, match=r"^unit 1: there is no pot 'none'"):
+        door.pots.pour("none", where=np.ones(3, bool))

@@ -15,7 +15,7 @@ from penstock.core.guarantee import Guarantee
 from penstock.core.hierarchy import Hierarchy
 from penstock.core.power_series import longest
 from penstock.core.private import Private
-from penstock.private.gate import MOST_SUM, Combination, Gate, Price
+from penstock.private.gate import MAX_WEIGHTED_SUM, Combination, Gate, Price
 from penstock.private.noise import NoNoise, TestNoise
 from penstock.testing import RecordingNoise
 
@@ -43,7 +43,9 @@ def test_it_is_the_sum_over_units_by_age():
     stream = np.random.default_rng(1).integers(0, 100, (9, 2))
     for unit, row in enumerate(stream, start=1):
         door.begin(unit)
-        value = door.convolve("sum", counts(*row), coefficients=ROW, rho=share(door)).value
+        value = door.convolutions.weighted_sum(
+            "sum", counts(*row), coefficients=ROW, rho=share(door)
+        ).value
         expected = sum(int(ROW[age]) * stream[unit - 1 - age] for age in range(min(unit, 3)))
         assert value.tolist() == expected.tolist()
         assert len(door.save().convolutions["sum"].past) == min(unit, 2)
@@ -54,7 +56,7 @@ def test_short_rows_need_little_memory(row):
     door, _ = gate()
     for unit in (1, 2, 3):
         door.begin(unit)
-        value = door.convolve(
+        value = door.convolutions.weighted_sum(
             "sum", counts(unit, 1), coefficients=np.array(row), rho=share(door)
         ).value
         assert value[0] == row[0] * unit + (row[1] * (unit - 1) if len(row) > 1 else 0)
@@ -65,7 +67,7 @@ def test_anew_forgets_the_units_before():
     door, _ = gate()
     for unit in (1, 2, 3, 4):
         door.begin(unit)
-        value = door.convolve(
+        value = door.convolutions.weighted_sum(
             "sum", counts(10, 1), coefficients=ROW, rho=share(door), anew=unit == 3
         ).value
         assert value.tolist() == [[80, 8], [110, 11], [80, 8], [110, 11]][unit - 1]
@@ -77,7 +79,9 @@ def test_the_variance_is_the_least_whole_one_that_is_paid_for(window, sensitivit
     door, noise = gate(window=window)
     door.begin(1)
     rho = share(door)
-    door.convolve("sum", counts(1, 2, sensitivity=sensitivity), coefficients=ROW, rho=rho)
+    door.convolutions.weighted_sum(
+        "sum", counts(1, 2, sensitivity=sensitivity), coefficients=ROW, rho=rho
+    )
     (drawn,) = noise.gaussians
     cost = Fraction(sensitivity**2 * longest(ROW, window), 2)
     assert cost / drawn.variance <= window * rho.amount < cost / (drawn.variance - 1)
@@ -87,9 +91,9 @@ def test_the_variance_is_the_least_whole_one_that_is_paid_for(window, sensitivit
 def test_it_charges_before_it_draws_and_a_refusal_leaves_no_trace():
     door, noise = gate()
     door.begin(1)
-    door.convolve("sum", counts(1, 2), coefficients=ROW, rho=share(door))
+    door.convolutions.weighted_sum("sum", counts(1, 2), coefficients=ROW, rho=share(door))
     with pytest.raises(BudgetError, match="rho="):
-        door.convolve("other", counts(1, 2), coefficients=ROW, rho=share(door))
+        door.convolutions.weighted_sum("other", counts(1, 2), coefficients=ROW, rho=share(door))
     assert len(noise.gaussians) == 1
     assert list(door.save().convolutions) == ["sum"]
 
@@ -98,17 +102,21 @@ def test_every_unit_is_read_once_on_the_same_terms():
     door, _ = gate(window=4)
     half = share(door) // 2
     door.begin(1)
-    door.convolve("sum", counts(1, 2), coefficients=ROW, rho=half)
+    door.convolutions.weighted_sum("sum", counts(1, 2), coefficients=ROW, rho=half)
     for how in ({}, {"rho": share(door)}, {"coefficients": ROW + 1}):
         if how:
             door.begin(2) if door.unit == 1 else None
         with pytest.raises(ConfigurationError, match="every unit once"):
-            door.convolve("sum", counts(1, 2), **{"coefficients": ROW, "rho": half} | how)
+            door.convolutions.weighted_sum(
+                "sum", counts(1, 2), **{"coefficients": ROW, "rho": half} | how
+            )
     with pytest.raises(ConfigurationError, match="every unit once"):
-        door.convolve("sum", counts(1, 2, sensitivity=2), coefficients=ROW, rho=half)
+        door.convolutions.weighted_sum(
+            "sum", counts(1, 2, sensitivity=2), coefficients=ROW, rho=half
+        )
     door.begin(3)
     with pytest.raises(ConfigurationError, match="every unit once"):
-        door.convolve("sum", counts(1, 2), coefficients=ROW, rho=half)
+        door.convolutions.weighted_sum("sum", counts(1, 2), coefficients=ROW, rho=half)
 
 
 def test_one_ledger_has_one_currency():
@@ -116,10 +124,10 @@ def test_one_ledger_has_one_currency():
     rho.begin(1)
     for call in (
         lambda: rho.laplace(counts(1, 2), epsilon=share(rho), label="a"),
-        lambda: rho.hold("a", counts(1, 2), epsilon=share(rho)),
-        lambda: rho.prime("a", epsilon=share(rho), sensitivity=1, size=2, exposed=None),
-        lambda: rho.ask("a", counts(1, 2), threshold=1, price=Price(share(rho), share(rho))),
-        lambda: rho.keep(
+        lambda: rho.pots.hold("a", counts(1, 2), epsilon=share(rho)),
+        lambda: rho.counters.prime("a", epsilon=share(rho), sensitivity=1, size=2, exposed=None),
+        lambda: rho.runs.ask("a", counts(1, 2), threshold=1, price=Price(share(rho), share(rho))),
+        lambda: rho.runs.keep(
             "a",
             lambda _, now: (now, now),
             counts(1, 2),
@@ -130,7 +138,7 @@ def test_one_ledger_has_one_currency():
         lambda: rho.split(
             counts(1, 2), Hierarchy.binary(2), threshold=1, epsilon=share(rho), label="a"
         ),
-        lambda: rho.linear(
+        lambda: rho.trees.window_sum(
             "a",
             counts(1, 2),
             epsilon=share(rho),
@@ -148,7 +156,7 @@ def test_one_ledger_has_one_currency():
     with pytest.raises(
         ConfigurationError, match="counts epsilon, and this noise is paid for in rho"
     ):
-        pure.convolve("sum", counts(1, 2), coefficients=ROW, rho=share(pure))
+        pure.convolutions.weighted_sum("sum", counts(1, 2), coefficients=ROW, rho=share(pure))
     assert not noise.gaussians
 
 
@@ -157,7 +165,9 @@ def test_coefficients_that_cannot_be_are_refused(row):
     door, noise = gate()
     door.begin(1)
     with pytest.raises(ConfigurationError, match="coefficients"):
-        door.convolve("sum", counts(1, 2), coefficients=np.array(row), rho=share(door))
+        door.convolutions.weighted_sum(
+            "sum", counts(1, 2), coefficients=np.array(row), rho=share(door)
+        )
     assert not noise.gaussians
 
 
@@ -165,7 +175,9 @@ def test_nothing_is_read_for_nothing():
     door, _ = gate()
     door.begin(1)
     with pytest.raises(ConfigurationError, match="budget of 0"):
-        door.convolve("sum", counts(1, 2), coefficients=ROW, rho=share(door) - share(door))
+        door.convolutions.weighted_sum(
+            "sum", counts(1, 2), coefficients=ROW, rho=share(door) - share(door)
+        )
 
 
 def test_noise_that_could_overflow_is_refused():
@@ -174,7 +186,9 @@ def test_noise_that_could_overflow_is_refused():
     )
     door.begin(1)
     with pytest.raises(NoiseError, match="could overflow"):
-        door.convolve("sum", counts(1), coefficients=np.array([2**30]), rho=share(door))
+        door.convolutions.weighted_sum(
+            "sum", counts(1), coefficients=np.array([2**30]), rho=share(door)
+        )
 
 
 def test_huge_counts_are_cut_and_wrap_nowhere():
@@ -182,15 +196,19 @@ def test_huge_counts_are_cut_and_wrap_nowhere():
     row = np.full(64, 2**20)
     for unit in range(1, 130):
         door.begin(unit)
-        value = door.convolve("sum", counts(2**50, 0), coefficients=row, rho=share(door)).value
-        assert 0 < value[0] <= MOST_SUM
-    assert value[0] == MOST_SUM
+        value = door.convolutions.weighted_sum(
+            "sum", counts(2**50, 0), coefficients=row, rho=share(door)
+        ).value
+        assert 0 < value[0] <= MAX_WEIGHTED_SUM
+    assert value[0] == MAX_WEIGHTED_SUM
 
 
 def test_a_release_says_how_large_its_noise_is():
     door, noise = gate(noise=RecordingNoise(TestNoise(3)))
     door.begin(1)
-    released = door.convolve("sum", counts(5, 6), coefficients=ROW, rho=share(door))
+    released = door.convolutions.weighted_sum(
+        "sum", counts(5, 6), coefficients=ROW, rho=share(door)
+    )
     assert released.kind == "gaussian"
     assert noise.gaussians[0].variance + Fraction(1, 12) <= Fraction(released.scale.base) ** 2
     assert float(released.scale) <= math.sqrt(noise.gaussians[0].variance) + 1
@@ -207,14 +225,14 @@ def test_noise_that_was_cut_leaves_the_same_number(drawn, count, monkeypatch):
     monkeypatch.setattr(NoNoise, "gaussian", lambda *_, **__: np.array([drawn, drawn]))
     door, _ = gate(noise=NoNoise())
     door.begin(1)
-    value = door.convolve(
+    value = door.convolutions.weighted_sum(
         "sum", counts(count, 0), coefficients=np.array([2**30]), rho=share(door)
     ).value
-    assert value.tolist() == [np.sign(drawn) * 2 * MOST_SUM] * 2
+    assert value.tolist() == [np.sign(drawn) * 2 * MAX_WEIGHTED_SUM] * 2
 
 
 def test_what_a_look_into_the_memory_sees_includes_the_past():
     door, _ = gate()
     door.begin(1)
-    door.convolve("sum", counts(5, 6), coefficients=ROW, rho=share(door))
+    door.convolutions.weighted_sum("sum", counts(5, 6), coefficients=ROW, rho=share(door))
     assert door.memory()["convolution sum"].tolist() == [[5, 6]]

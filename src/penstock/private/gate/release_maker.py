@@ -1,0 +1,168 @@
+"""The steps that all protocols of the gate share: check, scale, draw and make a release."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from penstock.budget.grid import Budget, Budgets, Currency
+from penstock.budget.ledger import Ledger
+from penstock.core.arrays import BoolArray, IntArray
+from penstock.core.errors import MechanismError, NoiseError
+from penstock.core.guarantee import Guarantee
+from penstock.core.private import Private, unseal
+from penstock.core.released import Released, Scale
+from penstock.private.gate.limits import SCALES_TO_LIMIT, count_limit
+from penstock.private.noise import Noise
+
+
+@lru_cache(maxsize=4096)
+def _ratio(numerator: int, denominator: int) -> Fraction:
+    """A noise scale. A stream uses the same few scales in every unit."""
+    return Fraction(numerator, denominator)
+
+
+class ReleaseMaker:
+    """Checks what a mechanism gives, draws noise, and makes releases; it charges nothing itself."""
+
+    def __init__(self, *, ledger: Ledger, noise: Noise, keys: int) -> None:
+        self.ledger = ledger
+        self.noise = noise
+        self.private = noise.private
+        self.limit = count_limit(keys)
+        self._bases: dict[int | Fraction, Fraction] = {}
+        self._drawn: dict[str, int] = {}
+
+    @property
+    def unit(self) -> int:
+        """The unit whose data are being read."""
+        return self.ledger.unit
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.ledger.guarantee
+
+    def begin(self, unit: int) -> None:
+        """Go on to the next unit."""
+        self.ledger.begin(unit)
+        self._drawn.clear()
+
+    def error(self, rule: str) -> MechanismError:
+        """The error for a mechanism that breaks this rule."""
+        return MechanismError(f"unit {self.unit}: {rule}")
+
+    # -- checks ------------------------------------------------------------------------------------
+
+    def check_fresh(self, x: Private) -> IntArray:
+        """Open numbers of this unit that no run has folded from earlier units."""
+        self.check_unit(x)
+        if x.fold:
+            raise self.error(
+                "this statistic was folded from earlier units too; "
+                f"only its run {x.fold!r} may ask about it."
+            )
+        return unseal(x)
+
+    def check_unit(self, x: Private) -> None:
+        """Refuse numbers of an earlier unit: this unit would pay for them."""
+        if x.unit not in (0, self.ledger.unit):
+            raise self.error(f"these numbers are of unit {x.unit}, to be read in that unit only.")
+
+    def mask(self, where: Any, size: int) -> BoolArray | None:
+        """A mask of `size` numbers, or None for all of them."""
+        return None if where is None else self.mask_of(where, size)
+
+    def mask_of(self, where: Any, size: int) -> BoolArray:
+        """A mask of `size` numbers. NumPy would take any other array for places."""
+        if isinstance(where, np.ndarray) and where.dtype == np.bool_ and where.shape == (size,):
+            return where
+        raise self.error(f"`where` must be an array of {size} bools, one per number.")
+
+    def check_currency(self, currency: Currency) -> None:
+        """Refuse noise of the other kind: a ledger of ρ promises ε and δ for Gaussian noise alone
+        (`budget.zcdp`).
+        """
+        counted = self.ledger.grid.currency
+        if counted != currency:
+            raise self.error(
+                f"the ledger counts {counted}, and this noise is paid for in {currency}."
+            )
+
+    # -- noise and releases ------------------------------------------------------------------------
+
+    def scale(self, sensitivity: int | Fraction, epsilon: Budget | Budgets) -> Scale:
+        """The noise scale sensitivity/ε, if the noise fits the range of counts."""
+        base = self.base(sensitivity)
+        quanta = epsilon.quanta
+        least = (
+            quanta
+            if isinstance(quanta, int)
+            else int(np.min(quanta[quanta > 0], initial=np.iinfo(np.int64).max))
+        )
+        if least <= 0:
+            raise self.error("a budget of 0 draws no noise and may read nothing.")
+        if base.numerator * SCALES_TO_LIMIT > self.limit * least * base.denominator:
+            raise NoiseError(
+                f"unit {self.unit}: a noise scale of {float(base / least):.3g} could overflow; "
+                "give it more budget."
+            )
+        return Scale(base, quanta)
+
+    def base(self, sensitivity: int | Fraction) -> Fraction:
+        """The noise scale of one quantum."""
+        base = self._bases.get(sensitivity)
+        if base is None:
+            self.check_currency("epsilon")
+            base = self._bases[sensitivity] = sensitivity / self.ledger.grid.quantum
+        return base
+
+    def noisy(self, raw: IntArray, scale: Scale, label: str, where: BoolArray | None) -> Released:
+        """A release of `raw` with noise of this scale; zeros outside of `where`."""
+        if where is None:
+            value = self.draw(scale, len(raw), label)
+            value += raw
+            return self.release(value, scale)
+        value = np.zeros(len(raw), np.int64)
+        (places,) = where.nonzero()  # much faster than a mask without a pattern
+        parts = scale.parts
+        chosen = scale if isinstance(parts, int) else Scale(scale.base, parts[places])
+        noisy = self.draw(chosen, len(places), label)
+        noisy += raw.take(places)
+        value[places] = noisy
+        return self.release(value, scale, repeated=~where)
+
+    def release(
+        self, value: IntArray, scale: Scale, *, repeated: bool | BoolArray = False, layers: int = 1
+    ) -> Released:
+        """A release of these numbers, cut to the range in which no sum of them overflows."""
+        np.minimum(value, self.limit, out=value)
+        np.maximum(value, -self.limit, out=value)
+        return Released(
+            unit=self.ledger.unit,
+            value=value,
+            scale=scale,
+            guarantee=self.ledger.guarantee,
+            private=self.private,
+            repeated=repeated,
+            layers=layers,
+        )
+
+    def draw(self, scale: Scale, size: int, label: str, *, fresh: bool = False) -> IntArray:
+        """Laplace noise. A label is used once per unit, so test noise repeats after a restart."""
+        label = self.once(label)
+        if isinstance(scale.parts, int):
+            exactly = _ratio(scale.base.numerator, scale.base.denominator * scale.parts)
+            return self.noise.laplace(exactly, size, unit=self.unit, label=label, fresh=fresh)
+        quanta, which = np.unique(scale.parts, return_inverse=True)
+        scales = [scale.base / int(each) for each in quanta]
+        return self.noise.laplace_each(
+            scales, which.astype(np.int64), unit=self.unit, label=label, fresh=fresh
+        )
+
+    def once(self, label: str) -> str:
+        """The label, with a number if it was used in this unit before."""
+        times = self._drawn[label] = self._drawn.get(label, 0) + 1
+        return label if times == 1 else f"{label}#{times}"
