@@ -144,4 +144,4 @@ def test_places_under_one_guarantee_are_told_apart(tmp_path: Path):
         laplace, tree, toeplitz, *_ = (cell.strip() for cell in cells.split("|"))
         assert laplace.startswith("**") or tree.startswith("**")
         assert not toeplitz.startswith("**")  # it promises less
-    assert "quick setting" in text
+    assert "Quick setting" in text

@@ -53,7 +53,7 @@ def test_a_mechanism_of_another_package_is_found_by_name():
 @pytest.mark.usefixtures("installed")
 def test_no_plug_in_stands_for_a_line_that_needs_no_mechanism():
     assert set(NO_MECHANISM) == set(TRIVIAL)
-    with pytest.raises(ConfigurationError, match="'mean' is a line of the bench's own"):
+    with pytest.raises(ConfigurationError, match="'mean' is a trivial line of the bench"):
         mechanism_class("mean")
 
 

@@ -83,7 +83,7 @@ def test_what_was_asked_for_is_kept_and_adds_up(tmp_path: Path):
 
 
 def test_a_folder_without_results_is_refused(tmp_path: Path):
-    with pytest.raises(ConfigurationError, match=r"no folder of results\.$"):
+    with pytest.raises(ConfigurationError, match=r"not a folder of results\.$"):
         Results(tmp_path).asked()
     (tmp_path / "suite.json").write_text(json.dumps({"setting": {}}))
     with pytest.raises(ConfigurationError, match=r"cannot be read: start the suite again"):
@@ -134,6 +134,6 @@ def test_results_of_other_code_and_of_another_setting_are_told(tmp_path: Path):
     results.note("w-event", Setting(), (), {})
     assert results.other(Setting(), code) == []
     (said,) = results.other(Setting(), "something else")
-    assert "are of other code" in said
+    assert "were made by other code" in said
     (said,) = results.other(Setting(seed=2), code)
     assert "of another setting" in said

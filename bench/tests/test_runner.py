@@ -158,7 +158,9 @@ def test_a_process_that_dies_is_told_and_what_was_done_is_kept(
     results = Results(tmp_path)
     todo = plan(SUITE, Setting(runs=1, also=("bench.tests.tiny:Dying",)), results, workers=2)
     jobs = sorted(todo.jobs, key=lambda job: any("Dying" in cell.mechanism for cell in job.cells))
-    with pytest.raises(PenstockError, match=r"was killed.*fewer --jobs. What was done is kept\.$"):
+    with pytest.raises(
+        PenstockError, match=r"was killed.*fewer --jobs. Finished work is stored\.$"
+    ):
         perform(replace(todo, jobs=tuple(jobs)), results, workers=2)
     assert results.done()
 

@@ -154,6 +154,6 @@ def test_a_stream_that_the_suite_has_is_not_added_a_second_time(suite: Suite):
 
 def test_a_selection_without_anything_in_it_is_refused():
     with pytest.raises(
-        ConfigurationError, match=r"w-event has nothing that is all of groups, births\.$"
+        ConfigurationError, match=r"w-event has no part that matches all of groups, births\.$"
     ):
         choose(SUITES["w-event"], Setting(quick=True), ("groups", "births"))

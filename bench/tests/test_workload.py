@@ -174,11 +174,11 @@ def test_what_makes_no_sense_is_refused():
             Workload.random(**how)
     workload = Workload.random((3,), number=5)
     for truth, shown, message in (
-        ([[1, 2, 3]], [], "as many units"),
-        ([], [[1, 2, 3]], "as many units"),
+        ([[1, 2, 3]], [], "same number of units"),
+        ([], [[1, 2, 3]], "same number of units"),
         ([], [], "at least one unit"),
-        ([[1, 2, 3]], [[1, 2]], "as many numbers"),
-        ([[1, 2, 3]], [5], "as many numbers"),
+        ([[1, 2, 3]], [[1, 2]], "same number of numbers"),
+        ([[1, 2, 3]], [5], "same number of numbers"),
         ([[1, 2]], [[1, 2]], "3 numbers"),
     ):
         for ask in (workload.errors, workload.mean_absolute_error):

@@ -45,7 +45,7 @@ def build(
         cls(epsilon=share, window=window) for cls in MECHANISMS.values() if cls.family == "w-event"
     ]
     if hours < 1:
-        raise ConfigurationError(f"hours={hours}: a demo has at least 1 hour")
+        raise ConfigurationError(f"hours={hours}: a comparison has at least 1 hour.")
     truth = city.counts(hours)
     tracks = [
         publish(mechanism, city.keys, truth, noise=noise(), progress=progress)

@@ -208,18 +208,18 @@ class SuiteFindings:
         notes = [f"{name} was not run: {reason}." for name, reason in self.skipped.items()]
         if self.setting.quick:
             notes.append(
-                "This is the quick setting: short streams, few keys, few runs. It shows that all "
+                "Quick setting: short streams, few keys, few runs. It shows that everything "
                 "works, little more."
             )
         if self.cells < self.wanted:
             notes.append(
-                f"{self.cells:,} of {self.wanted:,} runs of cells are there: the same command "
-                "goes on from here."
+                f"{self.cells:,} of {self.wanted:,} runs of cells are stored: the same "
+                "command runs the others."
             )
         if len({version.get("code") for version in self.versions}) > 1:
             notes.append(
-                "These results were made by different versions of the code: delete the folder to "
-                "have all of one."
+                "These results were made by different versions of the code. To use one "
+                "version, delete the folder."
             )
         return notes + [
             f"{label(mechanism)} on {stream} has no value: {why}"

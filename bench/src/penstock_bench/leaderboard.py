@@ -17,19 +17,15 @@ from penstock_bench.suite import PlottedMeasure, Point
 
 TITLE = "# Leaderboard"
 INTRO = """
-Every mechanism on every stream under every guarantee that the suites of [the
-bench](../how-to/bench.md) run, by the first
-measure of each question: less is better unless a heading says otherwise. `penstock bench report`
-makes this page; no number
-is written by hand. In a row all keep the same promise, but for those whose heading says that they
-promise less, which are
-never bold; they run at their defaults unless the heading says otherwise. The best private mechanism
-is **bold**; so are
-those that differ from it by less than a quarter and by no more than the intervals of both explain.
-† is not private. *All
-zeros* and each key's *long-run mean* need no mechanism: where they are best, in *italics*, nobody
-has anything to boast of.
-Below each table is the command of every cell.
+Every mechanism on every stream and guarantee of [the bench](../how-to/bench.md)'s suites, by the
+first measure of each question. Less is better, except where a heading says otherwise. `penstock
+bench report` writes this page; no number is written by hand.
+
+All mechanisms of a row make the same promise and run at their defaults, except where a heading says
+otherwise; those that promise less are never bold. The best private mechanism is **bold**, and so
+are those that differ from it by less than 25 % and lie within both intervals. †: not private. *All
+zeros* and each key's *long-run mean* need no mechanism; they are in *italics* where they are at
+least as good as the best mechanism. The commands of all cells are below each table.
 """
 
 

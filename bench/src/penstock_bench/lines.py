@@ -49,8 +49,8 @@ class ShownUnit:
         """The errors of the unit's counts."""
         if self.weighted:
             raise ConfigurationError(
-                f"this line shows {self.weights.in_words()}: a measure of unit counts says "
-                "nothing of it."
+                f"this line shows {self.weights.in_words()}, so a measure of unit counts "
+                "does not apply."
             )
         return self.shown - self.truth
 

@@ -35,19 +35,19 @@ def _page(found: SuiteFindings, folder: Path) -> Iterator[str]:
     yield f"{suite.words}\n"
     made = " and ".join(f"`{line}`" for line in found.command.splitlines())
     yield (
-        f"After {suite.paper}. Made by {made}, the mean over {suite.repeats(found.setting)} runs "
-        "of each cell; the same command writes a page with every number. † is not private. "
-        f"[Leaderboard]({BOARD}).\n"
+        f"Paper: {suite.paper}. Made by {made}; means over {suite.repeats(found.setting)} "
+        "runs of each cell. The same command writes a page with every number. †: not "
+        f"private. [Leaderboard]({BOARD}).\n"
     )
     notes = found.notes()
     if notes:
         yield "\n".join(f"- **{note}**" for note in notes) + "\n"
     findings = found.findings()
     if findings:
-        yield "## What was found before, and what we find\n"
+        yield "## Claims of the papers, and our findings\n"
         yield (
-            "Partly: at a quarter of the points or more, or by less than claimed; four fifths of "
-            "a factor are a yes.\n"
+            "Partly: true at 25 % of the points or more, or by less than claimed. 80 % of a "
+            "claimed factor counts as yes.\n"
         )
         body = [[f"{each.source}: {each.paper}", each.ours, each.verdict] for _, each in findings]
         yield table(["claimed", "here", "holds"], body)

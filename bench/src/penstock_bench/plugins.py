@@ -31,12 +31,12 @@ def mechanism_class(name: str) -> AnyMechanism:
     """
     if name in NO_MECHANISM:
         raise ConfigurationError(
-            f"{name!r} is a line of the bench's own, not a mechanism: write a plug-in's "
+            f"{name!r} is a trivial line of the bench, not a mechanism: write a plug-in's "
             "'module:Class'."
         )
     if name.startswith(LAB):
         raise ConfigurationError(
-            f"{name!r} is a competitor that the lab keeps for its suites; it is no mechanism."
+            f"{name!r} is a competitor of the bench's suites, not a mechanism."
         )
     return _flawed(name.removeprefix(FLAWED)) if name.startswith(FLAWED) else find(name)
 
@@ -48,12 +48,12 @@ def competitor_class(name: str) -> type[Competitor]:
     'AdaptiveBudget'
     >>> competitor_class("lab:apx")
     Traceback (most recent call last):
-    penstock.core.errors.ConfigurationError: the lab has no competitor 'apx': use apb, ...
+    penstock.core.errors.ConfigurationError: there is no competitor 'apx' in the bench: use apb, ...
     """
     bare = name.removeprefix(LAB)
     if bare not in COMPETITORS:
         raise ConfigurationError(
-            f"the lab has no competitor {bare!r}: use {', '.join(COMPETITORS)}."
+            f"there is no competitor {bare!r} in the bench: use {', '.join(COMPETITORS)}."
         )
     return COMPETITORS[bare]
 

@@ -74,7 +74,7 @@ def _read(name: str) -> Any:
     where = folder()
     if where is None or not (where / name).exists():
         raise ConfigurationError(
-            f"there is no folder of data with {name}: set PENSTOCK_DATA to one."
+            f"there is no folder of data with {name}: set PENSTOCK_DATA to a folder that has it."
         )
     parquet = require("pyarrow.parquet", "columns", "reading Parquet")
     return parquet.read_table(where / name)

@@ -168,8 +168,8 @@ class Results:
         said = []
         if any(each.get("code") != code for each in self.versions()):
             said.append(
-                f"Some results in {self.folder} are of other code, and were not run again: delete "
-                "it to begin anew."
+                f"Some results in {self.folder} were made by other code and were not run "
+                "again: to start afresh, delete the folder."
             )
         try:
             before = self.asked().setting
@@ -177,8 +177,8 @@ class Results:
             return said
         if before != setting:
             said.append(
-                f"Results of another setting stay in {self.folder}; the page shows those of this "
-                "one."
+                f"{self.folder} also has results of another setting; the page shows those of "
+                "this setting."
             )
         return said
 
@@ -197,11 +197,11 @@ class Results:
             )
         except FileNotFoundError:
             raise ConfigurationError(
-                f"{self.folder} has no suite.json: it is no folder of results."
+                f"{self.folder} has no suite.json: it is not a folder of results."
             ) from None
         except (ValueError, KeyError, TypeError):
             raise ConfigurationError(
-                f"{path} cannot be read: start the suite again, and it is written anew."
+                f"{path} cannot be read: start the suite again to write a new one."
             ) from None
 
 

@@ -309,8 +309,8 @@ def _each(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, list[Row]]]
                     yield waiting.pop(done), done.result()
         except BrokenProcessPool:
             raise PenstockError(
-                "a process of the bench was killed, perhaps for want of memory: start it again "
-                "with fewer --jobs. What was done is kept."
+                "a process of the bench was killed, perhaps because memory ran out: start "
+                "again with fewer --jobs. Finished work is stored."
             ) from None
 
 

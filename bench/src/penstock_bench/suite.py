@@ -184,6 +184,8 @@ def choose(suite: Suite, setting: Setting, *selections: Sequence[str]) -> Chosen
             left.append(replace(question, points=points))
     if not left:
         asked = dict.fromkeys(name for selection in selections for name in selection)
-        raise ConfigurationError(f"{suite.name} has nothing that is all of {', '.join(asked)}.")
+        raise ConfigurationError(
+            f"{suite.name} has no part that matches all of {', '.join(asked)}."
+        )
     cells = dict.fromkeys(point.cell for question in left for point in question.points)
     return Chosen(tuple(left), tuple(cells))

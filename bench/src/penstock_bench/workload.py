@@ -116,12 +116,12 @@ class Workload:
         none = True
         for one, other in zip_longest(truth, shown):
             if one is None or other is None:
-                raise InputError("truth and shown must have as many units as each other.")
+                raise InputError("truth and shown must have the same number of units.")
             true, said = _row(one), _row(other)
             if true.shape != said.shape:
                 raise InputError(
-                    f"truth and shown must have as many numbers a unit, not {true.shape} and "
-                    f"{said.shape}."
+                    "truth and shown must have the same number of numbers per unit, not "
+                    f"{true.shape} and {said.shape}."
                 )
             yield true, np.abs(self.boxes.sums(true - said))
             none = False
@@ -156,7 +156,7 @@ class Errors:
             borders = [BUCKETS**step for step in range(steps)]
         ends = [whole(border, name="borders", least=1) for border in borders]
         if len(ends) < 2 or ends != sorted(set(ends)):
-            raise ConfigurationError("borders must be at least two, each above the one before.")
+            raise ConfigurationError("borders must be at least two increasing numbers.")
         found = []
         for first, end in pairwise(ends):
             inside = (self.sizes >= first) & (self.sizes < end)

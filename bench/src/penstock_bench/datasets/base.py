@@ -128,7 +128,7 @@ class Dataset(ABC):
         why = self.missing()
         if why is not None:
             raise ConfigurationError(
-                f"dataset {self.name!r} cannot be had here: {why}. Nothing was read."
+                f"the data of {self.name!r} are not here: {why}. Nothing was read."
             )
         return _made(self, folder())
 

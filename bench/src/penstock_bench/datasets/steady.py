@@ -24,7 +24,7 @@ class Steady(Dataset):
     (`"poisson"`)."""
 
     name: ClassVar[str] = "steady"
-    title: ClassVar[str] = "counts that stand still"
+    title: ClassVar[str] = "constant counts"
     licence: ClassVar[str] = "generated"
     unit: ClassVar[str] = "any time"
     person: ClassVar[str] = "an event"

@@ -659,8 +659,8 @@ class _Show:
             resumed=resumed,
         )
         line = (
-            f"{name}: started again after {down:.1f} s; it goes on with hour "
-            f"{resumed[HOURLY] + 1}, gates send again"
+            f"{name}: started again after {down:.1f} s; it continues with hour "
+            f"{resumed[HOURLY] + 1}, and the gates send again"
         )
         self._watch(CityEvent(hour=hour, half=0, sent=sent, line=line), self._reader)
 

@@ -83,13 +83,14 @@ class Dsat(Suite):
     title = "Sampling by distance"
     paper = "Li, Xiong, Jiang and Liu, CIKM 2015"
     words = (
-        "The mean error of 5,000 random range counts over all units (200 in the quick setting). "
-        "Everybody at a place makes the same promise: ε for a person in the whole stream (user "
-        "level, `horizon` = `window` = its units); in the two questions on windows, ε for a "
-        "person in any w units. `uniform` is the paper's baseline. `dsat` and `dsft` make at "
-        f"most C = {MOST} releases a window, `fixed` as many, unless C is what varies. The "
-        "paper's census and taxis are not public in the form that it used: ours are made up, of "
-        "the same size. Flights and births are real, and not in the paper."
+        "The mean error of 5,000 random range counts over all units (200 in the quick "
+        "setting). All mechanisms at a place make the same promise: ε for a person in the "
+        "whole stream (user level, `horizon` = `window` = its units). In the two questions "
+        "about windows the promise is ε for a person in any w units. `uniform` is the "
+        f"paper's baseline. `dsat` and `dsft` make at most C = {MOST} releases per window, "
+        "and so does `fixed`; one question varies C. The paper's census and taxis are not "
+        "public: ours are simulated, of the same size. Flights and births are real and not "
+        "in the paper."
     )
     leaders = (("epsilon", ("0.1", "1")), ("window", ("200", "800")))
     runs = 5
@@ -124,8 +125,10 @@ def _epsilons(make: Points) -> BenchQuestion:
     return BenchQuestion(
         name="epsilon",
         title="The privacy loss ε (figure 4)",
-        words="`dsft` has its default threshold, T = 0.05 of all people: the paper leaves it out "
-        "here.",
+        words=(
+            "`dsft` has its default threshold, T = 0.05 of all people. The paper does not show "
+            "it here."
+        ),
         axis="ε",
         measures=make.drawn,
         points=tuple(points),
@@ -149,7 +152,7 @@ def _shares(make: Points) -> BenchQuestion:
     return BenchQuestion(
         name="share",
         title="The share k of ε for questions (figure 2)",
-        words="`dsat` with `decide` = k, beside the share that it takes by itself. ε = 1.",
+        words="`dsat` with `decide` = k, beside its default share. ε = 1.",
         axis="k",
         measures=make.drawn,
         points=tuple(points),
@@ -162,7 +165,7 @@ def _shares(make: Points) -> BenchQuestion:
                 high=0.1,
             ),
             NearBest(
-                paper="the share that it takes by itself is about the best (here: within 20 %)",
+                paper="the default share is close to the best (here: within 20 %)",
                 source="docs/proofs/dsft.md",
                 measure=make.measure,
                 line="dsat",
@@ -202,9 +205,11 @@ def _thresholds(make: Points) -> BenchQuestion:
     return BenchQuestion(
         name="threshold",
         title="The threshold T (figure 3)",
-        words="`dsft` with every T of a grid, as a share of all people. Beside it `dsat`, by "
-        "default and beginning at some of them. The best T is chosen in hindsight, from the same "
-        "runs, which nobody who has to keep a promise can do.",
+        words=(
+            "`dsft` with every T of a grid, as a share of all people. Beside it `dsat`, with its "
+            "default and with some other first thresholds. The best T is chosen in hindsight, "
+            "from the same runs; a publisher cannot do that."
+        ),
         axis="threshold T",
         measures=make.drawn,
         points=tuple(points),
@@ -217,7 +222,10 @@ def _thresholds(make: Points) -> BenchQuestion:
                 axis="T",
             ),
             Near(
-                paper="DSAT may begin at any threshold (here: within 20 % of its error by default)",
+                paper=(
+                    "DSAT may start at any threshold (here: within 20 % of its error at the "
+                    "default)"
+                ),
                 measure=make.measure,
                 line=BEGINNING,
                 rival="dsat",
@@ -245,8 +253,9 @@ def _rates(make: Points) -> BenchQuestion:
     return BenchQuestion(
         name="rate",
         title="The update rate (figure 5)",
-        words="The share of the people who are replaced in a unit, on average over ten periods. ε "
-        "= 1.",
+        words=(
+            "The share of the people who are replaced per unit, on average over ten periods. ε = 1."
+        ),
         axis="update rate",
         measures=make.drawn,
         points=tuple(points),
@@ -290,8 +299,10 @@ def _sizes(make: Points) -> BenchQuestion:
     return BenchQuestion(
         name="size",
         title="The size of a range count (figure 7)",
-        words="Range counts over so many cells. Relative errors are to the true answer, or to 1 "
-        "where that is less. ε = 1.",
+        words=(
+            "Range counts by their number of cells. Relative errors divide by the true answer, "
+            "or by 1 if that is larger. ε = 1."
+        ),
         axis="cells in a range",
         measures=(
             PlottedMeasure(absolute, "mean absolute error of a range count"),
@@ -345,9 +356,11 @@ def _histograms(make: Points) -> BenchQuestion:
     return BenchQuestion(
         name="histogram",
         title="How a unit is released (figure 4c)",
-        words=f"`dsat` with each way to release one histogram; C = {OFTEN}, so that noise and not "
-        "the choice of units makes the difference. The paper has its spatial decomposition on "
-        "the census; ours is on maps, a coarse and a fine one.",
+        words=(
+            f"`dsat` with each histogram method. C = {OFTEN}, so that noise makes the difference "
+            "and not the choice of units. The paper decomposes the census; ours are maps, one "
+            "coarse and one fine."
+        ),
         axis="ε",
         measures=make.drawn,
         points=tuple(points),
@@ -379,10 +392,13 @@ def _windows(make: Points) -> BenchQuestion:
     return BenchQuestion(
         name="window",
         title="The window w (figure 8)",
-        words="The endless form: any w units are protected, and the stream goes on. ε = 1. The "
-        "paper has 500,000 objects on 1024 × 1024 cells, and BD and BA with column partitioning "
-        "as it was published, which is not private. Here are 100,000 on 32 × 32; `bd` and `ba` "
-        "are without partitioning, `bd_grouped` and `ba_grouped` have it under one ledger.",
+        words=(
+            "The endless form: any w units are protected, and the stream goes on. ε = 1. The "
+            "paper has 500,000 objects on 1024 × 1024 cells, and BD and BA with column "
+            "partitioning as published, which is not private. Here 100,000 objects are on 32 × "
+            "32 cells. `bd` and `ba` have no partitioning; `bd_grouped` and `ba_grouped` have it "
+            "under one ledger."
+        ),
         axis="window w",
         measures=make.drawn,
         points=tuple(points),
@@ -411,8 +427,7 @@ def _window_epsilons(make: Points) -> BenchQuestion:
     return BenchQuestion(
         name="window-epsilon",
         title="The privacy loss ε in a long window (figure 9)",
-        words="As before, with a window of four fifths of the stream: in the paper, and here, 800 "
-        "of 1,000 units.",
+        words="The same with a window of 80 % of the stream: 800 of 1,000 units, as in the paper.",
         axis="ε",
         measures=make.drawn,
         points=tuple(points),

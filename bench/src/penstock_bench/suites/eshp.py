@@ -59,7 +59,7 @@ TOLERANCES, QUICK_TOLERANCES = ("0", "0.5", "1", "2"), ("0", "1")
 WIDTHS, QUICK_WIDTHS = (10, 30, 100, 300, 1_000), (30, 100)
 EPSILON, GAMMA, SLOW = "1", "0.91", "0.99"
 
-TIMES = PlottedMeasure(TIME, "CPU time a publication, ms")
+TIMES = PlottedMeasure(TIME, "CPU time per publication, ms")
 KEPT = PlottedMeasure(MEMORY, "kept between units, MB")
 MSE = "mean squared error of a decayed sum"
 
@@ -177,21 +177,21 @@ class Eshp(Suite):
     title = "Decayed sums"
     paper = "Wang et al., Tsinghua Science and Technology 29(6), 2024"
     words = (
-        "Everybody promises ε for adding or removing one event, but for randomised response, "
-        "which promises it for replacing one event by another while their number is public, and "
-        "for what is marked †. A negative survey is not private for any ε, nor is ESHP as "
-        "published: one event decides its clusters, and its noise does not cover what an event "
-        "moves (docs/proofs/eshp.md). Ours adds noise of scale 1/ε once, and all else follows "
-        "from it; so do `laplace`, whose reader sums its counts, and `recurrence`, which keeps "
-        "one number a key and is all that is needed where γ^w is negligible, as it is in every "
-        "setting of the paper. `fast` has a privacy window of 1: it spends ε in every unit and "
-        "filters. Noise per release has the scale (1 − γ^w)/((1 − γ)ε) that all releases of an "
-        "event need together. Errors are over all units from the first on. The paper's accident "
-        "records are a stand-in here, its taxi trips are those of 2021. Time is CPU time of the "
-        "steps, in NumPy; that of mechanisms includes their ledger, which competitors of the lab "
-        "do not have, and lines are stepped side by side in one process, which shows in the time "
-        "of the cheapest. Memory is what a line itself keeps; the window that a reader of "
-        "`laplace` or `fast` keeps is not in it."
+        "All lines promise ε for adding or removing one event, with two exceptions. "
+        "Randomised response promises it for replacing one event by another, with a public "
+        "number of events. Lines marked † promise nothing: a negative survey is not private "
+        "for any ε, nor is ESHP as published. One event decides its clusters, and its noise "
+        "does not cover the change that one event makes (docs/proofs/eshp.md). Ours adds "
+        "noise of scale 1/ε once; the rest is post-processing. So do `laplace`, whose reader "
+        "sums its counts, and `recurrence`, which keeps one number per key. `recurrence` is "
+        "enough if γ^w is negligible, as in every setting of the paper. `fast` has a privacy "
+        "window of 1: it spends ε in every unit and filters. Noise per release has the scale "
+        "(1 − γ^w)/((1 − γ)ε) that all releases of an event need together. Errors cover all "
+        "units. The paper's accident records are replaced by a stand-in; the taxi trips are "
+        "those of 2021. Time is the CPU time of the steps in NumPy. That of mechanisms "
+        "includes their ledger, which competitors do not have. Lines run side by side in one "
+        "process, which affects the time of the cheapest. Memory is the state of the line; "
+        "the window that a reader of `laplace` or `fast` keeps is not included."
     )
     leaders = (
         ("window", ("2000", "10000")),
@@ -226,10 +226,12 @@ class Eshp(Suite):
         return BenchQuestion(
             name="window",
             title="The window w (figures 5 to 10)",
-            words="ε = 1, γ = 0.91. With this γ a unit counts 1/1000 after 73 units, whatever w "
-            "is: only what is kept, and the tree, depend on w. `apb`, randomised response and the "
-            "survey keep w histograms, as in the paper; they could do without, as `recurrence` "
-            "does. Noise per release keeps the units whose weight is above 2⁻²¹.",
+            words=(
+                "ε = 1, γ = 0.91. With this γ a unit has the weight 1/1000 after 73 units, for "
+                "any w: only memory and the tree depend on w. `apb`, randomised response and the "
+                "survey keep w histograms, as in the paper; they could use a recurrence instead. "
+                "Noise per release keeps the units whose weight is above 2⁻²¹."
+            ),
             axis="window w, units",
             measures=(PlottedMeasure(f"decayed:{GAMMA},{{x}}", MSE), TIMES, KEPT),
             points=tuple(points),
@@ -252,8 +254,10 @@ class Eshp(Suite):
         return BenchQuestion(
             name="gamma",
             title="The decay γ (figures 11 and 12)",
-            words=f"ε = 1, w = {span:,}. All lines estimate the same sums, which are larger for a "
-            "larger γ.",
+            words=(
+                f"ε = 1, w = {span:,}. All lines estimate the same sums, which are larger for a "
+                "larger γ."
+            ),
             axis="γ",
             measures=(PlottedMeasure(measure, MSE),),
             points=tuple(points),
@@ -308,8 +312,10 @@ class Eshp(Suite):
         return BenchQuestion(
             name="epsilon",
             title="The privacy loss ε",
-            words=f"γ = 0.91, w = {span:,}. The paper has 0.5, 1 and 1.5. Groups need keys that "
-            "are alike, and the more noise there is, the more of them look alike.",
+            words=(
+                f"γ = 0.91, w = {span:,}. The paper has 0.5, 1 and 1.5. Groups need similar "
+                "keys; with more noise, more keys look similar."
+            ),
             axis="ε",
             measures=(PlottedMeasure(measure, MSE),),
             points=tuple(points),
@@ -343,10 +349,12 @@ class Eshp(Suite):
         return BenchQuestion(
             name="beta",
             title="The sketch's error factor β (figures 13 and 14)",
-            words=f"ε = 1, γ = 0.91, w = {span:,}. What has left such a window counts nothing any "
-            "more, so that the sketch is right whatever β is. The published noise is in "
-            "proportion to β, which is why its error grows. Only ESHP has a β: the others are "
-            "the same all along.",
+            words=(
+                f"ε = 1, γ = 0.91, w = {span:,}. Units that have left such a window have no "
+                "weight, so the sketch is correct for any β. The published noise is "
+                "proportional to β, so its error grows. Only ESHP has a β: the other lines are "
+                "constant."
+            ),
             axis="β",
             measures=(PlottedMeasure(measure, MSE), KEPT),
             points=tuple(points),
@@ -396,10 +404,11 @@ class Eshp(Suite):
         return BenchQuestion(
             name="alpha",
             title="How ε is split, α (figure 4)",
-            words=f"ε = 1, γ = 0.91, w = {span:,}. The paper gives α of ε to a test and the rest "
-            "to its noise. Ours tests nothing: there is nothing to split, and its error is the "
-            "same all along. `apb` has a split of its own, between choosing groups and measuring "
-            "them.",
+            words=(
+                f"ε = 1, γ = 0.91, w = {span:,}. The paper gives α of ε to a test and the rest "
+                "to its noise. Ours has no test and therefore no split; its error is constant. "
+                "`apb` has a split of its own, between choosing groups and measuring them."
+            ),
             axis="α",
             measures=(PlottedMeasure(measure, MSE),),
             points=tuple(points),
@@ -434,11 +443,13 @@ class Eshp(Suite):
         measure = f"decayed:{GAMMA},{span}"
         return BenchQuestion(
             name="tolerance",
-            title="Repeating what has hardly moved",
-            words=f"ε = 1, γ = 0.91, w = {span:,}. A key repeats its last release while it has "
-            "moved by at most so many standard deviations of its noise. The paper releases "
-            "selectively to save noise; here the noise is there already, and repeating saves "
-            "readers' attention, nothing else.",
+            title="Repeating a release that has hardly changed",
+            words=(
+                f"ε = 1, γ = 0.91, w = {span:,}. A key repeats its last release while its change "
+                "is at most this many standard deviations of its noise. The paper releases "
+                "selectively to save noise. Here the noise is drawn already, so repeating only "
+                "gives readers fewer changes."
+            ),
             axis="tolerance, standard deviations",
             measures=(PlottedMeasure(measure, MSE),),
             points=tuple(points),
@@ -469,15 +480,19 @@ class Eshp(Suite):
         return BenchQuestion(
             name="sketch",
             title="When a sketch is needed",
-            words="ε = 1, γ = 0.99. `laplace` is summed exactly, by a reader who keeps the whole "
-            "window. `recurrence` keeps one number a key and never forgets: γ^w of the sum is too "
-            "much. A sketch is for what lies between.",
+            words=(
+                "ε = 1, γ = 0.99. `laplace` is summed exactly, by a reader who keeps the whole "
+                "window. `recurrence` keeps one number per key and never forgets: its sums are "
+                "too large by γ^w of the sum. A sketch lies between the two."
+            ),
             axis="window w, units",
             measures=(PlottedMeasure(measure, MSE), KEPT),
             points=tuple(points),
             claims=(
                 Better(
-                    paper="where γ^w is not negligible, the sketch is better than one number a key",
+                    paper=(
+                        "where γ^w is not negligible, the sketch is better than one number per key"
+                    ),
                     source="docs/proofs/eshp.md",
                     measure=measure,
                     line=ALONE,
@@ -649,7 +664,7 @@ def _headline() -> tuple[Claim, ...]:
         ),
         Better(paper="RTP_DMM is better than FAST", measure=measure, line=TREE, rival=FAST),
         Alike(
-            paper="one number a key is as good as the sketch here",
+            paper="one number per key is as good as the sketch here",
             source="docs/proofs/eshp.md",
             measure=measure,
             line=RECURRENCE,

@@ -163,13 +163,13 @@ class OverHierarchies(Suite):
     title = "Every node of a hierarchy"
     paper = "Chen, Machanavajjhala, Hay and Miklau, CCS 2017, section 6.4"
     words = (
-        "Everybody promises (ε, w = 1), one event of one person. Errors are of all nodes: "
-        "`node_laplace`, `hs_pegasus` and `phs_pegasus` show a number for each; `laplace` and "
-        "`pegasus` spend all of ε on the keys, and what they show is added up to the nodes above. "
-        "The paper's pruning loses more than it says from four levels on "
-        "(docs/proofs/hierarchy.md): `phs_pegasus` has a private one in its place, and the "
-        "published one stands beside it, marked †. The paper's WiFi traces are not public; "
-        "`wifi_multi` has as many access points in the same tree, and as many devices seen in all."
+        "All lines promise (ε, w = 1), one event of one person. Errors are of all nodes: "
+        "`node_laplace`, `hs_pegasus` and `phs_pegasus` show a number for each. `laplace` "
+        "and `pegasus` spend all of ε on the keys; their numbers are added up to the nodes "
+        "above. The paper's pruning loses more than it claims from four levels on "
+        "(docs/proofs/hierarchy.md). `phs_pegasus` has a private pruning instead; the "
+        "published one is marked †. The paper's WiFi traces are not public: `wifi_multi` has "
+        "as many access points in the same tree, and as many devices in all."
     )
     leaders = (("epsilon", EPSILONS),)
     runs = 3
@@ -203,10 +203,12 @@ class OverHierarchies(Suite):
         return BenchQuestion(
             name="epsilon",
             title="The privacy loss ε (figure 8)",
-            words=f"Of `wifi_multi`, {long}: groups of empty nodes grow for thousands of units, "
-            "so a longer stream is kinder to `hs_pegasus`. Most nodes are keys and most of these "
-            "are nearly empty, which makes all zeros hard to beat; in the second figure every "
-            "level counts alike.",
+            words=(
+                f"`wifi_multi`: {long}. Groups of empty nodes grow for thousands of units, so a "
+                "longer stream favours `hs_pegasus`. Most nodes are keys, and most keys are "
+                "almost empty, so all zeros is hard to beat. In the second figure every level "
+                "has the same weight."
+            ),
             axis="ε",
             measures=(NODES, LEVELS),
             points=tuple(points),
@@ -249,10 +251,13 @@ class OverHierarchies(Suite):
         return BenchQuestion(
             name="published",
             title="As published, and as corrected (figure 8)",
-            words="What the paper ran has a θ of 5/ε_g, and parents and children need not agree "
-            "(“θ = 5”); ours have a θ of 60/ε_g and a fit. Without “θ = 5”, † is the published "
-            "pruning in ours: what the price of a pruning is that keeps its promise depends on β. "
-            "The paper does not say which it took; here it is 5/ε, and others follow.",
+            words=(
+                "The paper's form has θ = 5/ε_g, and parents need not equal the sum of their "
+                "children (“θ = 5”). Ours has θ = 60/ε_g and a fit. Lines marked † without “θ = "
+                "5” are the published pruning in our form. The price of a private pruning "
+                "depends on β. The paper does not name its β; here it is 5/ε, and other values "
+                "follow."
+            ),
             axis="ε",
             measures=(NODES,),
             points=tuple(points),
@@ -280,11 +285,13 @@ class OverHierarchies(Suite):
         return BenchQuestion(
             name="beta",
             title="The rule and the threshold of the pruning",
-            words="A node's children are looked into if its count, with noise, reaches β, which "
-            "is the number on the axis divided by ε. `phs_pegasus` asks as PrivTree does, "
-            "`phs_pegasus, noisy` by noisy counts; `hs_pegasus` prunes nothing. The paper leaves "
-            "β to the user; our default is 5. With three levels the published pruning would keep "
-            "its promise, and is not shown.",
+            words=(
+                "The children of a node are visited if its noisy count reaches β, which is the "
+                "number on the axis divided by ε. `phs_pegasus` decides as PrivTree does, "
+                "`phs_pegasus, noisy` by noisy counts; `hs_pegasus` prunes nothing. The paper "
+                "leaves β to the user; our default is 5. With three levels the published pruning "
+                "keeps its promise, and is not shown."
+            ),
             axis="β · ε",
             measures=(NODES,),
             points=tuple(points),
@@ -300,8 +307,10 @@ class OverHierarchies(Suite):
                     panels=here,
                 ),
                 BestOf(
-                    paper="at ε = 0.1 a private pruning costs nothing beside the published one at "
-                    "the best of a few β",
+                    paper=(
+                        "at ε = 0.1 a private pruning costs nothing compared with the published "
+                        "one, each at its best β"
+                    ),
                     source=PROOF,
                     measure="nodes_l1",
                     line=PHS,
@@ -327,10 +336,12 @@ class OverHierarchies(Suite):
         return BenchQuestion(
             name="height",
             title="The height of the tree",
-            words="As many devices on one day, at more and more access points: a binary tree over "
-            "8 to 512 of them. The noise of `node_laplace` and of noisy counts grows with the "
-            "number of levels, that of PrivTree's rule does not. The published pruning loses 1.5 "
-            "times what it says at four levels, 3.5 times at eight.",
+            words=(
+                "The same number of devices on one day at 8 to 512 access points in a binary "
+                "tree. The noise of `node_laplace` and of noisy counts grows with the number of "
+                "levels; that of PrivTree's rule does not. The published pruning loses 1.5 times "
+                "its claim at four levels, and 3.5 times at eight."
+            ),
             axis="levels",
             measures=(NODES,),
             points=tuple(points),
@@ -420,7 +431,7 @@ def _headline() -> tuple[Claim, ...]:
         ),
         _orders("HS is one to two orders of magnitude better than noise on every node", HS),
         Better(
-            paper="all zeros is better than HS, so that these factors say little",
+            paper="all zeros is better than HS, so these factors say little",
             source=PROOF,
             measure="nodes_l1",
             line=ZEROS,

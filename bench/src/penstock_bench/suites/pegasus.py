@@ -60,12 +60,13 @@ class PegasusSuite(Suite):
     title = "PeGaSus: perturb, group, smooth"
     paper = "Chen, Machanavajjhala, Hay and Miklau, CCS 2017, sections 6.1 to 6.3"
     words = (
-        "Everybody promises (ε, w = 1), one event of one person. The WiFi traces of the paper "
-        "are not public: ours are made up, with its length and its exact totals; the others are "
-        "real. `pegasus` has θ = 60/ε_g, our default; the paper's θ = 5/ε_g is a line of its "
-        "own. Both split ε as the paper does, 0.8 to 0.2. No release is cut at 0. A run is "
-        f"{COPIES} releases of each stream side by side ({QUICK_COPIES} if quick), as many as the "
-        "paper has trials; intervals are over these, two standard errors to each side."
+        "All lines promise (ε, w = 1), one event of one person. The WiFi traces of the "
+        "paper are not public: ours are simulated, with its length and exact totals; the "
+        "other streams are real. `pegasus` has θ = 60/ε_g, our default; the paper's θ = "
+        "5/ε_g is a line of its own. Both split ε as the paper does, 0.8 to 0.2. Releases "
+        f"may be negative. A run has {COPIES} releases of each stream side by side "
+        f"({QUICK_COPIES} if quick), as many as the paper has trials. Intervals are two "
+        "standard errors over these."
     )
     leaders = (("counts", ()), ("windows", ("16", "256")))
     runs = 1
@@ -103,14 +104,16 @@ class PegasusSuite(Suite):
                     Point(stream.dataset, line, epsilon, cell) for line, cell in lines.items()
                 ]
         rivals = ("laplace", *BACKWARD)
-        whole = f"The WiFi streams are whole; of the others the first {UNITS:,} units are taken."
+        whole = f"The WiFi streams are complete; of the others the first {UNITS:,} units are used."
         if setting.quick:
             whole = f"The first {QUICK_UNITS:,} units of each stream."
         return BenchQuestion(
             name="counts",
             title="Counts of single units (figure 3)",
-            words="The sum of all errors, divided by the number of all events: all zeros has 1. "
-            f"`bs` k is the mean of the last k noisy counts. {whole}",
+            words=(
+                "The sum of all errors divided by the number of all events: all zeros has 1. "
+                f"`bs` k is the mean of the last k noisy counts. {whole}"
+            ),
             axis="ε",
             measures=(
                 PlottedMeasure(
@@ -165,10 +168,12 @@ class PegasusSuite(Suite):
         return BenchQuestion(
             name="theta",
             title="θ and the smoother (figure 4)",
-            words="How far the units of a group may lie apart, in multiples of 1/ε_g, and what "
-            "is made of a group: its median, its mean, or James and Stein's estimate. The paper "
-            f"has θ = 5 only. The first {QUICK_UNITS if setting.quick else THETA_UNITS:,} units "
-            "of each stream.",
+            words=(
+                "θ is the allowed spread of the units of a group, in multiples of 1/ε_g. The "
+                "smoother is the median of the group, its mean, or James and Stein's estimate. "
+                "The paper has θ = 5 only. The first "
+                f"{QUICK_UNITS if setting.quick else THETA_UNITS:,} units of each stream."
+            ),
             axis="θ · ε_g",
             measures=(
                 PlottedMeasure(
@@ -224,12 +229,14 @@ class PegasusSuite(Suite):
         return BenchQuestion(
             name="windows",
             title="Sums of windows (figure 5)",
-            words="The mean error of the sum of the last W units. `pegasus` gives every unit of "
-            "the window what is known of its group by now, the paper's window-sum smoother; "
-            "“units as shown” adds up what was shown of each unit then. `sw_tree` (SW_w of the "
-            "paper) and `kary` are built for one width each; the others answer all widths from "
-            f"one release. The first {QUICK_UNITS if setting.quick else UNITS:,} units of each "
-            "stream; fewer for the trees, whose error is the same on all of them.",
+            words=(
+                "The mean error of the sum of the last W units. `pegasus` uses for every unit "
+                "the latest value of its group, the paper's window-sum smoother; “units as "
+                "shown” adds up the first release of each unit. `sw_tree` (SW_w of the paper) "
+                "and `kary` are built for one width each; the others answer all widths from one "
+                f"release. The first {QUICK_UNITS if setting.quick else UNITS:,} units of each "
+                "stream; fewer for the trees, whose error does not depend on the stream."
+            ),
             axis="width W of the window",
             measures=(
                 PlottedMeasure(
@@ -259,12 +266,14 @@ class PegasusSuite(Suite):
                     ]
         return BenchQuestion(
             name="alarms",
-            title="Alarms, and how large a move they are about",
-            words="More is better: the area below the ROC curve as the alarm's threshold varies, "
-            "where ½ is guessing and 1 is never wrong. Jump and drop: the count has risen or "
-            f"fallen by δ or more over {WITHIN} units; change: either, as the paper asks; low: "
-            f"the sum of {WITHIN} units is below δ, the only one that a tree can tell. The "
-            "paper's text names no w and δ: these are ours.",
+            title="Alerts, by the size of the move",
+            words=(
+                "More is better: the area below the ROC curve as the alert's threshold varies; "
+                "½ is guessing, 1 is always right. Jump and drop: the count has risen or fallen "
+                f"by at least δ over {WITHIN} units. Change: either, as in the paper. Low: the "
+                f"sum of {WITHIN} units is below δ, the only alert that a tree can raise. The "
+                "paper names no w and δ: these are ours."
+            ),
             axis="δ",
             measures=(
                 PlottedMeasure(
@@ -291,9 +300,11 @@ class PegasusSuite(Suite):
                     ]
         return BenchQuestion(
             name="curves",
-            title="Alarms, as curves (figures 6 and 7)",
-            words=f"δ = {MOVE} for jumps, drops and changes, {LOW} for low signals, over {WITHIN} "
-            "units. Whoever shows the same all the time is on the diagonal.",
+            title="Alerts, as curves (figures 6 and 7)",
+            words=(
+                f"δ = {MOVE:,} for jumps, drops and changes, {LOW:,} for low signals, over "
+                f"{WITHIN} units. A constant line is on the diagonal."
+            ),
             axis="false positive rate",
             measures=(
                 PlottedMeasure("roc:{of} at {x}", "true positive rate", more=True, curve=True),

@@ -60,7 +60,7 @@ ERRORS = (
     PlottedMeasure(TOTAL, f"total SSE of all windows of {WIDTH} units"),
 )
 TIMES = (
-    PlottedMeasure("time", "ms of CPU a publication"),
+    PlottedMeasure("time", "ms of CPU per publication"),
     PlottedMeasure(AVERAGE, f"mean SSE of a window of {WIDTH} units"),
 )
 PROOF = "docs/proofs/rg.md"
@@ -74,16 +74,17 @@ class RetroactiveGroups(Suite):
     title = "Retroactive grouping"
     paper = "Chen, Shen and Jin, CIKM 2015"
     words = (
-        "Everybody promises (ε, w = 1): one event of one person. A window's histogram is the sum "
-        "of its units' counts, each as it was shown then, and its SSE adds the squared errors of "
-        "all keys: this is what the paper measures. `rg` has our split and threshold, `rg as in "
-        "the paper` the published ones (a tenth of ε watches, the threshold ignores the watch's "
-        "noise); both are private. At w = 1 `fast` samples every unit with all of ε and shows a "
-        "filter's estimate, with the belief that a count moves by about 1 a unit (the default; "
-        "its authors fitted that to their data); `fast_w` would leave half of ε unspent in its "
-        "blocks of one unit, so it is not shown. `laplace` is the paper's Baseline. Its Traffic "
-        "(Montreal) is not public: city traffic of the same size stands in for it, and turnstiles "
-        "of New York stand beside it. The World Cup is a stand-in on the real load."
+        "All lines promise (ε, w = 1): one event of one person. A window's histogram is the "
+        "sum of its units' counts, each as first shown. Its SSE adds the squared errors of "
+        "all keys, as in the paper. `rg` has our split and threshold; `rg as in the paper` "
+        "has the published ones, with a tenth of ε for the watch and a threshold that "
+        "ignores its noise. Both are private. At w = 1 `fast` samples every unit with all of "
+        "ε and shows a filter's estimate, which assumes that a count changes by about 1 per "
+        "unit (the default; its authors fitted this to their data). `fast_w` would leave "
+        "half of ε unspent in blocks of one unit, so it is not shown. `laplace` is the "
+        "paper's Baseline. The paper's Traffic (Montreal) is not public: city traffic of the "
+        "same size replaces it, and turnstiles of New York are added. The World Cup has real "
+        "numbers of requests and simulated pages."
     )
     leaders = (("epsilon", ("0.02", "0.1", "1")),)
     runs = 3
@@ -133,9 +134,11 @@ class RetroactiveGroups(Suite):
         return BenchQuestion(
             name="window",
             title="The size of the window (figure 4)",
-            words=f"ε = {EPSILON}. `{BY_LOG}` are the same releases of `rg`, summed as the "
-            "release log answers a sliding sum: once a group's mean is out, it stands for all "
-            "units of the group. The paper does not do that.",
+            words=(
+                f"ε = {EPSILON}. `{BY_LOG}` has the same releases as `rg`, summed as the release "
+                "log answers a sliding sum: the mean of a finished group stands for all units "
+                "of the group. The paper does not do that."
+            ),
             axis="units of a window",
             measures=(
                 PlottedMeasure("sse_mean:{x}", "mean SSE of a window"),
@@ -146,8 +149,9 @@ class RetroactiveGroups(Suite):
                 *_best("sse_mean:{x}", "at every size of the window"),
                 *(
                     Widens(
-                        paper="the larger the window, the more RG improves on the others (asked "
-                        f"of `{line}`)",
+                        paper=(
+                            f"the larger the window, the more RG improves on the others (`{line}`)"
+                        ),
                         measure="sse_mean:{x}",
                         line=line,
                         rivals=RIVALS,
@@ -155,8 +159,10 @@ class RetroactiveGroups(Suite):
                     for line in (PAPERS, "rg")
                 ),
                 Better(
-                    paper="sums by the log are better than sums of what was shown then, on "
-                    "streams that `rg` suits",
+                    paper=(
+                        "sums by the log are better than sums of the numbers as first shown, on "
+                        "streams that suit `rg`"
+                    ),
                     source="SlidingSum",
                     measure="sse_mean:{x}",
                     line=BY_LOG,
@@ -180,10 +186,7 @@ class RetroactiveGroups(Suite):
         falling = [
             (
                 line,
-                (
-                    "the mean SSE of RG falls as the same time is cut into more units (asked of "
-                    f"`{line}`)"
-                ),
+                (f"the mean SSE of RG falls as the same time is cut into more units (`{line}`)"),
                 -10.0,
                 -0.02,
             )
@@ -192,9 +195,11 @@ class RetroactiveGroups(Suite):
         return BenchQuestion(
             name="units",
             title="The number of units (figure 5)",
-            words=f"The same time in more and shorter units; ε = {EPSILON}, windows of {WIDTH} "
-            "units. Counts of shorter units are smaller, and change less. Of the World Cup every "
-            "tenth page.",
+            words=(
+                f"The same time in more and shorter units; ε = {EPSILON}, windows of {WIDTH} "
+                "units. Counts of shorter units are smaller and change less. Of the World Cup "
+                "every tenth page is used."
+            ),
             axis="units",
             measures=ERRORS,
             points=tuple(points),
@@ -219,9 +224,12 @@ class RetroactiveGroups(Suite):
         return BenchQuestion(
             name="events",
             title="The share of events (figure 6)",
-            words="The time of a publication, from a unit's counts to its release, on whatever "
-            "machine this was run. The paper's, on an Intel i7 of 2.4 GHz, has the sampling of "
-            "single events in it; ours begins with counts. Of the World Cup every tenth page.",
+            words=(
+                "The time of a publication, from the counts of a unit to its release, on the "
+                "machine of the run. The paper's times, on an Intel i7 of 2.4 GHz, include the "
+                "sampling of single events; ours begin with counts. Of the World Cup every tenth "
+                "page is used."
+            ),
             axis="share of the events, %",
             measures=TIMES,
             points=tuple(points),
@@ -246,9 +254,11 @@ class RetroactiveGroups(Suite):
         return BenchQuestion(
             name="bins",
             title="The number of bins (figure 7)",
-            words="A part of the keys, evenly spread; of traffic there are 342, of the World Cup "
-            f"{KEYS['worldcup']:,}, of turnstiles {KEYS['turnstiles']:,} (fewer in the quick "
-            "setting).",
+            words=(
+                "A part of the keys, evenly spread. Traffic has 342 keys, the World Cup "
+                f"{KEYS['worldcup']:,}, turnstiles {KEYS['turnstiles']:,} (fewer in the quick "
+                "setting)."
+            ),
             axis="share of the keys, %",
             measures=TIMES,
             points=tuple(points),
@@ -282,17 +292,21 @@ class RetroactiveGroups(Suite):
         constant = tuple(panel for panel in STEADY if panel.startswith("constant"))
         return BenchQuestion(
             name="still",
-            title="Streams that stand still",
-            words="Counts that are always the same, Poisson's counts, and single streams from "
-            f"quiet to busy, which lie side by side {COPIES} times, as keys. `ba` decides for all "
-            "keys together, so it has no place here.",
+            title="Constant streams",
+            words=(
+                "Constant counts, Poisson counts, and single streams from quiet to busy, each "
+                f"{COPIES} times side by side, as keys. `ba` decides for all keys together, so "
+                "it is not shown."
+            ),
             axis="ε",
             measures=(PlottedMeasure("mse", "mean squared error of a count"), ERRORS[0]),
             points=tuple(points),
             claims=(
                 Better(
-                    paper="on a constant stream RG has less error than Baseline (asked of its own "
-                    "parameters)",
+                    paper=(
+                        "on a constant stream RG has less error than Baseline (with the paper's "
+                        "parameters)"
+                    ),
                     measure="mse",
                     line=PAPERS,
                     rival="laplace",
@@ -319,9 +333,11 @@ class RetroactiveGroups(Suite):
                     panels=constant,
                 ),
                 Better(
-                    paper="a watch that takes no noise for jumps misses small ones: with our "
-                    "parameters Poisson's counts around 500 have more error than with `laplace` "
-                    "from ε = 0.1 on",
+                    paper=(
+                        "a watch that never takes noise for jumps misses small ones: with our "
+                        "parameters Poisson counts around 500 have more error than with "
+                        "`laplace` from ε = 0.1 on"
+                    ),
                     source=PROOF,
                     measure="mse",
                     line="laplace",
@@ -346,10 +362,13 @@ class RetroactiveGroups(Suite):
         return BenchQuestion(
             name="floor",
             title="The least error (theorem 7)",
-            words=f"A constant stream of {FLOOR_KEYS:,} keys; ε = {EPSILON}. `{STILL}` takes no "
-            "noise for a jump, so its groups grow to 2, 4, 8, … units: grouping alone does no "
-            "better. Dotted: the theorem, recomputed. It adds up the errors of units as if each "
-            "had a noise of its own, but a number that is shown again has the same noise again.",
+            words=(
+                f"A constant stream of {FLOOR_KEYS:,} keys; ε = {EPSILON}. `{STILL}` never takes "
+                "noise for a jump, so its groups grow to 2, 4, 8, … units: the best that "
+                "grouping alone can do. Dotted: the theorem, recomputed. It adds up the errors "
+                "of units as if each had its own noise; but a repeated number has the same "
+                "noise."
+            ),
             axis="units of a window",
             measures=(PlottedMeasure("sse_mean:{x}", "mean SSE of a window", "rg_floor:{x}"),),
             points=tuple(points),
@@ -385,17 +404,21 @@ class RetroactiveGroups(Suite):
                     points.append(Point(panel, f"{watch} ε watches", str(caution), cell))
         return BenchQuestion(
             name="threshold",
-            title="Which jumps are believed",
-            words=f"ε = {EPSILON}. κ is how many times the watch's own noise is added to the "
-            "threshold: 0 in the paper, whose watch has 0.1 ε; 6 and 0.3 ε are ours. The higher, "
-            "the less noise is taken for a jump, and the more is missed.",
+            title="The threshold for jumps",
+            words=(
+                f"ε = {EPSILON}. κ is the multiple of the watch's own noise that is added to the "
+                "threshold. The paper has κ = 0 and a watch with 0.1 ε; ours have 6 and 0.3 ε. "
+                "A higher κ takes less noise for a jump, and misses more jumps."
+            ),
             axis="κ",
             measures=(ERRORS[0],),
             points=tuple(points),
             claims=(
                 LeastAt(
-                    paper="what has moved by more than a publication's noise is best published at "
-                    "once (κ = 0)",
+                    paper=(
+                        "a change by more than a publication's noise is best published at once "
+                        "(κ = 0)"
+                    ),
                     measure=AVERAGE,
                     line="0.1 ε watches",
                     x="0",
@@ -421,9 +444,11 @@ class RetroactiveGroups(Suite):
         return BenchQuestion(
             name="sampling",
             title="Watching a sample (section 5.2)",
-            words=f"ε = {EPSILON}. The watch sees every event with the chance π, and may have "
-            "less noise for it. The paper searches for the best π in every unit; by its own "
-            "formula that is 1, whatever the count and ε.",
+            words=(
+                f"ε = {EPSILON}. The watch sees every event with probability π, and may have "
+                "less noise in return. The paper searches for the best π in every unit; by its "
+                "own formula that is 1 for every count and ε."
+            ),
             axis="π",
             measures=(ERRORS[0],),
             points=tuple(points),
@@ -523,14 +548,18 @@ def _best(measure: str, words: str, below: float | None = None) -> tuple[Claim, 
     said = f"RG has the least error {words}"
     return (
         Best(
-            paper=f"{said} (asked of its own parameters)",
+            paper=f"{said} (with the paper's parameters)",
             measure=measure,
             line=PAPERS,
             rivals=RIVALS,
             below=below,
         ),
         Best(
-            paper=f"{said} (asked of ours)", measure=measure, line="rg", rivals=RIVALS, below=below
+            paper=f"{said} (with our parameters)",
+            measure=measure,
+            line="rg",
+            rivals=RIVALS,
+            below=below,
         ),
     )
 

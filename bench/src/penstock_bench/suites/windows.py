@@ -45,10 +45,11 @@ class Windows(Suite):
     title = "Sums over many units"
     paper = "docs/proofs, and Chen et al., CCS 2017, section 6.2"
     words = (
-        "Everybody promises (ε, w = 1), one event of one person; `toeplitz`, whose noise is "
-        "Gaussian, (ε, δ = 1e-6, w = 1), which is a little less. `laplace`, `rg` and `pegasus` "
-        "release counts, from which any sum is made; `sw_tree`, `kary` and `toeplitz` are built "
-        "for one sum each. Several releases of a stream lie side by side as keys."
+        "All lines promise (ε, w = 1), one event of one person, except `toeplitz`: its noise "
+        "is Gaussian, so it promises (ε, δ = 1e-6, w = 1), which is slightly less. "
+        "`laplace`, `rg` and `pegasus` release counts, from which any sum is computed; "
+        "`sw_tree`, `kary` and `toeplitz` are built for one sum each. Several releases of a "
+        "stream stand side by side as keys."
     )
     leaders = (("windows", ("2", "16", "64", "256", "1024", "4096")),)
     runs = 2
@@ -123,8 +124,10 @@ class Windows(Suite):
         return BenchQuestion(
             name="prefixes",
             title="Sums of all units so far",
-            words="The mean squared error of the sum of units 1 to t, over eight units from ¾ t "
-            "to t. Dashed: the formula. Trees for one width have no such sums.",
+            words=(
+                "The mean squared error of the sum of units 1 to t, over eight units from ¾ t to "
+                "t. Dashed: the formula. Trees for one width do not have such sums."
+            ),
             axis="unit t",
             measures=(
                 PlottedMeasure(
@@ -155,8 +158,10 @@ class Windows(Suite):
         return BenchQuestion(
             name="decay",
             title="Decaying sums",
-            words="The mean squared error of a sum in which a unit is worth γ to the power of its "
-            "age. Dashed: the formula.",
+            words=(
+                "The mean squared error of a sum in which a unit has the weight γ to the power "
+                "of its age. Dashed: the formula."
+            ),
             axis="γ",
             measures=(
                 PlottedMeasure(
@@ -192,7 +197,7 @@ class Windows(Suite):
 def _formulas(measure: str, lines: Sequence[str]) -> tuple[Claim, ...]:
     return tuple(
         Agrees(
-            paper=f"the error of {label(line)} is what its formula says", measure=measure, line=line
+            paper=f"the error of {label(line)} agrees with its formula", measure=measure, line=line
         )
         for line in lines
     )
