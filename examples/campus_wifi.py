@@ -48,7 +48,7 @@ def main() -> None:
     path = given.out / "campus.log"
     path.unlink(missing_ok=True)
     run = ps.HierarchicalPegasus(epsilon=EPSILON, theta=THETA).run(ps.Hierarchy.of(campus.paths))
-    log = ps.Log.of(run, path, name="campus WiFi")
+    log = ps.open_log(path, run, name="campus WiFi")
     for unit in counts:
         log.append(run.step(unit))
 

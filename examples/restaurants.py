@@ -57,7 +57,7 @@ def main() -> None:
     path = given.out / "restaurants.log"
     path.unlink(missing_ok=True)
     run = ps.RetroactiveGrouping(epsilon=EPSILON).run(KINDS)
-    log = ps.Log.of(run, path, name="restaurants")
+    log = ps.open_log(path, run, name="restaurants")
     for unit in counts:
         log.append(run.step(unit))
 

@@ -51,7 +51,7 @@ def main() -> None:
     path = given.out / "trending.log"
     path.unlink(missing_ok=True)
     run = ps.WeightedHistogram(epsilon=EPSILON, gamma=GAMMA, span=SPAN).run(TOPICS)
-    log = ps.Log.of(run, path, name="trending topics")
+    log = ps.open_log(path, run, name="trending topics")
     hours = range(60, given.minutes + 1, 120)
     print(run.guarantee.in_words(), end="\n\n")
     print("minute  trending now" + " " * 34 + "truly")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Log
+from penstock import open_log
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SHORT = {
@@ -33,7 +33,7 @@ def test_an_example_leaves_a_log_a_figure_and_the_promise_in_words(
     (figure,) = tmp_path.glob("*.png")
     assert figure.stat().st_size > 10_000
     (path,) = tmp_path.glob("*.log")
-    log = Log.open(path)
+    log = open_log(path)
     assert len(log) >= 40
     assert log.guarantee is not None
     assert log[log.last].private

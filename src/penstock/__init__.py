@@ -44,6 +44,7 @@ _NAMES_OF_MODULE = {
     "core.released": ("Released",),
     "core.weights": ("Weights",),
     "engine.publish": ("Publication", "publish"),
+    "engine.release_log": ("open_log",),
     "private.gate": ("Gate", "Price"),
     "private.histograms.base": ("Histogram",),
     "private.histograms.greedy": ("Greedy",),

@@ -26,6 +26,7 @@ from penstock.core.released import Released as Released
 from penstock.core.weights import Weights as Weights
 from penstock.engine.publish import Publication as Publication
 from penstock.engine.publish import publish as publish
+from penstock.engine.release_log import open_log as open_log
 from penstock.private.gate import Gate as Gate
 from penstock.private.gate import Price as Price
 from penstock.private.histograms.base import Histogram as Histogram

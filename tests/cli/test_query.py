@@ -14,6 +14,7 @@ import pytest
 from penstock import BudgetAbsorption, Laplace
 from penstock.core.hierarchy import Hierarchy
 from penstock.core.product import Product
+from penstock.engine.release_log import open_log
 from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import SeriesLog
 from penstock.private.mechanisms.hierarchical import HierarchicalPegasus
@@ -46,20 +47,20 @@ def log(tmp_path: Path) -> Log:
 def census(tmp_path: Path) -> Log:
     domain = Product.of({"sex": ["f", "m"], "age": 30, "region": ["north", "south", "west"]})
     run = Laplace(epsilon=1).run(domain)
-    with Log.of(run, "census.log") as log:
+    with open_log("census.log", run) as log:
         for unit in range(12):
             log.append(run.step(np.full(domain.size, 20 + unit)))
-    return Log.open("census.log")
+    return open_log("census.log")
 
 
 def write(name, mechanism, domain, units=40, noise=None) -> Log:
     rng = np.random.default_rng(1)
     counts = rng.poisson(np.repeat(rng.integers(0, 200, (units // 10, 4)), 10, axis=0))
     run = mechanism.run(domain, noise=noise)
-    with Log.of(run, name, name="the city") as log:
+    with open_log(name, run, name="the city") as log:
         for unit in counts:
             log.append(run.step(unit))
-    return Log.open(name)
+    return open_log(name)
 
 
 def asked(capsys, *tokens: str) -> dict:
@@ -107,7 +108,7 @@ def test_a_log_made_with_test_noise_promises_nothing(capsys):
 
 
 def test_an_empty_log_is_described_too(capsys):
-    Log.of(Laplace(epsilon=1).run(2), "new.log").close()
+    open_log("new.log", Laplace(epsilon=1).run(2)).close()
     done = Outcome(capsys, "query", "new.log")
     assert done.code == 0
     assert "none yet" in done.out
@@ -220,7 +221,7 @@ def test_a_value_may_look_like_a_range_or_a_list(capsys):
     run = Laplace(epsilon=1).run(
         Product.of({"when": ["8..9", "8", "9", "-1"], "what": ["a=b", "c"]})
     )
-    with Log.of(run, "odd.log") as log:
+    with open_log("odd.log", run) as log:
         log.append(run.step(np.full(8, 10**6)))
     for text, cells in (("when=8..9", 2), ("when=8..-1", 6), ("when=-1", 2), ("what=a=b", 4)):
         assert (
@@ -230,7 +231,7 @@ def test_a_value_may_look_like_a_range_or_a_list(capsys):
             == cells
         )
     run = Laplace(epsilon=1).run(Product.of(["1,2", "1", "2"]))
-    with Log.of(run, "one.log") as log:
+    with open_log("one.log", run) as log:
         log.append(run.step(np.full(3, 10**6)))
     for text, keys in (("key=1,2", 1), ("key=2,1", 2)):
         assert (
@@ -253,10 +254,10 @@ def test_a_log_says_what_its_attributes_are(census, log, capsys):
 
 def test_a_rectangle_on_a_grid_of_two_attributes_needs_no_shape(capsys):
     run = Laplace(epsilon=1).run(Product.of({"place": ["inn", "mill", "quay"], "hour": 24}))
-    with Log.of(run, "grid.log") as log:
+    with open_log("grid.log", run) as log:
         log.append(run.step(np.arange(72)))
     rows = asked(capsys, "grid.log", "counts", "--rectangle", "0,8:1,17")["rows"]
-    assert rows == list(Rectangle((0, 8), (1, 17)).answer(Log.open("grid.log")).rows())
+    assert rows == list(Rectangle((0, 8), (1, 17)).answer(open_log("grid.log")).rows())
     assert (
         rows[0]["estimate"]
         == asked(
@@ -449,8 +450,8 @@ def test_a_log_of_sums_says_what_it_can_answer(weights, answers, capsys):
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        (["none.log"], "there is no log 'none.log'"),
-        (["text.log"], "text.log is not a release log"),
+        (["none.log"], "there is no store 'none.log'"),
+        (["text.log"], "text.log cannot be read: file is not a database. It is not a store"),
         (["city.log", "sum"], "sum needs --window"),
         (["city.log", "sum", "--window", "41"], "this needs 41 units, and the log has 40"),
         (["city.log", "sum", "--window", "0"], "--window must be at least 1 unit, not 0"),
@@ -607,7 +608,7 @@ def test_units_are_asked_for_by_date(capsys):
     assert "units 1 to 60 can be" in done.err
 
 
-def test_a_log_has_numbers_of_units_and_no_streams(log, capsys):
+def test_a_log_has_numbers_of_units_and_one_series(log, capsys):
     assert {row["unit"] for row in asked(capsys, "city.log", "counts", "--from", "39")["rows"]} == {
         39,
         40,
@@ -616,7 +617,8 @@ def test_a_log_has_numbers_of_units_and_no_streams(log, capsys):
         "these units have no times"
         in Outcome(capsys, "query", "city.log", "counts", "--from", "2026-01-01").err
     )
-    assert "is a release log" in Outcome(capsys, "query", "city.log", "--stream", "taps").err
+    done = Outcome(capsys, "query", "city.log", "--stream", "taps")
+    assert "there is no stream 'taps' here: it has the city" in done.err
     assert "begins" not in asked(capsys, "city.log", "counts")["rows"][0]
 
 
@@ -632,7 +634,7 @@ def test_a_file_that_is_neither_is_told_so(capsys):
     Path("other.db").write_bytes(b"no database" * 100)
     done = Outcome(capsys, "query", "other.db")
     assert done.code == 2
-    assert "other.db is not a release log." in done.err
+    assert "other.db cannot be read" in done.err
     assert "It is not a store." in done.err
 
 

@@ -498,7 +498,7 @@ def test_an_old_release_log_answers_the_same(asked, tmp_path, name):
 @pytest.mark.parametrize("name", LOGS)
 def test_an_old_release_log_has_the_same_releases(tmp_path, name):
     expected, path = LOGS[name], unpacked(OLD / "logs" / f"{name}.log.gz", tmp_path)
-    with ps.Log.open(path) as log:
+    with ps.open_log(path) as log:
         assert [plain(release) for release in log] == expected["releases"]
         assert promise(log.guarantee) == expected["promise"]
 

@@ -59,6 +59,7 @@ MOVED: dict[str, dict[str, str]] = {
         "Json": "penstock.private.sources.message_formats:JsonMessages",
         "Values": "penstock.private.sources.message_formats:MessageFormat",
     },
+    "penstock.released.log": {"LogFile": "penstock.engine.release_log:open_log"},
     "penstock.released.queries.query": {
         "Numbers": "penstock.released.queries.query:NumberQuery",
     },
@@ -110,6 +111,13 @@ def moved(module: str) -> Callable[[str], Any]:
         return getattr(import_module(where), attribute)
 
     return get
+
+
+def replaced(old: str, new: str) -> Any:
+    """Return the function `new`, given as module:name, for a call that is deprecated."""
+    _warn(old, new.replace(":", "."))
+    where, _, attribute = new.partition(":")
+    return getattr(import_module(where), attribute)
 
 
 def renamed(**parameters: str) -> Callable[[Callable[P, T]], Callable[P, T]]:

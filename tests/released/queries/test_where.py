@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from penstock.core.errors import ConfigurationError
 from penstock.core.hierarchy import Hierarchy
 from penstock.core.product import Product
+from penstock.engine.release_log import open_log
 from penstock.private.mechanisms.eshp import WeightedHistogram
 from penstock.private.mechanisms.hierarchical import HierarchicalPegasus
 from penstock.private.mechanisms.toeplitz import CorrelatedGaussian
@@ -178,10 +179,10 @@ def test_of_keys_that_were_grouped_the_noise_is_not_known():
 
 def test_a_box_can_be_ranked_and_goes_through_a_file(tmp_path):
     run = LAPLACE.run(CENSUS, noise=NoNoise())
-    with Log.of(run, tmp_path / "census.log") as log:
+    with open_log(tmp_path / "census.log", run) as log:
         for unit in range(3):
             log.append(run.step(np.arange(42) + unit))
-    opened = Log.open(tmp_path / "census.log")
+    opened = open_log(tmp_path / "census.log")
     query = Where(sex="m", age=("0", "2"))
     assert (
         query.series(opened).estimate.tolist() == query.series(log_again(CENSUS)).estimate.tolist()

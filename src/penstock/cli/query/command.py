@@ -17,7 +17,8 @@ from penstock.cli.query.questions import QueryOptions, build_query
 from penstock.cli.query.units import UnitChoice
 from penstock.cli.store_argument import chosen, configures, is_address, open_store
 from penstock.core.calendar import Calendar
-from penstock.core.errors import ConfigurationError, StateError
+from penstock.core.errors import ConfigurationError
+from penstock.engine.release_log import read_old_log
 from penstock.engine.store import Reader, SeriesLog
 from penstock.released.log import Log
 from penstock.released.queries import Ranking
@@ -198,11 +199,5 @@ def _opened(where: str, stream: str | None) -> Iterator[tuple[Log, Calendar | No
 
 
 def _file(where: str) -> Log | Reader:
-    """A release log or a store. If the file is neither, the error gives both reasons."""
-    try:
-        return Log.open(where)
-    except StateError as error:
-        try:
-            return open_store(where)
-        except StateError as other:
-            raise StateError(f"{error} {other}") from None
+    """A store, or a release log of version 0.1. A newer release log is a store."""
+    return read_old_log(where) or open_store(where)
