@@ -545,10 +545,10 @@ def test_a_file_that_was_left_out_and_becomes_whole_before_a_later_one_was_read_
 class Ailing(CsvFormat):
     """A disk that fails while a file is read."""
 
-    def tables(self, file, mark, columns, *, name, **more):
-        if name == "1.csv":
+    def tables(self, file, mark, how):
+        if how.name == "1.csv":
             raise OSError(errno.EIO, "a message with a path")
-        yield from super().tables(file, mark, columns, name=name, **more)
+        yield from super().tables(file, mark, how)
 
 
 def test_a_file_that_the_machine_cannot_read_is_not_left_out(tmp_path):

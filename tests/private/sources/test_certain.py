@@ -132,7 +132,7 @@ def test_of_files_that_may_grow_and_of_lines_nothing_is_certain(tmp_path):
 
 
 def test_very_many_files_are_not_asked_all_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(files_module, "ASKED", 2)
+    monkeypatch.setattr(files_module, "MAX_FILES_ASKED", 2)
     for place in range(5):
         write(tmp_path / str(place), [place])
     assert certain(tmp_path / "?") == [None, None, 3, 4, None]

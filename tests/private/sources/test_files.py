@@ -290,6 +290,6 @@ def test_a_large_row_group_is_read_piece_by_piece(tmp_path, monkeypatch):
     monkeypatch.setattr(pq, "ParquetFile", opened)
     assert rows_of(source(tmp_path / "log", FORMATS["parquet"][0]).batches()) == rows
     assert set(buffers) == {0}
-    monkeypatch.setattr(parquet, "LARGE", 100)
+    monkeypatch.setattr(parquet, "LARGE_ROW_GROUP_BYTES", 100)
     assert rows_of(source(tmp_path / "log", FORMATS["parquet"][0]).batches()) == rows
-    assert max(buffers) == parquet.BUFFER
+    assert max(buffers) == parquet.COLUMN_BUFFER_BYTES

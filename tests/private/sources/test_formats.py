@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from penstock.core.errors import ConfigurationError, InputError, StateError
 from penstock.private.sources.base import Columns, Intake, Rejections
 from penstock.private.sources.csv import CsvFormat
-from penstock.private.sources.files import lines
+from penstock.private.sources.files import FileReading, lines
 from penstock.private.sources.jsonl import JsonLinesFormat
 from penstock.private.sources.parquet import ParquetFormat
 from penstock.private.sources.stdin import StdinSource
@@ -134,16 +134,14 @@ def test_what_counts_as_a_line_does_not_depend_on_blocks(quoted, pieces, blocks,
         file = io.BytesIO(data)
         file.seek(start)
         quote = b'"' if quoted else None
-        found = lines(
-            file,
-            start,
+        how = FileReading(
+            name="data",
+            columns=Columns("time", "key"),
             rows=rows,
             final=True,
             rejections=rejections,
-            limit=limit,
-            block=block,
-            quote=quote,
         )
+        found = lines(file, start, how, limit=limit, block=block, quote=quote)
         return [(array.to_pylist(), offset) for array, offset in found], rejections.for_operator()
 
     def flat(parts):

@@ -19,7 +19,7 @@ from penstock.core.arrays import BoolArray, IntArray
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import whole
 from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
-from penstock.private.sources.files import LIMIT
+from penstock.private.sources.files import MAX_LINE_BYTES
 from penstock.private.sources.message_formats import lengths
 
 REGISTRY_HEADER_BYTES = 5
@@ -67,7 +67,7 @@ class AvroMessages:
     schema: str | Mapping[str, Any] = field(repr=False)
     _: KW_ONLY
     framed: bool | None = None
-    limit: int = LIMIT
+    limit: int = MAX_LINE_BYTES
 
     def __post_init__(self) -> None:
         whole(self.limit, name="limit", least=1)

@@ -1,5 +1,5 @@
-"""What every source gives: batches of events in columns, the place to go on from, and a private
-tally of what was bad.
+"""Sources: batches of events in columns, the position after each, and a private tally of
+rejections.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ Arrow: TypeAlias = Any
 """An Arrow array, table or record batch."""
 
 Position: TypeAlias = Mapping[str, str | int]
-"""Where a source stands: plain data that JSON can write. It belongs to the private state, as it
-tells how much was read.
-"""
+"""Where a source stands: plain data for JSON. It is private, as it tells how much was read."""
 
 Kind: TypeAlias = Literal["text", "integer"]
 Clock: TypeAlias = Literal["iso", "seconds", "milliseconds", "microseconds"]
@@ -37,7 +35,7 @@ Clock: TypeAlias = Literal["iso", "seconds", "milliseconds", "microseconds"]
 FACTORS: dict[str, int] = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}
 
 FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""The years 1 to 9999 in microseconds since 1970: what a calendar can show."""
+"""The years 1 to 9999 in microseconds since 1970, which is the range of a calendar."""
 
 _HOUR = "(?:[01][0-9]|2[0-3])"
 _LEAP = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
@@ -63,7 +61,7 @@ def arrow(module: str = "pyarrow") -> Any:
 
 @contextmanager
 def sealed(name: str) -> Iterator[None]:
-    """Turns what Arrow raises into an `InputError`, as its messages show data."""
+    """Turn Arrow's errors into an `InputError`, as their messages show data."""
     try:
         yield
     except arrow().ArrowException as error:
@@ -71,7 +69,7 @@ def sealed(name: str) -> Iterator[None]:
 
 
 class Reason(StrEnum):
-    """Why a row, a line or a file was not taken."""
+    """Why a row, a line or a file was rejected."""
 
     BROKEN = "broken line"
     LONG = "line too long"
@@ -87,7 +85,8 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True)
 class Rejections:
-    """How many rows were not taken, by reason. How many is private: only the operator may see it.
+    """How many rows were rejected, by reason. The numbers are private: only the operator may see
+    them.
 
     >>> rejections = Rejections()
     >>> rejections.add(Reason.KEY, 3)
@@ -107,9 +106,7 @@ class Rejections:
             self._counts[reason] += count
 
     def for_operator(self) -> dict[str, int]:
-        """The tallies, for those who may see private figures. Rows that are read again after a
-        restart count again.
-        """
+        """The tallies, for the operator. Rows that are read again after a restart count again."""
         return {str(reason): self._counts[reason] for reason in Reason if self._counts[reason]}
 
 
@@ -117,14 +114,24 @@ class Rejections:
 class Batch:
     """Events as columns of equal length: only good rows, each with a key of the domain.
 
-    `time` is in microseconds since 1970 UTC, `key` a code into the domain; `person` is an array of
-    int64, or of Arrow strings (perhaps as a dictionary), or None where every event is its own
-    person. `position` is where the source stands after this batch, None if it cannot go on from
-    anywhere. A batch may be empty: its position still moves on.
+    A batch may be empty; its position still moves on.
 
-    `certain`: nothing that follows is earlier than this instant, as a finished file itself says;
-    None if nothing is known. `parts`: what the source wants kept with this batch, by name, until it
-    gives None for it; a `Receiver` gets it back.
+    Parameters
+    ----------
+    time : array of int64
+        Microseconds since 1970 UTC.
+    key : array of int64
+        Codes into the domain.
+    person : array of int64, Arrow strings (also as a dictionary) or None
+        The ids; with None each event counts as its own person.
+    position : Position or None
+        Where the source stands after this batch; None if it cannot resume.
+    certain : int or None
+        An instant that no later event precedes, as a finished file itself says. Default: None,
+        unknown.
+    parts : mapping of str to bytes or None
+        Content to keep with this batch, by name, until the source gives None for the name. A
+        `Receiver` gets it back. Default: nothing.
     """
 
     time: IntArray
@@ -231,15 +238,30 @@ class Receiver(Source, Protocol):
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns tell when, what and who, and how they are written.
+    """Which columns hold the time, the key and the person, and how they are written.
 
-    `key` is one column, or one per attribute of a `Product` in its order. With `clock="iso"` times
-    are ISO 8601 text or Arrow timestamps, with or without an offset; otherwise whole numbers since
-    1970 UTC, while Arrow timestamps are taken as they are. Times without an offset are of the
-    `zone`: of a time that a clock shows twice the first is meant, and a time that it skips is the
-    moment of the jump. Types are declared, never guessed: an `integer` is written as Python writes
-    it, within 64 bits (so that 7 and 007 are not one person); whole numbers may also be read as
-    `text`, except in JSON, where `text` is in quotes.
+    Types are declared, never guessed.
+
+    Parameters
+    ----------
+    time : str
+        The column of the time.
+    key : str or tuple of str
+        The column of the key, or one column per attribute of a `Product`, in its order.
+    person : str or None
+        The column of the person. Default: None, each event counts as its own person.
+    clock : {"iso", "seconds", "milliseconds", "microseconds"}
+        How times are written: ISO 8601 text with or without an offset, or whole numbers since 1970
+        UTC. Arrow timestamps are accepted with each of them. Default: "iso".
+    zone : str
+        The time zone of times without an offset. A time that a clock shows twice means the first
+        one, and a time that it skips means the moment of the jump. Default: "UTC".
+    key_type : {"text", "integer"} or tuple of these
+        The type of the key, or one type per column of the key. An integer is written as Python
+        writes it, within 64 bits, so that 7 and 007 are not the same. Whole numbers can be read as
+        text, except in JSON, where text is in quotes. Default: "text".
+    person_type : {"text", "integer"}
+        The type of the person, likewise. Default: "text".
 
     >>> Columns("start", "station", person="rider", zone="Europe/Paris").names
     ('start', 'station', 'rider')
@@ -261,7 +283,8 @@ class Columns:
             raise ConfigurationError("columns: time, key and person must be names of columns.")
         if self.clock not in ("iso", *FACTORS):
             raise ConfigurationError(
-                f"columns: clock must be 'iso', {', '.join(map(repr, FACTORS))}, not {self.clock!r}."
+                f"columns: clock must be 'iso', {', '.join(map(repr, FACTORS))}, "
+                f"not {self.clock!r}."
             )
         if len(self.key_types) != len(self.keys):
             raise ConfigurationError(
@@ -295,11 +318,11 @@ class Columns:
 
 @dataclass(frozen=True, kw_only=True)
 class Intake:
-    """Makes batches of Arrow columns: times in microseconds, keys as codes of the domain, bad rows
-    dropped and counted.
+    """Makes batches of Arrow columns: times in microseconds, keys as codes; bad rows drop and
+    count.
 
-    A key that the domain lacks becomes `other`, one of its keys, or the row is dropped. Whether a
-    row is taken depends on that row alone.
+    A key that is not in the domain becomes `other`, which is one of its keys. Without `other` the
+    row is dropped. Whether a row is kept depends on that row alone.
     """
 
     columns: Columns
@@ -325,7 +348,7 @@ class Intake:
             ) from None
 
     def batch(self, table: Arrow, *, position: Position | None, rejections: Rejections) -> Batch:
-        """The good rows of a table or record batch with all the columns that are named."""
+        """The good rows of a table or record batch that has all columns."""
         with sealed("batch"):
             return self._batch(table, position, rejections)
 
@@ -439,7 +462,7 @@ class SourceKind(EndpointKind):
 
 @dataclass(frozen=True)
 class _Lookup:
-    """Codes of values, by their place in a list."""
+    """Codes of values: their places in a list."""
 
     values: tuple[str, ...]
 
@@ -454,8 +477,9 @@ class _Lookup:
 
     @cached_property
     def _near(self) -> tuple[int, IntArray] | None:
-        """The smallest whole number among the values, and the codes from it on, −1 in between; None
-        if too few have one.
+        """The smallest whole number among the values, and the codes from it on (−1: no such value).
+
+        None if the numbers lie too far apart for a table.
         """
         known, places = self._numbers
         numbers = known.to_numpy()
@@ -495,13 +519,13 @@ class _Lookup:
 
     @cached_property
     def _numbers(self) -> tuple[Arrow, IntArray]:
-        """The values that are whole numbers of 64 bits, and where they stand."""
+        """The values that are whole numbers of 64 bits, and their places."""
         numbers, wrong = _integers(self._texts)
         places = np.flatnonzero(~wrong) if wrong is not None else np.arange(self.size)
         return arrow().array(numbers[places]), places
 
     def codes(self, array: Arrow, kind: Kind) -> tuple[IntArray, BoolArray | None]:
-        """Each value's code, −1 where there is none, and where the type is wrong."""
+        """The code of each value (−1: unknown), and which values have the wrong type."""
         pa, pc = arrow(), arrow("pyarrow.compute")
         if pa.types.is_dictionary(array.type):
             codes, wrong = self.codes(array.dictionary, kind)
@@ -518,8 +542,8 @@ class _Lookup:
 
 
 def instants(array: Arrow, columns: Columns) -> tuple[IntArray, BoolArray | None]:
-    """Microseconds since 1970 UTC, anything where the value is missing or wrong, and where it is
-    wrong.
+    """Microseconds since 1970 UTC, and which values are wrong. Wrong and missing ones have any
+    number.
     """
     pa = arrow()
     if pa.types.is_dictionary(array.type):
@@ -565,7 +589,7 @@ def _iso(array: Arrow, zone: str) -> tuple[IntArray, BoolArray | None]:
 
 
 def _placed(numbers: IntArray, zone: str) -> IntArray:
-    """What a clock of the zone shows, as microseconds UTC."""
+    """Times of a clock in the zone as microseconds UTC."""
     if zone == "UTC":
         return numbers
     pa, pc = arrow(), arrow("pyarrow.compute")
@@ -577,7 +601,7 @@ def _placed(numbers: IntArray, zone: str) -> IntArray:
 
 
 def _scaled(numbers: IntArray, factor: int) -> IntArray:
-    """The numbers times the factor, kept from overflowing: what is out of range stays out of range."""
+    """The numbers times the factor. Numbers that would overflow stay out of range."""
     if factor == 1:
         return numbers
     return np.clip(numbers, FIRST // factor - 1, LAST // factor + 1) * factor
@@ -589,7 +613,7 @@ def _within(numbers: IntArray, low: int, high: int) -> bool:
 
 
 def _integers(array: Arrow) -> tuple[IntArray, BoolArray | None]:
-    """Whole numbers of 64 bits, 0 where the value is missing or wrong, and where it is wrong."""
+    """Whole numbers of 64 bits, and which values are wrong. Wrong and missing ones are 0."""
     pa, pc = arrow(), arrow("pyarrow.compute")
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -624,9 +648,7 @@ def _integers(array: Arrow) -> tuple[IntArray, BoolArray | None]:
 
 
 def _texts(array: Arrow) -> tuple[Arrow, BoolArray | None]:
-    """Strings, and where they are not UTF-8 or the type is wrong. A dictionary of strings stays
-    one.
-    """
+    """Strings, and which values are not UTF-8 or of another type. A dictionary stays one."""
     pa, pc = arrow(), arrow("pyarrow.compute")
     if pa.types.is_dictionary(array.type):
         words, wrong = _texts(array.dictionary)
@@ -664,7 +686,7 @@ def _is_text(kind: Arrow) -> bool:
 
 
 def _none(array: Arrow) -> tuple[IntArray, BoolArray]:
-    """No number at all: a column of a type that is not accepted."""
+    """The result for a column of a type that is not accepted."""
     return np.zeros(len(array), np.int64), _mask(array.is_valid())
 
 
@@ -673,19 +695,19 @@ def _cast(array: Arrow, kind: Arrow) -> Arrow:
 
 
 def _filled(array: Arrow, value: int = 0) -> IntArray:
-    """An Arrow array of whole numbers as a NumPy one, with `value` where it is missing."""
+    """An Arrow array of whole numbers as a NumPy array, with `value` for missing ones."""
     filled = array.fill_null(value) if array.null_count else array
     return np.asarray(filled.to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
 
 
 def _mask(array: Arrow) -> BoolArray:
-    """An Arrow array of truths as a NumPy one; missing is false."""
+    """An Arrow array of booleans as a NumPy array; missing is false."""
     filled = array.fill_null(False) if array.null_count else array
     return np.asarray(filled.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _whole_array(column: Arrow) -> Arrow:
-    """One array, whether the column is in chunks or not."""
+    """The column as one array, also if it is in chunks."""
     pa = arrow()
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -1,11 +1,11 @@
-"""Lines of fields with a delimiter between them."""
+"""CSV files."""
 
 from __future__ import annotations
 
 import csv
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, BinaryIO
 
 from penstock.core.declaration import Option, Options
@@ -13,12 +13,13 @@ from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError
 from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
 from penstock.private.sources.files import (
+    FileReading,
     LineFormat,
     Mark,
+    check_columns,
     file_kind,
     joined,
     lines,
-    require,
     taken,
 )
 from penstock.private.sources.schema import csv_columns
@@ -26,13 +27,13 @@ from penstock.private.sources.schema import csv_columns
 
 @dataclass(frozen=True, kw_only=True)
 class CsvFormat(LineFormat):
-    """Comma-separated values, or with another delimiter; fields may be in double quotes, an empty
-    field is a missing value.
+    """Comma-separated values, or values with another delimiter.
 
-    The first line of each file names the columns unless `names` does. A line that is broken is
-    dropped by itself. With `quoted_newlines` a field in quotes may go on over several lines; then a
-    quote that is lost takes with it what stands up to the next quote, but no more than `limit`
-    bytes, so leave it off unless it is needed.
+    Fields may be in double quotes. An empty field is a missing value. The first line of each file
+    names the columns, unless `names` does. A broken line is dropped alone.
+
+    With `quoted_newlines` a field in quotes may continue over several lines. A lost quote then
+    takes all text up to the next quote with it, at most `limit` bytes. Use it only if it is needed.
     """
 
     delimiter: str = ","
@@ -47,50 +48,28 @@ class CsvFormat(LineFormat):
             )
         super().__post_init__()
 
-    def tables(
-        self,
-        file: BinaryIO,
-        mark: Mark,
-        columns: Columns,
-        *,
-        name: str,
-        rows: int,
-        final: bool,
-        rejections: Rejections,
-    ) -> Iterator[tuple[Arrow, Mark]]:
-        names = self.names
+    def tables(self, file: BinaryIO, mark: Mark, how: FileReading) -> Iterator[tuple[Arrow, Mark]]:
+        names, columns = self.names, how.columns
         if mark.offset:
             if names is None:
                 file.seek(0)
+                first = replace(how, rows=1, final=True, rejections=Rejections())
                 names = next(
-                    self._names(array)
-                    for array, _ in self._lines(file, 0, 1, True, Rejections())
-                    if len(array)
+                    self._names(array) for array, _ in self._lines(file, 0, first) if len(array)
                 )
             file.seek(mark.offset)
         if names is not None:
-            require(columns, names, name=name)
-        for array, offset in self._lines(file, mark.offset, rows, final, rejections):
+            check_columns(columns, names, name=how.name)
+        for array, offset in self._lines(file, mark.offset, how):
             if names is None and len(array):
                 names, array = self._names(array), array.slice(1)
-                require(columns, names, name=name)
+                check_columns(columns, names, name=how.name)
             if names is not None:
-                yield self._table(array, names, columns, rejections), Mark(offset)
+                yield self._table(array, names, columns, how.rejections), Mark(offset)
 
-    def _lines(
-        self, file: BinaryIO, offset: int, rows: int, final: bool, rejections: Rejections
-    ) -> Iterator[tuple[Arrow, int]]:
+    def _lines(self, file: BinaryIO, offset: int, how: FileReading) -> Iterator[tuple[Arrow, int]]:
         quote = b'"' if self.quoted_newlines else None
-        return lines(
-            file,
-            offset,
-            rows=rows,
-            final=final,
-            rejections=rejections,
-            limit=self.limit,
-            block=self.block,
-            quote=quote,
-        )
+        return lines(file, offset, how, limit=self.limit, block=self.block, quote=quote)
 
     def _names(self, array: Arrow) -> tuple[str, ...]:
         first = array[0].as_py().decode().rstrip("\r\n")
@@ -141,13 +120,13 @@ class CsvFormat(LineFormat):
 
     @staticmethod
     def _suspicious(data: Arrow) -> bool:
-        """Whether there is a quote, or a return that no line ends with."""
+        """Whether a line has a quote, or a carriage return that does not end it."""
         text = memoryview(data).tobytes()
         return b'"' in text or (b"\r" in text and text.count(b"\r") != text.count(b"\r\n"))
 
     @property
     def _pattern(self) -> str:
-        """A whole line: fields without quotes, or in quotes where a quote is written twice."""
+        """A whole line: fields without quotes, or in quotes, in which a quote is written twice."""
         mark = re.escape(self.delimiter)
         one = rf'(?:[^"\r\n{mark}]*|"(?:[^"]|"")*")'
         return rf"^{one}(?:{mark}{one})*\r?\n?\z"

@@ -39,14 +39,14 @@ from penstock.private.sources.base import (
     sealed,
 )
 
-ROWS = 2**19
+MAX_ROWS_PER_BATCH = 2**19
 AHEAD = 2
-BLOCK = 16 * 2**20
-LIMIT = 2**20
-EDGE = 4096
-SHOWN = 20
-MARK = b"\xef\xbb\xbf"
-ASKED = 1_000
+BYTES_PER_READ = 16 * 2**20
+MAX_LINE_BYTES = 2**20
+FINGERPRINT_EDGE_BYTES = 4096
+MAX_COLUMNS_SHOWN = 20
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+MAX_FILES_ASKED = 1_000
 """Files that are asked beforehand how early their events are."""
 
 NOTHING = 2**63 - 1
@@ -58,12 +58,37 @@ T = TypeVar("T")
 
 
 class Mark(NamedTuple):
-    """A place in a file: bytes that were taken (for a file that never grows: its size), and rows
-    where those count.
+    """A place in a file: the bytes taken (the size, for a file that never grows), and the rows
+    taken.
     """
 
     offset: int = 0
     row: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileReading:
+    """How a file is read.
+
+    Parameters
+    ----------
+    name : str
+        The file's name in messages.
+    columns : Columns
+        The columns to read.
+    rows : int
+        The most rows of a table.
+    final : bool
+        Whether the file will not grow, so that its last line needs no line break.
+    rejections : Rejections
+        Counts the rows that are dropped.
+    """
+
+    name: str
+    columns: Columns
+    rows: int
+    final: bool
+    rejections: Rejections
 
 
 class Format(Protocol):
@@ -71,49 +96,40 @@ class Format(Protocol):
 
     @property
     def streamed(self) -> bool:
-        """Whether it is read line by line, so that a file may grow and a pipe will do."""
+        """Whether it is read line by line, so that a file may grow and a pipe can be read."""
 
-    def tables(
-        self,
-        file: BinaryIO,
-        mark: Mark,
-        columns: Columns,
-        *,
-        name: str,
-        rows: int,
-        final: bool,
-        rejections: Rejections,
-    ) -> Iterator[tuple[Arrow, Mark]]:
-        """The rows after the mark, at most `rows` at a time, each time with the place after them.
-
-        `final` says that nothing will be added to the file, so that its last line needs no end.
-        """
+    def tables(self, file: BinaryIO, mark: Mark, how: FileReading) -> Iterator[tuple[Arrow, Mark]]:
+        """The rows after the mark, in tables of at most `how.rows`, each with the mark after it."""
 
     def check(self, file: BinaryIO, columns: Columns, *, name: str) -> None:
-        """That a finished file, of a finite input, looks as if it had the columns, before anything
-        of it is taken.
-        """
+        """Check that a finished file has the columns, before any row is taken."""
 
     def length(self, file: BinaryIO) -> int:
-        """How much there is to read: bytes, or rows where a place is told in rows. 0 if the file
-        does not say.
-        """
+        """How much there is to read: bytes, or rows if places are in rows. 0 if unknown."""
 
     def earliest(self, file: BinaryIO, columns: Columns) -> Sequence[tuple[int, int | None]]:
-        """What a finished file itself says of each of its parts: the row after it, and an instant
-        that no event in it precedes.
+        """For each part of a finished file: the row after it, and an instant that no event in it
+        precedes.
 
-        That is `NOTHING` for a part without events, and None where the file does not say, is
+        The instant is `NOTHING` for a part without events, and None if the file does not say, is
         damaged or is of another kind.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineFormat:
-    """What formats of lines share: the longest line, and how many bytes are read at once."""
+    """Settings of formats of lines.
 
-    limit: int = LIMIT
-    block: int = BLOCK
+    Parameters
+    ----------
+    limit : int
+        The most bytes of a line; a longer line is dropped and counted. Default: 1 MiB.
+    block : int
+        The number of bytes that are read at once. Default: 16 MiB.
+    """
+
+    limit: int = MAX_LINE_BYTES
+    block: int = BYTES_PER_READ
 
     def __post_init__(self) -> None:
         whole(self.limit, name="limit", least=1)
@@ -124,7 +140,7 @@ class LineFormat:
         return True
 
     def check(self, file: BinaryIO, columns: Columns, *, name: str) -> None:
-        """Nothing but the first line could be looked at, and that is when it is read."""
+        """Nothing: only the first line could be checked, and that happens when it is read."""
 
     def length(self, file: BinaryIO) -> int:
         return os.fstat(file.fileno()).st_size
@@ -135,9 +151,7 @@ class LineFormat:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where `FileSource` stands: in which file, how far, what the file looked like, and how many
-    files there were up to it.
-    """
+    """Where `FileSource` stands: the file, the place in it, its fingerprint, and its number."""
 
     path: str
     offset: int
@@ -158,30 +172,43 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class FileSource(Source):
-    """Events of one file, or of all the files that match a pattern, in the order of their names.
+    """Events of one file, or of all files that match a pattern, in the order of their names.
 
-    A file counts as finished as soon as one with a later name is there; with `growing` the last one
-    may still be written to, and its end is left for the next call while it is no whole line.
-    Without `growing` all files are finished. A file whose name comes before the one that is being
-    read is too late: it is counted, not read. The file that a position names must stay, as it was
-    or longer: if it is gone, shorter or another one, that is a `StateError`.
+    A file is finished as soon as a file with a later name exists. With `growing` the last file may
+    still grow; an unfinished last line is left for the next call. Without `growing` all files are
+    finished. A file whose name precedes the file being read is too late: it is counted, not read.
+    The file that a position names must stay, as it was or longer; otherwise a `StateError` is
+    raised.
 
-    A file that is damaged, or lacks a column, is an `InputError`: a finite input goes no further,
-    and goes on from there when the file is repaired. A growing one waits for it to become whole
-    while it is the last; once another follows, the rest of it is left out, counted, and told by
+    A file that is damaged or lacks a column is an `InputError`. A finite input stops there, and
+    continues when the file is repaired. A growing input waits for it to become whole while it is
+    the last file. Once another file follows, the rest of it is skipped, counted, and reported by
     `notes`. If it becomes whole before anything of a later file was taken, it is read after all.
 
-    While what is left is in finished files that say how early their events are (the statistics of
-    Parquet), batches are `certain` of it; after the last one nothing follows, and nothing is said.
-    Rows that come earlier than their file had said are an `InputError`. Of more than `ASKED` files
-    nothing is said until no more are left.
+    A finished file may say how early its events are, as Parquet does by its statistics. While all
+    remaining files say so, batches are `certain` of it. Rows that are earlier than their file says
+    are an `InputError`. With more than `MAX_FILES_ASKED` files left, batches are certain of
+    nothing.
+
+    Parameters
+    ----------
+    pattern : str or Path
+        One file, or a glob pattern.
+    format : Format
+        How events are written.
+    intake : Intake
+        Makes batches of the columns.
+    growing : bool
+        Whether files may come and grow. Default: False.
+    rows : int
+        The most rows of a batch. Default: 524,288.
     """
 
     pattern: str | Path
     format: Format
     intake: Intake
     growing: bool = False
-    rows: int = ROWS
+    rows: int = MAX_ROWS_PER_BATCH
     rejections: Rejections = field(default_factory=Rejections, init=False, compare=False)
     _left_out: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     _notes: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
@@ -195,13 +222,13 @@ class FileSource(Source):
         return True
 
     def notes(self) -> list[str]:
-        """What the operator has to hear since the last time: which files were left out, and why."""
+        """Which files were skipped since the last call, and why."""
         said, self._notes[:] = self._notes[:], []
         return said
 
     def progress(self, position: Position) -> float:
-        """How much of a finite input lies before a position, from 0 to 1, by the sizes of its files
-        when first asked.
+        """The share of a finite input before a position, from 0 to 1, by file sizes at the first
+        call.
         """
         place = Place.of(position)
         before, size = self._sizes.get(place.path, (0, 0))
@@ -218,9 +245,7 @@ class FileSource(Source):
         return (before + size * within) / total if total else 0.0
 
     def batches(self, after: Position | None = None) -> Iterator[Batch]:
-        """All rows after the position that are there now; ask again, with the last position, for
-        what has come since.
-        """
+        """All rows after the position that are there now. Call again for rows that come later."""
         place = None if after is None else Place.of(after)
         names = self._names()
         first = 0
@@ -249,7 +274,8 @@ class FileSource(Source):
                     for batch, row in self._rows(file, path, mark, number, final=final):
                         if promised is not None and len(batch) and batch.time.min() < promised:
                             raise InputError(
-                                f"{_base(path)}: its statistics do not fit its rows. It was read up to there."
+                                f"{_base(path)}: its statistics do not fit its rows. "
+                                "It was read up to there."
                             )
                         promised = _certain(parts, row)
                         yield replace(batch, certain=promised if promised != NOTHING else None)
@@ -267,15 +293,14 @@ class FileSource(Source):
             with sealed(name):
                 if not self.growing and mark == Mark():
                     self.format.check(file, columns, name=name)
-                for table, (offset, row) in self.format.tables(
-                    file,
-                    mark,
-                    columns,
+                how = FileReading(
                     name=name,
+                    columns=columns,
                     rows=self.rows,
                     final=final,
                     rejections=self.rejections,
-                ):
+                )
+                for table, (offset, row) in self.format.tables(file, mark, how):
                     here = Place(
                         path=path,
                         offset=offset,
@@ -291,17 +316,17 @@ class FileSource(Source):
             raise InputError(f"{name}: the file cannot be read ({type(error).__name__}).") from None
 
     def _leave_out(self, path: str, error: InputError) -> None:
-        """Count a file and tell of it, once."""
+        """Count a skipped file and report it, once."""
         if path not in self._left_out:
             self._left_out.add(path)
             self.rejections.add(Reason.FILE, 1)
             self._notes.append(f"{error} As another file follows, what is left of it is left out.")
 
     def _later(self, names: Sequence[str], number: int) -> dict[int, int | None]:
-        """For this file and each that follows: an instant that nothing in the files after it
-        precedes, as those say.
+        """For this file and each later one: an instant that no event in the files after it
+        precedes.
         """
-        if self.growing or len(names) - number > ASKED:
+        if self.growing or len(names) - number > MAX_FILES_ASKED:
             return {number: None}
         later: dict[int, int | None] = {len(names): NOTHING}
         for after in range(len(names), number, -1):
@@ -315,7 +340,7 @@ class FileSource(Source):
         return later
 
     def _parts(self, file: BinaryIO, later: int | None) -> Sequence[tuple[int, int | None]]:
-        """For each part of a file the row after it, and an instant that nothing in it and after it
+        """For each part of a file: the row after it, and an instant that no event from it on
         precedes.
         """
         parts: list[tuple[int, int | None]] = [(NOTHING, later)]
@@ -328,7 +353,7 @@ class FileSource(Source):
 
     @cached_property
     def _sizes(self) -> dict[str, tuple[int, int]]:
-        """The size of each file, after that of all files before it."""
+        """For each file: the size of all files before it, and its own size."""
         sizes, before = {}, 0
         for name in self._names():
             with suppress(OSError):
@@ -338,7 +363,7 @@ class FileSource(Source):
 
     @cached_property
     def _root(self) -> Path:
-        """The folder that the names of files are told from: the pattern up to its first wildcard."""
+        """The folder that file names are relative to: the pattern up to its first wildcard."""
         path = Path(self.pattern)
         if path.is_file() or not glob.has_magic(str(path)):
             return path.parent
@@ -381,7 +406,7 @@ def file_kind(
     suffixes: tuple[str, ...],
     column_types: Callable[[Path], Mapping[str, str]],
 ) -> SourceKind:
-    """The declaration of a kind of files: they differ in format, options and endings only."""
+    """The declaration of a kind of file. Kinds differ in format, options and endings only."""
 
     def build(setup: SourceSetup) -> Source:
         pattern = setup.path("path")
@@ -417,19 +442,17 @@ def file_kind(
 def lines(
     file: BinaryIO,
     offset: int,
+    how: FileReading,
     *,
-    rows: int,
-    final: bool,
-    rejections: Rejections,
-    limit: int = LIMIT,
-    block: int = BLOCK,
+    limit: int = MAX_LINE_BYTES,
+    block: int = BYTES_PER_READ,
     quote: bytes | None = None,
 ) -> Iterator[tuple[Arrow, int]]:
-    """Whole lines with their ends, as Arrow arrays of bytes, each array with the offset after it.
+    """Whole lines with their line breaks, as Arrow arrays of bytes, each with the offset after it.
 
-    A line longer than `limit` bytes or not in UTF-8 is dropped and counted; never more than a block
-    and a line are in memory. With `quote` a line goes on while a quote is open; if it becomes too
-    long that way, or the file ends, only its part up to the first line break is taken for it.
+    A line longer than `limit` bytes or not in UTF-8 is dropped and counted. At most one block and
+    one line are in memory. With `quote` a line continues while a quote is open. If it becomes too
+    long, or the file ends, only its part up to the first line break is the line.
     """
     read = file.read if file.seekable() else getattr(file, "read1", file.read)
     rest, skipped, ended, moved = b"", 0, False, False
@@ -439,18 +462,19 @@ def lines(
         if skipped:
             cut = data.find(b"\n") + 1
             skipped += cut or len(data)
-            if not cut and not (ended and final):
+            if not cut and not (ended and how.final):
                 continue
-            rejections.add(Reason.LONG, 1)
+            how.rejections.add(Reason.LONG, 1)
             offset, skipped, moved, data = offset + skipped, 0, True, data[cut:]
-        if offset == 0 and not rest and data.startswith(MARK):
-            data, offset = data[len(MARK) :], len(MARK)
+        if offset == 0 and not rest and data.startswith(BYTE_ORDER_MARK):
+            data, offset = data[len(BYTE_ORDER_MARK) :], len(BYTE_ORDER_MARK)
         data = rest + data
-        bounds = _bounds(data, quote=quote, limit=limit, final=ended and final)
-        for start in range(0, len(bounds) - 1, rows):
-            some = bounds[start : start + rows + 1]
+        bounds = _bounds(data, quote=quote, limit=limit, final=ended and how.final)
+        for start in range(0, len(bounds) - 1, how.rows):
+            some = bounds[start : start + how.rows + 1]
             moved = False
-            yield good_lines(data, some, limit=limit, rejections=rejections), offset + int(some[-1])
+            good = good_lines(data, some, limit=limit, rejections=how.rejections)
+            yield good, offset + int(some[-1])
         offset, rest = offset + int(bounds[-1]), data[bounds[-1] :]
         if len(rest) > limit:
             rest, skipped = b"", len(rest)
@@ -459,9 +483,7 @@ def lines(
 
 
 def ahead(source: Iterator[T]) -> Iterator[T]:
-    """What the source gives, read in another thread while what came before is worked on, and never
-    more than `AHEAD` of it.
-    """
+    """Read the source in another thread, at most `AHEAD` items ahead of the consumer."""
     with ThreadPoolExecutor(1, thread_name_prefix="penstock-reader") as reader:
         coming = deque(reader.submit(next, source, _END) for _ in range(AHEAD))
         while (each := coming.popleft().result()) is not _END:
@@ -470,7 +492,7 @@ def ahead(source: Iterator[T]) -> Iterator[T]:
 
 
 def joined(array: Arrow) -> Arrow:
-    """The bytes of all the lines, one after the other."""
+    """The bytes of all lines, one after the other."""
     if not len(array):
         return arrow().py_buffer(b"")
     _, places, data = array.buffers()
@@ -479,18 +501,19 @@ def joined(array: Arrow) -> Arrow:
 
 
 def taken(array: Arrow, good: Arrow, reason: Reason, rejections: Rejections) -> Arrow:
-    """The lines that are good; the others are counted."""
+    """The good lines; the others are counted."""
     kept = array.filter(good)
     rejections.add(reason, len(array) - len(kept))
     return kept
 
 
-def require(columns: Columns, there: Sequence[str], *, name: str) -> None:
-    """That every column is there, and once."""
+def check_columns(columns: Columns, there: Sequence[str], *, name: str) -> None:
+    """Check that every column is there, and once."""
     for column in columns.names:
         if there.count(column) != 1:
             what = "has no column" if column not in there else "has more than one column"
-            shown = ", ".join(map(repr, there[:SHOWN])) + (", …" if len(there) > SHOWN else "")
+            shown = ", ".join(map(repr, there[:MAX_COLUMNS_SHOWN]))
+            shown += ", …" if len(there) > MAX_COLUMNS_SHOWN else ""
             if not there or any(
                 not each or not (each[0].isalpha() or each[0] == "_") for each in there
             ):
@@ -515,8 +538,8 @@ def _bounds(data: bytes, *, quote: bytes | None, limit: int, final: bool) -> Int
 def _outside(
     breaks: IntArray, quotes: IntArray, size: int, *, limit: int, final: bool
 ) -> list[IntArray]:
-    """The line breaks that no quote encloses; of a line that would become too long, or never end,
-    the first one.
+    """The line breaks outside quotes. For a line that is too long or never ends: its first line
+    break.
     """
     parts: list[IntArray] = []
     start = 0
@@ -537,7 +560,7 @@ def _outside(
 
 
 def good_lines(data: bytes, bounds: IntArray, *, limit: int, rejections: Rejections) -> Arrow:
-    """The lines between the bounds that are short enough and UTF-8."""
+    """The lines between the bounds that are short enough and in UTF-8."""
     pa, pc = arrow(), arrow("pyarrow.compute")
     array = pa.Array.from_buffers(
         pa.large_binary(),
@@ -569,7 +592,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def _passing(error: InputError) -> bool:
-    """Whether it came from the machine and not from the file, so that it may be over soon."""
+    """Whether an error comes from the machine rather than the file, so that it may pass."""
     cause = error.__context__
     return isinstance(cause, MemoryError) or (
         isinstance(cause, OSError) and cause.errno is not None
@@ -577,9 +600,7 @@ def _passing(error: InputError) -> bool:
 
 
 def _unchanged(file: BinaryIO, place: Place, *, streamed: bool) -> None:
-    """That the file is the one that the position was taken in: as long or, if it may grow, longer,
-    with the same edges.
-    """
+    """Check that the file is the one of the position: as long, or longer if it may grow."""
     name, size = _base(place.path), os.fstat(file.fileno()).st_size
     if size < place.offset:
         raise StateError(f"{name}: the file is shorter than what was already read from it.")
@@ -598,14 +619,14 @@ def _unchanged(file: BinaryIO, place: Place, *, streamed: bool) -> None:
 
 
 def _fingerprint(file: BinaryIO, offset: int) -> str:
-    """What the file's first `offset` bytes begin and end with, as a short hash."""
-    edge = min(offset, EDGE)
+    """A short hash of the beginning and the end of the file's first `offset` bytes."""
+    edge = min(offset, FINGERPRINT_EDGE_BYTES)
     ends = os.pread(file.fileno(), edge, 0) + os.pread(file.fileno(), edge, offset - edge)
     return hashlib.blake2b(ends, digest_size=16).hexdigest()
 
 
 def _certain(parts: Sequence[tuple[int, int | None]], row: int) -> int | None:
-    """What is certain after so many rows: the instant of the part that the next row is in."""
+    """The instant of the part that the next row is in."""
     return parts[bisect_right(parts, row, key=lambda part: part[0])][1]
 
 

@@ -1,4 +1,4 @@
-"""Lines of JSON, one object each."""
+"""JSON lines: one object per line."""
 
 from __future__ import annotations
 
@@ -12,71 +12,59 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from penstock.core.deprecated import moved
 from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
 from penstock.private.sources.files import (
-    LIMIT,
+    MAX_LINE_BYTES,
+    FileReading,
     LineFormat,
     Mark,
+    check_columns,
     file_kind,
     joined,
     lines,
-    require,
     taken,
 )
 from penstock.private.sources.schema import jsonl_columns
 
-PIECE = 4096
-DIGITS = 20
-LARGE = 2**63
+MAX_LINES_PER_PARSE = 4096
+MAX_INTEGER_DIGITS = 20
+INT64_LIMIT = 2**63
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-OBJECT = r"(?s)^[ \t]*\{.*\}[ \t\r\n]*\z"
-BLANK = r"^[ \t\r\n]*\z"
+OBJECT_LINE = r"(?s)^[ \t]*\{.*\}[ \t\r\n]*\z"
+BLANK_LINE = r"^[ \t\r\n]*\z"
 
 
 @dataclass(frozen=True, kw_only=True)
 class JsonLinesFormat(LineFormat):
-    """An object a line; the columns are fields at its top, whatever else it has. A field that a
-    line lacks is a missing value.
+    """One object per line. The columns are fields at its top; other fields are ignored.
 
-    A line that is broken, has a field twice or of another type is dropped by itself; finding it
-    costs far more than reading a good one.
+    A field that a line lacks is a missing value. A line that is broken, or has a field twice or of
+    another type, is dropped alone. Finding such a line costs far more than reading a good one.
     """
 
-    def tables(
-        self,
-        file: BinaryIO,
-        mark: Mark,
-        columns: Columns,
-        *,
-        name: str,
-        rows: int,
-        final: bool,
-        rejections: Rejections,
-    ) -> Iterator[tuple[Arrow, Mark]]:
-        schema = schema_of(columns)
+    def tables(self, file: BinaryIO, mark: Mark, how: FileReading) -> Iterator[tuple[Arrow, Mark]]:
+        schema = schema_of(how.columns)
         if mark.offset:
             file.seek(mark.offset)
-        for array, offset in lines(
-            file,
-            mark.offset,
-            rows=rows,
-            final=final,
-            rejections=rejections,
-            limit=self.limit,
-            block=self.block,
-        ):
-            yield objects(array, schema, rejections), Mark(offset)
+        found = lines(file, mark.offset, how, limit=self.limit, block=self.block)
+        for array, offset in found:
+            yield objects(array, schema, how.rejections), Mark(offset)
 
     def check(self, file: BinaryIO, columns: Columns, *, name: str) -> None:
-        """That the beginning of a finished file has every column somewhere."""
-        beginning, schema, nowhere = file.read(LIMIT), schema_of(columns), Rejections()
-        for array, _ in lines(
-            io.BytesIO(beginning), 0, rows=LIMIT, final=len(beginning) < LIMIT, rejections=nowhere
-        ):
+        """Check that the beginning of a finished file has every column somewhere."""
+        beginning, schema, nowhere = file.read(MAX_LINE_BYTES), schema_of(columns), Rejections()
+        how = FileReading(
+            name=name,
+            columns=columns,
+            rows=MAX_LINE_BYTES,
+            final=len(beginning) < MAX_LINE_BYTES,
+            rejections=nowhere,
+        )
+        for array, _ in lines(io.BytesIO(beginning), 0, how):
             table = objects(array, schema, nowhere)
             if table.num_rows and any(
                 column.null_count == table.num_rows for column in table.columns
             ):
                 found = (_fields(line.as_py()) for line in array)
-                require(columns, next(filter(None, found), []), name=name)
+                check_columns(columns, next(filter(None, found), []), name=name)
         file.seek(0)
 
 
@@ -93,9 +81,9 @@ def schema_of(columns: Columns) -> Arrow:
 def objects(array: Arrow, schema: Arrow, rejections: Rejections) -> Arrow:
     pa, pc = arrow(), arrow("pyarrow.compute")
     if not _framed(array):
-        array = array.filter(pc.invert(pc.match_substring_regex(array, pattern=BLANK)))
+        array = array.filter(pc.invert(pc.match_substring_regex(array, pattern=BLANK_LINE)))
         array = taken(
-            array, pc.match_substring_regex(array, pattern=OBJECT), Reason.BROKEN, rejections
+            array, pc.match_substring_regex(array, pattern=OBJECT_LINE), Reason.BROKEN, rejections
         )
     return pa.concat_tables([schema.empty_table(), *_pieces(array, schema, rejections)])
 
@@ -108,14 +96,12 @@ def _framed(array: Arrow) -> bool:
 
 
 def _pieces(array: Arrow, schema: Arrow, rejections: Rejections) -> Iterator[Arrow]:
-    """All lines that can be read: halves of what cannot be read as a whole, and in the end line by
-    line.
-    """
+    """All lines that can be read. Lines that fail together are halved, down to single lines."""
     table = _parsed(array, schema)
     if table is not None:
         yield table
         return
-    if len(array) <= PIECE:
+    if len(array) <= MAX_LINES_PER_PARSE:
         types = _types(schema)
         verdicts = [_verdict(line, types) for line in array.to_pylist()]
         for reason in filter(None, verdicts):
@@ -133,12 +119,11 @@ def _pieces(array: Arrow, schema: Arrow, rejections: Rejections) -> Iterator[Arr
 
 
 def _parsed(array: Arrow, schema: Arrow) -> Arrow | None:
-    """The lines, each of them in braces, as columns; None if not every line is one object of the
-    right types.
+    """The lines, each in braces, as columns; None unless every line is one object of the right
+    types.
 
-    No object reaches from one line into the next: a brace that closes and then one that opens, with
-    nothing between them, cannot stand inside of anything. So as many rows as lines means one row
-    per line.
+    No object spans two lines: a closing brace followed directly by an opening one cannot stand
+    inside an object. So as many rows as lines means one row per line.
     """
     pa, pj = arrow(), arrow("pyarrow.json")
     if not len(array):
@@ -158,7 +143,7 @@ def _parsed(array: Arrow, schema: Arrow) -> Arrow | None:
 
 
 def _fields(line: bytes) -> list[str]:
-    """The names of a line's fields; none if it is no object."""
+    """The names of a line's fields; empty if it is no object."""
     try:
         found = json.loads(line.decode())
     except (ValueError, RecursionError):
@@ -171,7 +156,7 @@ def _types(schema: Arrow) -> dict[str, type]:
 
 
 def _verdict(line: bytes, types: dict[str, type]) -> Reason | None:
-    """Why a line can certainly not be read; None if perhaps it can."""
+    """Why a line certainly cannot be read; None if it may be readable."""
     text = line.decode()
     try:
         found = _DECODER.decode(text)
@@ -188,24 +173,26 @@ def _verdict(line: bytes, types: dict[str, type]) -> Reason | None:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The fields of an object as they stand, also those that stand there twice."""
+    """The fields of an object in order, also fields that are there twice."""
 
 
 def _whole(text: str) -> int:
-    """A whole number; any that is too large for 64 bits if it is too long for Python."""
-    return int(text) if len(text) <= DIGITS else LARGE
+    """A whole number. One too long for Python becomes one that is too large for 64 bits."""
+    return int(text) if len(text) <= MAX_INTEGER_DIGITS else INT64_LIMIT
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_Pairs, parse_int=_whole)
 
 
 def _fits(value: object, kind: type) -> bool:
-    return type(value) is kind and not (isinstance(value, int) and not -LARGE <= value < LARGE)
+    return type(value) is kind and not (
+        isinstance(value, int) and not -INT64_LIMIT <= value < INT64_LIMIT
+    )
 
 
 def _halves(text: str, found: object) -> bool:
-    """Whether one half of a surrogate pair stands alone somewhere, as where a text was cut: that is
-    no text.
+    """Whether half of a surrogate pair stands alone, as in a text that was cut. That is no valid
+    text.
     """
     if not SURROGATE.search(text):
         return False

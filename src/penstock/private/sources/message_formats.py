@@ -1,4 +1,4 @@
-"""What the values of messages are written in: many values at once become columns."""
+"""Formats of messages: many messages at once become columns."""
 
 from __future__ import annotations
 
@@ -11,37 +11,35 @@ import numpy as np
 from penstock.core.arrays import IntArray
 from penstock.core.exact import whole
 from penstock.private.sources.base import Arrow, Columns, Reason, Rejections
-from penstock.private.sources.files import LIMIT, good_lines
+from penstock.private.sources.files import MAX_LINE_BYTES, good_lines
 from penstock.private.sources.jsonl import objects, schema_of
 
 
 class MessageFormat(Protocol):
-    """How a value is written that is one event."""
+    """How one event is written in a message."""
 
     def check(self, columns: Columns) -> None:
-        """That these columns can be read, as far as can be said before there are values."""
+        """Check that these columns can be read, as far as the format itself tells."""
 
     def table(
         self, values: Sequence[bytes | None], columns: Columns, *, rejections: Rejections
     ) -> Arrow:
-        """The columns of all values that can be read. A value that is missing, too long or broken
-        loses only itself.
+        """The columns of all readable messages. A missing, long or broken message loses only
+        itself.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class JsonMessages:
-    """An object a value; the columns are fields at its top, whatever else it has. At most `limit`
-    bytes.
-    """
+    """One object per message, of at most `limit` bytes. The columns are fields at its top."""
 
-    limit: int = LIMIT
+    limit: int = MAX_LINE_BYTES
 
     def __post_init__(self) -> None:
         whole(self.limit, name="limit", least=1)
 
     def check(self, columns: Columns) -> None:
-        """Nothing is known of an object before it is there."""
+        """Nothing: an object's fields are not known beforehand."""
 
     def table(
         self, values: Sequence[bytes | None], columns: Columns, *, rejections: Rejections
@@ -58,9 +56,7 @@ class JsonMessages:
 def lengths(
     values: Sequence[bytes | None], *, rejections: Rejections, limit: int, gap: int = 0
 ) -> tuple[Sequence[bytes], IntArray]:
-    """The values that are there and short enough, and where each begins and the last one ends if
-    they are joined.
-    """
+    """The messages that are there and short enough, and where each begins when they are joined."""
     there = list(filter(None, values))
     rejections.add(Reason.MISSING, len(values) - len(there))
     sizes = np.fromiter(map(len, there), np.int64, len(there))

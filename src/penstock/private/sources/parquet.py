@@ -1,4 +1,4 @@
-"""Parquet files: row groups one after the other, only the columns that are needed."""
+"""Parquet files: only the needed columns, one row group after the other."""
 
 from __future__ import annotations
 
@@ -15,74 +15,68 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from penstock.core.deprecated import moved
 from penstock.core.errors import InputError
-from penstock.private.sources.base import Arrow, Columns, Rejections, arrow, instants
-from penstock.private.sources.files import NOTHING, Mark, ahead, file_kind, require
+from penstock.private.sources.base import Arrow, Columns, arrow, instants
+from penstock.private.sources.files import (
+    NOTHING,
+    FileReading,
+    Mark,
+    ahead,
+    check_columns,
+    file_kind,
+)
 from penstock.private.sources.schema import parquet_columns
 
-BUFFER = 2**20
-"""How much of a column is read at a time where a row group is large, so that it may be larger than
-the memory.
-"""
+COLUMN_BUFFER_BYTES = 2**20
+"""Bytes of a column that are read at a time in a large row group, which may exceed the memory."""
 
-LARGE = 2**26
-"""The bytes of a row group, with all its columns and before they are compressed, from which on it
-is large.
-"""
+LARGE_ROW_GROUP_BYTES = 2**26
+"""Uncompressed bytes of a row group, with all columns, above which it counts as large."""
 
-SIDE_BY_SIDE = 2
-"""Row groups that are decoded at the same time; another one waits to be taken."""
+DECODING_THREADS = 2
+"""Row groups that are decoded at the same time."""
 
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 
 
 @dataclass(frozen=True)
 class ParquetFormat:
-    """Finished Parquet files. Write one under another name and rename it, as a file without its end
-    cannot be read.
+    """Finished Parquet files. Write a file under another name, then rename it: its footer comes
+    last.
     """
 
     @property
     def streamed(self) -> bool:
         return False
 
-    def tables(
-        self,
-        file: BinaryIO,
-        mark: Mark,
-        columns: Columns,
-        *,
-        name: str,
-        rows: int,
-        final: bool,
-        rejections: Rejections,
-    ) -> Iterator[tuple[Arrow, Mark]]:
+    def tables(self, file: BinaryIO, mark: Mark, how: FileReading) -> Iterator[tuple[Arrow, Mark]]:
         pa, pq = arrow(), arrow("pyarrow.parquet")
-        size = os.fstat(file.fileno()).st_size
+        size, columns, rows = os.fstat(file.fileno()).st_size, how.columns, how.rows
         try:
             reader = pq.ParquetFile(file)
-            require(columns, reader.schema_arrow.names, name=name)
+            check_columns(columns, reader.schema_arrow.names, name=how.name)
             texts = [
                 key
                 for key in columns.keys
                 if pa.types.is_string(reader.schema_arrow.field(key).type)
             ]
             groups = map(reader.metadata.row_group, range(reader.num_row_groups))
-            large = any(group.total_byte_size > LARGE for group in groups)
-            how = {"metadata": reader.metadata, "read_dictionary": texts, "pre_buffer": False}
+            large = any(group.total_byte_size > LARGE_ROW_GROUP_BYTES for group in groups)
+            opening = {"metadata": reader.metadata, "read_dictionary": texts, "pre_buffer": False}
             if large or reader.num_row_groups == 1:
-                reader = pq.ParquetFile(file, buffer_size=BUFFER if large else 0, **how)
+                buffer = COLUMN_BUFFER_BYTES if large else 0
+                reader = pq.ParquetFile(file, buffer_size=buffer, **opening)
                 batches = ahead(
                     _batches(reader, range(reader.num_row_groups), mark.row, columns, rows)
                 )
             else:
-                batches = _side_by_side(file, how, mark.row, columns, rows)
+                batches = _side_by_side(file, opening, mark.row, columns, rows)
             for batch, row in batches:
                 yield batch, Mark(size, row)
         except (pa.ArrowException, OSError):
-            raise InputError(f"{name}: the file is not Parquet, or is damaged.") from None
+            raise InputError(f"{how.name}: the file is not Parquet, or is damaged.") from None
 
     def check(self, file: BinaryIO, columns: Columns, *, name: str) -> None:
-        """That is done when it is read, by the file's own schema."""
+        """Nothing: the file's own schema is checked when it is read."""
 
     def length(self, file: BinaryIO) -> int:
         pa, pq = arrow(), arrow("pyarrow.parquet")
@@ -92,12 +86,10 @@ class ParquetFormat:
             return 0
 
     def earliest(self, file: BinaryIO, columns: Columns) -> Sequence[tuple[int, int | None]]:
-        """The smallest time of each row group by its statistics, made an instant by the same rules
-        as the times themselves.
+        """The smallest time of each row group by its statistics, converted as the times themselves
+        are.
 
-        Those rules never bring a later time before an earlier one, of those that count: of a time
-        that a clock shows twice the first is meant, and one that it skips is the moment of the
-        jump.
+        The conversion keeps the order of times, so the smallest time gives the earliest instant.
         """
         pa, pq = arrow(), arrow("pyarrow.parquet")
         try:
@@ -135,8 +127,8 @@ def _batches(
     *,
     threads: bool = True,
 ) -> Iterator[tuple[Arrow, int]]:
-    """The rows of some row groups, after so many of the file, at most `rows` at a time, each time
-    with the row after them.
+    """The rows of these row groups after row `after`, at most `rows` at a time, with the row after
+    each.
     """
     starts = list(
         accumulate(
@@ -157,7 +149,7 @@ def _batches(
 
 
 def _again(file: BinaryIO) -> BinaryIO:
-    """The same file with a place of its own, even if another one has its name by now."""
+    """The same file opened again with its own place, even if another file has its name by now."""
     own = Path(f"/proc/self/fd/{file.fileno()}")
     again = (own if own.exists() else Path(file.name)).open("rb", buffering=0)
     if not os.path.samestat(os.fstat(again.fileno()), os.fstat(file.fileno())):
@@ -167,10 +159,10 @@ def _again(file: BinaryIO) -> BinaryIO:
 
 
 def _side_by_side(
-    file: BinaryIO, how: Mapping[str, Any], after: int, columns: Columns, rows: int
+    file: BinaryIO, opening: Mapping[str, Any], after: int, columns: Columns, rows: int
 ) -> Iterator[tuple[Arrow, int]]:
-    """All rows after so many, in order; row groups are decoded by two threads, each with a look at
-    the file of its own.
+    """All rows after row `after`, in order. Two threads decode row groups, each with its own open
+    file.
     """
     pq, own, opened = arrow("pyarrow.parquet"), threading.local(), []
 
@@ -178,14 +170,14 @@ def _side_by_side(
         if not hasattr(own, "reader"):
             again = _again(file)
             opened.append(again)
-            own.reader = pq.ParquetFile(again, **how)
+            own.reader = pq.ParquetFile(again, **opening)
         return list(_batches(own.reader, [group], after, columns, rows, threads=False))
 
-    following = iter(range(how["metadata"].num_row_groups))
-    with ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="penstock-reader") as readers:
+    following = iter(range(opening["metadata"].num_row_groups))
+    with ThreadPoolExecutor(DECODING_THREADS, thread_name_prefix="penstock-reader") as readers:
         try:
             coming = deque(
-                readers.submit(decoded, group) for group in islice(following, SIDE_BY_SIDE + 3)
+                readers.submit(decoded, group) for group in islice(following, DECODING_THREADS + 3)
             )
             while coming:
                 batches = coming.popleft().result()
@@ -198,9 +190,7 @@ def _side_by_side(
 
 
 def _time_column(reader: Arrow, columns: Columns) -> tuple[Arrow | None, int]:
-    """The type of the column of times and its place, if its statistics are of the very numbers that
-    are read.
-    """
+    """The type and place of the time column, if its statistics describe the numbers as read."""
     pa, schema = arrow(), reader.metadata.schema
     leaves = [place for place in range(len(schema)) if schema.column(place).path == columns.time]
     if len(leaves) != 1 or reader.schema_arrow.names.count(columns.time) != 1:
@@ -221,8 +211,8 @@ def _time_column(reader: Arrow, columns: Columns) -> tuple[Arrow | None, int]:
 
 
 def _smallest(column: Arrow) -> int | None:
-    """The smallest value of a column in a row group; `NOTHING` if all are missing, None if the file
-    does not say.
+    """The smallest value in a row group; `NOTHING` if all are missing, None if the file does not
+    say.
     """
     if not column.is_stats_set:
         return None

@@ -1,4 +1,4 @@
-"""A source that blocks, read by a thread of its own: the clock goes on while nothing comes."""
+"""A blocking source, read by its own thread, so that the clock goes on while nothing comes."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ from dataclasses import replace
 from penstock.core.errors import PenstockError, StateError
 from penstock.private.sources.base import Batch, Position, Receiver, Source
 
-WAITING = 8
-"""Batches that may wait to be taken; then reading pauses."""
+MAX_WAITING_BATCHES = 8
+"""The most batches that wait to be taken; then reading pauses."""
 
 
 class PrefetchSource(Receiver):
-    """Standard input, or another source that can be read once and says nothing until something
-    comes.
+    """Standard input, or another source that can be read once and blocks until something comes.
 
-    It cannot go on after a restart: what was read and not kept is gone, and nobody waits for an
-    answer.
+    It cannot resume: events that were read and not kept are gone after a crash.
     """
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self.rejections = source.rejections
-        self._batches: queue.Queue[Batch | PenstockError | None] = queue.Queue(WAITING)
+        self._batches: queue.Queue[Batch | PenstockError | None] = queue.Queue(MAX_WAITING_BATCHES)
         self._next: Batch | PenstockError | None = None
         self._something = False
         self._closed = threading.Event()
@@ -41,11 +39,11 @@ class PrefetchSource(Receiver):
         return self._ended
 
     def open(self, parts: Mapping[str, bytes]) -> None:
-        """Begin to read."""
+        """Start reading."""
         self._thread.start()
 
     def batches(self, after: Position | None = None) -> Iterator[Batch]:
-        """What has come by now."""
+        """The batches that have come so far."""
         while not self._ended:
             if not self._something:
                 try:
@@ -62,7 +60,7 @@ class PrefetchSource(Receiver):
             yield replace(found, position=None)
 
     def wait(self, seconds: float) -> None:
-        """Until something has come, or so many seconds."""
+        """Wait until something has come, at most `seconds`."""
         if self._ended:
             self._closed.wait(seconds)
         elif not self._something:
@@ -72,7 +70,7 @@ class PrefetchSource(Receiver):
                 return
 
     def close(self) -> None:
-        """Take no more. A thread that still waits for input ends with the process."""
+        """Stop. A thread that still waits for input ends with the process."""
         self._closed.set()
 
     def _work(self) -> None:

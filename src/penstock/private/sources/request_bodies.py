@@ -15,7 +15,7 @@ import numpy as np
 from penstock.core.errors import InputError
 from penstock.core.exact import whole
 from penstock.private.sources.base import Arrow, Batch, Columns, Intake, Rejections, arrow
-from penstock.private.sources.files import Mark
+from penstock.private.sources.files import FileReading, Mark
 from penstock.private.sources.jsonl import JsonLinesFormat
 
 NDJSON = "application/x-ndjson"
@@ -102,15 +102,14 @@ class RequestBodies:
         data = body if media == NDJSON else _in_lines(body)
         if data.count(b"\n") + (not data.endswith(b"\n")) > self.rows:
             raise self._too_many_rows()
-        tables = self._lines.tables(
-            _ReadOnce(data),
-            Mark(),
-            self.intake.columns,
+        how = FileReading(
             name="body",
+            columns=self.intake.columns,
             rows=self.rows,
             final=True,
             rejections=rejections,
         )
+        tables = self._lines.tables(_ReadOnce(data), Mark(), how)
         table = pa.concat_tables([each for each, _ in tables] or [_empty(self.intake.columns)])
         if not table.num_rows and rejections.for_operator():
             raise BodyError(400, "the body has no line that can be read.")

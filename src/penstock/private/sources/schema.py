@@ -1,4 +1,4 @@
-"""Which columns a file of events has: their names and types, never what is in them."""
+"""Guess the columns of a file of events from names and types. Values are never shown."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ColumnTypes: TypeAlias = Callable[[Path], Mapping[str, str]]
 """Gives the columns of a file by name, each "integer" or "other"."""
 
 _NAME = re.compile(r"[A-Za-z_][\w .:/()-]{0,63}")
-_LONGEST = 65_536
-"""Bytes of a first line that are looked at."""
+_MAX_FIRST_LINE_BYTES = 65_536
+"""The most bytes of a first line that are read."""
 
 _TIMES = re.compile(r"time|stamp|date|^ts$|_ts$|_at$|when", re.IGNORECASE)
 _PERSONS = re.compile(
@@ -31,9 +31,7 @@ _KEYS = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Guess:
-    """The names of a file's columns, and which of them may be what; `types` are options of a source
-    that follow from them.
-    """
+    """The names of a file's columns, and which of them may be time, key and person."""
 
     names: tuple[str, ...] = ()
     time: str | None = None
@@ -42,7 +40,7 @@ class Guess:
     kinds: Mapping[str, str] = field(default_factory=dict)
 
     def types(self, source: Mapping[str, Any]) -> dict[str, str]:
-        """Of the columns of keys and persons, those that hold whole numbers."""
+        """The source's options for keys and persons that hold whole numbers."""
         found = {
             f"{each}_type": self.kinds.get(str(source.get(each))) for each in ("key", "person")
         }
@@ -54,7 +52,7 @@ class Guess:
 
 
 def guess(column_types: ColumnTypes, folder: Path, pattern: str) -> Guess:
-    """What the first file of a pattern tells by its schema; nothing if it cannot be read."""
+    """A guess from the schema of the first file of a pattern; empty if it cannot be read."""
     file = _first(folder, pattern)
     if file is None:
         return Guess()
@@ -99,14 +97,13 @@ def parquet_columns(file: Path) -> dict[str, str]:
 def _line(file: Path) -> str:
     try:
         with file.open("rb") as opened:
-            return opened.readline(_LONGEST).decode("utf-8-sig").rstrip("\r\n")
+            return opened.readline(_MAX_FIRST_LINE_BYTES).decode("utf-8-sig").rstrip("\r\n")
     except (OSError, UnicodeDecodeError):
         return ""
 
 
 def csv_columns(file: Path) -> dict[str, str]:
-    """The names in the first line; none if anything in it does not look like a name, as it may be
-    an event then.
+    """The names in the first line; none if any does not look like a name, as it may be an event.
 
     Every event has a time, and no time begins with a letter or an underscore.
     """

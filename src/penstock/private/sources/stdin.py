@@ -1,4 +1,4 @@
-"""Events of standard input."""
+"""Events from standard input."""
 
 from __future__ import annotations
 
@@ -21,20 +21,18 @@ from penstock.private.sources.base import (
     sealed,
 )
 from penstock.private.sources.csv import CSV_OPTIONS, csv_format
-from penstock.private.sources.files import ROWS, Format, Mark
+from penstock.private.sources.files import MAX_ROWS_PER_BATCH, FileReading, Format, Mark
 from penstock.private.sources.jsonl import JsonLinesFormat
 from penstock.private.sources.prefetch import PrefetchSource
 
 
 @dataclass(frozen=True, kw_only=True)
 class StdinSource(Source):
-    """Events of standard input (or another stream that can be read once). It cannot go on after a
-    restart, and says so.
-    """
+    """Events from standard input, or another stream that can be read once. It cannot resume."""
 
     format: Format
     intake: Intake
-    rows: int = ROWS
+    rows: int = MAX_ROWS_PER_BATCH
     stream: BinaryIO | None = field(default=None, repr=False, compare=False)
     rejections: Rejections = field(default_factory=Rejections, init=False, compare=False)
 
@@ -51,23 +49,19 @@ class StdinSource(Source):
         return False
 
     def batches(self, after: Position | None = None) -> Iterator[Batch]:
-        """All that comes until the stream ends. Batches have no position, as what was read once is
-        gone.
-        """
+        """All events until the stream ends. Batches have no position."""
         if after is not None:
             raise StateError("standard input cannot go on from a position.")
         stream: Any = sys.stdin.buffer if self.stream is None else self.stream
-        name, columns = "standard input", self.intake.columns
-        with sealed(name):
-            for table, _ in self.format.tables(
-                stream,
-                Mark(),
-                columns,
-                name=name,
-                rows=self.rows,
-                final=True,
-                rejections=self.rejections,
-            ):
+        how = FileReading(
+            name="standard input",
+            columns=self.intake.columns,
+            rows=self.rows,
+            final=True,
+            rejections=self.rejections,
+        )
+        with sealed(how.name):
+            for table, _ in self.format.tables(stream, Mark(), how):
                 yield self.intake.batch(table, position=None, rejections=self.rejections)
 
 
