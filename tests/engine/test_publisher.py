@@ -194,7 +194,7 @@ def test_a_late_event_counts_once_also_after_a_crash(tmp_path):
 
 
 def test_whole_units_are_kept_where_events_would_be_more(live, monkeypatch):
-    monkeypatch.setattr(counting, "APART", 3)
+    monkeypatch.setattr(counting, "MAX_SINGLE_EVENTS", 3)
     for minute in range(10, 20):
         live.write((f"00:{minute}", "Airport", 1), (f"00:{minute}", "Central", 2))
         live.turn(f"2026-01-01T00:{minute}Z")

@@ -229,9 +229,9 @@ def test_a_unit_that_has_grown_since_somebody_came_twice_is_saved_whole(fast):
 
 
 def test_more_persons_than_can_be_numbered_are_refused(monkeypatch):
-    monkeypatch.setattr(person_ids, "MOST", 5_000)
+    monkeypatch.setattr(person_ids, "MAX_PERSONS", 5_000)
     unit = Bounding(keys=1, contribution=1, fast=False)
-    with pytest.raises(InputError, match="one unit can hold 5000 persons"):
+    with pytest.raises(InputError, match="one unit can hold at most 5000 persons"):
         unit.add(np.arange(6_000) << 20, np.zeros(6_000, np.int64), np.zeros(6_000, np.int64))
 
 

@@ -70,7 +70,7 @@ def test_whatever_waits_in_files_is_counted_the_same(person, rows):
 @pytest.mark.parametrize("apart", [0, 5, 10**6])
 @pytest.mark.parametrize("person", ["number", "text", "words", "none"])
 def test_a_restart_at_any_point_changes_nothing(person, apart, monkeypatch):
-    monkeypatch.setattr(counting, "APART", apart)
+    monkeypatch.setattr(counting, "MAX_SINGLE_EVENTS", apart)
     now = BEGIN + 4 * HOUR
     whole = made(contribution=2)
     whole.take(batch(*NIGHT, person=person), now)
@@ -139,7 +139,7 @@ def test_several_batches_are_kept_as_one(kinds):
 
 
 def test_whole_units_are_kept_instead_of_too_many_parts(monkeypatch):
-    monkeypatch.setattr(counting, "PARTS", 5)
+    monkeypatch.setattr(counting, "MIN_EVENT_PARTS", 5)
     each, names = made(), set()
     for minute in range(20):
         each.take(batch((0, minute, 0, minute)), BEGIN + HOUR)
@@ -167,7 +167,7 @@ def test_nothing_of_a_finite_input_is_kept_and_closed_units_are_not_counted_agai
 
 @pytest.mark.parametrize("damage", [{}, {"units": b"\xff"}, {"units": b"\x80"}, "events", "open"])
 def test_what_is_damaged_is_refused_without_a_word_of_it(damage, monkeypatch):
-    monkeypatch.setattr(counting, "APART", 0 if damage == "open" else 10)
+    monkeypatch.setattr(counting, "MAX_SINGLE_EVENTS", 0 if damage == "open" else 10)
     each = made()
     each.take(batch((0, 1, 0, 7777)), BEGIN)
     kept = each.changes()

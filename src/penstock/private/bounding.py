@@ -1,6 +1,6 @@
-"""At most L events of a person in a unit, chosen by that person's own events alone.
+"""At most L events of each person in a unit, chosen by that person's own events alone.
 
-Everything here is raw data: counts leave for the gate, the open unit for `state.py`, and nothing is
+Everything here is raw data: counts go to the gate, the open unit goes to `state.py`. Nothing is
 shown, logged or raised.
 """
 
@@ -20,17 +20,15 @@ from penstock.private.earliest_events import NEVER, EarliestEvents, Packed, Wide
 from penstock.private.person_ids import IntegerIds, Kind, Loops, Slots, TextIds, ids_of, texts_of
 
 _SPREAD = 8
-"""Whole-number ids that lie close together are not looked up: up to so many places a person may
-stay empty.
-"""
+"""Ids that lie close together are not looked up. At most this many places per person stay empty."""
 
 _LOOK = 1 << 16
-"""Persons from which on it is looked at again, each time they have doubled."""
+"""Ids are first tested for being close together at this many persons, then at each doubling."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class OpenUnit:
-    """One open unit as plain data for a snapshot: the persons, and what is kept of each. Secret."""
+    """One open unit as plain data for a snapshot: the persons and their kept events. Secret."""
 
     keys: int
     contribution: int
@@ -49,17 +47,24 @@ class Bounding:
     """The counts of one open unit over `keys` keys, from at most `contribution` events of each
     person.
 
-    A person's earliest events are kept; of those at the same time, those with the smallest keys.
-    Which they are depends on the set of that person's events in the unit and on nothing else: not
-    on the order of arrival, not on batches, not on other persons. So to add or remove all of a
-    person's events changes the counts by at most `contribution` in sum.
+    A person's earliest events are kept; at the same time, those with the smallest keys. The choice
+    depends on the set of that person's events in the unit and on nothing else: not on the order of
+    arrival, on batches, or on other persons. So adding or removing all events of a person changes
+    the sum of the counts by at most `contribution`.
 
     Two events of the same person, time and key are two events. A batch that is added twice counts
-    twice: that a batch comes once is the source's business.
+    twice: the source makes sure that a batch comes once. The memory holds `contribution` events per
+    person and the ids, whatever the number of events.
 
-    Kept: `contribution` events a person and the persons' ids, whatever the number of events. `fast`
-    chooses the compiled loops of the extra of that name (the default: if they are installed); the
-    counts are the same.
+    Parameters
+    ----------
+    keys : int
+        The number of keys.
+    contribution : int
+        The most events of a person that count.
+    fast : bool or None
+        Whether to use the compiled loops of the extra `fast`; the counts are the same. Default:
+        None, use them if they are installed.
 
     >>> unit = Bounding(keys=3, contribution=1, fast=False)
     >>> unit.add(np.array([7, 8, 7]), key=np.array([2, 0, 1]), time=np.array([30, 10, 20]))
@@ -92,11 +97,11 @@ class Bounding:
         return self._loops is not None
 
     def add(self, person: Column | None, key: IntArray, time: IntArray) -> None:
-        """Events of this unit, one a row. An event with key -1 is dropped; without `person` each
-        event is its own person.
+        """Add events of this unit, one per row. An event with key -1 is dropped.
 
-        Ids are a NumPy, Arrow or Polars column of whole numbers, text or bytes, of one kind in a
-        unit. A batch that is refused has changed nothing.
+        Without `person` each event counts as its own person. Ids are a NumPy, Arrow or Polars
+        column of whole numbers, text or bytes, of one kind in a unit. A batch that is refused has
+        changed nothing.
         """
         key, time = _whole("key", key), _whole("time", time)
         rows = len(key)
@@ -120,7 +125,8 @@ class Bounding:
         kind, ids = ("each", None) if person is None else ids_of(person, keep)
         if self._kind not in ("", kind):
             raise InputError(
-                f"person ids must be of one kind in a unit: {self._kind} before, {kind} now. Nothing was added."
+                f"person ids must be of one kind in a unit: {self._kind} before, {kind} now. "
+                "Nothing was added."
             )
         self._kind = kind
         if ids is None:
@@ -131,11 +137,11 @@ class Bounding:
             self._kept.offer(number, time, key, low=low, persons=self._persons)
 
     def counts(self) -> IntArray:
-        """How many of the kept events have each key."""
+        """The number of kept events of each key."""
         return self._each + self._kept.counts(self._persons)
 
     def clear(self) -> None:
-        """Begin the next unit; memory stays for it."""
+        """Start the next unit. The memory is used again."""
         self._kept.clear(self._persons)
         self._packed.clear(self._persons)
         self._kept = self._packed
@@ -166,7 +172,7 @@ class Bounding:
         )
 
     def load(self, unit: OpenUnit) -> None:
-        """Go on with a saved unit instead of this one."""
+        """Continue with a saved unit instead of this one."""
         if (unit.keys, unit.contribution) != (self.keys, self.contribution):
             theirs, ours = (
                 f"{each.keys} keys with contribution {each.contribution}" for each in (unit, self)
@@ -194,9 +200,7 @@ class Bounding:
 
     @property
     def _persons(self) -> int:
-        """How many numbers there are for persons; where ids are close together, not each has to be
-        taken.
-        """
+        """How many numbers persons have. If ids are close together, some numbers are unused."""
         return self._span if self._close else len(self._numbers)
 
     def _ready(self, earliest: int, latest: int) -> None:
@@ -209,7 +213,7 @@ class Bounding:
         self._kept = wide
 
     def _number(self, ids: Any) -> tuple[IntArray, int]:
-        """A number for each id, and what to take away from all of them."""
+        """A number for each id, and the offset to subtract from all of them."""
         if self._kind == "text":
             return self._texts.of(ids), 0
         if self._near(ids):
@@ -217,8 +221,8 @@ class Bounding:
         return self._numbers.of(ids), 0
 
     def _near(self, ids: IntArray) -> bool:
-        """Whether all ids of this unit so far, and these, lie so close together that their distance
-        is their number.
+        """Whether all ids of this unit, and these, lie close together, so that their distance
+        numbers them.
         """
         if self._close is False and not self._gather():
             return False
@@ -234,9 +238,7 @@ class Bounding:
         return bool(self._close)
 
     def _stretch(self, low: int, high: int, rows: int) -> None:
-        """Room for ids out of the range, and some more; where that would be too much, all are
-        looked up from here on.
-        """
+        """Make room for ids out of the range; if that is too much, look up all ids from here on."""
         there = np.flatnonzero(self._kept.present(self._span))
         lowest, highest = min(low, self._low + int(there[0])), max(high, self._low + int(there[-1]))
         if highest - lowest >= self._spread * (len(there) + rows):
@@ -258,9 +260,7 @@ class Bounding:
         self._low, self._span = first, last - first + 1
 
     def _gather(self) -> bool:
-        """Whether ids that were looked up so far have turned out to lie close together; looked at
-        now and then.
-        """
+        """Whether ids that were looked up so far lie close together by now. Tested rarely."""
         if len(self._numbers) < self._look:
             return False
         self._look = 2 * len(self._numbers)
@@ -321,10 +321,12 @@ def _whole(name: str, column: object) -> IntArray:
         or column.ndim != 1
     ):
         raise InputError(
-            f"{name} must be an array of one dimension, not {type(column).__name__}. Nothing was added."
+            f"{name} must be an array of one dimension, not {type(column).__name__}. "
+            "Nothing was added."
         )
     if column.dtype.kind not in "iu" or not np.can_cast(column.dtype, np.int64):
         raise InputError(
-            f"{name} must be an array of int64, not {column.dtype.type.__name__}. Nothing was added."
+            f"{name} must be an array of int64, not {column.dtype.type.__name__}. "
+            "Nothing was added."
         )
     return np.ascontiguousarray(column, np.int64)

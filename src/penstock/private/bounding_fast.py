@@ -1,7 +1,6 @@
-"""The loops of `dense` and `kept`, compiled: one pass over the events instead of many. Needs the
-extra `fast`.
+"""The loops of `person_ids` and `earliest_events`, compiled. Needs the extra `fast`.
 
-Compiled when it is imported, in memory, in a second or two; no file is written.
+Each loop makes one pass over the events. Numba compiles it at the first import and caches it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ mixed = njit(_long(_long, _salt), nogil=True, cache=True)(_mixed)
 
 
 def _hashes(words: Words, start: IntArray, length: IntArray, salt: np.uint64) -> IntArray:
-    """A hash of each text: of its length and its words, one after the other."""
+    """A hash of each text: of its length, then of its words one by one."""
     out = np.empty(len(start), np.int64)
     for row in range(len(start)):
         found, at, left = mixed(length[row], salt), start[row], length[row]
@@ -57,11 +56,11 @@ def _number(
     limit: int,
     salt: np.uint64,
 ) -> tuple[int, int]:
-    """Number the ids from `start` on until `limit` persons are known: how far it came, and how many
-    there are.
+    """Number the ids from `start` on until `limit` persons are known. Returns the next row and the
+    size.
 
-    All of a block are looked up at their first place before any is looked at, so that memory
-    answers many at once.
+    All ids of a block are looked up at their first place before any is compared, so that memory
+    accesses overlap.
     """
     mask = len(slots) - 1
     guess, theirs = np.empty(_BLOCK, np.int32), np.empty(_BLOCK, np.int64)
@@ -94,7 +93,7 @@ def _number(
 
 
 def _place(known: IntArray, slots: Slots, salt: np.uint64) -> None:
-    """Put every number where its id will be looked for."""
+    """Put every number at the place where its id will be looked up."""
     mask = len(slots) - 1
     for number in range(len(known)):
         place = known[number] & mask
@@ -115,8 +114,9 @@ def _offer(
     first: IntArray,
     rest: bool,
 ) -> tuple[IntArray, IntArray]:
-    """Pack each event into one value and leave the smallest of each person in `first`; give back
-    others as `_smallest`.
+    """Pack each event into one value and leave the smallest of each person in `first`.
+
+    Returns the other values as `_smallest` does.
     """
     if not rest:
         for row in range(len(person)):
@@ -140,9 +140,7 @@ def _offer(
 def _smallest(
     person: IntArray, value: IntArray, first: IntArray, rest: bool
 ) -> tuple[IntArray, IntArray]:
-    """Leave the smallest value of each person in `first`; give back all others if the `rest` is
-    wanted.
-    """
+    """Leave the smallest value of each person in `first`. Returns the others if `rest` is set."""
     room = len(person) if rest else 0
     persons, values = np.empty(room, np.int64), np.empty(room, np.int64)
     size = 0

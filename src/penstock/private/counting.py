@@ -1,9 +1,7 @@
-"""The open units of one view: events in, the counts of closed units out, and what a restart needs
-in between.
+"""The open units of one view: events in, counts of closed units out, and the state for a restart.
 
-Everything here is raw data. What is kept for a restart goes into the store's private part. What
-does not fit into memory waits in files without a name, under a key that nobody keeps: they are gone
-when the process is.
+Everything here is raw data. The state for a restart goes into the store's private part. Events that
+do not fit into memory go to unnamed temporary files, encrypted with a key that is never saved.
 """
 
 from __future__ import annotations
@@ -26,17 +24,17 @@ from penstock.private.bounding import Bounding, OpenUnit
 from penstock.private.sources.base import Arrow, Batch, arrow
 from penstock.private.units import FUTURE, LATE, Units
 
-ROWS = 6_000_000
-"""Events of open units that are held in memory, all together; what is more waits in files."""
+MAX_EVENTS_IN_MEMORY = 6_000_000
+"""The most events of all open units in memory; others wait in files."""
 
-APART = 2_000_000
+MAX_SINGLE_EVENTS = 2_000_000
 """Events that are kept one by one before whole units are kept instead."""
 
-PARTS = 1_000
-"""How many parts may have such events, at least."""
+MIN_EVENT_PARTS = 1_000
+"""Parts with such events that are allowed at least."""
 
-_FEW = 64
-"""Up to so many stretches of one unit, a batch is cut and not put in order."""
+_MAX_RUNS = 64
+"""A batch with more runs of one unit is sorted by unit; with fewer it is cut."""
 
 _UNITS, _EVENTS, _OPEN = "units", "events ", "open "
 
@@ -57,7 +55,7 @@ class Events:
         return "Events(private)"
 
     def where(self, mask: BoolArray) -> Events:
-        """Some of them, in the same order."""
+        """The events of the mask, in the same order."""
         person = self.person
         if person is not None:
             person = (
@@ -68,7 +66,7 @@ class Events:
         return Events(unit=self.unit[mask], time=self.time[mask], key=self.key[mask], person=person)
 
     def part(self, start: int, stop: int) -> Events:
-        """Those from one place to another."""
+        """The events from one place to another."""
         person = None if self.person is None else self.person[start:stop]
         return Events(
             unit=self.unit[start:stop],
@@ -79,9 +77,7 @@ class Events:
 
     @classmethod
     def joined(cls, parts: Sequence[Events]) -> Events:
-        """All of them, one after the other. Ids are of one kind in a stream, though not always
-        written alike.
-        """
+        """All events, one part after the other. Ids have one type, in several encodings."""
         parts = [part for part in parts if len(part)]
         if len(parts) == 1:
             return parts[0]
@@ -104,16 +100,14 @@ class Events:
         return cls(**columns, person=person)
 
     def by_unit(self) -> Iterator[tuple[int, Events]]:
-        """The events of one unit after the other; where units alternate little, some units come
-        more than once.
-        """
+        """The events unit by unit. A unit may come more than once."""
         if not len(self):
             return
-        if self.unit.strides == (0,):  # one number for all of them
+        if self.unit.strides == (0,):  # one unit for all events, as a broadcast array
             yield int(self.unit[0]), self
             return
         events, cuts = self, np.flatnonzero(np.diff(self.unit)) + 1
-        if len(cuts) > _FEW:
+        if len(cuts) > _MAX_RUNS:
             order = np.argsort(self.unit, kind="stable")
             person = self.person
             if person is not None:
@@ -130,7 +124,7 @@ class Events:
             yield int(events.unit[start]), events.part(start, stop)
 
     def encode(self) -> bytes:
-        """As bytes, to be kept secret."""
+        """The events as bytes, which are secret."""
         pa = arrow()
         columns = {
             "unit": pa.array(self.unit),
@@ -149,7 +143,7 @@ class Events:
 
     @classmethod
     def decode(cls, content: bytes) -> Events:
-        """The events again."""
+        """The events of these bytes."""
         pa = arrow()
         try:
             table = pa.ipc.open_stream(content).read_all()
@@ -180,12 +174,12 @@ class _Unit:
 
     @property
     def held(self) -> int:
-        """The events that are in memory, at most."""
+        """The most events that are in memory."""
         return self.rows if self.bounding is not None else sum(map(len, self.waiting))
 
 
 class _File:
-    """Contents one after the other, unreadable without this object."""
+    """Encrypted contents one after the other. Only this object has the key."""
 
     def __init__(self, folder: Path | None) -> None:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
@@ -206,7 +200,7 @@ class _File:
 
 @dataclass(frozen=True)
 class _Part:
-    """What the store has: the last unit that something in it is of, and how much it is."""
+    """A part in the store: the last unit in it, and its number of events."""
 
     last: int
     rows: int
@@ -215,12 +209,22 @@ class _Part:
 class Counting:
     """The open units of one view.
 
-    `finite`: the input has an end and can be read again from anywhere, so that nothing of it is
-    kept: an event of a unit that is closed has been counted before a restart. Otherwise nothing can
-    be had twice, and `changes` gives all that a restart needs: `restore` goes on from there.
-
-    At most `rows` events of open units are in memory; others wait in files in `folder` until their
-    unit closes.
+    Parameters
+    ----------
+    units : Units
+        Sorts events into units.
+    keys : int
+        The number of keys of the domain.
+    contribution : int
+        The most events of a person in a unit.
+    finite : bool
+        Whether the input has an end and can be read again. Then nothing is kept for a restart:
+        events of closed units were counted before. Otherwise `changes` gives the state for a
+        restart, and `restore` continues from it.
+    rows : int
+        The most events in memory; others wait in files. Default: 6,000,000.
+    folder : Path or None
+        The folder of these files. Default: None, the system's.
     """
 
     def __init__(
@@ -230,7 +234,7 @@ class Counting:
         keys: int,
         contribution: int,
         finite: bool,
-        rows: int = ROWS,
+        rows: int = MAX_EVENTS_IN_MEMORY,
         folder: Path | None = None,
     ) -> None:
         self.units = units
@@ -242,33 +246,33 @@ class Counting:
         self._open: dict[int, _Unit] = {}
         self._spare: Bounding | None = Bounding(
             keys=keys, contribution=contribution
-        )  # compiled before the first event comes
-        self._fresh: list[Events] = []  # taken since the last `changes` that was kept
+        )  # loops are compiled before the first event comes
+        self._fresh: list[Events] = []  # events since the last settled `changes`
         self._kept: dict[str, _Part] = {}
         self._asked: dict[str, _Part] | None = None
         self._next = 0
-        self._again = 0  # the last unit that was counted from files which may be read again
+        self._again = 0  # the last unit counted from an input that may be read again
 
     def __repr__(self) -> str:
         return "<Counting, private>"
 
     @property
     def pending(self) -> int:
-        """Events that a restart would have to get from the source again: private."""
+        """The number of events that a restart would have to read again. Private."""
         return sum(map(len, self._fresh))
 
     @property
     def held(self) -> dict[int, int]:
-        """The events of each open unit so far, before bounding: private."""
+        """The events of each open unit so far, before bounding. Private."""
         return {number: unit.rows for number, unit in list(self._open.items())}
 
     # -- events in ---------------------------------------------------------------------------------
 
     def take(self, batch: Batch, now: int) -> int:
-        """Count a batch; of a finite input `now` is its declared end.
+        """Count a batch. For a finite input `now` is its declared end.
 
-        Returns the last unit that it has an event of, or 0. What lies beyond the end is of a unit
-        that never closes: another start with a later end has to find it.
+        Returns the last unit with an event, or 0. Events beyond the end belong to a unit that never
+        closes; a start with a later end will find them.
         """
         places = self.units.sort(batch.time, now)
         if self._again:
@@ -290,7 +294,7 @@ class Counting:
     def _count(self, events: Events) -> None:
         for number, part in events.by_unit():
             unit = self._open.pop(number, None) or _Unit(self._bounding())
-            self._open[number] = unit  # the one that was last used stands last
+            self._open[number] = unit  # the most recently used unit is last
             unit.rows += len(part)
             if unit.bounding is None:
                 unit.waiting.append(part)
@@ -304,7 +308,7 @@ class Counting:
         return spare or Bounding(keys=self._keys, contribution=self._contribution)
 
     def _make_room(self) -> None:
-        """Put the units that were not used lately into files, until half of the room is free."""
+        """Write the least recently used units to files, until half of the memory is free."""
         held = 0
         for unit in reversed(list(self._open.values())):
             held += unit.held
@@ -322,7 +326,7 @@ class Counting:
     # -- counts out --------------------------------------------------------------------------------
 
     def due(self, now: int) -> range:
-        """The units to release, in order, empty ones too; they take no events any more."""
+        """The units to release, in order, also empty ones. They take no more events."""
         return self.units.due(now)
 
     def counts(self, unit: int) -> IntArray:
@@ -343,7 +347,7 @@ class Counting:
         return held.bounding.counts()
 
     def close(self, unit: int) -> None:
-        """The unit has been released, for good."""
+        """Forget a unit that has been released."""
         self.units.close(unit)
         held = self._open.pop(unit, None)
         if held is not None and held.bounding is not None:
@@ -353,12 +357,12 @@ class Counting:
     # -- for a restart -----------------------------------------------------------------------------
 
     def changes(self, *, closing: int | None = None) -> dict[str, bytes | None]:
-        """What has to be kept since the last time, by part; None is for a part that is not needed
-        any more.
+        """The parts that changed since the last call, by name; None for a part that is no longer
+        needed.
 
-        `closing` is the unit that closes with it. Once it is all on disk, say `settled`; if that
-        fails, ask again. Events are kept as they came, and whole units instead as soon as that is
-        less to read again.
+        `closing` is the unit that closes with them. Call `settled` once they are on disk; if that
+        fails, ask again. Events are kept as they came, or as whole units where that is less to read
+        again.
         """
         closed = self.units.closed if closing is None else closing
         units = self.units.save() | {
@@ -373,7 +377,10 @@ class Counting:
                 len(fresh)
             ]
             whole = sum(part.rows for name, part in kept.items() if name.startswith(_OPEN))
-            many = sum(apart) > APART + whole or len(apart) > PARTS + whole // 1_000
+            many = (
+                sum(apart) > MAX_SINGLE_EVENTS + whole
+                or len(apart) > MIN_EVENT_PARTS + whole // 1_000
+            )
             if many and all(unit.bounding is not None for unit in self._open.values()):
                 kept, new = {}, self._whole(closed)
             else:
@@ -403,14 +410,14 @@ class Counting:
                 )
 
     def settled(self) -> None:
-        """What `changes` gave last is on disk."""
+        """The parts that `changes` gave last are on disk."""
         if self._asked is not None:
             self._next += 1
             self._kept, self._asked = self._asked, None
             self._fresh.clear()
 
     def restore(self, parts: Mapping[str, bytes]) -> None:
-        """Go on from what was kept."""
+        """Continue from the parts that were kept."""
         try:
             content = msgspec.msgpack.decode(parts[_UNITS])
         except (KeyError, msgspec.DecodeError):

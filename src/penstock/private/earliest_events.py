@@ -1,7 +1,6 @@
-"""The earliest events of each person of an open unit: of a person a few, of which each is a time
-and a key.
+"""The earliest events of each person of an open unit. An event is a time and a key.
 
-Persons are numbers here. Everything is raw data: nothing of it is shown, logged or raised.
+Persons are numbers here. Everything is raw data: nothing is shown, logged or raised.
 """
 
 from __future__ import annotations
@@ -14,29 +13,27 @@ from penstock.core.arrays import BoolArray, IntArray
 from penstock.private.person_ids import Loops, Slots
 
 NEVER = np.iinfo(np.int64).max
-"""The time of no event; its key is one past the last."""
+"""The time of no event; its key is one past the last key."""
 
 Events: TypeAlias = tuple[IntArray, Slots]
-"""Per person a time and a key."""
+"""A time and a key per person."""
 
-_ROUNDS = 4
-_SOME = 1 << 16
+_ROUNDS_BEFORE_SORTING = 4
+_PERSONS_PER_COUNT = 1 << 16
 """Persons that are counted at a time, so that their keys stay in the cache."""
 
 
 class EarliestEvents(Protocol):
-    """At most so many events a person, in levels: the earliest event of each, then the second, … No
-    level has a later one.
+    """At most `contribution` events per person, in levels: the earliest event of each, the second,
+    ….
     """
 
     def __len__(self) -> int:
-        """How many levels there are: one at least once somebody came, and more only if somebody
-        came more than once.
-        """
+        """The number of levels. The second exists only if a person has two events, and so on."""
 
     @property
     def nbytes(self) -> int:
-        """The memory that is taken."""
+        """The memory in use, in bytes."""
 
     def fits(self, earliest: int, latest: int) -> bool:
         """Whether events of these times can be offered."""
@@ -44,34 +41,32 @@ class EarliestEvents(Protocol):
     def offer(
         self, person: IntArray, time: IntArray, key: IntArray, *, low: int, persons: int
     ) -> None:
-        """Keep of these and of those kept before the smallest by time and key. The person with
-        number 0 is the id `low`.
-        """
+        """Keep the smallest events by time and key. The person with number 0 has the id `low`."""
 
     def events(self, level: int, persons: int) -> Events:
-        """The events of a level by person."""
+        """The events of a level, by person."""
 
     def put(self, level: int, person: IntArray, events: Events, *, persons: int) -> None:
-        """Events of other persons than were there so far."""
+        """Set events of persons that have none yet."""
 
     def move(self, by: int, persons: int) -> None:
-        """So many persons get a number that is higher by so much."""
+        """Raise the numbers of all persons by `by`."""
 
     def present(self, persons: int) -> BoolArray:
         """Which persons have an event."""
 
     def counts(self, persons: int) -> IntArray:
-        """How many of the kept events have each key."""
+        """The number of kept events of each key."""
 
     def clear(self, persons: int) -> None:
-        """No events; memory stays."""
+        """Remove all events. The memory is used again."""
 
 
 class Packed:
-    """Events as one number each: the time since some instant, and in its lowest bits the key.
+    """Events as one number each: the time since some instant, with the key in the lowest bits.
 
-    So the earliest event is the smallest number. Times must lie within what the key leaves of 63
-    bits, which is two years for a hundred thousand keys.
+    So the earliest event is the smallest number. Times must fit into the bits that the key leaves
+    of 63: two years for a hundred thousand keys.
     """
 
     def __init__(self, *, keys: int, contribution: int, loops: Loops | None) -> None:
@@ -90,7 +85,7 @@ class Packed:
         return sum(level.nbytes for level in self._levels)
 
     def fits(self, earliest: int, latest: int) -> bool:
-        """The first that are asked for decide about the others: half of the room is before them."""
+        """The first times decide: half of the range lies before them."""
         room = 1 << (63 - self._bits)
         base = max(earliest - room // 2, -(2**63)) if self._base is None else self._base
         if not base <= earliest <= latest < base + room - 1:
@@ -148,7 +143,7 @@ class Packed:
     def counts(self, persons: int) -> IntArray:
         counts = np.zeros(self._keys, np.int64)
         last = (1 << self._bits) - 1
-        some = max(_SOME, 4 * self._keys)
+        some = max(_PERSONS_PER_COUNT, 4 * self._keys)
         for level in self._levels:
             for start in range(0, min(persons, len(level)), some):
                 chosen = level[start : min(start + some, persons)] & last
@@ -168,7 +163,7 @@ class Packed:
 
 
 class Wide:
-    """Events of any times: a column of times and one of keys for each level."""
+    """Events of any times: a column of times and a column of keys per level."""
 
     def __init__(self, *, keys: int, contribution: int) -> None:
         self._keys = keys
@@ -188,8 +183,8 @@ class Wide:
     def offer(
         self, person: IntArray, time: IntArray, key: IntArray, *, low: int, persons: int
     ) -> None:
-        """Brings the events and those that these persons have already in order, and takes the first
-        of each person.
+        """Sort the events with those that these persons already have, and take the first of each
+        person.
         """
         person = person - low
         who = np.unique(person)
@@ -246,7 +241,7 @@ class Wide:
 
 
 def _longer(column: Any, size: int, fill: int) -> Any:
-    """The column with room for so many, and for as many again if it has to move."""
+    """The column with room for `size`. If it has to move, its room at least doubles."""
     if len(column) >= size:
         return column
     longer = np.full(1 << max(10, (size - 1).bit_length()), fill, column.dtype)
@@ -264,12 +259,11 @@ def _moved(column: Any, by: int, size: int, fill: int) -> Any:
 def _smallest(
     person: IntArray, value: IntArray, first: IntArray, rest: bool
 ) -> tuple[IntArray, IntArray]:
-    """Leave the smallest value of each person in `first`; give back all others if the `rest` is
-    wanted.
+    """Leave the smallest value of each person in `first`. Returns the others if `rest` is set.
 
-    Of a person's values that are below the one kept, the first in the row replaces it and the
-    others try again. That ends at once where events come in order of time; after a few rounds they
-    are brought in order.
+    Of a person's values below the kept one, the first in the row replaces it, and the others try
+    again. If events come in order of time, one round suffices. After a few rounds the values are
+    sorted.
     """
     back = [(person[:0], value[:0])]
     rounds = 0
@@ -281,7 +275,7 @@ def _smallest(
                 back.append((person[~better], value[~better]))
             person, value, kept = person[better], value[better], kept[better]
         rounds += 1
-        if rounds == _ROUNDS:
+        if rounds == _ROUNDS_BEFORE_SORTING:
             order = np.lexsort((value, person))
             person, value, kept = person[order], value[order], kept[order]
         row = np.arange(len(person))

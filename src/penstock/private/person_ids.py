@@ -1,6 +1,6 @@
-"""The persons of one open unit as numbers 0, 1, 2, …, whatever their ids look like.
+"""Number the persons of one open unit 0, 1, 2, …, whatever their ids look like.
 
-Everything here is raw data: nothing of it is shown, logged or raised.
+Everything here is raw data: nothing is shown, logged or raised.
 """
 
 from __future__ import annotations
@@ -17,30 +17,27 @@ from penstock.core.optional import require
 from penstock.private.counts_input import Column
 
 Kind: TypeAlias = Literal["signed", "unsigned", "text"]
-"""What ids are. Unsigned ids of 64 bits are kept as the signed numbers of the same bits, so the two
-are never mixed.
+"""The kind of ids. Unsigned ids of 64 bits are kept as signed numbers of the same bits, so signed
+and unsigned ids are never mixed.
 """
 
 Slots: TypeAlias = NDArray[np.int32]
 Words: TypeAlias = NDArray[np.uint64]
 
-SMALLEST = 1 << 12
-CHUNK = 1 << 16
-MOST = 2**31 - 1 - CHUNK
-"""The most persons in a unit: their numbers are kept in 32 bits."""
+MIN_SLOTS = 1 << 12
+IDS_PER_CHUNK = 1 << 16
+MAX_PERSONS = 2**31 - 1 - IDS_PER_CHUNK
+"""The most persons in a unit, as their numbers have 32 bits."""
 
 _WORD = 8
-_LONGEST = 128
+_MAX_TEXT_BYTES = 128
 _TEXT = ("string", "large_string", "binary", "large_binary", "fixed_size_binary")
-_SALT = np.uint64(
-    hash("where an id is kept") & (2**64 - 1)
-)  # another in every process: nobody can aim at it
+_SALT = np.uint64(hash("where an id is kept") & (2**64 - 1))
+"""Differs in every process, so that nobody can choose ids that collide."""
 
 
 class Loops(Protocol):
-    """The compiled loops of `bounding_fast`, which do what the array expressions of `IntegerIds`,
-    `TextIds` and `Packed` do.
-    """
+    """The compiled loops of `bounding_fast`, which replace array expressions of this package."""
 
     def number(
         self,
@@ -78,10 +75,10 @@ class Loops(Protocol):
 
 
 class IntegerIds:
-    """Whole-number ids, numbered as they come: a hash table of whole arrays.
+    """Whole-number ids, numbered as they come, in a hash table of whole arrays.
 
-    An id's first place is its own lowest bits, so that ids without gaps never collide; from there
-    it goes on in steps of its own. At most half of the places are taken.
+    The first place of an id is its own lowest bits, so that ids without gaps never collide. From
+    there it continues in steps of its own. At most half of the places are taken.
 
     >>> numbers = IntegerIds()
     >>> number = numbers.of(np.array([70, -5, 70, 2**62]))
@@ -91,8 +88,8 @@ class IntegerIds:
 
     def __init__(self, loops: Loops | None = None) -> None:
         self._loops = loops
-        self._slots: Slots = np.full(SMALLEST, -1, np.int32)
-        self._known: IntArray = np.empty(SMALLEST // 2, np.int64)
+        self._slots: Slots = np.full(MIN_SLOTS, -1, np.int32)
+        self._known: IntArray = np.empty(MIN_SLOTS // 2, np.int64)
         self._size = 0
 
     def __len__(self) -> int:
@@ -104,12 +101,12 @@ class IntegerIds:
         return self._known[: self._size]
 
     def clear(self) -> None:
-        """Forget every id, keep the memory."""
+        """Forget every id. The memory is used again."""
         self._slots.fill(-1)
         self._size = 0
 
     def of(self, ids: IntArray) -> IntArray:
-        """The number of each id; new ones get the next numbers."""
+        """The number of each id. New ids get the next numbers."""
         out = np.empty(len(ids), np.int64)
         if self._loops is not None:
             done = 0
@@ -121,8 +118,8 @@ class IntegerIds:
                 if done < len(ids):
                     self._grow(limit + 1)
             return out
-        for start in range(0, len(ids), CHUNK):
-            chunk = ids[start : start + CHUNK]
+        for start in range(0, len(ids), IDS_PER_CHUNK):
+            chunk = ids[start : start + IDS_PER_CHUNK]
             self._grow(self._size + len(chunk))
             out[start : start + len(chunk)] = self._find(chunk)
         return out
@@ -150,11 +147,13 @@ class IntegerIds:
         return out
 
     def _grow(self, persons: int) -> None:
-        """Room for so many persons, and for as many again."""
+        """Make room for `persons`, and for as many again."""
         if 2 * persons <= len(self._slots):
             return
-        if persons > MOST:
-            raise InputError(f"one unit can hold {MOST} persons. It cannot go on.")
+        if persons > MAX_PERSONS:
+            raise InputError(
+                f"one unit can hold at most {MAX_PERSONS} persons. It cannot continue."
+            )
         size, ids = 1 << (4 * persons - 1).bit_length(), self.known
         self._slots = np.full(size, -1, np.int32)
         self._known = np.concatenate([ids, np.empty(size // 2 - len(ids), np.int64)])
@@ -171,8 +170,8 @@ class IntegerIds:
 
 
 class TextIds:
-    """Text ids, numbered as they come: by a hash of 64 bits, and every text is compared with the
-    one that has its number.
+    """Text ids, numbered as they come, by a hash of 64 bits. Equal hashes are told apart by the
+    text.
     """
 
     def __init__(self, numbers: IntegerIds, loops: Loops | None = None) -> None:
@@ -192,7 +191,7 @@ class TextIds:
         return self._bytes[: self._ends[len(self._numbers)]]
 
     def of(self, column: Any) -> IntArray:
-        """The number of each text; new ones get the next numbers."""
+        """The number of each text. New texts get the next numbers."""
         out = np.empty(len(column), np.int64)
         rows = np.arange(len(column))
         ends, text = _parts(column)
@@ -230,7 +229,7 @@ class TextIds:
         self._bytes[total - len(text) : total] = text
 
     def _same(self, words: Words, start: IntArray, length: IntArray, number: IntArray) -> BoolArray:
-        """Whether each text is the one that has the number."""
+        """Whether each text equals the text that has the number."""
         theirs, known = self._ends[number], _words(self._bytes)
         same: BoolArray = self._ends[number + 1] - theirs == length
         rows = np.flatnonzero(same & (length > 0))
@@ -249,7 +248,7 @@ class TextIds:
 
 
 def _parts(column: Any) -> tuple[IntArray, NDArray[np.uint8]]:
-    """Where each text of an Arrow column begins and ends, and all of them."""
+    """Where each text of an Arrow column begins and ends, and the bytes of all texts."""
     _, ends, text = column.buffers()
     edges = (
         np.frombuffer(ends, np.int64)[column.offset :][: len(column) + 1]
@@ -266,14 +265,14 @@ def _words(text: NDArray[np.uint8]) -> Words:
 
 
 def _word(words: Words, at: IntArray, left: IntArray) -> Words:
-    """The eight bytes at each place, or as many as are left (one at least), after zeros."""
+    """The eight bytes at each place. If fewer are left, they follow zeros."""
     if left.min() >= _WORD:
         return words[at]
     return words[at] << (8 * (_WORD - np.minimum(left, _WORD))).view(np.uint64)
 
 
 def _hashes(words: Words, start: IntArray, length: IntArray) -> IntArray:
-    """A hash of each text: of its length and its words, one after the other."""
+    """A hash of each text: of its length, then of its words one by one."""
     out = _mixed(length)
     rows = np.flatnonzero(length)
     hashes, at, left = out[rows], start[rows], length[rows]
@@ -288,7 +287,7 @@ def _hashes(words: Words, start: IntArray, length: IntArray) -> IntArray:
 
 
 def _mixed(ids: IntArray) -> IntArray:
-    """Other bits, which nobody can foresee."""
+    """A permutation of the bits that nobody can predict."""
     bits = ids.view(np.uint64) ^ _SALT
     bits = (bits ^ (bits >> np.uint64(32))) * np.uint64(0xFF51AFD7ED558CCD)
     bits = (bits ^ (bits >> np.uint64(32))) * np.uint64(0xC4CEB9FE1A85EC53)
@@ -313,7 +312,8 @@ def ids_of(column: Column, keep: BoolArray | None) -> tuple[Kind, Any]:
         column = column.filter(arrow().array(keep))
     if column.null_count:
         raise InputError(
-            "person ids must not be missing; give an event without one the key -1. Nothing was added."
+            "person ids must not be missing; give an event without one the key -1. "
+            "Nothing was added."
         )
     if arrow().types.is_integer(column.type):
         return _whole(column.to_numpy())
@@ -328,15 +328,13 @@ def texts_of(lengths: IntArray, text: NDArray[np.uint8]) -> Any:
 
 
 def _shortened(column: Any) -> Any:
-    """Texts of more than `_LONGEST` bytes as digests of them, made longer than any text that stays
-    as it is.
-    """
+    """Texts of more than `_MAX_TEXT_BYTES` bytes as digests that are longer than any other text."""
     lengths = arrow().compute.binary_length(column).to_numpy()
-    if not len(lengths) or lengths.max() <= _LONGEST:
+    if not len(lengths) or lengths.max() <= _MAX_TEXT_BYTES:
         return column
     texts = column.to_numpy(zero_copy_only=False)
-    for row in np.flatnonzero(lengths > _LONGEST).tolist():
-        texts[row] = hashlib.sha256(texts[row]).digest().ljust(_LONGEST + 1)
+    for row in np.flatnonzero(lengths > _MAX_TEXT_BYTES).tolist():
+        texts[row] = hashlib.sha256(texts[row]).digest().ljust(_MAX_TEXT_BYTES + 1)
     return arrow().array(texts, arrow().large_binary())
 
 
@@ -347,9 +345,7 @@ def _whole(ids: NDArray[Any]) -> tuple[Kind, IntArray]:
 
 
 def _arrow_of(column: Column) -> Any:
-    """An Arrow column of whole numbers or of bytes; any other is an `InputError` that shows nothing
-    of it.
-    """
+    """An Arrow column of whole numbers or bytes. Another column is an `InputError` without data."""
     pa = arrow()
     try:
         if isinstance(column, np.ndarray) and not isinstance(column, np.ma.MaskedArray):
@@ -373,7 +369,8 @@ def _arrow_of(column: Column) -> Any:
         ids = None
     kind = (column.dtype.type if isinstance(column, np.ndarray) else type(column)).__name__
     raise InputError(
-        f"person ids must be one column of whole numbers, text or bytes, not {kind}. Nothing was added."
+        f"person ids must be one column of whole numbers, text or bytes, not {kind}. "
+        "Nothing was added."
     ) from None
 
 

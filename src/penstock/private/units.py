@@ -1,10 +1,8 @@
-"""Events into units: which units are open, what comes too late, and when a unit closes, by the
-clock alone.
+"""Sort events into units. A unit closes by the clock alone.
 
-Nothing here is moved by an event. Time comes from a `Clock`, which is public: the system's, a
-heartbeat from outside, or the declared end of a finished file. A clock computed from event times
-would let one person's far timestamp close units and drop everybody else's events, which no noise
-covers.
+No event moves anything here. Time comes from a `Clock`, which is public: the system's, a heartbeat
+from outside, or the declared end of a finished file. A clock computed from event times would let
+one person's wrong timestamp close units and drop the events of all others. No noise covers that.
 """
 
 from __future__ import annotations
@@ -40,10 +38,10 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The system's clock, which never goes back: set back, it stands still until the time is
-    reached again.
+    """The system's clock. It never goes back: if set back, it waits until the time is reached
+    again.
 
-    `wall` gives nanoseconds, for tests.
+    `wall` gives nanoseconds; it is a parameter for tests.
     """
 
     def __init__(self, wall: Callable[[], int] = time.time_ns) -> None:
@@ -72,17 +70,16 @@ class HeartbeatClock:
         return self._now
 
     def beat(self, now: int) -> None:
-        """From here on it is at least `now`, which must come from outside, never from events."""
+        """Move the clock to `now` at least. It must come from outside, never from events."""
         self._now = max(self._now, now)
 
 
 class ReplayClock(HeartbeatClock):
-    """The clock of a finished file: it stands still while the file is read, and then jumps to the
-    end.
+    """The clock of a finished file: it stands still while the file is read, then jumps to the end.
 
-    `end` is declared, not found in the file: it is the `now` that the file's events are sorted
-    with. Nothing closes before `finish`, so nothing in a finished file is late; `beat` says how far
-    a file in order has been read for certain.
+    `end` is declared, not found in the file. The file's events are sorted with it as `now`. Nothing
+    closes before `finish`, so no event of a finished file is late. `beat` says how far an ordered
+    file has been read for certain.
 
     >>> clock = ReplayClock(7_200_000_000)
     >>> clock.now()
@@ -97,14 +94,12 @@ class ReplayClock(HeartbeatClock):
         self.end = end
 
     def finish(self) -> None:
-        """All has been read."""
+        """Jump to the end, once all has been read."""
         self.beat(self.end)
 
 
 class LateTally:
-    """How many events were late, from the future and from the past: private, for the operator
-    alone.
-    """
+    """The numbers of events that were late, from the future and from the past. Private."""
 
     def __init__(self, late: int = 0, future: int = 0, past: int = 0) -> None:
         self.late = late
@@ -118,15 +113,26 @@ class LateTally:
 class Units:
     """The open units of a stream.
 
-    A unit closes when the clock reaches its end plus `lateness`; until then several may be open. An
-    event that comes after that is dropped (`late="drop"`) or counts in the unit of the clock's time
-    (`late="current"`), as an event of that unit for bounding and guarantee. An event later than the
-    clock by more than `tolerance` is refused, and so is one from before unit 1: neither moves
-    anything. Silence closes units like any other time.
+    Several units may be open. A unit closes when the clock reaches its end plus the lateness, with
+    or without events. Events from more than `tolerance` after the clock are refused, and so are
+    events from before unit 1.
 
-    Ask `due` whenever the clock may have moved: what it names takes no events any more. Release
-    those units in order, and `close` each in the transaction of its release. `due` and `sort` take
-    the clock's time and not the clock: a whole batch is sorted with the time at which it came.
+    Call `due` whenever the clock may have moved: the units that it names take no more events.
+    Release them in order, and `close` each in the transaction of its release. `due` and `sort` take
+    the clock's time and not the clock, so that a whole batch is sorted with the time at which it
+    came.
+
+    Parameters
+    ----------
+    calendar : Calendar
+        Defines the units.
+    lateness : str
+        How long after its end a unit stays open. Default: "0s".
+    tolerance : str
+        How far an event may lie after the clock. Default: "1min".
+    late : {"drop", "current"}
+        An event after its unit has closed is dropped, or counts in the unit of the clock's time,
+        for bounding and promise too. Default: "drop".
 
     >>> import numpy as np
     >>> from penstock.core.calendar import instant
@@ -158,7 +164,7 @@ class Units:
         self._lateness = duration(lateness, name="lateness")
         self._tolerance = duration(tolerance, name="tolerance")
         self._now = 0
-        self._shut = 0  # the last unit that takes no events any more
+        self._shut = 0  # the last unit that takes no more events
         self._closed = 0
 
     def __repr__(self) -> str:
@@ -170,8 +176,7 @@ class Units:
         return self._closed
 
     def due(self, now: int) -> range:
-        """The units to release and close, in order, empty ones too. They take no events from here
-        on.
+        """The units to release and close, in order, also empty ones. They take no more events.
 
         A clock that was set back changes nothing until it has caught up.
         """
@@ -180,26 +185,26 @@ class Units:
         return range(self._closed + 1, self._shut + 1)
 
     def close(self, unit: int) -> None:
-        """The unit has been released, for good. Units close in order, once they are due."""
+        """Mark a unit as released. Units close in order, once they are due."""
         if unit != self._closed + 1 or unit > self._shut:
             raise InputError(
-                f"unit {unit} cannot be closed: the last closed unit is {self._closed}, the last due one {self._shut}."
+                f"unit {unit} cannot be closed: the last closed unit is {self._closed}, "
+                f"the last due one {self._shut}."
             )
         self._closed = unit
 
     def open(self, now: int) -> range:
-        """The units that an event can count in, as of the last `due`; the next one too when it is
-        within the tolerance.
+        """The units that an event can count in, as of the last `due`; also the next one within the
+        tolerance.
         """
         return range(self._shut + 1, self.calendar.unit_at(self._latest(now)) + 1)
 
     def sort(self, times: IntArray, now: int) -> IntArray:
-        """Each event's place: the open unit that it counts in, or `LATE`, `FUTURE` or `PAST` for
-        one that does not count.
+        """For each event the open unit that it counts in, or `LATE`, `FUTURE` or `PAST`.
 
-        `now` is the clock's time, or the end of a finished file. The tally counts what is late
-        (also where it counts in the current unit), from the future and from the past. Where all
-        places are the same they may be one number in memory.
+        `now` is the clock's time, or the end of a finished file. The tally counts late events (also
+        where they count in the current unit) and events from the future and the past. If all places
+        are the same, they may be one number in memory.
         """
         one = self._one(times, now)
         if one:
@@ -217,8 +222,8 @@ class Units:
         return places
 
     def _one(self, times: IntArray, now: int) -> int:
-        """The open unit that all events are of, by the first and the last of them; 0 if there is no
-        such unit.
+        """The open unit of all events, by the first and the last of them; 0 if there is no such
+        unit.
         """
         if not len(times):
             return 0
@@ -233,7 +238,7 @@ class Units:
         )
 
     def save(self) -> dict[str, Any]:
-        """All of it as plain data. The tally in it is private."""
+        """The state as plain data. The tally in it is private."""
         calendar = {
             "every": self.calendar.every,
             "zone": self.calendar.zone,
@@ -243,11 +248,12 @@ class Units:
         return {"calendar": calendar, "now": self._now, "closed": self._closed, "tally": tally}
 
     def load(self, saved: Mapping[str, Any]) -> None:
-        """Go on from there. What is no save of this calendar is refused, and nothing has changed.
+        """Continue from a saved state. A state of another calendar is refused, and nothing has
+        changed.
 
-        Units that were due but not closed take events again until `due` is asked: nothing of them
-        has been released, and what a source has to read again goes where it went before. What is
-        closed stays closed, whatever the clock says.
+        Units that were due but not closed take events again until `due` is called. Nothing of them
+        has been released, so events that are read again go to the same units. Closed units stay
+        closed, whatever the clock says.
         """
         try:
             calendar = Calendar(**saved["calendar"])

@@ -293,7 +293,7 @@ def test_what_was_not_kept_before_a_restart_may_be_sent_again():
 
 
 def test_only_so_many_keys_are_known(monkeypatch):
-    monkeypatch.setattr(idempotency, "FULL", 4)
+    monkeypatch.setattr(idempotency, "MAX_KEYS_PER_PART", 4)
     with served(window=8) as (_, engine, client):
         for number in range(30):
             assert post(client, b"", f"key {number}").json() == KEPT

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.core.errors import ConfigurationError, StateError
 from penstock.private.sources import idempotency as module
-from penstock.private.sources.idempotency import ENTRY, Entry, IdempotencyKeys
+from penstock.private.sources.idempotency import ENTRY_BYTES, Entry, IdempotencyKeys
 
 
 def entry(number):
@@ -17,7 +17,7 @@ def entry(number):
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch):
-    monkeypatch.setattr(module, "FULL", 4)
+    monkeypatch.setattr(module, "MAX_KEYS_PER_PART", 4)
 
 
 @settings(max_examples=100, deadline=None)
@@ -42,7 +42,7 @@ def test_the_last_keys_are_known_whenever_it_restarts(window, sizes, restarts):
         assert all(known[max(count - window, 0) :])
         assert sum(known) < window + 4
         assert known == sorted(known)
-        assert sum(map(len, store.values())) == ENTRY * sum(known)
+        assert sum(map(len, store.values())) == ENTRY_BYTES * sum(known)
         assert len(store) <= window // 4 + 2
 
 

@@ -290,8 +290,8 @@ def test_a_schema_without_a_column_is_refused_at_once():
 
 @needs_kafka
 def test_a_large_batch_is_read_in_pieces(opened, monkeypatch):
-    monkeypatch.setattr(kafka, "PIECE", 40)
-    monkeypatch.setattr(kafka, "AT_ONCE", 30)
+    monkeypatch.setattr(kafka, "VALUES_PER_TABLE", 40)
+    monkeypatch.setattr(kafka, "MAX_MESSAGES_PER_CALL", 30)
     broker, rows = Broker(), events(500)
     broker.send([*map(value, rows[:250]), b"{", *map(value, rows[250:])])
     source = opened(broker, rows=200)
@@ -305,8 +305,8 @@ def test_a_batch_ends_where_it_has_enough_bytes(opened, monkeypatch):
     broker, rows = Broker(), events(60)
     broker.send_rows(rows)
     source = opened(broker)
-    monkeypatch.setattr(kafka, "BYTES", 1_000)
-    monkeypatch.setattr(kafka, "AT_ONCE", 2)
+    monkeypatch.setattr(kafka, "MAX_BYTES_PER_BATCH", 1_000)
+    monkeypatch.setattr(kafka, "MAX_MESSAGES_PER_CALL", 2)
     batches, _ = read(source)
     assert rows_of(batches) == rows
     assert max(map(len, batches)) < 20

@@ -17,7 +17,7 @@ from paho.mqtt import client as paho
 
 from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
 from penstock.private.sources.base import Receiver
-from penstock.private.sources.mqtt import MEMORY, PART, MqttSource
+from penstock.private.sources.mqtt import MAX_REMEMBERED_MESSAGES, PART_NAME, MqttSource
 
 from tests.private.sources.events import INTAKE, events, iso, rows_of
 
@@ -326,11 +326,11 @@ def test_what_is_remembered_stays_small(broker):
     source, kept = broker.open(), Kept()
     broker.send(b"[" + value(events(1)[0]) + b"]")
     kept.read(source, 1)
-    source._known = dict.fromkeys(range(2 * MEMORY), "0" * 16)
+    source._known = dict.fromkeys(range(2 * MAX_REMEMBERED_MESSAGES), "0" * 16)
     broker.send(value(events(1)[0]))
     kept.read(source, 2)
-    assert len(source._known) == MEMORY
-    assert set(kept.parts) == {PART}
+    assert len(source._known) == MAX_REMEMBERED_MESSAGES
+    assert set(kept.parts) == {PART_NAME}
 
 
 @needs_broker
@@ -377,7 +377,7 @@ def test_a_position_of_something_else_is_refused(position):
 @pytest.mark.parametrize("part", [b"", b"[]", b'{"a": 1}'])
 def test_parts_of_something_else_are_refused(part):
     with pytest.raises(StateError, match="not of MQTT"):
-        MqttSource(intake=INTAKE, server="127.0.0.1:1", topic="taps").open({PART: part})
+        MqttSource(intake=INTAKE, server="127.0.0.1:1", topic="taps").open({PART_NAME: part})
 
 
 @pytest.mark.parametrize(

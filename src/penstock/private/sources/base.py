@@ -19,7 +19,7 @@ import numpy as np
 from penstock.core.arrays import BoolArray, IntArray
 from penstock.core.declaration import EndpointKind, EndpointSetup, Options
 from penstock.core.domain import AnyDomain, Domain
-from penstock.core.errors import ConfigurationError, InputError
+from penstock.core.errors import ConfigurationError, InputError, StateError
 from penstock.core.optional import require
 from penstock.core.product import Product
 
@@ -146,6 +146,16 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.time)
+
+
+def batch_number(position: Position | None, kind: str) -> int:
+    """The number of the batch that a position is after; 0 for None."""
+    if position is None:
+        return 0
+    number = position.get("batch")
+    if position.keys() != {"batch"} or type(number) is not int or number < 0:
+        raise StateError(f"the position is not one of {kind}.")
+    return number
 
 
 class Source(Protocol):
@@ -381,21 +391,7 @@ class Intake:
             person, wrong = convert(arrays[columns.person])
             drop(wrong, Reason.TYPE)
 
-        key: IntArray | None = None
-        known: BoolArray | None = None
-        for name, kind, lookup in zip(columns.keys, columns.key_types, self._lookups, strict=True):
-            codes, wrong = lookup.codes(arrays[name], kind)
-            drop(wrong, Reason.TYPE)
-            if codes.min(initial=0) < 0:
-                known = codes >= 0 if known is None else known & (codes >= 0)
-            key = codes if key is None else key * lookup.size + codes
-        assert key is not None
-        if known is not None:
-            if self.other is None:
-                drop(~known, Reason.KEY)
-            else:
-                key = np.where(known, key, Domain.of(self.domain).keys.index(self.other))
-
+        key = self._keys(arrays, drop)
         if keep is not None and not keep.all():
             time, key = time[keep], key[keep]
             if isinstance(person, np.ndarray):
@@ -406,6 +402,25 @@ class Intake:
             if isinstance(array, np.ndarray):
                 array.flags.writeable = False
         return Batch(time=time, key=key, person=person, position=position)
+
+    def _keys(
+        self, arrays: Mapping[str, Arrow], drop: Callable[[BoolArray | None, Reason], None]
+    ) -> IntArray:
+        """The code of each row's key. Rows of a wrong type or an unknown key are dropped."""
+        key: IntArray | None = None
+        known: BoolArray | None = None
+        columns = self.columns
+        for name, kind, lookup in zip(columns.keys, columns.key_types, self._lookups, strict=True):
+            codes, wrong = lookup.codes(arrays[name], kind)
+            drop(wrong, Reason.TYPE)
+            if codes.min(initial=0) < 0:
+                known = codes >= 0 if known is None else known & (codes >= 0)
+            key = codes if key is None else key * lookup.size + codes
+        assert key is not None
+        if known is not None and self.other is not None:
+            return np.where(known, key, Domain.of(self.domain).keys.index(self.other))
+        drop(None if known is None else ~known, Reason.KEY)
+        return key
 
     @cached_property
     def _lookups(self) -> tuple[_Lookup, ...]:

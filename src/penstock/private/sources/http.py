@@ -1,4 +1,4 @@
-"""Events by HTTP: batches that are answered once they are on disk."""
+"""Events by HTTP: each request is answered once its events are on disk."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ from penstock.private.sources.request_bodies import (
 Request: TypeAlias = Any
 Response: TypeAlias = Any
 
-EVENTS = 4_000_000
-BYTES = 256 * 2**20
-WINDOW = 100_000
-PATIENCE = 30
-CONNECTIONS = 1_000
-IDLE = 75
-GRACE = 5
-LEAST = 16
+MAX_WAITING_EVENTS = 4_000_000
+MAX_WAITING_BYTES = 256 * 2**20
+REMEMBERED_KEYS = 100_000
+PATIENCE_SECONDS = 30
+MAX_CONNECTIONS = 1_000
+IDLE_SECONDS = 75
+GRACE_SECONDS = 5
+MIN_TOKEN_LENGTH = 16
 PURPOSE = "taking events by HTTP"
 
-UNKNOWN = SenderReply(401, "a bearer token is needed.")
+NO_TOKEN = SenderReply(401, "a bearer token is needed.")
 SLOW = SenderReply(408, "the body did not come in time; nothing was taken.")
 LATE = SenderReply(
     503, "this is not on disk yet, and may be soon. Send it again with the same idempotency key."
@@ -73,28 +73,49 @@ class HttpSource(Receiver):
     """A server that takes batches of events by `POST /events` and answers 200 once they are on
     disk.
 
-    Whoever sends needs the `token`, as `Authorization: Bearer …`. The body is JSON lines, JSON or
-    an Arrow stream, perhaps with `Content-Encoding: gzip`; `RequestBodies` says which and what
-    becomes of bad rows. The answer is the same whatever is in it: neither answers nor logs show
-    data, nor how much of it was good.
+    A sender needs the token, as `Authorization: Bearer …`. The body is JSON lines, JSON or an Arrow
+    stream, also with `Content-Encoding: gzip`; see `RequestBodies` for the formats and for bad
+    rows. Neither answers nor logs show data, nor how many rows were good.
 
-    With an `Idempotency-Key` (up to 200 printable characters) a batch counts once, however often it
-    is sent: at least the last `window` keys are known, after a restart too, as they are kept with
-    the events. A key that comes again with another body is answered 422: the bytes that are sent
-    must be the same, with their type and encoding. Requests without a key are batches of their own.
+    With an `Idempotency-Key` (at most 200 printable characters) a batch counts once, however often
+    it is sent. At least the last `window` keys are known, also after a restart. A repeated key must
+    come with the same bytes, type and encoding. A request without a key is a batch of its own.
 
-    ======
-    ==============================================================================================
-    200    kept: it is on disk, and will be counted once 400    the body or the key cannot be read
-    413  it is too large: send it in pieces 401    no token, or a wrong one                      415
-    another type or encoding 408    the body did not come within `patience`       422  the key came
-    before with another body 429    too much is waiting (`most_events`, `most_bytes`): nothing was
-    taken, send it again after `Retry-After` 503    not on disk within `patience` seconds, or the
-    server is closing: send it again with its key ======
-    ==============================================================================================
+    - 200: the events are on disk and will be counted once.
+    - 400: the body or the key cannot be read.
+    - 401: the token is missing or wrong.
+    - 408: the body did not come within `patience` seconds.
+    - 413: the body is too large. Send it in pieces.
+    - 415: the type or the encoding is not accepted.
+    - 422: the key came before with another body.
+    - 429: too much is waiting (`most_events`, `most_bytes`). Nothing was taken; send it again after
+      `Retry-After`.
+    - 503: not on disk within `patience` seconds, or the server is closing. Send it again with its
+      key.
 
-    It speaks plain HTTP: towards other machines a proxy before it adds encryption, and limits who
-    may connect.
+    The server speaks plain HTTP. For other machines, put a proxy in front of it that adds
+    encryption and limits who may connect.
+
+    Parameters
+    ----------
+    intake : Intake
+        Makes batches of the columns.
+    host, port : str, int
+        The address to listen at.
+    token : str
+        The bearer token of the senders.
+    size : int
+        The most bytes of a body, also after decompression. Default: 64 MiB.
+    rows : int
+        The most events of a request. Default: 1,000,000.
+    most_events, most_bytes : int
+        The most events and bytes that wait to be kept. Defaults: 4,000,000 and 256 MiB.
+    window : int
+        The number of idempotency keys that are remembered at least. Default: 100,000.
+    patience : float
+        Seconds to wait for a body, and for its events to be on disk. Default: 30.
+    connections : int
+        The most connections at the same time. Default: 1,000.
     """
 
     intake: Intake
@@ -103,11 +124,11 @@ class HttpSource(Receiver):
     token: str = field(repr=False)
     size: int = MAX_BODY_BYTES
     rows: int = MAX_ROWS_PER_BODY
-    most_events: int = EVENTS
-    most_bytes: int = BYTES
-    window: int = WINDOW
-    patience: float = PATIENCE
-    connections: int = CONNECTIONS
+    most_events: int = MAX_WAITING_EVENTS
+    most_bytes: int = MAX_WAITING_BYTES
+    window: int = REMEMBERED_KEYS
+    patience: float = PATIENCE_SECONDS
+    connections: int = MAX_CONNECTIONS
     rejections: Rejections = field(default_factory=Rejections, init=False)
 
     def __post_init__(self) -> None:
@@ -126,9 +147,10 @@ class HttpSource(Receiver):
             raise ConfigurationError(f"port must be at most 65535, not {self.port}.")
         if not self.patience > 0:
             raise ConfigurationError(f"patience must be above 0 seconds, not {self.patience}.")
-        if len(self.token) < LEAST or not _TOKEN.fullmatch(self.token):
+        if len(self.token) < MIN_TOKEN_LENGTH or not _TOKEN.fullmatch(self.token):
             raise ConfigurationError(
-                f"token must have at least {LEAST} characters, all printable ASCII and no space."
+                f"token must have at least {MIN_TOKEN_LENGTH} characters, "
+                "all printable ASCII and no space."
             )
         for name in ("fastapi", "uvicorn"):
             require(name, "serve", PURPOSE)
@@ -143,11 +165,11 @@ class HttpSource(Receiver):
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens: the host and the port, as they were bound."""
+        """The host and the port that are bound."""
         return self._server.address
 
     def open(self, parts: Mapping[str, bytes]) -> None:
-        """Listen, with the idempotency keys that were kept."""
+        """Start to listen, with the idempotency keys that were kept."""
         self._inbox.seen.restore(parts)
         self._server.open(self.host, self.port)
 
@@ -156,9 +178,7 @@ class HttpSource(Receiver):
         self._inbox.wait(seconds)
 
     def batches(self, after: Position | None = None) -> Iterator[Batch]:
-        """What has come until now, several requests in one batch. A batch is given again until it
-        is kept or passed.
-        """
+        """The waiting requests, several per batch. A batch is given again until it is kept."""
         self._server.check()
         yield from self._inbox.batches(after)
 
@@ -166,7 +186,7 @@ class HttpSource(Receiver):
         self._inbox.kept(batch)
 
     def close(self) -> None:
-        """Answer 503 to all who wait, and listen no more."""
+        """Answer 503 to all waiting senders and stop listening."""
         self._inbox.close()
         self._server.close()
 
@@ -192,7 +212,7 @@ class HttpSource(Receiver):
 
 @dataclass(kw_only=True, eq=False)
 class _IngestServer:
-    """The thread that serves, and the one that reads bodies so that the first can go on answering."""
+    """The thread that serves, and a second thread that reads bodies while the first one answers."""
 
     desk: _IngestDesk
     connections: int
@@ -237,13 +257,13 @@ class _IngestServer:
             _application(self.desk),
             patience=self.desk.patience,
             connections=self.connections + 1,
-            idle=IDLE,
-            grace=GRACE,
+            idle=IDLE_SECONDS,
+            grace=GRACE_SECONDS,
             purpose=PURPOSE,
         )
 
     def check(self) -> None:
-        """That whoever sends is still heard."""
+        """Check that the server still runs."""
         if self._thread is None:
             raise StateError("http: the source is not open.")
         if not self._thread.is_alive() and not self.desk.inbox.closed:
@@ -255,13 +275,13 @@ class _IngestServer:
         if self._thread is not None:
             self.desk.end()
             self._server.should_exit = True
-            self._thread.join(2 * GRACE)
+            self._thread.join(2 * GRACE_SECONDS)
             self.desk.reader.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(kw_only=True, eq=False)
 class _IngestDesk:
-    """Answers requests, all in the thread of the server."""
+    """Answers requests, all in the server's thread."""
 
     bodies: RequestBodies
     inbox: Inbox
@@ -278,7 +298,7 @@ class _IngestDesk:
         self._closing = self._loop.create_future()
 
     def end(self) -> None:
-        """From another thread: wait for no body any more."""
+        """Stop waiting for bodies. Called from another thread."""
 
         def now() -> None:
             if not self._closing.done():
@@ -323,14 +343,14 @@ class _IngestDesk:
         )
 
     def _refused(self, request: Request) -> SenderReply | None:
-        """What can be said before the body has come."""
+        """The reply to a request that is refused before its body has come; else None."""
         headers = request.headers
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if (
             not hmac.compare_digest(_digest(token.strip()), self.token)
             or scheme.lower() != "bearer"
         ):
-            return UNKNOWN
+            return NO_TOKEN
         if self.inbox.closed:
             return CLOSED
         media, encoding = _described(request)
@@ -350,7 +370,7 @@ class _IngestDesk:
         return None if self.inbox.space(size) else BUSY
 
     async def _taken(self, request: Request, transit: _Transit) -> SenderReply:
-        """Read the body, put the events in line, and wait for what becomes of them."""
+        """Read the body, queue its events, and wait for the outcome."""
         body = await self._within(transit.read(request))
         media, encoding = _described(request)
         key = request.headers.get("idempotency-key")
@@ -374,9 +394,7 @@ class _IngestDesk:
     async def _read(
         self, sending: Sending, held: int, body: bytes, media: str, encoding: Encoding
     ) -> None:
-        """Read a body in the other thread and put its events in line, even if the sender waits no
-        longer.
-        """
+        """Read a body in the other thread and queue its events, even if the sender has gone."""
         work = self._loop.run_in_executor(
             self.reader, self.bodies.read, body, media, encoding, sending.rejections
         )
@@ -394,7 +412,7 @@ class _IngestDesk:
         self.inbox.release(held)
 
     async def _within(self, reading: Coroutine[Any, Any, bytes]) -> bytes:
-        """What is read of a request, unless it takes too long or the server closes."""
+        """The result of reading a request, unless it takes too long or the server closes."""
         task = asyncio.ensure_future(reading)
         both: set[asyncio.Future[Any]] = {task, self._closing}
         try:
@@ -410,7 +428,7 @@ class _IngestDesk:
 
 @dataclass(kw_only=True, eq=False)
 class _Transit:
-    """A body on its way in: its bytes count among those that wait."""
+    """A body that is being received. Its bytes count among the waiting ones."""
 
     inbox: Inbox
     most: int
@@ -430,14 +448,14 @@ class _Transit:
         return b"".join(pieces)
 
     async def discard(self, request: Request) -> bytes:
-        """Let the sender finish, so that it hears why it was refused."""
+        """Receive the rest, so that the sender reads why it was refused."""
         size = 0
         while not self.ended and size <= self.most:
             size += len(await self._next(request))
         return b""
 
     def give(self) -> int:
-        """The bytes that count, which somebody else will release."""
+        """Hand over the reserved bytes; the caller releases them."""
         held, self.held = self.held, 0
         return held
 
@@ -450,9 +468,7 @@ class _Transit:
 
 
 def _described(request: Request) -> tuple[str, Encoding]:
-    """The type and the encoding of a body, as the sender says; a text that is not in UTF-8 is of no
-    known type.
-    """
+    """The media type and encoding of a body. A text that is not in UTF-8 has no known type."""
     media, *parameters = (
         part.strip().lower() for part in request.headers.get("content-type", "").split(";")
     )
@@ -481,7 +497,7 @@ def _response(code: int, headers: Mapping[str, str] | None = None, **content: st
 
 
 def _application(desk: _IngestDesk) -> Any:
-    """Two plain routes: nothing is validated by FastAPI, as its errors quote what they refuse."""
+    """Two plain routes. FastAPI validates nothing, as its errors quote the input."""
     application = require("fastapi", "serve", PURPOSE).FastAPI(
         openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )
@@ -507,7 +523,7 @@ KIND = SourceKind(
             default="127.0.0.1:8080",
             example="127.0.0.1:8080",
             asked=True,
-            help="the address to listen at; it speaks plain HTTP, so put a proxy with TLS before it",
+            help="the address to listen at, in plain HTTP: put a proxy with TLS in front of it",
         ),
         Option(
             name="token",

@@ -1,4 +1,4 @@
-"""What has come and is not on disk yet, between the thread of a server and that of the engine."""
+"""Requests that are not on disk yet, between the server's thread and the engine's thread."""
 
 from __future__ import annotations
 
@@ -13,15 +13,23 @@ import numpy as np
 
 from penstock.core.arrays import IntArray
 from penstock.core.errors import StateError
-from penstock.private.sources.base import Arrow, Batch, Position, Reason, Rejections, arrow
+from penstock.private.sources.base import (
+    Arrow,
+    Batch,
+    Position,
+    Reason,
+    Rejections,
+    arrow,
+    batch_number,
+)
 from penstock.private.sources.idempotency import Entry, IdempotencyKeys
 
-OVERHEAD = 1024
-"""What a request without any event counts, in bytes."""
+REQUEST_OVERHEAD_BYTES = 1024
+"""The bytes that a request counts for without any events."""
 
 
 class SenderReply(NamedTuple):
-    """What a sender is told: a status of HTTP, and a sentence without data."""
+    """The answer to a sender: an HTTP status and a sentence without data."""
 
     status: int
     text: str
@@ -32,14 +40,15 @@ BUSY = SenderReply(429, "too much is waiting; nothing was taken. Send it again l
 CLOSED = SenderReply(503, "the server is closing; this was not kept. Send it again.")
 UNSURE = SenderReply(
     503,
-    "the server is closing, and this may be kept or not. Send it again with the same idempotency key.",
+    "the server is closing, and this may be kept or not. "
+    "Send it again with the same idempotency key.",
 )
 OTHER = SenderReply(422, "this idempotency key came before with another body; nothing was taken.")
 
 
 @dataclass(kw_only=True, eq=False)
 class Sending:
-    """One request: who waits for its outcome, and once it is read, its events."""
+    """One request: who waits for its outcome and, once it is read, its events."""
 
     entry: Entry | None = None
     outcome: Future[SenderReply] = field(default_factory=Future, repr=False)
@@ -54,12 +63,11 @@ class Sending:
 
 @dataclass(kw_only=True, eq=False)
 class Inbox:
-    """Takes what was sent up to a limit of events and bytes, and hands it out in batches of at most
-    `rows` events.
+    """Holds requests up to a limit of events and bytes, and gives batches of at most `rows` events.
 
-    What was handed out counts, and is handed out again to whoever asks for what follows an earlier
-    position, until it is `kept`. Every method may be called from any thread; `batches`, `kept` and
-    `close` from one only.
+    Batches that were given still count, and are given again after an earlier position, until they
+    are `kept`. Every method may be called from any thread, but `batches`, `kept` and `close` from
+    one only.
     """
 
     rows: int
@@ -80,12 +88,12 @@ class Inbox:
     _changed: Condition = field(default_factory=Condition, init=False, repr=False)
 
     def space(self, size: int) -> bool:
-        """Whether so many bytes more could come now."""
+        """Whether this many more bytes could come now."""
         with self._changed:
             return self._bytes + size <= self.most_bytes and self._events < self.most_events
 
     def reserve(self, size: int) -> bool:
-        """Whether there is space for so many bytes more; if so, they count from now on."""
+        """Reserve this many bytes if there is space. Returns whether there was."""
         with self._changed:
             fits = self._bytes + size <= self.most_bytes
             self._bytes += size if fits else 0
@@ -96,9 +104,7 @@ class Inbox:
             self._bytes -= size
 
     def enter(self, sending: Sending) -> Sending:
-        """The request under whose outcome this one stands: itself, or the one that came before with
-        the same key.
-        """
+        """The request whose outcome this one shares: itself, or an earlier one of its key."""
         entry = sending.entry
         with self._changed:
             if self.closed:
@@ -116,10 +122,10 @@ class Inbox:
             return sending
 
     def put(self, sending: Sending, batch: Batch, size: int, held: int) -> None:
-        """The request's events have been read, and `held` bytes are free again. If there is no
-        space, that is its outcome.
+        """Queue the events of a request and release `held` bytes, or refuse it if there is no
+        space.
         """
-        size += OVERHEAD
+        size += REQUEST_OVERHEAD_BYTES
         with self._changed:
             self._bytes -= held
             more = bool(self._events or self._bytes)
@@ -137,7 +143,7 @@ class Inbox:
                 self._changed.notify_all()
 
     def refuse(self, sending: Sending, answer: SenderReply) -> None:
-        """The request will not be taken: its key may come again. What was bad in it is counted."""
+        """Refuse the request. Its key may come again. Its bad rows are counted."""
         with self._changed:
             self._refuse(sending, answer)
             self._count(sending)
@@ -156,10 +162,8 @@ class Inbox:
             self._changed.wait_for(lambda: self._ready or self.closed, seconds)
 
     def batches(self, after: Position | None) -> Iterator[Batch]:
-        """What was handed out after the position and is not kept, and what was there when this
-        began.
-        """
-        number = _number(after)
+        """The batches given after the position and not kept, then the requests that wait now."""
+        number = batch_number(after, "HTTP")
         with self._changed:
             if self._last is None:
                 self._kept = self._last = number
@@ -186,7 +190,7 @@ class Inbox:
             yield batch
 
     def _next(self, most: int) -> list[Sending]:
-        """The first requests in line, up to `rows` events, but one at least."""
+        """The first waiting requests, up to `rows` events, but at least one."""
         some: list[Sending] = []
         events = 0
         while self._ready and len(some) < most and self._ready[0].batch is not None:
@@ -198,8 +202,8 @@ class Inbox:
         return some
 
     def kept(self, batch: Batch) -> None:
-        """This batch and all before it are on disk: whoever waits for them is told."""
-        number = _number(batch.position)
+        """Answer the senders of this batch and of all before it: their events are on disk."""
+        number = batch_number(batch.position, "HTTP")
         with self._changed:
             if self._last is None or number > self._last:
                 raise StateError("http: a batch that this source has not given cannot be kept.")
@@ -213,7 +217,7 @@ class Inbox:
                     sending.answer(KEPT)
 
     def close(self) -> None:
-        """Take nothing more. What was not handed out is let go."""
+        """Refuse all further requests and those that wait."""
         with self._changed:
             self.closed = True
             for _, _, sendings in self._handed:
@@ -223,15 +227,6 @@ class Inbox:
                 sending.answer(CLOSED)
             self._ready.clear()
             self._changed.notify_all()
-
-
-def _number(position: Position | None) -> int:
-    if position is None:
-        return 0
-    number = position.get("batch")
-    if position.keys() != {"batch"} or type(number) is not int or number < 0:
-        raise StateError("the position is not one of HTTP.")
-    return number
 
 
 def _merged(
@@ -247,7 +242,7 @@ def _merged(
 
 
 def _joined(arrays: Sequence[IntArray]) -> IntArray:
-    """One array, at addresses that compiled loops can read."""
+    """One array, aligned in memory as compiled loops need it."""
     whole = arrays[0] if len(arrays) == 1 and arrays[0].flags.aligned else np.concatenate(arrays)
     whole.flags.writeable = False
     return whole

@@ -1,6 +1,4 @@
-"""Events of a Kafka topic. How far it was read is kept in our store, with what was read, and not in
-Kafka.
-"""
+"""Events of a Kafka topic. Offsets are kept in our store, with the events, and not in Kafka."""
 
 from __future__ import annotations
 
@@ -37,23 +35,21 @@ from penstock.private.sources.base import (
 )
 from penstock.private.sources.message_formats import JsonMessages, MessageFormat
 
-ROWS = 100_000
-BYTES = 64 * 2**20
-AT_ONCE = 500
-"""Messages that the client hands over at once: more of them do not fit into the cache of a
-processor.
-"""
+MAX_EVENTS_PER_BATCH = 100_000
+MAX_BYTES_PER_BATCH = 64 * 2**20
+MAX_MESSAGES_PER_CALL = 500
+"""Messages that the client returns per call. More do not fit into a processor's cache."""
 
-PIECE = 20_000
+VALUES_PER_TABLE = 20_000
 """Values that are made into columns together."""
 
-PATIENCE = 2.0
-PAUSE = 0.2
-GATHER = 0.05
-NAMELESS = "AAAAAAAAAAAAAAAAAAAAAA"
-"""The id of a topic on brokers that have none."""
+ANSWER_SECONDS = 2.0
+QUIET_SECONDS = 0.2
+CALL_SECONDS = 0.05
+NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The topic id that brokers without topic ids report."""
 
-TOPIC = "topic"
+TOPIC_FIELD = "topic"
 
 
 def client(module: str = "confluent_kafka") -> Any:
@@ -63,8 +59,8 @@ def client(module: str = "confluent_kafka") -> Any:
 
 @dataclass(frozen=True)
 class Topic:
-    """What the broker says of the topic: its id, its partitions, and the first and the next offset
-    of those that answer.
+    """The broker's answer about a topic: id, partitions, and each partition's first and next
+    offset.
     """
 
     name: str
@@ -74,22 +70,43 @@ class Topic:
 
 @dataclass(kw_only=True, eq=False)
 class KafkaSource(Receiver):
-    """Reads every partition of a topic, in the order of each, exactly once.
+    """Reads every partition of a topic, each in its order, exactly once.
 
-    The position has the next offset of every partition, and the topic's id. Partitions are
-    assigned, not shared out among consumers: the `group` is only the name by which the broker knows
-    this reader (in its access rules, for one), nothing is committed to it, and a second reader of
-    the same group disturbs nobody. A partition that was never seen is read from its earliest event
-    on; those that are added later are found. Events of transactions are seen when they are
-    committed.
+    The position holds the topic's id and the next offset of every partition. Partitions are
+    assigned, not shared among consumers, and no offset is committed to Kafka, so a second reader of
+    the same group disturbs nobody. A new partition is read from its earliest event on. Events of a
+    transaction appear when it is committed.
 
-    While no broker answers, nothing comes; the client keeps trying, and `problem` says what the
-    matter is. What cannot be gone on from is a `StateError`, as events would be missing or counted
-    again: the broker deleted events before they were read, has fewer than were read already, or has
-    another topic of this name. With `accept_loss` reading goes on at the first event that is there.
+    While no broker answers, no events come; the client keeps trying, and `problem` says why. A
+    `StateError` is raised where events would be lost or counted twice: the broker deleted unread
+    events, has fewer events than were read, or has another topic of this name.
 
-    With a `username` the connection is by TLS unless `tls` says otherwise; `authority` is a file
-    with certificates to trust instead of the system's.
+    Parameters
+    ----------
+    intake : Intake
+        Makes batches of the columns.
+    servers : str or sequence of str
+        The brokers, as "host:port".
+    topic : str
+        The topic.
+    group : str
+        The name by which the broker knows this reader, for its access rules. Default: "penstock".
+    format : MessageFormat
+        How a message is written. Default: JSON.
+    username, password : str or None
+        The login. Default: None, no login.
+    mechanism : str
+        The SASL mechanism. Default: "PLAIN".
+    tls : bool or None
+        Whether the connection is encrypted. Default: None, encrypted with a login.
+    authority : str, Path or None
+        A file with the certificates to trust. Default: None, the system's.
+    accept_loss : bool
+        Continue at the first event that is there instead of a `StateError`. Default: False.
+    rows : int
+        The most events of a batch. Default: 100,000.
+    patience : float
+        Seconds to wait for an answer of the broker. Default: 2.
     """
 
     intake: Intake
@@ -103,8 +120,8 @@ class KafkaSource(Receiver):
     tls: bool | None = None
     authority: str | Path | None = None
     accept_loss: bool = False
-    rows: int = ROWS
-    patience: float = PATIENCE
+    rows: int = MAX_EVENTS_PER_BATCH
+    patience: float = ANSWER_SECONDS
     rejections: Rejections = field(default_factory=Rejections, init=False)
     _problem: str = field(default="", init=False, repr=False)
     _consumer: Any = field(default=None, init=False, repr=False)
@@ -143,7 +160,7 @@ class KafkaSource(Receiver):
         return self._problem
 
     def open(self, parts: Mapping[str, bytes]) -> None:
-        """Begin to connect. Nothing is kept in parts."""
+        """Start to connect. This source keeps no parts."""
         if self._consumer is None:
             kafka, admin = client(), client("confluent_kafka.admin")
             try:
@@ -156,7 +173,7 @@ class KafkaSource(Receiver):
             self._worker = ThreadPoolExecutor(1, thread_name_prefix="kafka")
 
     def batches(self, after: Position | None = None) -> Iterator[Batch]:
-        """All events after the position that are there now; nothing while no broker answers."""
+        """All events after the position that are there now; none while no broker answers."""
         self.open({})
         start = None if after is None else _offsets(after)
         topic = self._found()
@@ -175,14 +192,13 @@ class KafkaSource(Receiver):
                     coming, last = (tables, position), position
                 more = bool(count) and self._assigned and self._behind(ends)
                 if before is not None:
-                    yield self._batch(
-                        *before
-                    )  # what comes after it is being made into columns meanwhile
+                    # Meanwhile a thread makes the next events into columns.
+                    yield self._batch(*before)
             if coming is not None:
                 before, coming = coming, None
                 yield self._batch(*before)
         finally:
-            if coming is not None:  # nobody asked for it: it is read again
+            if coming is not None:  # the caller stopped early, so it is read again
                 self._forget()
 
     def _batch(self, tables: Sequence[Future[Arrow]], position: Position) -> Batch:
@@ -191,16 +207,14 @@ class KafkaSource(Receiver):
         return self.intake.batch(table, position=position, rejections=self.rejections)
 
     def wait(self, seconds: float) -> None:
-        """Return as soon as an event has come, or after so many seconds."""
+        """Return as soon as an event has come, or after this many seconds."""
         self.open({})
         deadline = time.monotonic() + seconds
         while not self._held and (left := deadline - time.monotonic()) > 0:
-            self._held = self._consumed(1, min(left, PAUSE))
+            self._held = self._consumed(1, min(left, QUIET_SECONDS))
 
     def close(self) -> None:
-        """Leave the broker. What was not kept is read again by whoever goes on from the last
-        position.
-        """
+        """Leave the broker. Events that were not kept are read again from the last position."""
         if self._consumer is not None:
             self._consumer.close()
             self._worker.shutdown()
@@ -210,7 +224,7 @@ class KafkaSource(Receiver):
     # -- where it stands ---------------------------------------------------------------------------
 
     def _found(self) -> Topic | None:
-        """What the broker says of the topic; None if it says nothing just now."""
+        """Ask the broker about the topic; None if it does not answer now."""
         kafka, admin = client(), client("confluent_kafka.admin")
         names = kafka.TopicCollection([self.topic])
         try:
@@ -244,15 +258,16 @@ class KafkaSource(Receiver):
     def _stand(
         self, after: Position | None, start: tuple[str, dict[int, int]] | None, topic: Topic
     ) -> None:
-        """Have the client read from the position on: further on, if that is where it stands."""
+        """Make the client read from the position on, or from where it already stands."""
         if not self._assigned or after != self._given:
             self._forget()
             self._name, self._at = start or (topic.name, {})
             self._given = after
         at = dict(self._at)
-        if NAMELESS not in (self._name, topic.name) and self._name != topic.name:
+        if NO_TOPIC_ID not in (self._name, topic.name) and self._name != topic.name:
             self._lost(
-                "there is another topic of this name than the one that was read before; unread events may be gone"
+                "there is another topic of this name than the one that was read before; "
+                "unread events may be gone"
             )
             at = {}
         if not at.keys() <= topic.partitions:
@@ -270,7 +285,8 @@ class KafkaSource(Receiver):
                 )
             elif offset > end:
                 self._lost(
-                    "the broker has fewer events than were already read; it lost some, perhaps unread ones too"
+                    "the broker has fewer events than were already read; "
+                    "it lost some, perhaps unread ones too"
                 )
             at[partition] = min(max(offset, first), end)
         if self._assigned and self._at.items() <= at.items():
@@ -293,7 +309,7 @@ class KafkaSource(Receiver):
         if not self.accept_loss:
             raise StateError(
                 f"kafka: topic {self.topic!r}: {what}. Nothing was read. "
-                "To go on with what is there, start once with accept_loss."
+                "To continue with the events that are there, start once with accept_loss."
             )
 
     def _forget(self) -> None:
@@ -301,7 +317,7 @@ class KafkaSource(Receiver):
 
     def _position(self) -> Position:
         return {
-            TOPIC: self._name,
+            TOPIC_FIELD: self._name,
             **{str(partition): self._at[partition] for partition in sorted(self._at)},
         }
 
@@ -311,10 +327,9 @@ class KafkaSource(Receiver):
     # -- what comes --------------------------------------------------------------------------------
 
     def _next(self, ends: Mapping[int, int]) -> tuple[int, list[Future[Arrow]]]:
-        """How many events came next, none if there are no more or the broker is silent, and their
-        columns to be.
+        """The number of events that came next (0: no more, or no answer), and their columns to be.
 
-        Pieces are made into columns in a thread of their own while the next ones come.
+        A thread makes the columns while the next events come.
         """
         tables: list[Future[Arrow]] = []
         values: list[bytes | None] = []
@@ -322,12 +337,13 @@ class KafkaSource(Receiver):
         value = client().Message.value
         while (
             count < self.rows
-            and size < BYTES
+            and size < MAX_BYTES_PER_BATCH
             and self._assigned
             and (self._held or self._behind(ends))
         ):
             messages, self._held = (
-                self._held or self._consumed(min(self.rows - count, AT_ONCE), GATHER),
+                self._held
+                or self._consumed(min(self.rows - count, MAX_MESSAGES_PER_CALL), CALL_SECONDS),
                 [],
             )
             if messages:
@@ -339,10 +355,10 @@ class KafkaSource(Receiver):
                     time.monotonic(),
                 )
                 values += some
-                if len(values) >= PIECE:
+                if len(values) >= VALUES_PER_TABLE:
                     tables.append(self._worker.submit(self._columns, values))
                     values = []
-            elif time.monotonic() - last > (PAUSE if count else self.patience):
+            elif time.monotonic() - last > (QUIET_SECONDS if count else self.patience):
                 break
         tables.append(self._worker.submit(self._columns, values))
         return count, tables
@@ -351,7 +367,7 @@ class KafkaSource(Receiver):
         return self.format.table(values, self.intake.columns, rejections=self.rejections)
 
     def _consumed(self, most: int, seconds: float) -> list[Any]:
-        """The next messages that are events; what else the client says is noted."""
+        """The next messages that are events. Other messages of the client are noted."""
         kafka = client()
         try:
             messages = self._consumer.consume(most, seconds)
@@ -374,7 +390,7 @@ class KafkaSource(Receiver):
         return events
 
     def _move(self, messages: Sequence[Any]) -> None:
-        """Stand after these messages."""
+        """Move the offsets past these messages."""
         if len(self._at) == 1:
             last = {messages[-1].partition(): messages[-1]}
         else:
@@ -383,7 +399,7 @@ class KafkaSource(Receiver):
             self._at[partition] = max(self._at[partition], message.offset() + 1)
 
     def _told(self, error: Any) -> str:
-        """What the matter is, in words where it is a common one."""
+        """The problem in plain words, with the client's name of the error."""
         unknown = client().KafkaError
         known = {
             unknown.UNKNOWN_TOPIC_OR_PART: f"there is no topic {self.topic!r}",
@@ -392,10 +408,11 @@ class KafkaSource(Receiver):
             unknown._TRANSPORT: "no broker answers",
             unknown._AUTHENTICATION: "the login is refused",
         }
-        return f"kafka: {known.get(error.code(), 'the client has a problem')} ({error.name()}); units go on by the clock."
+        problem = known.get(error.code(), "the client has a problem")
+        return f"kafka: {problem} ({error.name()}); units go on by the clock."
 
     def _noted(self, error: Any) -> None:
-        """An error of the client that time or the next look at the topic will deal with."""
+        """Note an error that time, or the next question about the topic, will resolve."""
         self._problem = self._told(error)
         if error.code() == client().KafkaError._AUTO_OFFSET_RESET:
             self._assigned = False
@@ -412,12 +429,12 @@ class KafkaSource(Receiver):
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
             "fetch.queue.backoff.ms": 10,
-            "queued.max.messages.kbytes": BYTES // 1024,
+            "queued.max.messages.kbytes": MAX_BYTES_PER_BATCH // 1024,
             "error_cb": self._noted,
         }
 
     def _connection(self) -> dict[str, Any]:
-        """What reader and admin share. The client writes nothing to standard error."""
+        """Settings of consumer and admin. The client writes nothing to standard error."""
         tls = self.username is not None if self.tls is None else self.tls
         protocol = ("SASL_" if self.username is not None else "") + ("SSL" if tls else "PLAINTEXT")
         settings: dict[str, Any] = {
@@ -443,8 +460,8 @@ class KafkaSource(Receiver):
 
 def _offsets(position: Position) -> tuple[str, dict[int, int]]:
     """The topic's id and the next offset of each partition."""
-    name = position.get(TOPIC)
-    rest = {key: offset for key, offset in position.items() if key != TOPIC}
+    name = position.get(TOPIC_FIELD)
+    rest = {key: offset for key, offset in position.items() if key != TOPIC_FIELD}
     good = isinstance(name, str) and all(
         key.isdecimal() and type(offset) is int and offset >= 0 for key, offset in rest.items()
     )

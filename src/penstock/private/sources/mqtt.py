@@ -1,4 +1,4 @@
-"""Events of sensors, by MQTT. A message is acknowledged when what it brought is on disk."""
+"""Events of sensors by MQTT. A message is acknowledged when its events are on disk."""
 
 from __future__ import annotations
 
@@ -31,18 +31,19 @@ from penstock.private.sources.base import (
     Source,
     SourceKind,
     SourceSetup,
+    batch_number,
 )
 from penstock.private.sources.message_formats import JsonMessages
 
-ROWS = 10_000
-BYTES = 64 * 2**20
-MEMORY = 2_000
-"""Messages that were kept and are remembered, as their acknowledgement may not have arrived."""
+MAX_MESSAGES_PER_BATCH = 10_000
+MAX_WAITING_BYTES = 64 * 2**20
+MAX_REMEMBERED_MESSAGES = 2_000
+"""Kept messages that are remembered, as their acknowledgement may not have arrived."""
 
-QUALITY = 1
-KEEPALIVE = 60
-LONGEST = 30
-PART = "mqtt"
+QUALITY_OF_SERVICE = 1
+KEEPALIVE_SECONDS = 60
+MAX_RECONNECT_SECONDS = 30
+PART_NAME = "mqtt"
 
 
 def library() -> Any:
@@ -52,9 +53,7 @@ def library() -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """What came: its number in the session (0 if it needs no answer), which session that is, a
-    digest, and the payload.
-    """
+    """A message: its number (0: needs no answer), its session, a digest, and the payload."""
 
     number: int
     session: int
@@ -67,27 +66,44 @@ class Message:
 
 @dataclass(kw_only=True, eq=False)
 class MqttSource(Receiver):
-    """Subscribes to a topic, or a pattern of topics, in a session that the broker keeps while we
-    are away.
+    """Subscribes to a topic, or a pattern of topics, in a session that the broker keeps for us.
 
-    A payload is a JSON object, an array of objects, or objects on lines; a bad one loses only
-    itself. The session goes by the name of the `client`, which nobody else may use. Messages of
-    quality 1 or more are acknowledged once they are kept, so none is lost while the broker keeps
-    the session; those that are sent with quality 0 are lost in a crash, as that means. How much the
-    broker keeps for us, and how many unacknowledged messages it sends, are its own settings (for
-    Mosquitto `max_queued_messages` and `max_inflight_messages`). Retained messages are no events
-    but the last word of a sensor: of these nothing is counted.
+    A payload is a JSON object, an array of objects, or objects on lines; a bad object loses only
+    itself. Messages of quality 1 or more are acknowledged once they are kept, so none is lost while
+    the broker keeps the session. Messages of quality 0 are lost in a crash. The broker's own
+    settings limit how much it keeps and how many unacknowledged messages it sends (for Mosquitto:
+    `max_queued_messages` and `max_inflight_messages`). Retained messages are not events and do not
+    count.
 
-    MQTT has no offsets. A message that was kept just before a crash, and whose acknowledgement did
-    not arrive, is sent again: it is known by its number, its mark as a repetition and its content,
-    which are kept with the events, and is not counted twice. A broker that loses the session or
-    numbers its messages anew may still have such a message counted twice; then too a person counts
-    with at most as many events in a unit as bounding allows, so the promise holds (where there is a
-    column for persons).
+    MQTT has no offsets. A message that was kept just before a crash is sent again if its
+    acknowledgement did not arrive. It is recognised by its number, its repetition mark and its
+    content, which are kept with the events, and is not counted twice. A broker that loses the
+    session or renumbers its messages may still cause such a message to count twice. The promise
+    holds then too where there is a person column, as bounding limits the events of a person in a
+    unit.
 
-    With a `username` the connection is by TLS unless `tls` says otherwise; `authority` is a file
-    with certificates to trust instead of the system's. While the broker does not answer, nothing
-    comes, and `problem` says what the matter is.
+    While the broker does not answer, no events come, and `problem` says why.
+
+    Parameters
+    ----------
+    intake : Intake
+        Makes batches of the columns.
+    server : str
+        The broker, as "host:port".
+    topic : str
+        The topic, or a pattern of topics.
+    client : str
+        The name of the session, which nobody else may use.
+    username, password : str or None
+        The login. Default: None, no login.
+    tls : bool or None
+        Whether the connection is encrypted. Default: None, encrypted with a login.
+    authority : str, Path or None
+        A file with the certificates to trust. Default: None, the system's.
+    rows : int
+        The most messages of a batch. Default: 10,000.
+    format : JsonMessages
+        How an object is written, with the most bytes of one. Default: at most 1 MiB.
     """
 
     intake: Intake
@@ -98,11 +114,12 @@ class MqttSource(Receiver):
     password: str | None = field(default=None, repr=False)
     tls: bool | None = None
     authority: str | Path | None = None
-    rows: int = ROWS
+    rows: int = MAX_MESSAGES_PER_BATCH
     format: JsonMessages = field(default_factory=JsonMessages)
     rejections: Rejections = field(default_factory=Rejections, init=False)
     _connection: Any = field(default=None, init=False, repr=False)
     _problem: str = field(default="not connected yet", init=False, repr=False)
+    _refused: bool = field(default=False, init=False, repr=False)
     _session: int = field(default=0, init=False, repr=False)
     _size: int = field(default=0, init=False, repr=False)
     _queue: deque[Message] = field(default_factory=deque, init=False, repr=False)
@@ -136,14 +153,14 @@ class MqttSource(Receiver):
 
     @property
     def problem(self) -> str:
-        """Why nothing can come just now; empty if all is well."""
+        """Why no events can come now; empty if all is well."""
         return self._problem
 
     def open(self, parts: Mapping[str, bytes]) -> None:
-        """Begin to connect, knowing what was kept before."""
+        """Start to connect, with the messages that were kept before."""
         if self._connection is not None:
             return
-        self._known = _remembered(parts.get(PART))
+        self._known = _remembered(parts.get(PART_NAME))
         mqtt = library()
         connection = mqtt.Client(
             mqtt.CallbackAPIVersion.VERSION2,
@@ -154,19 +171,19 @@ class MqttSource(Receiver):
         )
         connection.on_connect, connection.on_disconnect = self._connected, self._disconnected
         connection.on_subscribe, connection.on_message = self._subscribed, self._came
-        connection.reconnect_delay_set(1, LONGEST)
+        connection.reconnect_delay_set(1, MAX_RECONNECT_SECONDS)
         if self.username is not None:
             connection.username_pw_set(self.username, self.password)
         if self.username is not None if self.tls is None else self.tls:
             connection.tls_set(ca_certs=None if self.authority is None else str(self.authority))
         host, _, port = self.server.rpartition(":")
         self._connection = connection
-        connection.connect_async(host.strip("[]"), int(port), KEEPALIVE)
+        connection.connect_async(host.strip("[]"), int(port), KEEPALIVE_SECONDS)
         connection.loop_start()
 
     def batches(self, after: Position | None = None) -> Iterator[Batch]:
-        """All that has come and was not given yet, or was given after the position and never kept."""
-        number = _number(after)
+        """All messages that were not given yet, or were given after the position and not kept."""
+        number = batch_number(after, "MQTT")
         self.open({})
         with self._news:
             while self._out and self._out[-1][0] > number:
@@ -185,19 +202,19 @@ class MqttSource(Receiver):
                 for _ in messages:
                     self._queue.popleft()
                 self._out.append((number, messages))
-                parts = {PART: self._memory()}
+                parts = {PART_NAME: self._memory()}
             left -= len(messages)
             yield replace(batch, parts=parts)
 
     def wait(self, seconds: float) -> None:
-        """Return as soon as a message has come, or after so many seconds."""
+        """Return as soon as a message has come, or after this many seconds."""
         self.open({})
         with self._news:
             self._news.wait_for(lambda: self._queue or self._connection is None, seconds)
 
     def kept(self, batch: Batch) -> None:
         """Acknowledge the messages of this batch and of all before it."""
-        number, answers = _number(batch.position), []
+        number, answers = batch_number(batch.position, "MQTT"), []
         with self._news:
             while self._out and self._out[0][0] <= number:
                 for message in self._out.popleft()[1]:
@@ -210,10 +227,10 @@ class MqttSource(Receiver):
             self._news.notify_all()
         if connection is not None:
             for each in answers:
-                connection.ack(each, QUALITY)
+                connection.ack(each, QUALITY_OF_SERVICE)
 
     def close(self) -> None:
-        """Leave the broker, which keeps for us what was not acknowledged."""
+        """Leave the broker. It keeps the messages that were not acknowledged."""
         connection = self._connection
         with self._news:
             self._connection = None
@@ -231,7 +248,8 @@ class MqttSource(Receiver):
     def _connected(
         self, connection: Any, _data: object, flags: Any, reason: Any, _properties: object
     ) -> None:
-        if reason.is_failure:
+        self._refused = reason.is_failure
+        if self._refused:
             self._problem = f"refused: {reason}"
             return
         with self._news:
@@ -240,7 +258,7 @@ class MqttSource(Receiver):
                 self._waiting.clear()
                 self._known.clear()
         self._problem = "not subscribed yet"
-        connection.subscribe(self.topic, QUALITY)
+        connection.subscribe(self.topic, QUALITY_OF_SERVICE)
 
     def _subscribed(
         self,
@@ -258,7 +276,7 @@ class MqttSource(Receiver):
     def _disconnected(
         self, _connection: object, _data: object, _flags: object, reason: Any, _properties: object
     ) -> None:
-        if not self._problem.startswith("refused"):
+        if not self._refused:
             self._problem = f"disconnected: {reason}"
 
     def _came(self, connection: Any, _data: object, message: Any) -> None:
@@ -274,7 +292,7 @@ class MqttSource(Receiver):
                 if number:
                     connection.ack(number, message.qos)
                 return
-            self._news.wait_for(lambda: self._size < BYTES or self._connection is None)
+            self._news.wait_for(lambda: self._size < MAX_WAITING_BYTES or self._connection is None)
             if number:
                 self._waiting[number] = digest
             self._queue.append(Message(number, self._session, digest, bytes(message.payload)))
@@ -286,12 +304,12 @@ class MqttSource(Receiver):
     def _remember(self, message: Message) -> None:
         self._known.pop(message.number, None)
         self._known[message.number] = message.digest
-        while len(self._known) > MEMORY:
+        while len(self._known) > MAX_REMEMBERED_MESSAGES:
             del self._known[next(iter(self._known))]
 
     def _memory(self) -> bytes:
-        """The numbers and digests of messages that are on disk with this batch, the last ones of
-        each number.
+        """The numbers and digests of messages that are on disk with this batch, the last per
+        number.
         """
         known = dict(self._known)
         for _, messages in self._out:
@@ -312,18 +330,8 @@ def _remembered(part: bytes | None) -> dict[int, str]:
         raise StateError("what was kept with the batches is not of MQTT.") from None
 
 
-def _number(position: Position | None) -> int:
-    """Which batch the position is after."""
-    if position is None:
-        return 0
-    number = position.get("batch")
-    if position.keys() != {"batch"} or type(number) is not int or number < 0:
-        raise StateError("the position is not one of MQTT.")
-    return number
-
-
 def _values(payload: bytes, rejections: Rejections) -> Sequence[bytes]:
-    """The objects of a payload, each still as it is written."""
+    """The objects of a payload, as they are written."""
     text = payload.strip()
     try:
         if text.startswith(b"["):
