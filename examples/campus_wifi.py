@@ -1,11 +1,11 @@
-"""A campus publishes how many devices each room, floor and building sees, and is told when a
-building goes quiet.
+"""Publish the number of WiFi devices per room, floor and building, and raise an alert.
 
     python examples/campus_wifi.py [--out out]
 
-Two weeks of a simulated campus, five minutes a unit. On the second Wednesday the access points of
-one building fail for six hours. One hierarchical release gives rooms, floors and buildings that add
-up; the alert and the figure are queries on its log.
+The data are two weeks of a simulated campus, in units of five minutes. On the second Wednesday the
+access points of one building fail for six hours. One hierarchical release gives rooms, floors and
+buildings that add up. The alert and the figure are queries on its release log. Needs penstock-bench
+for the campus and the figure.
 """
 
 from __future__ import annotations
@@ -32,9 +32,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("out"), help="the folder for the log and the figure (out)"
+        "--out",
+        type=Path,
+        default=Path("out"),
+        help="folder for the log and the figure (default: out)",
     )
-    parser.add_argument("--days", type=int, default=14, help="how long to publish (14)")
+    parser.add_argument("--days", type=int, default=14, help="number of days (default: 14)")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
 

@@ -1,11 +1,10 @@
-"""A city publishes which kinds of restaurant people visit: histograms over the last two weeks,
-every day.
+"""Publish which kinds of restaurant people visit: every day a histogram of the last two weeks.
 
     python examples/restaurants.py [--out out]
 
-Half a year of made-up visits, a day a unit, 16 kinds of restaurant. One release by retroactive
-grouping answers windows of any number of units; here the last two weeks. In spring a food festival
-comes to town.
+The data are half a year of simulated visits to 16 kinds of restaurant, with one unit per day and a
+food festival in spring. One release by retroactive grouping answers windows of any number of
+units; here the last two weeks. Needs penstock-bench for the figure.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ FESTIVAL = range(70, 84)
 
 
 def visits(days: int, seed: int = 2) -> np.ndarray:
-    """How many visits each kind of restaurant has on each day."""
+    """The number of visits per day and kind of restaurant."""
     rng = np.random.default_rng(seed)
     day = np.arange(days)
     weekend = np.where(day % 7 >= 5, 1.3, 1.0)
@@ -45,10 +44,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("out"), help="the folder for the log and the figure (out)"
+        "--out",
+        type=Path,
+        default=Path("out"),
+        help="folder for the log and the figure (default: out)",
     )
     parser.add_argument(
-        "--days", type=int, default=180, help="how long to publish, at least 14 (180)"
+        "--days", type=int, default=180, help="number of days, at least 14 (default: 180)"
     )
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,11 @@
-"""A web site publishes which topics are trending: recent mentions count more, old ones fade.
+"""Publish the trending topics of a web site: recent mentions count more than old ones.
 
     python examples/trending.py [--out out]
 
-A day of made-up mentions of 40 topics, a minute a unit; six of them burst. Each mention is worth
-0.98 to the power of its age in minutes, for three hours. `eshp` puts noise on every minute first,
-so decay, sketch and ranking cost nothing more.
+The data are one day of simulated mentions of 40 topics, with one unit per minute; six topics have a
+burst. A mention has the weight 0.98 to the power of its age in minutes, for three hours. `eshp`
+adds noise to every minute first, so decay, sketch and ranking cost no budget. Needs penstock-bench
+for the figure.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ BURSTS = {3: 200, 11: 420, 17: 600, 23: 760, 31: 1000, 37: 1200}
 
 
 def mentions(minutes: int, seed: int = 3) -> np.ndarray:
-    """How often each topic is mentioned in each minute."""
+    """The number of mentions per minute and topic."""
     rng = np.random.default_rng(seed)
     now = np.arange(minutes)
     rate = np.tile(rng.gamma(2.0, 1.0, len(TOPICS)), (minutes, 1))
@@ -41,9 +42,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("out"), help="the folder for the log and the figure (out)"
+        "--out",
+        type=Path,
+        default=Path("out"),
+        help="folder for the log and the figure (default: out)",
     )
-    parser.add_argument("--minutes", type=int, default=1440, help="how long to publish (1440)")
+    parser.add_argument(
+        "--minutes", type=int, default=1440, help="number of minutes (default: 1440)"
+    )
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     counts = mentions(given.minutes)

@@ -296,17 +296,23 @@ class City:
         plan.tap(out + rng.uniform(1.5, 3.8, n), place[1], evening)
 
         where = plan.where
+        self._change_by_events(day, where, home, luck[5], rng)
+        return where
+
+    def _change_by_events(
+        self, day: int, where: IntArray, home: IntArray, luck: FloatArray, rng: np.random.Generator
+    ) -> None:
+        """Change the taps of the day of the concert and of the day of the closure."""
         if day == _CONCERT_DAY:
-            fans = np.flatnonzero(them.fan)
+            fans = np.flatnonzero(self._people.fan)
             where[18:, fans] = -1
-            where[np.where(luck[5, fans] < 0.5, 18, 19), fans] = home[fans]
-            where[np.where(luck[5, fans] < 0.7, *_CONCERT_LEAVE), fans] = _ARENA
+            where[np.where(luck[fans] < 0.5, 18, 19), fans] = home[fans]
+            where[np.where(luck[fans] < 0.7, *_CONCERT_LEAVE), fans] = _ARENA
         if day == _CLOSURE_DAY:
             shut = where[_CLOSURE_HOURS.start : _CLOSURE_HOURS.stop]
             hit = (shut >= 0) & self.closed[shut]
             patient = rng.random(shut.shape) < 0.85
             shut[hit] = np.where(patient, self._detour[shut], -1)[hit]
-        return where
 
 
 @dataclass(frozen=True)

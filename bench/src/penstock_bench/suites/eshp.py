@@ -598,62 +598,51 @@ def _best(
     )
 
 
+_COSTS = {TIME: "time", MEMORY: "memory"}
+
+
 def _headline() -> tuple[Claim, ...]:
-    measure = f"decayed:{GAMMA},{{x}}"
+    """The claims of the paper's abstract and of its figures on w."""
+    return (*_costs(), *_errors(f"decayed:{GAMMA},{{x}}"))
+
+
+def _costs() -> tuple[Claim, ...]:
+    """The claims about time and memory."""
     return (
-        Saves(
-            paper="ESHP needs 62 % less time than negative surveys",
-            measure=TIME,
-            line=ESHP,
-            rival=SURVEY,
-            share=0.62,
-        ),
-        Saves(
-            paper="ESHP needs 76 % less memory than negative surveys (its own figure at w = 6,000 "
-            "has 40 %)",
+        _saves(SURVEY, "negative surveys", 0.62),
+        _saves(
+            SURVEY,
+            "negative surveys (its own figure at w = 6,000 has 40 %)",
+            0.76,
             measure=MEMORY,
-            line=ESHP,
-            rival=SURVEY,
-            share=0.76,
         ),
-        Moves(paper="the time of ESHP hardly depends on w", measure=TIME, line=ESHP, way="flat"),
-        Saves(
-            paper="ESHP needs 46 % less time than RTP_DMM",
-            measure=TIME,
-            line=ESHP,
-            rival=TREE,
-            share=0.46,
-        ),
-        Saves(
-            paper="ESHP needs 77 % less time than APB",
-            measure=TIME,
-            line=ESHP,
-            rival=APB,
-            share=0.77,
-        ),
-        Saves(
-            paper="ESHP needs 59 % less time than FAST",
-            measure=TIME,
-            line=ESHP,
-            rival=FAST,
-            share=0.59,
-        ),
-        Moves(paper="the time of APB grows with w", measure=TIME, line=APB, way="up"),
-        Moves(paper="the time of RTP_DMM grows with w", measure=TIME, line=TREE, way="up"),
-        Moves(paper="the memory of ESHP grows with w", measure=MEMORY, line=ESHP, way="up"),
-        Moves(
-            paper="the memory of negative surveys grows with w",
-            measure=MEMORY,
-            line=SURVEY,
-            way="up",
-        ),
-        Saves(
-            paper="ESHP needs 68 % less memory than RTP_DMM",
-            measure=MEMORY,
-            line=ESHP,
-            rival=TREE,
-            share=0.68,
-        ),
+        _moves(ESHP, "ESHP", "flat"),
+        _saves(TREE, "RTP_DMM", 0.46),
+        _saves(APB, "APB", 0.77),
+        _saves(FAST, "FAST", 0.59),
+        _moves(APB, "APB", "up"),
+        _moves(TREE, "RTP_DMM", "up"),
+        _moves(ESHP, "ESHP", "up", measure=MEMORY),
+        _moves(SURVEY, "negative surveys", "up", measure=MEMORY),
+        _saves(TREE, "RTP_DMM", 0.68, measure=MEMORY),
+    )
+
+
+def _saves(rival: str, name: str, share: float, *, measure: str = TIME) -> Saves:
+    needs = f"ESHP needs {round(100 * share)} % less {_COSTS[measure]} than {name}"
+    return Saves(paper=needs, measure=measure, line=ESHP, rival=rival, share=share)
+
+
+def _moves(line: str, name: str, way: str, *, measure: str = TIME) -> Moves:
+    verb = "grows with w" if way == "up" else "hardly depends on w"
+    return Moves(
+        paper=f"the {_COSTS[measure]} of {name} {verb}", measure=measure, line=line, way=way
+    )
+
+
+def _errors(measure: str) -> tuple[Claim, ...]:
+    """The claims about errors, and about the sketch."""
+    return (
         *_best(measure, from_x=4_000, where=" over long windows (here: from 4,000 units on)"),
         Better(
             paper="over short windows APB is better than ESHP",
