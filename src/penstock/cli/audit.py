@@ -432,7 +432,7 @@ def _show_all(verdicts: Sequence[Verdict]) -> None:
     table.add_column("convicted")
     table.add_column("seconds", justify="right")
     for verdict in verdicts:
-        style = "green" if report.as_it_should_be(verdict) else "bold red"
+        style = "bold red" if verdict.convicted else "green"
         table.add_row(
             Text(verdict.name),
             "yes" if verdict.flawed else "no",
