@@ -1,9 +1,8 @@
-"""How many runs an audit makes in a minute of one core, and how near its bound comes to the truth.
+"""Runs of an audit per minute of one core, and the distance of its bound from the true ε.
 
     python benchmarks/audit.py [--json]
 
-CPU time of this process alone. Rates are measured on fewer runs and given for the number that the
-limit is about.
+CPU time of this process. Rates are measured on fewer runs and scaled to the number in the limit.
 """
 
 from __future__ import annotations

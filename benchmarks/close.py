@@ -1,13 +1,13 @@
-"""From the close of a unit to its committed release, and how that grows with events and keys.
+"""Time from the close of a unit to its committed release, and its growth with events and keys.
 
     python benchmarks/close.py [--json]
 
-A unit of 2.5 million events, one a person, over 88,762 keys under retroactive grouping: what is
-left to do once the unit has closed is to count what bounding kept, to step, to take a snapshot, and
-to commit all of it durably to a SQLite store. Seconds on the wall, the median of some units after
-the first, and the slowest of all. Growth: the same with half and twice as many events and keys, in
-multiples of this unit, of each the fastest; the sizes take turns. Linear growth is 2 for twice as
-much of both, quadratic growth 4: the bar leaves room for noise.
+A unit has 2.5 million events, one per person, over 88,762 keys, under retroactive grouping. After
+its close the publisher counts the bounded events, steps, takes a snapshot, and commits everything
+durably to a SQLite store. Wall-clock seconds: the median of the units after the first, and the
+slowest. Growth: half and twice as many events and keys, as a multiple of this unit; the fastest of
+each, measured in turn. For twice as much of both, linear growth is 2 and quadratic growth 4; the
+bar leaves room for measurement noise.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ BATCH = 1 << 18
 STEPS = ("counts", "step", "snapshot", "commit")
 
 
-class Publisher:
-    """One stream with a store of its own."""
+class ClosingStream:
+    """One stream with its own store."""
 
     def __init__(self, folder: Path, *, events: int, keys: int) -> None:
         self._rng = np.random.default_rng(6)
@@ -56,7 +56,7 @@ class Publisher:
         self._store.close()
 
     def unit(self) -> None:
-        """Fill a unit, which is not timed, and then close it."""
+        """Fill a unit, which is not timed, then close it."""
         number = self._run.unit + 1
         for start in range(0, self._events, BATCH):
             person = np.arange(start, min(start + BATCH, self._events))
@@ -102,7 +102,7 @@ def figures() -> Iterator[Figure]:
     }
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         publishers = {
-            name: stack.enter_context(Publisher(Path(folder), events=events, keys=keys))
+            name: stack.enter_context(ClosingStream(Path(folder), events=events, keys=keys))
             for name, (events, keys) in sizes.items()
         }
         for _ in range(UNITS):

@@ -1,5 +1,4 @@
-"""The cost of one step of the event-level mechanisms, in multiples of one NumPy Laplace draw of the
-same size.
+"""Cost of one step of the event-level mechanisms, as a multiple of one NumPy Laplace draw.
 
     python benchmarks/event_steps.py [--json]
 
@@ -32,7 +31,7 @@ def draw(keys: int, rounds: int = 200) -> float:
 
 
 def steps(run: Run, counts: Callable[[int], IntArray], units: int) -> list[float]:
-    """The CPU seconds of so many steps."""
+    """The CPU seconds of these steps."""
     seconds = []
     for unit in range(run.unit, run.unit + units):
         now = counts(unit)
@@ -41,13 +40,13 @@ def steps(run: Run, counts: Callable[[int], IntArray], units: int) -> list[float
 
 
 def busy(keys: int) -> Callable[[int], IntArray]:
-    """Poisson counts, 16 units of them again and again."""
+    """Poisson counts: 16 units, repeated."""
     rows = np.random.default_rng(7).poisson(50, (16, keys))
     return lambda unit: rows[unit % 16]
 
 
 def leaping(keys: int, every: int) -> Callable[[int], IntArray]:
-    """Constant, except that every so many units all keys leap: groups of that length."""
+    """Constant counts with a jump of all keys after each group of this length."""
     return lambda unit: np.full(keys, 1_000 * (1 + unit // every % 2), np.int64)
 
 
@@ -86,13 +85,13 @@ def perturb_group_smooth() -> Iterator[Figure]:
 
 
 def memory() -> Iterator[Figure]:
-    """Snapshots of PeGaSus on a stream without end."""
+    """Snapshots of PeGaSus on a long stream."""
     run = ps.Pegasus(epsilon=1).run(SOME)
     sizes = []
     for _ in range(3):
         steps(run, busy(SOME), 4_000)
         sizes.append(len(run.snapshot()))
-    yield Figure("pegasus snapshot a key after 4,000 units", sizes[0] / SOME, "bytes")
+    yield Figure("pegasus snapshot per key after 4,000 units", sizes[0] / SOME, "bytes")
     yield Figure(
         "pegasus snapshot after 12,000 units / after 4,000", sizes[2] / sizes[0], "ratio", 1.1
     )

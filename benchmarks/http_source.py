@@ -1,13 +1,13 @@
-"""Events by HTTP: how many a second a server on one core takes, bounds and answers.
+"""Events per second that a server on one core accepts by HTTP, bounds and answers.
 
     python benchmarks/http_source.py [--events 4000000] [--json]
 
-The server is a process of its own, bound to one core with all its threads: it reads requests and
-bodies, adds the events to a unit that bounds them to one a person, and answers each request then,
-as if it were on disk. The senders are in another process: four at once, each over one connection
-and with idempotency keys, batches of 10,000 or 50,000 events. Events have a time (in Arrow a
-timestamp, in JSON an ISO text), one of 1,000 keys as text, and a person as a whole number. Every
-event that was answered must have been counted, or nothing is printed.
+The server is a process of its own, bound to one core with all its threads. It reads requests, adds
+the events to a unit that bounds them to one per person, and then answers each request, as if the
+batch were on disk. Another process has four senders, each with one connection and idempotency keys,
+and batches of 10,000 or 50,000 events. Events have a time (in Arrow a timestamp, in JSON an ISO
+text), one of 1,000 keys as text, and a person as an integer. If answered and counted events differ,
+nothing is printed.
 """
 
 from __future__ import annotations
@@ -52,9 +52,7 @@ CASES = (
 
 
 def serve() -> None:
-    """Take, bound and answer until standard input ends; then say how many events there were, and
-    what they cost.
-    """
+    """Serve until standard input ends; then print the number of events and their CPU time."""
     pa.set_cpu_count(1)
     unit = Bounding(keys=len(KEYS), contribution=1)
     for rows in (10, 10_000):
@@ -129,7 +127,7 @@ def bodies(media: str, rows: int) -> list[bytes]:
 def sender(
     port: int, media: str, made: list[bytes], numbers: Iterator[int], requests: int
 ) -> Callable[[int], None]:
-    """What one sender does: one request after the other until all have been sent."""
+    """One sender: send all requests one after the other."""
 
     def send(_: int) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port)
@@ -150,7 +148,7 @@ def sender(
 
 
 def measured(media: str, rows: int, events: int) -> tuple[float, float]:
-    """Events a second on the wall, and seconds of the server's core a million events."""
+    """Events per wall-clock second, and CPU seconds of the server per million events."""
     made, requests = bodies(media, rows), max(events // rows, SENDERS)
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})
@@ -172,7 +170,7 @@ def measured(media: str, rows: int, events: int) -> tuple[float, float]:
         server.stdin.close()
         said = json.loads(server.stdout.readline())
     if said["events"] != requests * rows or said["refused"]:
-        sys.exit("what was answered and what was counted are not the same")
+        sys.exit("the numbers of answered and counted events differ")
     return requests * rows / seconds, said["cpu"] / said["events"] * 1e6
 
 

@@ -1,16 +1,15 @@
-"""Bounded counting of a Parquet file, unit by unit, in multiples of what DuckDB takes for the same
-file.
+"""Bounded counting of a Parquet file, unit by unit, as a multiple of DuckDB's time.
 
     python benchmarks/ingest.py [--events 50000000] [--json]
 
-Synthetic events in units of one hour, 2.5 million each and in order of time: one a person and unit,
-or four of which one counts. Ids are whole numbers without gaps, whole numbers with large gaps, or
-text. Every way to count reads the file itself, in a process of its own, with all cores; the ways
-take turns, seconds on the wall and of all threads are the best of three turns. Compiled loops are
-compiled before. Penstock counts as it does when it publishes: `FileSource`, `Intake`, and
-`Counting` with its `Bounding`, each unit closed when the file is certain of it. The yardsticks are
-plain unbounded counting, and the same bounding in SQL: `arg_min(key, ts)` per unit and person. All
-ways to bound must agree to the last count, or nothing is printed.
+The events are synthetic, in units of one hour with 2.5 million events in order of time: one per
+person and unit, or four of which one counts. Ids are integers without gaps, integers with large
+gaps, or text. Every method reads the file itself, in its own process, with all cores. The methods
+take turns; wall-clock and CPU seconds are the best of three. Compilation is not timed. Penstock
+counts as in a publisher: `FileSource`, `Intake`, and `Counting` with its `Bounding`; a unit closes
+when the file shows that it is complete. The yardsticks are plain unbounded counting and the same
+bounding in SQL: `arg_min(key, ts)` per unit and person. If the bounded counts of two methods
+differ, nothing is printed.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ ARG_MIN = (
 
 @dataclass(frozen=True)
 class Cost:
-    """What one way to count took: seconds, the most memory in MB, and a digest of the counts."""
+    """The cost of one method: seconds, peak memory in MB, and a digest of the counts."""
 
     wall: float
     cpu: float
@@ -76,7 +75,7 @@ class Cost:
 
 
 def write(path: Path, events: int, *, each: int, ids: str) -> None:
-    """A file of `events` events in order of time, `each` of them a person and unit."""
+    """A file of `events` events in order of time, `each` per person and unit."""
     rng = np.random.default_rng(6)
     size = min(events, UNIT_EVENTS)
     people = (
@@ -94,7 +93,7 @@ def write(path: Path, events: int, *, each: int, ids: str) -> None:
 
 
 def bounded(path: str) -> Iterator[IntArray]:
-    """The bounded counts of every unit, as the publisher has them."""
+    """The bounded counts of every unit by Penstock."""
     ids: Kind = (
         "text" if pa.types.is_string(pq.read_schema(path).field("person").type) else "integer"
     )
@@ -143,7 +142,7 @@ WAYS: dict[str, Callable[[str], Iterator[IntArray]]] = {
 
 
 def child(way: str, path: str) -> None:
-    """Count once in this process for every line that comes in, and say what it took."""
+    """Count once per line of standard input, and print the cost."""
     began = time.perf_counter()
     if way != "fast":
         sys.modules["numba"] = None  # type: ignore[assignment]  # as if it were not installed
@@ -165,7 +164,7 @@ def child(way: str, path: str) -> None:
 
 
 def costs(path: Path) -> dict[str, Cost]:
-    """Every way, each in a process of its own; they take turns."""
+    """Run every method in its own process; they take turns."""
     turns: dict[str, list[Cost]] = {way: [] for way in WAYS}
     with ExitStack() as stack:
         children = {
@@ -184,7 +183,7 @@ def costs(path: Path) -> dict[str, Cost]:
             for way, process in children.items():
                 turns[way].append(_turn(process))
     if len({cost.digest for way, some in turns.items() for cost in some if way != "plain SQL"}) > 1:
-        sys.exit("the ways to bound do not agree")
+        sys.exit("the methods give different bounded counts")
     return {
         way: replace(
             some[-1], wall=min(cost.wall for cost in some), cpu=min(cost.cpu for cost in some)

@@ -1,10 +1,10 @@
-"""Events of Kafka, read, checked and bounded, against a bare consumer that looks at nothing.
+"""Events from Kafka, read, checked and bounded, compared with a bare consumer.
 
     .ci/services start && eval "$(.ci/services env)" && python benchmarks/kafka.py [--json]
 
-A topic of two partitions with JSON values of about 100 bytes, on a broker of this machine. Both
-ways use one client with the same settings, and the bare one asks for as many messages at once as
-serves it best; they take turns, the best of `ROUNDS`.
+The topic has two partitions with JSON values of about 100 bytes, on a local broker. Both use one
+client with the same settings; the bare consumer uses its best batch size. They take turns; the best
+of `ROUNDS` counts.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def fill(server: str, topic: str) -> None:
 
 
 def bare(source: KafkaSource, size: int) -> float:
-    """Events a second of a consumer with the same settings that does nothing with them."""
+    """Events per second of a consumer with the same settings that ignores the values."""
     start = time.perf_counter()
     consumer = Consumer(source._reading() | {"enable.partition.eof": False})
     consumer.assign([TopicPartition(source.topic, number, 0) for number in range(PARTITIONS)])
@@ -67,7 +67,7 @@ def bare(source: KafkaSource, size: int) -> float:
 
 
 def ours(source: KafkaSource) -> float:
-    """Events a second of the source, with its intake, into the bounding of a unit."""
+    """Events per second of the source, with its intake, into the bounding of a unit."""
     bounding = Bounding(keys=len(KEYS), contribution=1)
     start = time.perf_counter()
     count = 0

@@ -1,5 +1,6 @@
-"""The noise against NumPy's float Laplace, which is not private, and OpenDP's exact one. CPU time,
-all in one run.
+"""The noise, compared with NumPy's float Laplace, which is not private, and OpenDP's exact one.
+
+CPU time, all in one run.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from penstock.private.noise.tables import Table
 from report import Figure, cpu, main, ratios
 
 SCALES = {1: 0.5, 10: 0.5, 1000: 1.0, 100_000: 1.0}
-"""The scales, and how much of NumPy's time each may take."""
+"""The scales, each with its limit as a multiple of NumPy's time."""
 
 
 def opendp_laplace(scale: int) -> Callable[[list[int]], object] | None:
-    """OpenDP's discrete Laplace on a row of ints; None, and a word why, if it is not installed."""
+    """OpenDP's discrete Laplace on a list; None, with a message, if it is not installed."""
     try:
         import opendp.prelude as dp
     except ImportError:
         print(
-            "OpenDP is not installed, so it is left out: pip install 'penstock[test]'",
+            "OpenDP is not installed and left out: pip install 'penstock[test]'",
             file=sys.stderr,
         )
         return None

@@ -1,4 +1,4 @@
-"""What every benchmark shares: a figure with its bar, a CPU clock, a table or one JSON list."""
+"""Common parts of all benchmarks: a figure with its bar, a CPU clock, and the output."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from statistics import fmean, median
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured value; `limit` is the bar that an issue names, with the side on which it must
-    lie.
-    """
+    """One measured value. `limit` is its bar: the most, or with `at_least` the least."""
 
     name: str
     value: float
@@ -50,16 +48,14 @@ def cpu(work: Callable[[], object]) -> float:
 def ratios(
     work: Callable[[], object], yardstick: Callable[[], object], *, rounds: int
 ) -> tuple[float, float]:
-    """Median and mean cost of `work` in multiples of `yardstick`, the two taken in turn."""
+    """Median and mean cost of `work` as a multiple of `yardstick`, measured in turn."""
     pairs = [(cpu(work), cpu(yardstick)) for _ in range(rounds)]
     unit = median(y for _, y in pairs)
     return median(x for x, _ in pairs) / unit, fmean(x for x, _ in pairs) / unit
 
 
 def main(description: str, measure: Callable[[], Iterable[Figure]]) -> None:
-    """Run `measure`; print a table as figures come, or with --json one list at the end. Exit 1 if a
-    bar is missed.
-    """
+    """Run `measure` and print a table, or with --json one list. Exit code 1 if a bar is missed."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
         "--json",

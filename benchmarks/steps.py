@@ -1,11 +1,10 @@
-"""The cost of one step of every w-event and user-level mechanism, in multiples of one NumPy Laplace
-draw of the same size.
+"""Cost of one step of the w-event and user-level mechanisms, as a multiple of one NumPy draw.
 
     python benchmarks/steps.py [--json]
 
-A stream that leaps makes a mechanism publish, one that stands still makes it skip; every step is
-sorted by what it did. Tables are warm: each mechanism has gone through its budgets before. CPU
-time, medians and means, one run.
+The yardstick is a NumPy Laplace draw of the same size. A stream with jumps makes a mechanism
+publish, a constant one makes it repeat; the two kinds of steps are reported apart. Tables are warm:
+each mechanism has used its budgets before. CPU time, medians and means, one run.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class Costs:
 
 
 def measure(name: str, keys: int, units: int) -> Costs:
-    """Step through leaps and stretches of standing still; twice as many units before to warm up."""
+    """Step through jumps and constant stretches, after a warm-up of twice as many units."""
     run: Run = MECHANISMS[name](epsilon=1, window=WINDOW).run(keys)
     rng = np.random.default_rng(7)
     high: IntArray = rng.integers(10**6, 2 * 10**6, keys)

@@ -207,6 +207,11 @@ def test_what_is_broken_says_so_with_its_package_and_cause_and_disturbs_nothing_
         ("mein", f"{MODULE}:Mine", "calls itself 'mine': write name = 'mein' in the class"),
         ("mi@ne", f"{MODULE}:Mine", "has no usable name"),
         ("flawed", "penstock.lab.audit.flawed:ShortWindow", "lives in the lab"),
+        (
+            "published",
+            "penstock_bench.published:PublishedIndependentAbsorption",
+            "lives in the lab",
+        ),
         ("short_window", f"{MODULE}:ShortWindow", "lives in the lab"),
         ("hidden", f"{MODULE}:Hidden", "lives in the lab"),
     ],
