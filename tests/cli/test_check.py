@@ -46,13 +46,13 @@ def test_all_of_it_is_said_in_words(capsys):
     done = Outcome(capsys, "check", str(EXAMPLE))
     assert (done.code, done.err) == (0, "")
     assert done.out.split() == in_words(Pipeline.read(EXAMPLE)).split()
-    assert "Beware" not in done.out
+    assert "Warnings" not in done.out
 
 
 def test_a_restore_that_could_not_be_noticed_is_warned_of(capsys):
     done = Outcome(capsys, "check", written(SMALL))
     assert done.code == 0
-    assert "Beware" in done.out
+    assert "Warnings" in done.out
     assert "If the store is restored from an old backup, nothing would show it" in done.out
     told = json.loads(Outcome(capsys, "check", "taps.toml", "--json").out)
     assert len(told["warnings"]) == 1
@@ -70,7 +70,7 @@ def test_it_is_said_for_programs_too(capsys):
         "1",
     )
     assert view["error"]["within_95_percent"] == [72.0, 72.0]
-    assert "every unit that was over when the publisher started" in " ".join(
+    assert "Every unit that ended before the publisher starts" in " ".join(
         told["words"]["What is published"]
     )
     assert told["fingerprint"] == Pipeline.read("taps.toml").fingerprint()

@@ -39,9 +39,9 @@ MECHANISMS: list[tuple[dict[str, Any], list[str]]] = [
         {"mechanism": "uniform", "epsilon": "1", "window": 24},
         [
             "standard deviation of 33.9",
-            "within 72 of the truth",
+            "within 72 of the true count",
             "costs epsilon = 1/24",
-            "That is 1/24 a unit on average",
+            "The average per unit is 1/24.",
         ],
     ),
     (
@@ -50,7 +50,7 @@ MECHANISMS: list[tuple[dict[str, Any], list[str]]] = [
             "standard deviation of 136",
             "At most 2 events per person count in each unit",
             "in any 12 consecutive units",
-            "costs at most epsilon = 1/2",
+            "Any 12 consecutive units cost at most epsilon = 1/2",
         ],
     ),
     (
@@ -58,14 +58,14 @@ MECHANISMS: list[tuple[dict[str, Any], list[str]]] = [
         [
             "standard deviation of 17.7",
             "in any one unit",
-            "any one unit costs at most epsilon = 1/10",
+            "Any unit costs at most epsilon = 1/10",
             "perturb every count",
         ],
     ),
     (
         {"mechanism": "kary", "epsilon": "1", "span": 64},
         [
-            "Each number is the sum of the last 64 units; this is in unit 64.",
+            "Each number is the sum of the last 64 units; this is for unit 64.",
             "standard deviation of",
         ],
     ),
@@ -81,8 +81,8 @@ MECHANISMS: list[tuple[dict[str, Any], list[str]]] = [
         {"mechanism": "dsat", "epsilon": "1", "window": 720, "horizon": 720},
         [
             "in the whole stream. Only units 1 to 720 are ever read",
-            "All that is ever read, the 720 units, costs at most epsilon = 1.",
-            "After unit 720, which ends at 2026-01-31T00:00:00+00:00, nothing is read any more",
+            "The whole stream is covered: all 720 units cost at most epsilon = 1.",
+            "After unit 720, which ends at 2026-01-31T00:00:00+00:00, no more events are read",
         ],
     ),
     (
@@ -130,8 +130,8 @@ WEBHOOK = {"kind": "webhook", "url": "https://example.org/taps"}
 
 def test_what_is_left_open_is_said():
     text = said(source=LIVE)
-    assert "Two streams over the same people add up" in text
-    assert "state is not encrypted" in text
+    assert "If two streams are about the same people, their epsilons add up" in text
+    assert "The state of the mechanism is not encrypted" in text
     assert "Events that come after the end of their unit are missing" in text
     assert "not encrypted" not in said(store={"key_env": "KEY"})
 
@@ -149,8 +149,8 @@ def test_what_is_left_open_is_said():
 def test_a_restore_that_nothing_would_show_is_a_warning(tables, warned):
     text = said(**tables)
     assert ("If the store is restored from an old backup, nothing would show it" in text) is warned
-    assert ("Beware" in text) is warned
-    assert ("only a sink that has more than the store shows it" in text) is (
+    assert ("Warnings" in text) is warned
+    assert ("only a sink that holds more than the store shows it" in text) is (
         "sink" in tables and not warned and "store" not in tables
     )
 
@@ -164,51 +164,55 @@ def test_a_view_that_no_telling_sink_has_is_named_in_the_warning():
     assert "units of 'hourly' would be released twice" in said(
         privacy=privacy, view=views, sink=[{**JSONL, "views": "daily"}]
     )
-    assert "Beware" not in said(privacy=privacy, view=views, sink=[JSONL])
+    assert "Warnings" not in said(privacy=privacy, view=views, sink=[JSONL])
 
 
 def test_standard_input_without_an_end_is_a_warning():
-    warned = 'Standard input needs until = "…" in [stream] if what is piped is finished. Without it the stream is live:'
+    warned = "Standard input (jsonl) is read as a live stream, because no end is declared."
     text = said(source=LIVE, sink=[JSONL])
-    assert "Beware" in text
+    assert "Warnings" in text
     assert (
-        f"{warned} units close by the clock, and events of units that have closed are dropped."
-        in text
+        f"{warned} Units close by the clock, and events of closed units are dropped. "
+        'If the input is finished, write until = "…" in [stream].' in text
     )
     stream = {"name": "taps", "every": "1h", "origin": "2026-01-01"}
-    assert "have closed count in the unit that is open then." in said(
+    assert "events of closed units count in the current unit." in said(
         source=LIVE, stream={**stream, "late": "current"}
     )
-    assert "Beware" not in said(source=LIVE, sink=[JSONL], stream={**stream, "until": "2026-02-01"})
-    assert "Beware" not in said(source=LIVE | {"kind": "http", "token_env": "TOKEN"}, sink=[JSONL])
+    assert "Warnings" not in said(
+        source=LIVE, sink=[JSONL], stream={**stream, "until": "2026-02-01"}
+    )
+    assert "Warnings" not in said(
+        source=LIVE | {"kind": "http", "token_env": "TOKEN"}, sink=[JSONL]
+    )
 
 
 @pytest.mark.parametrize(("epsilon", "warned"), [("10", False), ("10.5", True), ("100000", True)])
 def test_a_promise_of_little_is_a_warning(epsilon, warned):
     text = said(privacy={"mechanism": "uniform", "epsilon": epsilon, "window": 24}, sink=[JSONL])
     assert ("promises little" in text) is warned
-    assert ("Beware" in text) is warned
+    assert ("Warnings" in text) is warned
 
 
 def test_where_a_finished_input_ends_is_said():
     text = said()
     assert (
-        "every unit that was over when the publisher started is released, also those in which nothing happened"
+        "Every unit that ended before the publisher starts is released, also without events."
         in text
     )
-    assert 'Write until = "…" in [stream] for an end' in text
-    assert "by the clock" not in text
+    assert 'Write until = "…" in [stream], or growing = true in [source]' in text
+    assert "The clock decides" not in text
     assert "are missing from the numbers" not in text
     stream = {"name": "taps", "every": "1h", "origin": "2026-01-01", "until": "2026-02-01"}
     ends = said(stream=stream)
     assert (
-        "every unit that was over by 2026-02-01T00:00:00+00:00, where the input ends, is released"
+        "Every unit that ended by 2026-02-01T00:00:00+00:00, the declared end of the input, is released"
         in ends
     )
-    assert "Nothing says where the input ends" not in ends
+    assert "No end of the input is declared" not in ends
     growing = said(source={**LIVE, "kind": "csv", "path": "taps.csv", "growing": True})
     assert "taps.csv (csv, growing)" in growing
-    assert "A unit is released by the clock" in growing
+    assert "The clock decides when a unit is released" in growing
 
 
 @pytest.mark.parametrize(
@@ -235,10 +239,13 @@ def test_where_events_come_from_is_said(source, sentence):
 
 def test_who_is_protected_is_said():
     text = said(source={"kind": "stdin", "time": "ts", "key": "station"})
-    assert "the person of this promise is one event: who has several is not covered" in text
-    assert "Who is there for longer than 24 units is covered for any 24 units of that" in said()
+    assert "each event is its own person. A person with several events is not covered" in text
+    assert (
+        "A person who is there for longer than 24 units is protected in any 24 units of that"
+        in said()
+    )
     whole = said(privacy={"mechanism": "uniform", "epsilon": 1, "window": 24, "horizon": 24})
-    assert "is covered for any" not in whole
+    assert "is protected in any" not in whole
 
 
 def test_late_events_are_told_of():
@@ -251,10 +258,10 @@ def test_late_events_are_told_of():
         "late": "current",
     }
     text = said(stream=stream, source=LIVE | {"kind": "http", "token_env": "TOKEN"})
-    assert "after its end and 90 seconds of waiting for late events" in text
-    assert "what comes later counts in the unit that is open then" in text
-    assert "protected as one of the unit that it was counted in" in text
-    assert "the last one ends at 2026-02-01T00:00:00+00:00" in text
+    assert "after its end and another 90 seconds for late events" in text
+    assert "Events that come later count in the current unit" in text
+    assert "protected as an event of the unit in which it is counted" in text
+    assert "the last unit ends by 2026-02-01T00:00:00+00:00" in text
 
 
 def test_the_split_between_views_is_told_in_words():
@@ -265,21 +272,21 @@ def test_the_split_between_views_is_told_in_words():
     sinks = [{"kind": "jsonl", "path": "out", "views": "daily"}]
     text = said(privacy={"epsilon": 1, "window": "1d"}, view=views, sink=sinks)
     for sentence in (
-        "View 'hourly' has a share of 2/3, epsilon = 2/3: its mechanism works with 2/3 over any 24 of its units (the same as",
-        "View 'daily' has a share of 1/3, epsilon = 1/3: its mechanism works with 1/6 over any 2 of its units (each at least",
-        "at least 24 of the stream's), and that counts twice.",
-        "A unit of the stream is one hour, so that is any 24 hours.",
+        "View 'hourly' has a share of 2/3, epsilon = 2/3. Its mechanism spends at most 2/3 in any 24 of its units (the same as",
+        "View 'daily' has a share of 1/3, epsilon = 1/3. Its mechanism spends at most 1/6 in any 2 of its units (each at least",
+        "at least 24 of the stream's). It counts twice.",
+        "A unit of the stream is one hour. The window is any 24 hours.",
         "Together: 2/3 + 1/3 = 1.",
-        "a window may end inside one",
-        "In view 'hourly', at most 2 events of a person count in a unit of one hour.",
-        "In view 'daily', at most 5 events of a person count in a unit of one day.",
-        "View 'daily' of stream 'taps': a fresh release has noise",
-        "The first one costs epsilon = 1/36.",
-        "The first one costs epsilon = 1/6.",
-        "Releases go to jsonl for daily only.",
+        "a window may end inside such a unit",
+        "In view 'hourly', at most 2 events per person count in a unit of one hour.",
+        "In view 'daily', at most 5 events per person count in a unit of one day.",
+        "View 'daily' of stream 'taps': the noise of a fresh release has",
+        "The first fresh release costs epsilon = 1/36.",
+        "The first fresh release costs epsilon = 1/6.",
+        "Releases go to JSON lines in out for daily only.",
     ):
         assert sentence in text
-    assert "per person count" not in text
+    assert "per person count in each unit" not in text
 
 
 @pytest.mark.parametrize(
@@ -306,6 +313,6 @@ def test_the_expected_error_is_that_of_real_noise(mechanism):
 def test_an_error_that_cannot_be_known_is_not_made_up(monkeypatch):
     monkeypatch.setattr("penstock.engine.explain.MADE_UP", 0)
     assert expected_error(ps.BudgetAbsorption(epsilon="1", window=24), ps.Domain.of(2)) is None
-    assert "how much noise there is depends on the stream" in said(
+    assert "the noise depends on the stream and cannot be stated before" in said(
         privacy={"mechanism": "ba", "epsilon": 1, "window": 24}
     )

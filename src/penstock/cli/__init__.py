@@ -61,17 +61,19 @@ VERBS: Final = (
     Verb("query", "Ask questions about the releases.", "penstock.cli.query:query"),
     Verb("ledger", "Show what every unit cost, and verify it.", "penstock.cli.ledger:app"),
     Verb("export", "Write the public part of a store.", "penstock.cli.export:export"),
-)
-CHOICE_VERBS: Final = (
     Verb("sources", "List the kinds of sources and their options.", "penstock.cli.kinds:sources"),
     Verb("sinks", "List the kinds of sinks and their options.", "penstock.cli.kinds:sinks"),
+)
+CHOICE_VERBS: Final = (
     Verb("mechanisms", "List the mechanisms.", "penstock.cli.mechanisms:mechanisms"),
     Verb("histograms", "List the histogram methods.", "penstock.cli.histograms:histograms"),
     Verb("audit", "Attack a mechanism to bound its privacy loss.", "penstock.cli.audit:audit"),
     Verb("bench", "Run the experiments of the papers (package penstock-bench)."),
 )
 LAB_VERBS: Final = (
-    Verb("check", "Run all checks on one mechanism.", "penstock.cli.lab_check:check"),
+    Verb(
+        "check", "Run all checks on one mechanism, source or sink.", "penstock.cli.lab_check:check"
+    ),
     Verb("city", "Publish a simulated city live (package penstock-bench)."),
     Verb("demo", "Moved: use `penstock lab city --compare`.", "penstock.cli:moved_demo"),
 )

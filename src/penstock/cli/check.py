@@ -13,16 +13,15 @@ from rich.text import Text
 from penstock.cli.options import Json
 from penstock.cli.store_argument import read_pipeline
 from penstock.engine.config_sections import InvalidConfigurationError, dotted
-from penstock.engine.explain import BEWARE, expected_error, in_words, parts, warnings
+from penstock.engine.explain import WARNINGS, expected_error, parts, warnings, wrapped
 from penstock.engine.pipeline import Pipeline
 
 
 def check(configuration: Path, /, *, as_json: Json = False) -> None:
-    """Say in words what a configuration will publish, what it promises, what that costs, and how
-    far off the numbers will be.
+    """Explain what a configuration will publish, promise and cost, and how accurate it will be.
 
-    Neither the data nor the store is touched. Everything that is wrong is said at once, with its
-    line; exit code 2 then.
+    Neither data nor the store are touched. All mistakes are reported together, each with its line;
+    the exit code is 2 then.
 
     For example:
 
@@ -33,9 +32,9 @@ def check(configuration: Path, /, *, as_json: Json = False) -> None:
     Parameters
     ----------
     configuration
-        The pipeline's TOML file; penstock init makes one.
+        The TOML file of the pipeline. penstock init writes one.
     as_json
-        As JSON, for programs; mistakes too.
+        The explanation, or the mistakes, as JSON for programs.
     """
     try:
         pipeline = read_pipeline(configuration)
@@ -60,19 +59,18 @@ def check(configuration: Path, /, *, as_json: Json = False) -> None:
 
 
 def show(pipeline: Pipeline) -> None:
-    """What it will publish, in words, and what to beware of."""
+    """Print the explanation of a pipeline, and its warnings."""
     console = Console()
-    text, beware, warning = in_words(pipeline).partition(f"{BEWARE}\n")
-    for part in text.rstrip("\n").split("\n\n"):
-        title, _, rest = part.partition("\n")
-        console.print(Text(title, "bold"), soft_wrap=True)
-        console.print(Text(f"{rest}\n"), soft_wrap=True)
-    if beware:
-        console.print(Text((beware + warning).rstrip("\n"), "bold yellow"), soft_wrap=True)
+    for title, lines in parts(pipeline).items():
+        console.print(Text(f"{title}\n{'-' * len(title)}", "bold"), soft_wrap=True)
+        console.print(Text(f"{wrapped(lines)}\n"), soft_wrap=True)
+    if warned := warnings(pipeline):
+        text = f"{WARNINGS}\n{'-' * len(WARNINGS)}\n{wrapped(warned)}"
+        console.print(Text(text, "bold yellow"), soft_wrap=True)
 
 
 def plain(pipeline: Pipeline) -> dict[str, Any]:
-    """The same for programs."""
+    """The explanation as plain data, for programs."""
     guarantee = pipeline.guarantee
     return {
         "valid": True,

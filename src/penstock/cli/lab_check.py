@@ -7,9 +7,9 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -24,10 +24,13 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.options import Flag, Json, with_own_modules
-from penstock.lab import checks, histogram_checks
+from penstock.core.errors import ConfigurationError
+from penstock.lab import checks, histogram_checks, sink_checks, source_checks
 from penstock.lab.checks import Result
 from penstock.private.histograms import registry as histograms
 from penstock.private.mechanisms import registry as mechanisms
+from penstock.private.sources.registry import SOURCES
+from penstock.released.sinks.registry import SINKS
 
 
 def check(
@@ -35,11 +38,12 @@ def check(
     /,
     *,
     histogram: Flag = False,
+    source: Flag = False,
+    sink: Flag = False,
     as_json: Json = False,
     quick: Flag = False,
 ) -> None:
-    """Try everything that a mechanism or a histogram method must pass on one of them. Exit code 1
-    if something fails.
+    """Run all checks on one mechanism, histogram method, source or sink. Exit code 1 if one fails.
 
     For example:
 
@@ -49,31 +53,42 @@ def check(
 
     * penstock lab check --histogram greedy
 
+    * penstock lab check --source my_module:KIND
+
+    * penstock lab check --sink jsonl
+
     Parameters
     ----------
     name
-        A registered mechanism, one of a plug-in, or the import path module:Class of your own, also
-        from the current directory.
+        A name that is registered, also by a plug-in, or the import path of your own, also from the
+        current directory: module:Class, or module:KIND for a source or a sink.
     histogram
-        It names a histogram method.
+        The name is that of a histogram method.
+    source
+        The name is that of a kind of source.
+    sink
+        The name is that of a kind of sink.
     as_json
         The results as JSON: a list of name, ok, seconds, message.
     quick
         Fewer and shorter streams.
     """
-    titles: dict[str, str]
-    run: Callable[..., list[Result]]
+    if histogram + source + sink > 1:
+        raise ConfigurationError("use only one of --histogram, --source and --sink.")
+    find: Callable[[str], Any] = mechanisms.find
+    every: Sequence[Callable[..., None]] = checks.CHECKS
+    run: Callable[..., list[Result]] = checks.run_checks
     if histogram:
-        method = with_own_modules(name, lambda: histograms.find(name)())
-        titles = {
-            each.__name__: histogram_checks.title(each)
-            for each in histogram_checks.HISTOGRAM_CHECKS
-        }
-        run = partial(histogram_checks.run_histogram_checks, method)
-    else:
-        cls = with_own_modules(name, lambda: mechanisms.find(name))
-        titles = {each.__name__: checks.title(each) for each in checks.CHECKS}
-        run = partial(checks.run_checks, cls)
+        find, every = (lambda method: histograms.find(method)()), histogram_checks.HISTOGRAM_CHECKS
+        run = histogram_checks.run_histogram_checks
+    elif source:
+        find, every = SOURCES.find, source_checks.SOURCE_CHECKS
+        run = source_checks.run_source_checks
+    elif sink:
+        find, every = SINKS.find, sink_checks.SINK_CHECKS
+        run = sink_checks.run_sink_checks
+    found = with_own_modules(name, lambda: find(name))
+    titles = {each.__name__: source_checks.title(each) for each in every}
     screen = Console(stderr=True)
     columns = (
         SpinnerColumn(),
@@ -89,7 +104,7 @@ def check(
             bar.update(task, description=titles[each], advance=0 if result is None else 1)
 
         with _no_traces():
-            results = run(quick=quick, progress=progress)
+            results = run(found, quick=quick, progress=progress)
     if as_json:
         print(
             json.dumps(

@@ -1,5 +1,5 @@
-"""What a configuration will publish, in words: to whom what is promised, what it costs, how far off
-the numbers will be.
+"""A configuration explained in plain sentences: what is published, promised and paid, and how
+accurate the numbers will be. Neither data nor the store are touched.
 """
 
 from __future__ import annotations
@@ -20,23 +20,20 @@ from penstock.core.weights import Weights
 from penstock.engine.factory import finite
 from penstock.engine.pipeline import AnyMechanism, Pipeline, SinkConfig, StreamConfig, View
 from penstock.private.noise import NoNoise
+from penstock.released.sinks.registry import SINKS
 
 MADE_UP = 1_000_000
-"""How many events every key has in the made-up units that a mechanism is tried on: enough for a
-release worth its while.
-"""
+"""Events per key in the made-up units on which a mechanism is tried: enough for a fresh release."""
 
-_FEW, _LONGEST = 8, 1024
-"""After how many units a first release is no longer waited for, and up to which length sums are
-filled.
-"""
+_MAX_UNITS_TRIED, _MAX_UNITS_SUMMED = 8, 1024
+"""The most units in which a first fresh release is expected, and the longest sum that is filled."""
 
 _WIDTH = 100
 
-LITTLE = 10
-"""Above this epsilon a promise is worth little."""
+MAX_EPSILON = 10
+"""Above this epsilon a promise protects little."""
 
-BEWARE = "Beware"
+WARNINGS = "Warnings"
 """The title of the warnings."""
 
 _NOUNS = {"s": "second", "min": "minute", "h": "hour", "d": "day", "w": "week", "mo": "month"}
@@ -44,11 +41,11 @@ _NOUNS = {"s": "second", "min": "minute", "h": "hour", "d": "day", "w": "week", 
 
 @dataclass(frozen=True)
 class ExpectedError:
-    """How far noise moves a fresh release: standard deviations and halves of 95 % intervals, the
-    least and the largest.
+    """The noise of a fresh release, found without data.
 
-    `unit` is the made-up unit it was seen in, and `cost` what was charged until the first fresh
-    release.
+    `deviation` and `half` are the smallest and the largest standard deviation of a number, and half
+    width of its 95 % interval. `unit` is the made-up unit in which the release was seen. `cost` was
+    charged up to the first fresh release.
     """
 
     unit: int
@@ -59,8 +56,8 @@ class ExpectedError:
 
 
 def expected_error(mechanism: AnyMechanism, domain: Domain) -> ExpectedError | None:
-    """The noise in a fresh release, found on made-up units and without any randomness; None where
-    it cannot be known.
+    """The noise of a fresh release, found on made-up units and without any randomness; None where
+    it cannot be known before.
 
     >>> from penstock import Laplace
     >>> expected_error(Laplace(epsilon="1"), Domain.of(3)).half
@@ -69,7 +66,7 @@ def expected_error(mechanism: AnyMechanism, domain: Domain) -> ExpectedError | N
     run = mechanism.run(domain, noise=NoNoise())
     counts = np.full(domain.size, MADE_UP, np.int64)
     released = run.step(counts)
-    while not _fresh(released).any() and run.unit < _FEW:
+    while not _fresh(released).any() and run.unit < _MAX_UNITS_TRIED:
         released = run.step(counts)
     fresh = _fresh(released)
     if not fresh.any():
@@ -89,7 +86,7 @@ def _filled(mechanism: AnyMechanism, weights: Weights) -> Released:
     """One key's sum when it has all its units, or as many as are tried."""
     run = mechanism.run(1, noise=NoNoise())
     released = run.step([MADE_UP])
-    for _ in range(min(weights.length or _LONGEST, _LONGEST) - 1):
+    for _ in range(min(weights.length or _MAX_UNITS_SUMMED, _MAX_UNITS_SUMMED) - 1):
         released = run.step([MADE_UP])
     return released
 
@@ -105,56 +102,52 @@ def _extremes(values: FloatArray) -> tuple[float, float]:
 
 
 def in_words(pipeline: Pipeline) -> str:
-    """All of it, for somebody who has never heard of epsilon, without touching any data."""
-    said = parts(pipeline)
-    beware = warnings(pipeline)
-    if beware:
-        said = {**said, BEWARE: beware}
-    return (
-        "\n\n".join(
-            f"{title}\n{'-' * len(title)}\n{_wrapped(lines)}" for title, lines in said.items()
-        )
-        + "\n"
+    """The whole explanation with its warnings, as text of at most 100 columns."""
+    found = parts(pipeline)
+    if warned := warnings(pipeline):
+        found[WARNINGS] = warned
+    return "\n".join(
+        f"{title}\n{'-' * len(title)}\n{wrapped(said)}\n" for title, said in found.items()
     )
 
 
 def parts(pipeline: Pipeline) -> dict[str, list[str]]:
-    """The same by title, sentence by sentence, without the warnings."""
+    """The explanation by title, as paragraphs of one topic each, without the warnings."""
     return {
         "What is published": _published(pipeline),
         "What is promised": _promised(pipeline),
         "What it costs": _costs(pipeline),
-        "How far off the numbers will be": _errors(pipeline),
+        "How accurate the numbers are": _errors(pipeline),
         "What is not protected": _open(pipeline),
     }
 
 
 def warnings(pipeline: Pipeline) -> list[str]:
-    """What should be mended before anything is published."""
+    """What to change before anything is published."""
     return [*_weak(pipeline), *_endless(pipeline), *_unnoticed(pipeline)]
 
 
 def _weak(pipeline: Pipeline) -> list[str]:
     epsilon = pipeline.guarantee.epsilon
-    if epsilon <= LITTLE:
+    if epsilon <= MAX_EPSILON:
         return []
     text = (
-        f"Epsilon = {epsilon} promises little: a suspicion of 50 % that somebody was there may rise to more than 99.99 %. "
-        f"Above {LITTLE} hardly anything is hidden; 1 or less is a promise that protects."
+        f"Epsilon = {epsilon} promises little: a suspicion of 50 % that somebody was there may "
+        f"rise to more than 99.99 %. Above {MAX_EPSILON}, hardly anything is hidden. Choose 1 or "
+        "less to protect people."
     )
     return [text]
 
 
 def _endless(pipeline: Pipeline) -> list[str]:
-    declared = pipeline.source.declaration
-    if finite(pipeline) or not declared.finite(pipeline.source.options, True):
+    declared, options = pipeline.source.declaration, pipeline.source.options
+    if finite(pipeline) or not declared.finite(options, True):
         return []
-    late = (
-        "are dropped" if pipeline.stream.late == "drop" else "count in the unit that is open then"
-    )
+    late = "are dropped" if pipeline.stream.late == "drop" else "count in the current unit"
     text = (
-        'Standard input needs until = "…" in [stream] if what is piped is finished. Without it the stream is live: units close '
-        f"by the clock, and events of units that have closed {late}."
+        f"{_capital(declared.describe(options))} is read as a live stream, because no end is "
+        "declared. Units close by the clock, and events of closed units "
+        f'{late}. If the input is finished, write until = "…" in [stream].'
     )
     return [text]
 
@@ -164,30 +157,35 @@ def _unnoticed(pipeline: Pipeline) -> list[str]:
     if not blind:
         return []
     of = "" if len(blind) == len(pipeline.views) else f" of {' and '.join(map(repr, blind))}"
+    able = ", ".join(name for name, kind in SINKS.own.items() if kind.reports)
     text = (
-        f"If the store is restored from an old backup, nothing would show it, and units{of} would be released twice with "
-        "different noise, which tells more than is promised. There is no head file, and no sink that can tell what it has "
-        '(parquet, jsonl, kafka and postgres can). Write head = "…" in [store], on another disk.'
+        "If the store is restored from an old backup, nothing would show it. Then units"
+        f"{of} would be released twice with different noise, which reveals more than is promised. "
+        f"There is no head file, and no sink that reports what it holds ({able} do). "
+        'Write head = "…" in [store], on another disk.'
     )
     return [text]
 
 
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def _blind(pipeline: Pipeline) -> list[str]:
-    """The views of which neither a head file nor a sink would show that the store is an old one."""
+    """The views for which neither a head file nor a sink would show that the store is old."""
     if pipeline.store.head is not None:
         return []
-    telling = [sink for sink in pipeline.sinks if sink.declaration.reports]
+    reporting = [sink for sink in pipeline.sinks if sink.declaration.reports]
     return [
         view.name
         for view in pipeline.views
-        if not any(not sink.views or view.name in sink.views for sink in telling)
+        if not any(not sink.views or view.name in sink.views for sink in reporting)
     ]
 
 
-def _wrapped(lines: list[str]) -> str:
-    tied = [
-        line.replace(" %", "\N{NO-BREAK SPACE}%") for line in lines
-    ]  # a number and its sign stay on one line
+def wrapped(lines: list[str]) -> str:
+    """Paragraphs as a list of at most 100 columns. A number and its % stay on one line."""
+    tied = (line.replace(" %", "\N{NO-BREAK SPACE}%") for line in lines)
     filled = (
         textwrap.fill(
             line, _WIDTH, initial_indent="- ", subsequent_indent="  ", break_long_words=False
@@ -198,7 +196,7 @@ def _wrapped(lines: list[str]) -> str:
 
 
 def length(every: str, number: int = 1, *, article: str = "") -> str:
-    """A duration in words, so many times; a single one is a noun, after an article if one is given.
+    """A multiple of a duration in words; a single one is a noun, after an article if one is given.
 
     >>> length("1h"), length("15min"), length("1h", 24), length("1mo", article="one")
     ('hour', '15 minutes', '24 hours', 'one month')
@@ -210,60 +208,54 @@ def length(every: str, number: int = 1, *, article: str = "") -> str:
 
 
 def _published(pipeline: Pipeline) -> list[str]:
-    source = pipeline.source
-    lines = [_series(pipeline, view) for view in pipeline.views]
-    columns = source.columns
-    person = (
-        f"the person in {columns.person!r}" if columns.person else "and nothing says whose it is"
-    )
-    many = "the keys in " if len(columns.keys) > 1 else "the key in "
-    lines.append(
-        f"Events come from {_from(pipeline)}: the time in {columns.time!r}, {many}"
-        f"{' and '.join(map(repr, columns.keys))}, {person}."
-    )
+    columns = pipeline.source.columns
+    person = f"the person in {columns.person!r}" if columns.person else "no column for the person"
+    keys = "the keys in" if len(columns.keys) > 1 else "the key in"
+    read = f"the time in {columns.time!r}, {keys} {' and '.join(map(repr, columns.keys))}, {person}"
+    source = pipeline.source.declaration.describe(pipeline.source.options)
     unknown = f"are counted as {pipeline.other!r}" if pipeline.other is not None else "are dropped"
-    lines.append(
-        f"Events with other keys {unknown}. The keys are as declared and never learned from the data."
-    )
-    lines += _when(pipeline)
-    goes = [_goes(sink) for sink in pipeline.sinks]
-    lines.append(
-        f"Releases go to {'; '.join(goes)}."
-        if goes
-        else "Releases stay in the store: there is no sink."
-    )
-    return lines
+    sinks = "; ".join(_sink(sink) for sink in pipeline.sinks)
+    return [
+        *(_series(pipeline, view) for view in pipeline.views),
+        f"Events come from {source}: {read}.",
+        f"Events with other keys {unknown}. The keys are declared, never learned from the data.",
+        *_when(pipeline),
+        f"Releases go to {sinks}." if sinks else "Releases stay in the store: there is no sink.",
+    ]
 
 
 def _when(pipeline: Pipeline) -> list[str]:
-    """When units begin, when they are released, and where it all ends."""
+    """When units begin, when they are released, and when all of it ends."""
     stream, calendar = pipeline.stream, pipeline.stream.calendar
     begins = f"Unit 1 begins at {calendar.origin} ({calendar.zone})"
-    empty = "also those in which nothing happened"
     if finite(pipeline):
         end = (
-            f"by {stream.until}, where the input ends,"
+            f"ended by {stream.until}, the declared end of the input,"
             if stream.until
-            else "when the publisher started"
+            else "ended before the publisher starts"
         )
         text = (
-            f"{begins}. The input is finished: it is read to its end, and every unit that was over {end} is released, {empty}. "
-            "Nothing in it is late."
+            f"{begins}. The input is finished and is read to its end. Every unit that {end} is "
+            "released, also without events. No event is late."
         )
         lines = [text]
         if stream.until is None:
+            growing = any(
+                option.name == "growing" for option in pipeline.source.declaration.options
+            )
+            more = ", or growing = true in [source] if more events will come" if growing else ""
             lines.append(
-                "Nothing says where the input ends, so empty units go on from its last event to that time, and what a later "
-                'file brings of them would be too late. Write until = "…" in [stream] for an end, or growing = true in '
-                "[source] if more will come."
+                "No end of the input is declared. So units without events follow its last event, "
+                "and a later file with events of these units would be too late. "
+                f'Write until = "…" in [stream]{more}.'
             )
         return lines
-    wait = f" and {_wait(stream)} of waiting for late events" if _waits(stream) else ""
-    late = "is dropped" if stream.late == "drop" else "counts in the unit that is open then"
-    ends = f", and the last one ends at {stream.until} at the latest" if stream.until else ""
+    wait = f" and another {length(stream.lateness)} for late events" if _waits(stream) else ""
+    late = "are dropped" if stream.late == "drop" else "count in the current unit"
+    ends = f", and the last unit ends by {stream.until}" if stream.until else ""
     text = (
-        f"{begins}{ends}. A unit is released by the clock, after its end{wait}, also when nothing happened; "
-        f"what comes later {late}."
+        f"{begins}{ends}. The clock decides when a unit is released: after its end{wait}, also "
+        f"without events. Events that come later {late}."
     )
     return [text]
 
@@ -274,26 +266,22 @@ def _series(pipeline: Pipeline, view: View) -> str:
     noun = "number" if domain.size == 1 else "numbers"
     summary = view.mechanism.summary().replace("`", "")
     return (
-        f"{_title(pipeline, view)}: {domain.size:,} {noun} ({some}) every {length(view.calendar.every)}. "
+        f"{_title(pipeline, view)}: {domain.size:,} {noun} ({some}) every "
+        f"{length(view.calendar.every)}. "
         f"The mechanism is {view.mechanism.name}: {summary[:1].lower()}{summary[1:]}"
     )
 
 
 def _title(pipeline: Pipeline, view: View) -> str:
-    return (
-        f"Stream {view.name!r}"
-        if len(pipeline.views) == 1
-        else f"View {view.name!r} of stream {pipeline.stream.name!r}"
-    )
+    if len(pipeline.views) == 1:
+        return f"Stream {view.name!r}"
+    return f"View {view.name!r} of stream {pipeline.stream.name!r}"
 
 
-def _from(pipeline: Pipeline) -> str:
-    return pipeline.source.declaration.describe(pipeline.source.options)
-
-
-def _goes(sink: SinkConfig) -> str:
-    name = sink.kind if sink.name == sink.kind else f"{sink.name} ({sink.kind})"
-    return name + (f" for {' and '.join(sink.views)} only" if sink.views else "")
+def _sink(sink: SinkConfig) -> str:
+    name = sink.declaration.describe(sink.options)
+    named = name if sink.name == sink.kind else f"{sink.name} ({name})"
+    return named + (f" for {' and '.join(sink.views)} only" if sink.views else "")
 
 
 def _waits(stream: StreamConfig) -> bool:
@@ -310,26 +298,29 @@ def _promised(pipeline: Pipeline) -> list[str]:
     every = pipeline.stream.calendar.every
     lines = [promise.in_words() if alone else promise.clauses.protection]
     whose = "A unit" if alone else "A unit of the stream"
-    span = (
-        f", so that is any {length(every, promise.window)}"
+    window = (
+        f" The window is any {length(every, promise.window)}."
         if promise.window > 1 and not promise.user_level
         else ""
     )
-    lines.append(f"{whose} is {length(every, article='one')}{span}.")
+    lines.append(f"{whose} is {length(every, article='one')}.{window}")
     if not alone:
         lines += [
-            f"In view {view.name!r}, at most {_events(view.mechanism.contribution)} of a person count in a unit of "
+            f"In view {view.name!r}, at most {_events(view.mechanism.contribution)} per person "
+            f"{'counts' if view.mechanism.contribution == 1 else 'count'} in a unit of "
             f"{length(view.calendar.every, article='one')}."
             for view in pipeline.views
         ]
     if pipeline.source.columns.person is None:
         lines.append(
-            "There is no column for persons, so the person of this promise is one event: who has several is not covered."
+            "There is no column for persons, so each event is its own person. A person with "
+            "several events is not covered."
         )
     elif not promise.user_level:
         span = "one unit" if promise.window == 1 else f"{promise.window} units"
         lines.append(
-            f"Who is there for longer than {span} is covered for any {span} of that, not for all of it together."
+            f"A person who is there for longer than {span} is protected in any {span} of that "
+            "time, not in all of it together."
         )
     return lines
 
@@ -340,53 +331,54 @@ def _events(number: int) -> str:
 
 def _costs(pipeline: Pipeline) -> list[str]:
     promise = pipeline.guarantee
-    units = "one unit" if promise.window == 1 else f"{promise.window} consecutive units"
+    units = "unit" if promise.window == 1 else f"{promise.window} consecutive units"
     delta = f" with delta = {promise.delta}" if promise.delta else ""
+    read = f"Any {units} cost{'s' if promise.window == 1 else ''}"
     if promise.user_level:
-        units = "the only unit" if promise.window == 1 else f"the {promise.window} units"
-        lines = [
-            f"All that is ever read, {units}, costs at most epsilon = {promise.epsilon}{delta}."
-        ]
-    else:
-        lines = [f"All that reads any {units} costs at most epsilon = {promise.epsilon}{delta}."]
-    lines[0] += " The ledger refuses what would be more."
+        all_units = (
+            "the only unit costs" if promise.window == 1 else f"all {promise.window} units cost"
+        )
+        read = f"The whole stream is covered: {all_units}"
+    limit = f"at most epsilon = {promise.epsilon}{delta}"
+    lines = [f"{read} {limit}. The ledger refuses any charge above that."]
     if promise.window > 1 and not promise.delta:
-        lines.append(f"That is {promise.epsilon / promise.window} a unit on average.")
+        lines.append(f"The average per unit is {promise.epsilon / promise.window}.")
     if promise.horizon is None:
         lines.append(
-            "The budget is never used up: what a unit cost is free again when the unit leaves the window."
+            "The budget is never used up: the charge of a unit is free again when the unit leaves "
+            "the window."
         )
     else:
         lines.append(
-            f"After unit {promise.horizon}{_ends(pipeline, promise.horizon)} nothing is read any more, and the last release is "
-            "repeated for ever."
+            f"After unit {promise.horizon}{_ends(pipeline, promise.horizon)} no more events are "
+            "read, and the last release is repeated for ever."
         )
-    if len(pipeline.views) == 1:
-        return lines
+    return lines if len(pipeline.views) == 1 else [*lines, *_shares(pipeline)]
+
+
+def _shares(pipeline: Pipeline) -> list[str]:
+    """How the views share the budget."""
+    lines = []
     for view in pipeline.views:
-        own = exact(view.mechanism.epsilon)
-        many = (
+        units = (
             f"each at least {view.units} of the stream's"
             if view.units > 1
             else "the same as the stream's"
         )
-        twice = ", and that counts twice" if view.times == 2 else ""
-        width = (
-            "one of its units"
-            if view.mechanism.window == 1
-            else f"{view.mechanism.window} of its units"
-        )
+        width = view.mechanism.window
+        window = "one of its units" if width == 1 else f"{width} of its units"
+        twice = " It counts twice." if view.times == 2 else ""
         lines.append(
-            f"View {view.name!r} has a share of {view.share}, epsilon = {view.cost}: its mechanism works with {own} over any "
-            f"{width} ({many}){twice}."
+            f"View {view.name!r} has a share of {view.share}, epsilon = {view.cost}. Its mechanism "
+            f"spends at most {exact(view.mechanism.epsilon)} in any {window} ({units}).{twice}"
         )
-    lines.append(
-        f"Together: {' + '.join(str(view.cost) for view in pipeline.views)} = {sum(v.cost for v in pipeline.views)}."
-    )
+    costs = [view.cost for view in pipeline.views]
+    lines.append(f"Together: {' + '.join(map(str, costs))} = {sum(costs)}.")
     if any(view.times == 2 for view in pipeline.views):
         lines.append(
-            "Larger units count twice because a window may end inside one: without a person's events in the window, other "
-            "events of that person may be the ones that count in the rest of it."
+            "Larger units count twice, because a window may end inside such a unit. Without the "
+            "person's events in the window, other events of that person may count in the rest of "
+            "the unit."
         )
     return lines
 
@@ -402,24 +394,21 @@ def _errors(pipeline: Pipeline) -> list[str]:
         error = expected_error(view.mechanism, pipeline.keys)
         title = f"{_title(pipeline, view)}: "
         if error is None:
-            lines.append(
-                f"{title}how much noise there is depends on the stream, and cannot be said before."
-            )
+            lines.append(f"{title}the noise depends on the stream and cannot be stated before.")
             continue
-        sums = f" Each number is {error.weights.in_words()}; this is in unit {error.unit}."
-        sums = "" if error.weights.kind == "unit" else sums
-        paid = (
-            ""
-            if view.mechanism.guarantee.delta
-            else f" The first one costs epsilon = {_near(view.times * error.cost)}."
-        )
+        sums = f" Each number is {error.weights.in_words()}; this is for unit {error.unit}."
+        paid = f" The first fresh release costs epsilon = {_near(view.times * error.cost)}."
         lines.append(
-            f"{title}a fresh release has noise with a standard deviation of {_between(error.deviation)} on each number; 95 % "
-            f"of them are within {_between(error.half)} of the truth.{sums}{paid}"
+            f"{title}the noise of a fresh release has a standard deviation of "
+            f"{_between(error.deviation)} per number. With 95 % probability a number is within "
+            f"{_between(error.half)} of the true count."
+            + ("" if error.weights.kind == "unit" else sums)
+            + ("" if view.mechanism.guarantee.delta else paid)
         )
     lines.append(
-        "This is the noise of the first fresh release, found on made-up counts without any data. Later ones may have more or "
-        "less of it, and say how much. What a mechanism repeats or smooths is also off by how far the stream has moved."
+        "These figures are for the first fresh release and come from made-up counts. Later "
+        "releases state their own noise, which may be larger or smaller. Repeated or smoothed "
+        "numbers also miss what changed since."
     )
     return lines
 
@@ -435,32 +424,35 @@ def _between(ends: tuple[float, float]) -> str:
 
 def _open(pipeline: Pipeline) -> list[str]:
     stream, store = pipeline.stream, pipeline.store
-    lines = [
-        "Two streams over the same people add up: their epsilons do. Nothing here knows of other streams."
-    ]
-    if finite(pipeline):
-        pass
-    elif stream.late == "drop":
+    text = (
+        "If two streams are about the same people, their epsilons add up. A publisher knows nothing "
+        "of other streams."
+    )
+    lines = [text]
+    if not finite(pipeline) and stream.late == "drop":
         later = f"more than {_wait(stream)} " if _waits(stream) else ""
         lines.append(
-            f"Events that come {later}after the end of their unit are missing from the numbers; how many is known to the "
-            "operator only."
+            f"Events that come {later}after the end of their unit are missing from the numbers. "
+            "Only the operator knows how many."
         )
-    else:
+    elif not finite(pipeline):
         lines.append(
-            "A late event is protected as one of the unit that it was counted in, not of the one in which it happened."
+            "A late event is protected as an event of the unit in which it is counted, not of the "
+            "unit in which it happened."
         )
     if store.head is None and not _blind(pipeline):
         lines.append(
-            "There is no head file: if the store is restored from an old backup, only a sink that has more than the store "
-            'shows it, as long as it is not restored too. Write head = "…" in [store], on another disk.'
+            "There is no head file. If the store is restored from an old backup, only a sink that "
+            "holds more than the store shows it, unless the sink is restored, too. "
+            'Write head = "…" in [store], on another disk.'
         )
     if store.key_env is None and store.key_file is None:
         lines.append(
-            "The mechanism's state is not encrypted: whoever can read the store as its owner sees what is held between units. "
-            "Write key_env or key_file in [store]."
+            "The state of the mechanism is not encrypted: whoever can read the store as its owner "
+            "sees the data of open units. Write key_env or key_file in [store]."
         )
     lines.append(
-        "What is not in these counts is not protected: other data of the same people, and whoever can read the source."
+        "The promise does not cover other data about the same people. It does not hide events from "
+        "people who can read the source."
     )
     return lines

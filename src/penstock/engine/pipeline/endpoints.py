@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock.core.declaration import EndpointKind, KindRegistry, Options
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
 from penstock.core.product import Product
-from penstock.engine.config_sections import Section, nearest, shown
+from penstock.engine.config_sections import (
+    Document,
+    InvalidConfigurationError,
+    Section,
+    nearest,
+    shown,
+)
 from penstock.engine.pipeline.model import (
     OperatorConfig,
     SinkConfig,
@@ -52,6 +58,15 @@ def _options(section: Section, kind: EndpointKind | None) -> Options:
             kind.check(options)
         except ConfigurationError as error:
             section.refuse(error)
+    return options
+
+
+def checked_options(kind: EndpointKind, content: Mapping[str, Any]) -> Options:
+    """The options of a kind, as a configuration has them; a mistake is an error."""
+    section = Section.of(Document(content))
+    options = _options(section, kind)
+    if section.problems:
+        raise InvalidConfigurationError("", section.problems)
     return options
 
 

@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -443,6 +443,14 @@ class SourceSetup(EndpointSetup):
     finite: bool = False
 
 
+class TrialEvent(NamedTuple):
+    """A made-up event for the checks of a source, each part as text."""
+
+    time: str
+    key: str
+    person: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class SourceKind(EndpointKind):
     """The declaration of a kind of source: `KIND = SourceKind(…)` beside its class.
@@ -461,6 +469,9 @@ class SourceKind(EndpointKind):
     column_types : callable, optional
         From a file to its columns by name, each "integer" or "other". It reads names and types and
         never shows data. Default: None, columns cannot be looked up.
+    trial : callable, optional
+        Puts made-up events where a source finds them, for `check_*`: from a folder, the number of
+        the part and its `TrialEvent`s to the options. Columns are time, key and person.
 
     Examples
     --------
@@ -473,6 +484,7 @@ class SourceKind(EndpointKind):
     finite: Callable[[Options, bool], bool] = _never
     suffixes: tuple[str, ...] = ()
     column_types: Callable[[Path], Mapping[str, str]] | None = None
+    trial: Callable[[Path, int, Sequence[TrialEvent]], Options] | None = None
 
 
 @dataclass(frozen=True)

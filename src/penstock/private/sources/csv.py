@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from penstock.core.declaration import Option, Options
 from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError
-from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
+from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, TrialEvent, arrow
 from penstock.private.sources.files import (
     FileReading,
     LineFormat,
@@ -158,6 +159,11 @@ def csv_format(options: Options) -> CsvFormat:
     )
 
 
+def _write(path: Path, events: Sequence[TrialEvent]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([TrialEvent._fields, *events])
+
+
 KIND = file_kind(
     "csv",
     "Files of comma-separated values, or with another delimiter.",
@@ -165,6 +171,7 @@ KIND = file_kind(
     options=CSV_OPTIONS,
     suffixes=(".csv",),
     column_types=csv_columns,
+    write=_write,
 )
 
 if not TYPE_CHECKING:

@@ -35,6 +35,7 @@ from penstock.private.sources.base import (
     Source,
     SourceKind,
     SourceSetup,
+    TrialEvent,
     arrow,
     sealed,
 )
@@ -405,6 +406,7 @@ def file_kind(
     options: tuple[Option, ...] = (),
     suffixes: tuple[str, ...],
     column_types: Callable[[Path], Mapping[str, str]],
+    write: Callable[[Path, Sequence[TrialEvent]], None],
 ) -> SourceKind:
     """The declaration of a kind of file. Kinds differ in format, options and endings only."""
 
@@ -424,6 +426,10 @@ def file_kind(
     def check(options: Options) -> None:
         format_of(options)
 
+    def trial(folder: Path, part: int, events: Sequence[TrialEvent]) -> Options:
+        write(folder / f"part-{part}{suffixes[0]}", events)
+        return {"path": f"*{suffixes[0]}"}
+
     path = replace(FILE_OPTIONS[0], example=f"taps/*{suffixes[0]}")
     return SourceKind(
         name=name,
@@ -436,6 +442,7 @@ def file_kind(
         finite=lambda options, until: not options["growing"],
         suffixes=suffixes,
         column_types=column_types,
+        trial=trial,
     )
 
 

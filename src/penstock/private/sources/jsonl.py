@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from penstock.core.deprecated import moved
-from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
+from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, TrialEvent, arrow
 from penstock.private.sources.files import (
     MAX_LINE_BYTES,
     FileReading,
@@ -205,12 +206,18 @@ def _halves(text: str, found: object) -> bool:
     return False
 
 
+def _write(path: Path, events: Sequence[TrialEvent]) -> None:
+    lines = (json.dumps(event._asdict()) + "\n" for event in events)
+    path.write_text("".join(lines), encoding="utf-8")
+
+
 KIND = file_kind(
     "jsonl",
     "Files of JSON lines, one object per line.",
     lambda options: JsonLinesFormat(),
     suffixes=(".jsonl", ".ndjson"),
     column_types=jsonl_columns,
+    write=_write,
 )
 
 if not TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from penstock.core.deprecated import moved
 from penstock.core.errors import InputError
-from penstock.private.sources.base import Arrow, Columns, arrow, instants
+from penstock.private.sources.base import Arrow, Columns, TrialEvent, arrow, instants
 from penstock.private.sources.files import (
     NOTHING,
     FileReading,
@@ -226,12 +226,20 @@ def _smallest(column: Arrow) -> int | None:
     )
 
 
+def _write(path: Path, events: Sequence[TrialEvent]) -> None:
+    pa = arrow()
+    columns = dict(zip(TrialEvent._fields, zip(*events, strict=True), strict=False))
+    arrays = {name: pa.array(columns.get(name, ()), pa.string()) for name in TrialEvent._fields}
+    arrow("pyarrow.parquet").write_table(pa.table(arrays), path)
+
+
 KIND = file_kind(
     "parquet",
     "Parquet files.",
     lambda options: ParquetFormat(),
     suffixes=(".parquet",),
     column_types=parquet_columns,
+    write=_write,
 )
 
 if not TYPE_CHECKING:

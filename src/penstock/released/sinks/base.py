@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from penstock.core.declaration import EndpointKind, EndpointSetup, Option
+from penstock.core.declaration import EndpointKind, EndpointSetup, Option, Options
 from penstock.core.deprecated import moved
 from penstock.core.errors import InputError, PenstockError
 from penstock.core.released import Released
@@ -136,6 +136,8 @@ class SinkKind(EndpointKind):
         them all (default: none, sinks can share everything).
     gathers : bool
         Whether each `put` makes a file, so that short units should come together (default: False).
+    trial : callable, optional
+        From an empty folder to the options of a sink to try, for `check_*` (default: None).
 
     Examples
     --------
@@ -148,6 +150,7 @@ class SinkKind(EndpointKind):
     reports: bool = True
     place: tuple[str, ...] = ()
     gathers: bool = False
+    trial: Callable[[Path], Options] | None = None
 
 
 def in_order(items: Sequence[ReleaseItem]) -> dict[str, list[ReleaseItem]]:

@@ -203,6 +203,7 @@ KIND = SinkKind(
     describe=lambda options: f"JSON lines in {options['path']}",
     build=_build,
     place=("path",),
+    trial=lambda folder: {"path": "releases.jsonl"},
 )
 
 if not TYPE_CHECKING:

@@ -194,6 +194,7 @@ KIND = SinkKind(
     extra="columns",
     build=_build,
     place=("path",),
+    trial=lambda folder: {"path": "releases"},
     gathers=True,
 )
 
