@@ -3,6 +3,7 @@
 The `trial` of a declaration gives the options of a sink in an empty folder. The checks send it
 made-up releases:
 
+>>> from penstock.lab.source_checks import title
 >>> from penstock.released.sinks.jsonl import KIND
 >>> check_a_unit_is_kept_once(KIND)
 >>> [title(check) for check in SINK_CHECKS][:2]
