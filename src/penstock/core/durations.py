@@ -18,7 +18,7 @@ DURATION = re.compile(r"([0-9]{1,9}) ?(s|min|h|d|w|mo)")
 UNITS = "units"
 
 UnitCount: TypeAlias = Annotated[int, UNITS]
-"""The type of a mechanism's parameter that counts units. A pipeline takes a duration for it, too."""
+"""The type of a parameter that counts units. In a pipeline it takes a duration, too."""
 
 
 def units_of(value: int | str, calendar: Calendar | None, *, name: str) -> int:
@@ -40,7 +40,7 @@ def units_of(value: int | str, calendar: Calendar | None, *, name: str) -> int:
     (24, 24)
     >>> units_of("90min", hours, name="window")
     Traceback (most recent call last):
-    penstock.core.errors.ConfigurationError: window "90min" is not a whole number of units of "1h"...
+    penstock.core.errors.ConfigurationError: window "90min" is not a whole number...
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         problem = f'must be a number of units or a duration such as "1d", not {value!r}.'

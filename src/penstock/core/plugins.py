@@ -1,8 +1,8 @@
-"""Whatever an import path or an installed plug-in names, for the registries.
+"""Objects that an import path or an installed plug-in names, for the registries.
 
-A plug-in is an entry point of another package: `name = "module:Class"` in one of the groups that
-the registries look at. Nothing of it is imported before somebody asks for its name, so one that is
-broken disturbs nobody else.
+A plug-in is an entry point of another package, `name = "module:Class"`, in a group that a registry
+looks at. Nothing of it is imported before somebody asks for its name, so a broken plug-in disturbs
+nobody else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def imported(name: str) -> Any:
-    """What `module:Name` stands for; nothing of the lab, where things are broken on purpose."""
+    """The object that `module:Name` names. The lab is refused: things in it are broken."""
     module, _, path = name.partition(":")
     if _in_lab(module):
         raise ConfigurationError(_LAB.format(what=repr(name)))
@@ -36,9 +36,7 @@ def imported(name: str) -> Any:
 
 
 def not_of_the_lab(cls: type, what: str) -> None:
-    """Refuse a class that comes from the lab by a detour: another module's name for it, or a
-    subclass of it.
-    """
+    """Refuse a class that comes from the lab by a detour: by another name, or as a subclass."""
     if any(_in_lab(each.__module__) for each in cls.__mro__):
         raise ConfigurationError(_LAB.format(what=what))
 
@@ -51,7 +49,7 @@ def _in_lab(module: str) -> bool:
 
 @dataclass(frozen=True, order=True)
 class Plugin:
-    """What another package offers under a name: nothing is imported before `load`."""
+    """An object that another package offers under a name. Nothing is imported before `load`."""
 
     name: str
     package: str
@@ -61,9 +59,7 @@ class Plugin:
         return f"the plug-in {self.name!r} of package {self.package} ({self.path})"
 
     def load(self) -> Any:
-        """What it stands for. Whatever goes wrong in somebody else's module is one clear line, with
-        its cause behind it.
-        """
+        """The object. Any error in the other package is reported in one line, with its cause."""
         if not _NAME.fullmatch(self.name):
             raise ConfigurationError(
                 f"{self} has no usable name: take letters, digits, dots, dashes and underscores."
@@ -75,25 +71,24 @@ class Plugin:
 
 
 def plugins(group: str) -> tuple[Plugin, ...]:
-    """All that installed packages offer in a group, by name. Their metadata are read, their code is
-    not.
-    """
+    """All plug-ins of a group, by name. Metadata of packages are read; their code is not."""
     return _plugins(group, tuple(sys.path))
 
 
 def plugged(group: str, name: str) -> Plugin | None:
-    """The plug-in of this name, if there is one; two packages that offer the same name are refused."""
+    """The plug-in of this name, if there is one. Two packages that offer one name are refused."""
     found = [plugin for plugin in plugins(group) if plugin.name == name]
     if len(found) > 1:
         offered = " and ".join(f"{plugin.package} ({plugin.path})" for plugin in found)
         raise ConfigurationError(
-            f"{name!r} is offered by two packages, {offered}: uninstall one, or write 'module:Class'."
+            f"{name!r} is offered by two packages, {offered}: uninstall one, or write "
+            "'module:Class'."
         )
     return found[0] if found else None
 
 
 def package_of(group: str, cls: type) -> str | None:
-    """The package that offers this class, under whatever name; None if nobody does."""
+    """The package that offers this class under any name; None if there is none."""
     path = f"{cls.__module__}:{cls.__qualname__}"
     return next((plugin.package for plugin in plugins(group) if plugin.path == path), None)
 

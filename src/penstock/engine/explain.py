@@ -425,8 +425,8 @@ def _between(ends: tuple[float, float]) -> str:
 def _open(pipeline: Pipeline) -> list[str]:
     stream, store = pipeline.stream, pipeline.store
     text = (
-        "If two streams are about the same people, their epsilons add up. A publisher knows nothing "
-        "of other streams."
+        "If two streams are about the same people, their epsilons add up. A publisher does not "
+        "know other streams."
     )
     lines = [text]
     if not finite(pipeline) and stream.late == "drop":

@@ -117,7 +117,8 @@ def _by_hierarchy(section: Section, folder: Path, other: str | None) -> Domain:
         paths = dict(value)
     else:
         raise ConfigurationError(
-            'must be a file, or a table of what is above each key: hierarchy = {"room 1" = "A/floor 1"}.'
+            "must be a file, or a table with the path above each key: "
+            'hierarchy = {"room 1" = "A/floor 1"}.'
         )
     if other is not None:
         paths.setdefault(other, "")

@@ -111,7 +111,7 @@ def _key_type(section: Section, columns: int) -> str | tuple[str, ...]:
 
 
 def _key(section: Section, keys: Domain | None) -> tuple[str, ...]:
-    """The columns of the key: one, or one for each attribute, which may have the attributes' names."""
+    """The columns of the key: one, or one per attribute (default: the attributes' names)."""
     key = section.texts("key", example="station")
     names = keys.names if isinstance(keys, Product) else ()
     if "key" not in section:

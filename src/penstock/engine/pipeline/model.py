@@ -72,7 +72,7 @@ class View:
 
 @dataclass(frozen=True, kw_only=True)
 class StoreConfig:
-    """The table [store]: where releases, ledger and state are kept. Secrets are named, never held."""
+    """The table [store]: where releases, ledger and state are kept. It holds no secrets."""
 
     path: str | None = None
     url: str | None = None

@@ -119,7 +119,8 @@ COLUMNS: Final = (
         name="person",
         example="card",
         help="the column of persons (default: each event is its own person)",
-        advice="The promise is to persons. Without it, a person with several events is not covered.",
+        advice="The promise is to persons: without it, a person with several events is not "
+        "covered.",
     ),
     Option(
         name="person_type",
@@ -194,7 +195,8 @@ PRIVACY: Final = (
         required=True,
         example="1",
         help='the budget of a window: a whole number, or a text such as "0.5"',
-        advice="1 lets a suspicion of 50 % rise to 73 %, 0.1 to 53 %. Smaller is safer and noisier.",
+        advice="1 lets a suspicion of 50 % rise to 73 %, 0.1 to 53 %. Smaller is safer, and "
+        "noisier.",
     ),
     Option(
         name="window",

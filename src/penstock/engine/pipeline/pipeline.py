@@ -42,11 +42,36 @@ from penstock.engine.pipeline.stream import read_stream
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """All that a publisher needs to know, without having seen any data.
+    """The configuration of a publisher. `read` makes it from a TOML file, `of` from a dict.
 
+    Parameters
+    ----------
+    stream : StreamConfig
+        The name of the stream, its units, and how late events are treated.
+    source : SourceConfig
+        The source and its columns.
+    keys : Domain
+        The declared keys, with the one that counts unknown keys.
+    other : str, optional
+        The key that counts unknown keys; None if they are dropped.
+    guarantee : Guarantee
+        The promise of the whole stream.
+    views : tuple of View
+        One or more views, each with its own units and mechanism.
+    store : StoreConfig
+        Where releases, ledger and state are kept.
+    sinks : tuple of SinkConfig
+        Where releases go (default: nowhere else).
+    operator : OperatorConfig
+        Who may see private figures (default: nobody).
+    folder : Path
+        The folder from which relative paths start (default: the current one).
+
+    Examples
+    --------
     >>> pipeline = Pipeline.of({
     ...     "stream": {"name": "taps", "every": "1h", "origin": "2026-01-01"},
-    ...     "source": {"kind": "parquet", "path": "taps/*.parquet", "time": "ts", "key": "station", "person": "card"},
+    ...     "source": {"kind": "csv", "path": "taps.csv", "time": "ts", "key": "station"},
     ...     "domain": {"keys": ["north", "south"], "other": "elsewhere"},
     ...     "privacy": {"mechanism": "ba", "epsilon": "1", "window": "1d"},
     ... })
@@ -67,13 +92,13 @@ class Pipeline:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
-        """From a TOML file. Relative paths in it start from its folder."""
+        """Read a TOML file. Relative paths in it start from its folder."""
         return cls._made(config_sections.read(path), Path(path).parent)
 
     @classmethod
     def of(cls, content: Mapping[str, Any], *, folder: str | os.PathLike[str] = ".") -> Self:
-        """From the same tables as a dict; `domain` may also be a `Domain`, and `privacy` a
-        mechanism.
+        """Make a pipeline of the same tables as a dict. `domain` may also be a `Domain`, and
+        `privacy` a mechanism.
         """
         return cls._made(Document(content), Path(folder))
 
@@ -98,8 +123,8 @@ class Pipeline:
         if stream is not None and stream.late == "current" and len(views) > 1:
             top.table("stream").wrong(
                 "late",
-                'must be "drop" where there are several views: a late event would count in units of two views that do not '
-                "belong together, and the promise would not cover it.",
+                'must be "drop" where there are several views: a late event would count in units '
+                "of two views that do not belong together, and the promise would not cover it.",
             )
         top.close()
         if top.problems or stream is None or keys is None or source is None or guarantee is None:
@@ -118,7 +143,7 @@ class Pipeline:
         )
 
     def domain(self) -> Domain:
-        """The keys, with the one for all others."""
+        """The keys, with the one that counts unknown keys."""
         return self.keys
 
     def view(self, name: str | None = None) -> View:
@@ -135,9 +160,7 @@ class Pipeline:
         return self.view(view).mechanism
 
     def series(self, view: str | None = None) -> str:
-        """The name under which the store and the sinks know a view's releases: the stream's, and
-        the view's if it has one.
-        """
+        """The name of a view's series in store and sinks: STREAM, or STREAM/VIEW."""
         found = self.view(view)
         return (
             self.stream.name
@@ -150,8 +173,8 @@ class Pipeline:
         return self.folder / name
 
     def facts(self) -> dict[str, str]:
-        """What may not change from one start to the next, by key. Sources, sinks, lateness and the
-        store's place may.
+        """All that may not change between two starts, by key. Sources, sinks, lateness and the
+        place of the store may.
         """
         calendar = self.stream.calendar
         facts = {
@@ -183,13 +206,13 @@ class Pipeline:
         return facts
 
     def fingerprint(self) -> str:
-        """A digest of these facts: the same wherever and whenever it is computed."""
+        """A digest of `facts`, the same on every machine."""
         facts = self.facts()
         return _digest(text for name in sorted(facts) for text in (name, facts[name]))
 
     def changed(self, facts: Mapping[str, str]) -> tuple[str, ...]:
-        """The names of facts that were others when these were written: a stream that has begun
-        cannot go on with them.
+        """The names of facts that differ from earlier ones. A stream that has begun cannot go on
+        with them.
         """
         here = self.facts()
         return tuple(

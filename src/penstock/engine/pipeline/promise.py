@@ -134,7 +134,7 @@ def _guarantee(section: Section, promise: dict[str, Any]) -> Guarantee | None:
 
 
 def _shares(views: Sequence[Section]) -> list[Fraction]:
-    """Each view's share of ε: as it says, and an equal part of the rest for those that say nothing."""
+    """The share of ε of each view: as declared, or an equal part of what is left."""
     given: list[Fraction | None] = []
     for section in views:
         share = None
@@ -156,7 +156,8 @@ def _shares(views: Sequence[Section]) -> list[Fraction]:
         rule = "leave something for the views without one" if silent else "add up to 1"
         last.wrong(
             "share",
-            f'the shares of all views add up to {total}: they must {rule}, such as share = "1/{len(views)}".',
+            f"the shares of all views add up to {total}: they must {rule}, "
+            f'such as share = "1/{len(views)}".',
         )
         return [Fraction(1, len(views))] * len(views)
     return [(1 - total) / silent if share is None else share for share in given]
@@ -165,14 +166,15 @@ def _shares(views: Sequence[Section]) -> list[Fraction]:
 def reach(
     window: int, units: int, *, most: int | None = None, horizon: int | None = None
 ) -> tuple[int, int]:
-    """For a view with units of so many small ones: the window of its mechanism, and how often its ε
-    counts.
+    """The window of a view's mechanism, and how often its ε counts.
 
-    `units` is how many small ones a unit has at least, `most` how many at most, if that is not the
-    same.
+    A unit of the view has at least `units` units of the stream, and at most `most` (default: the
+    same). `window` and `horizon` count units of the stream.
 
-    >>> reach(1440, 1), reach(1440, 60), reach(1440, 1440), reach(1, 60), reach(1440, 60, horizon=1440)
-    ((1440, 1), (25, 2), (2, 2), (1, 2), (24, 1))
+    >>> reach(1440, 1), reach(1440, 60), reach(1440, 1440), reach(1, 60)
+    ((1440, 1), (25, 2), (2, 2), (1, 2))
+    >>> reach(1440, 60, horizon=1440)
+    (24, 1)
     """
     if horizon == window:
         return horizon // units, 1
@@ -194,10 +196,8 @@ def _view(
     section.take("share")
     for each in ("epsilon", "window", "horizon"):
         if each in section:
-            section.wrong(
-                each,
-                f"is computed from [privacy]: write {'a share' if each == 'epsilon' else 'it'} there.",
-            )
+            what = "a share" if each == "epsilon" else "it"
+            section.wrong(each, f"is computed from [privacy]: write {what} there.")
             section.take(each)
     calendar = (
         read_calendar(section, every, stream.zone, str(stream.origin), blame="every")
@@ -211,14 +211,16 @@ def _view(
         if fits is None:
             section.wrong(
                 "every",
-                f'must be a whole number of the stream\'s units of "{stream.every}", not "{every}".',
+                f"must be a whole number of the stream's units of "
+                f'"{stream.every}", not "{every}".',
             )
         elif promise is not None:
             units = fits[0]
             if promise.horizon is not None and (fits[0] != fits[1] or promise.horizon % units):
                 section.wrong(
                     "every",
-                    f'the horizon of {promise.horizon} units must be a whole number of units of "{every}".',
+                    f"the horizon of {promise.horizon} units must be a whole number of units of "
+                    f'"{every}".',
                 )
             else:
                 window, times = reach(promise.window, units, most=fits[1], horizon=promise.horizon)
@@ -232,7 +234,8 @@ def _view(
     if mechanism is not None and mechanism.guarantee.delta:
         section.wrong(
             "mechanism",
-            f"{mechanism.name} keeps a delta, which does not add up with other views: use it alone.",
+            f"{mechanism.name} keeps a delta, which does not add up with other views: "
+            "use it alone.",
         )
     if section.faulty or mechanism is None or calendar is None:
         return None

@@ -1,9 +1,9 @@
-"""What a sink is: it takes releases unit after unit, tells how far it has them, and may be sent
-anything twice.
+"""The protocol of sinks, and helpers for every sink.
 
-A unit of a series has one content for ever, and the link of the hash chain after it says which. A
-sink that holds a unit leaves it alone when it comes again; if it comes with another link, then the
-sink and the store have parted (a restored backup, or two publishers), and the sink refuses.
+A unit of a series has one content for ever, and the link of the hash chain after it identifies that
+content. A sink keeps a unit that comes again as it is. If the unit comes with another link, the
+sink and the store have different histories (a restored backup, or two publishers): the sink
+refuses it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,18 @@ _LINK = re.compile(r"[0-9a-f]{64}")
 
 
 class SinkError(PenstockError):
-    """A sink that did not take what it was sent: down, refused, timed out, full. Sending again
-    later is safe.
+    """A sink did not take a release: it is down, full, or refused it. Sending again later is safe.
 
-    `lasting`: it will hardly pass by itself. `after`: how many seconds it asks to be left alone.
-    `done`: how many of the items, from the first on, it has for sure.
+    Parameters
+    ----------
+    message : str
+        What went wrong, and what to do.
+    lasting : bool
+        Whether the problem will hardly pass by itself (default: False).
+    after : float, optional
+        Seconds after which the sink asks to be tried again (default: None, it does not say).
+    done : int
+        The number of items, from the first on, that the sink has for sure (default: 0).
     """
 
     def __init__(
@@ -52,7 +59,7 @@ class SinkHead(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseItem:
-    """What was released of one unit. `link` is the hash chain after it, in hexadecimal digits."""
+    """The release of one unit. `link` is the hash chain after it, in hexadecimal digits."""
 
     series: Series
     unit: int
@@ -131,6 +138,9 @@ class SinkKind(EndpointKind):
     reports : bool
         Whether `head` can be relied on (default: True). If not, the publisher keeps count itself,
         and the sink cannot show that a store was restored from an old backup.
+    refuses : bool
+        Whether `put` refuses another content of a unit that the sink holds (default: True). A topic
+        cannot; the publisher compares heads before it sends anything.
     place : tuple of str
         The keys of options that say where the releases are. Two sinks of one pipeline cannot share
         them all (default: none, sinks can share everything).
@@ -148,6 +158,7 @@ class SinkKind(EndpointKind):
 
     build: Callable[[EndpointSetup], Sink]
     reports: bool = True
+    refuses: bool = True
     place: tuple[str, ...] = ()
     gathers: bool = False
     trial: Callable[[Path], Options] | None = None
@@ -162,13 +173,14 @@ def in_order(items: Sequence[ReleaseItem]) -> dict[str, list[ReleaseItem]]:
         for one, other in pairwise(each):
             if other.unit != one.unit + 1:
                 raise InputError(
-                    f"unit {other.unit} of {name!r} comes after unit {one.unit}: a sink takes units in order."
+                    f"unit {other.unit} of {name!r} comes after unit {one.unit}: "
+                    "a sink takes units in order."
                 )
     return found
 
 
 def missing(items: Sequence[ReleaseItem], head: tuple[int, str] | None) -> Sequence[ReleaseItem]:
-    """Those that a sink with this head does not hold yet. Items are of one series and in order.
+    """The items that a sink with this head lacks. Items are of one series and in order.
 
     Another link at the head, or a unit left out after it, is a `SinkError`: the publisher must look
     at the head again.
@@ -180,14 +192,15 @@ def missing(items: Sequence[ReleaseItem], head: tuple[int, str] | None) -> Seque
     for item in items[: len(items) - len(fresh)]:
         if item.unit == unit and item.link != link:
             raise SinkError(
-                f"unit {unit} of {item.series.name!r} is there with another link: the sink holds releases of another store, or "
-                "of this one before it was restored. Nothing was written.",
+                f"unit {unit} of {item.series.name!r} is there with another link: the sink holds "
+                "releases of another store, or of this one before it was restored. Nothing was "
+                "written.",
                 lasting=True,
             )
     if fresh and fresh[0].unit != unit + 1:
         raise SinkError(
-            f"unit {fresh[0].unit} of {fresh[0].series.name!r} does not follow unit {unit}, the newest that the sink holds: "
-            "what lies between must be sent first. Nothing was written."
+            f"unit {fresh[0].unit} of {fresh[0].series.name!r} does not follow unit {unit}, the "
+            "newest that the sink holds: send the units between them first. Nothing was written."
         )
     return fresh
 
@@ -199,8 +212,9 @@ def on_disk(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise SinkError(
-            f"{path.name} cannot be used: {error.strerror or type(error).__name__}. See that the disk is there and not full, "
-            "and that this account may write to it; what is missing will be written then."
+            f"{path.name} cannot be used: {error.strerror or type(error).__name__}. Check that the "
+            "disk is there and not full, and that this account may write to it. The missing "
+            "releases are written then."
         ) from None
 
 

@@ -361,6 +361,7 @@ KIND = SinkKind(
     check=check_login,
     extra="kafka",
     build=_build,
+    refuses=False,
     place=("servers", "topic"),
 )
 
