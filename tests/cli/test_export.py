@@ -127,7 +127,7 @@ def test_units_without_times_have_none(capsys):
 
 
 def test_many_units_go_out_in_several_portions(capsys, monkeypatch):
-    monkeypatch.setattr(sys.modules["penstock.cli.export"], "_NUMBERS", 21)
+    monkeypatch.setattr(sys.modules["penstock.cli.export"], "_NUMBERS_PER_BATCH", 21)
     assert len(rows("parquet", capsys=capsys)) == (50 + 2) * 3
     assert pq.ParquetFile("out.parquet").num_row_groups == 9
 
@@ -151,7 +151,7 @@ def test_a_table_never_replaces_a_file_and_leaves_no_half(capsys, tmp_path, monk
 
 
 def test_the_format_must_be_known(capsys):
-    assert "say what to write with --format" in Outcome(capsys, "export", "taps.db", "releases").err
+    assert "choose a format with --format" in Outcome(capsys, "export", "taps.db", "releases").err
     assert Outcome(capsys, "export", "taps.db", "releases", "--format", "csv").code == 0
     assert Path("releases").read_text().startswith("series,unit,")
 

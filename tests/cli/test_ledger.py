@@ -297,7 +297,7 @@ def test_a_noted_stream_that_is_gone_is_found_out(capsys):
     )
     done = Outcome(capsys, "ledger", "verify", "other.db", "--head", "noted.head")
     assert done.code == 1
-    assert "stream 'taps' is not in the store" in done.err
+    assert "series 'taps' is not in the store" in done.err
 
 
 @pytest.mark.usefixtures("taps")
@@ -328,7 +328,7 @@ def test_an_exported_copy_must_be_in_the_past(capsys):
             ["verify", "postgresql://localhost/x?password=hunter2"],
             "a password does not belong on the command line",
         ),
-        (["verify", "postgresql://[localhost/x"], "this is no address of a database"),
+        (["verify", "postgresql://[localhost/x"], "the address of a database must be like"),
     ],
 )
 def test_what_cannot_be_asked_is_one_line(tokens, message, capsys):

@@ -127,12 +127,12 @@ def test_only_the_streams_that_are_named_are_exported_and_others_can_follow(plac
     filled(place, 2)
     filled(place, 3, run=fresh(seed=5, record=True), name="rides")
     with place.reader() as reader:
-        assert list(export(reader, out, streams=["rides", "rides"])) == ["rides"]
+        assert list(export(reader, out, series=["rides", "rides"])) == ["rides"]
         with SQLiteReader(out) as copy:
             assert copy.series_names == ("rides",)
-        export(reader, out, streams=["visits"])
+        export(reader, out, series=["visits"])
         with pytest.raises(InputError, match="there is no series 'trips'"):
-            export(reader, out, streams=["trips"])
+            export(reader, out, series=["trips"])
     assert content(SQLiteReader(out)) == content(place.reader())
 
 
@@ -195,7 +195,7 @@ def test_an_export_of_another_stream_of_that_name_is_refused(place, out, tmp_pat
         export(store, out)
     with (
         place.reader() as reader,
-        pytest.raises(StateError, match=r"the export open\.db has another stream 'visits' than"),
+        pytest.raises(StateError, match=r"the export open\.db has another series 'visits' than"),
     ):
         export(reader, out)
 
@@ -298,7 +298,7 @@ def test_two_exports_at_once_leave_a_good_one(place, out):
         thread.start()
     for thread in threads:
         thread.join()
-    assert all("by somebody else too" in each for each in told)
+    assert all("by another program too" in each for each in told)
     assert len(told) < 3
     with SQLiteReader(out) as copy:
         assert copy.verify("visits").head.unit == 152

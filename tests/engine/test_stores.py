@@ -156,7 +156,9 @@ def test_a_stream_can_be_asked_like_any_release_log(place):
         assert same(log[7], plain[7])
         assert not log.private
         log.append(run.last)  # it is there already
-        with pytest.raises(InputError, match="'visits' is read here: its publisher commits"):
+        with pytest.raises(
+            InputError, match="'visits' is open for reading only: its publisher commits"
+        ):
             log.append(run.step(counts(10)))
 
 

@@ -48,8 +48,8 @@ _SUFFIXES: dict[str, Format] = {
     ".csv": "csv",
     ".jsonl": "jsonl",
 }
-_NUMBERS = 1_000_000
-"""How many numbers are held at a time, about."""
+_NUMBERS_PER_BATCH = 1_000_000
+"""About how many numbers are held in memory at a time."""
 
 Batch: TypeAlias = tuple[Series, list[Released]]
 
@@ -62,13 +62,12 @@ def export(
     stream: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     as_format: Annotated[Format | None, Parameter(name="--format")] = None,
 ) -> None:
-    """Write everything public of a store into one file: for others, who need no access to the
-    store.
+    """Write the public part of a store into one file, for others without access to the store.
 
-    A store has releases and ledgers, and can be verified and asked like the one it comes from;
-    export onto it again to bring it up to date. A table has one row a unit and key: series, unit,
-    begins, ends, key, value, deviation (of the noise), low and high (a 95 % interval), repeated (an
-    earlier release stands again).
+    An exported store has releases and ledgers. It can be verified and queried like the original;
+    export to the same file again to bring it up to date. A table has one row per unit and key, with
+    these columns: series, unit, begins, ends, key, value, deviation (of the noise), low and high
+    (a 95 % interval), repeated (whether an earlier release is repeated).
 
     For example:
 
@@ -86,14 +85,15 @@ def export(
     out
         The file to write. A table never replaces a file.
     stream
-        Only this stream with all its views, or only this view; give it several times for several.
+        Only this stream with all its views, or only this view. May be given several times.
     as_format
-        What to write; by the file's ending unless told: .db, .parquet, .csv, .jsonl.
+        The format. Default: by the file's ending, which is .db, .parquet, .csv or .jsonl.
     """
     form = as_format or _SUFFIXES.get(out.suffix)
     if form is None:
         raise ConfigurationError(
-            f"{out.name} does not end like .db, .parquet, .csv or .jsonl: say what to write with --format."
+            f"{out.name} does not end in .db, .parquet, .csv or .jsonl: choose a format with "
+            "--format."
         )
     if form != "store" and out.exists():
         raise ConfigurationError(
@@ -105,7 +105,7 @@ def export(
         if form == "store":
             from penstock.engine.export import export as export_store
 
-            export_store(reader, out, streams=names)
+            export_store(reader, out, series=names)
         else:
             with _new(out) as fresh, _WRITERS[form](fresh) as write:
                 for batch in _batches(reader, units):
@@ -117,7 +117,7 @@ def export(
 
 
 def _names(reader: Reader, streams: Sequence[str]) -> tuple[str, ...]:
-    """All series that are meant, each once."""
+    """The names of the chosen series, each once."""
     if not streams:
         return reader.series_names
     known = {
@@ -129,7 +129,7 @@ def _names(reader: Reader, streams: Sequence[str]) -> tuple[str, ...]:
 
 
 def _batches(reader: Reader, units: dict[str, int]) -> Iterator[Batch]:
-    """Everything up to these units, some units at a time, with a bar."""
+    """All releases up to these units, some units at a time, with a progress bar."""
     screen = Console(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
     with Progress(
@@ -138,7 +138,7 @@ def _batches(reader: Reader, units: dict[str, int]) -> Iterator[Batch]:
         for name, last in units.items():
             task = progress.add_task(name, total=last)
             series = reader.series(name)
-            step = max(_NUMBERS // series.domain.size, 1)
+            step = max(_NUMBERS_PER_BATCH // series.domain.size, 1)
             for first in range(1, last + 1, step):
                 end = min(first + step - 1, last)
                 yield series, list(reader.releases(name, first, end))
@@ -147,7 +147,7 @@ def _batches(reader: Reader, units: dict[str, int]) -> Iterator[Batch]:
 
 @contextmanager
 def _new(out: Path) -> Iterator[Path]:
-    """A file under another name, which gets its own when it is whole."""
+    """A temporary file that gets its name when it is whole."""
     with replacing(out) as fresh:
         yield fresh
         if out.exists():
@@ -166,7 +166,7 @@ def _times(series: Series, unit: int) -> tuple[datetime | None, datetime | None]
 
 
 def _computed(releases: Iterable[Released]) -> Iterator[tuple[Released, ReleasedNumbers]]:
-    """Every release with its numbers; of one that stands again they are not computed again."""
+    """Every release with its numbers; those of a repeated release are not computed again."""
     before, of = b"", None
     for release in releases:
         body = encoding.body(release)
@@ -180,7 +180,7 @@ def _computed(releases: Iterable[Released]) -> Iterator[tuple[Released, Released
 
 
 def _rows(batch: Batch) -> Iterator[tuple[Any, ...]]:
-    """One row a unit and key, as plain values."""
+    """One row per unit and key, as plain values."""
     series, releases = batch
     for release, of in _computed(releases):
         begins, ends = (

@@ -1,4 +1,4 @@
-"""How amounts, bars and times look, wherever a verb shows them."""
+"""Amounts, bars and times as verbs show them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from rich.text import Text
 
 from penstock.core.calendar import Calendar
 
-_SMALL = 10_000
-"""Fractions with a larger denominator are shown as decimals; --json and --csv always have both."""
+_MAX_DENOMINATOR = 10_000
+"""Fractions above it are shown as decimals. --json and --csv always have both."""
 
 
 def decimal(amount: Fraction, digits: int = 4) -> str:
-    """An amount with a few digits, rounded up: nothing looks cheaper than it was.
+    """An amount with a few digits, rounded up: no cost looks lower than it was.
 
-    >>> decimal(Fraction(1, 3)), decimal(Fraction(1, 4)), decimal(Fraction(1, 4800)), decimal(Fraction(0))
-    ('0.3334', '0.25', '0.0002084', '0')
+    >>> decimal(Fraction(1, 3)), decimal(Fraction(1, 4)), decimal(Fraction(1, 4800))
+    ('0.3334', '0.25', '0.0002084')
     """
     places = digits
     while amount and amount * 10**places < 10 ** (digits - 1) and places < 30:
@@ -27,20 +27,19 @@ def decimal(amount: Fraction, digits: int = 4) -> str:
 
 
 def fraction(value: Fraction) -> str:
-    """The exact fraction, or the decimal where that is long.
+    """The exact fraction, or a decimal if the fraction is long.
 
     >>> fraction(Fraction(1, 24)), fraction(Fraction(12345677, 2**30))
     ('1/24', '≤ 0.0115')
     """
-    if value.denominator < _SMALL:
+    if value.denominator < _MAX_DENOMINATOR:
         return str(value)
     text = decimal(value)
     return text if Fraction(text) == value else f"≤ {text}"
 
 
 def amount(value: Fraction) -> str:
-    """An amount for people: the exact fraction and the decimal, or the latter alone where the
-    former is long.
+    """An amount for people: exact fraction and decimal, or the decimal if the fraction is long.
 
     >>> amount(Fraction(1, 24)), amount(Fraction(1)), amount(Fraction(12345677, 2**30))
     ('1/24 = 0.04167', '1', '≤ 0.0115')
@@ -50,7 +49,7 @@ def amount(value: Fraction) -> str:
 
 
 def bar(value: Fraction, most: Fraction, width: int = 8) -> Text:
-    """How much of what was promised this is; red where it is more.
+    """A bar of the spent part of a limit; red if more was spent.
 
     >>> bar(Fraction(1, 4), Fraction(1), 8).plain, bar(Fraction(2), Fraction(1), 4).plain
     ('██░░░░░░', '████!')

@@ -6,7 +6,7 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
@@ -32,13 +32,14 @@ from penstock.engine.ledger_report import ViewsLedger, spent, streams_of, togeth
 from penstock.engine.store import Reader, VerifiedLedger
 from penstock.released.series import Series
 
-SHOWN = 40
-"""How many units a table has at most; --csv and --json have them all."""
+MAX_UNITS_SHOWN = 40
+"""The most units that a table shows; --csv and --json have all of them."""
 
-_NARROW, _ANY_WIDTH = 80, 10_000
-"""Below so many columns a screen has no room for bars; and a width in which every table fits."""
+_MIN_WIDTH_FOR_BARS = 80
+_ANY_WIDTH = 10_000
+"""A width in which every table fits."""
 
-HELP = """What was paid for every unit, and whether that still stands.
+HELP = """Show and verify what every unit was charged.
 
 For example:
 
@@ -74,11 +75,11 @@ def show(
     as_json: Json = False,
     as_csv: Annotated[bool, Parameter(name="--csv", negative="")] = False,
 ) -> None:
-    """Show what every unit was charged, and what the window that ends with it has cost.
+    """Show what every unit was charged, and the cost of the window that ends with it.
 
-    The ledger is public: it tells what was spent, never what was counted. Of a stream with several
-    views it is the joint ledger, in the stream's own units: what every view costs a window there,
-    and all of them together.
+    The ledger is public: it shows what was spent, never what was counted. For a stream with several
+    views it is the joint ledger, in the stream's own units: the cost of a window for each view, and
+    for all of them together.
 
     For example:
 
@@ -94,7 +95,7 @@ def show(
         The store: a file, postgresql://… (the password in PGPASSWORD), or the pipeline.toml that
         names it.
     stream
-        Which stream, or which view of one, such as taps/daily.
+        A stream, or a view of one, such as taps/daily. Default: the only stream.
     first
         From this unit on: its number, or a date or time in it.
     until
@@ -102,7 +103,7 @@ def show(
     as_json
         As JSON, with exact fractions, for programs.
     as_csv
-        As CSV, one line a unit.
+        As CSV, one line per unit.
     """
     if as_json and as_csv:
         raise ConfigurationError("either --json or --csv, not both.")
@@ -115,7 +116,7 @@ def show(
             stream,
         )
         views = known.get(name)
-        most = None if as_json or as_csv else SHOWN
+        most = None if as_json or as_csv else MAX_UNITS_SHOWN
         if views is not None and views.several:
             calendar, book = views.calendar, _joint(reader, views, first, until, most)
         else:
@@ -132,7 +133,7 @@ def show(
 def _single(
     reader: Reader, series: Series, first: str | None, until: str | None, most: int | None
 ) -> dict[str, Any]:
-    """One series: what each of its units was charged, by its labels."""
+    """One series: the charges of each unit, by label."""
     found = spent(reader, series.name)
     chosen_units = units_from(series.calendar, len(found.windows), first, until)
     units = _newest(chosen_units, most)
@@ -166,7 +167,7 @@ def _newest(units: range, most: int | None) -> range:
 def _joint(
     reader: Reader, views: ViewsLedger, first: str | None, until: str | None, most: int | None
 ) -> dict[str, Any]:
-    """All views: what each of them costs the window that ends with a small unit."""
+    """All views: the cost of each in the window that ends with a unit of the stream."""
     found, calendar = together(reader, views), views.calendar
     rows = []
     units = units_from(calendar, len(found.windows), first, until)
@@ -245,29 +246,33 @@ def _print_book(book: Mapping[str, Any], calendar: Calendar | None) -> None:
     views = list(rows[0].get("views", ())) if rows else []
     table = _table(book, views, calendar, bars=True)
     wide = Measurement.get(console, console.options.update_width(_ANY_WIDTH), table).maximum
-    if wide > console.width and (views or console.width < _NARROW):
+    if wide > console.width and (views or console.width < _MIN_WIDTH_FOR_BARS):
         table = _table(book, views, calendar, bars=False)
     console.print(table)
     if len(rows) < book["units"]:
-        told = f"The newest {len(rows)} of {book['units']:,} units: --from and --to choose, --csv and --json show all."
-        console.print(Text(told), soft_wrap=True)
+        _print(
+            f"The newest {len(rows)} of {book['units']:,} units: --from and --to choose others, "
+            "--csv and --json show all."
+        )
     if not rows:
-        console.print(Text("No units."))
+        _print("No units.")
     elif views:
-        told = "Each view: its own unit there, and what its window counts with. The window: all views together."
-        console.print(Text(told), soft_wrap=True)
+        _print(
+            "Each view: its own unit at that time, and the cost of its window. "
+            "The window: all views together."
+        )
 
 
 def _table(
     book: Mapping[str, Any], views: list[str], calendar: Calendar | None, *, bars: bool
 ) -> Table:
-    """A row a unit. Where the screen is narrow, cells are folded, and bars are the first to go:
-    numbers are never cut off.
+    """A table with one row per unit. A narrow screen folds cells and gets no bars; numbers are
+    never cut off.
     """
     rows, most = book["rows"], Fraction(book["promised"])
     sign = "ε" if book["currency"] == "epsilon" else "ρ"
     window = book["units_in_a_window"]
-    where = "a unit" if window == 1 else f"in any {window} units"
+    where = "per unit" if window == 1 else f"in any {window} units"
     begins = "" if calendar is None else f"begins ({calendar.zone})"
     short = len(begins) <= len("2026-01-01 00:00")
     zone = "" if calendar is None or short else f"; times in {calendar.zone}"
@@ -330,12 +335,12 @@ def verify(
     note: Path | None = None,
     as_json: Json = False,
 ) -> None:
-    """Recompute every link of the chain and what every window cost. Exit code 1 if something is not
-    as it was committed.
+    """Recompute every link of the chain and the cost of every window. Exit code 1 if anything is
+    not as it was committed.
 
-    Everything is computed again from what the store holds; of several views also what they cost
-    together. The head that is printed stands for all of it: noted elsewhere, it shows later whether
-    anything up to it was changed, or an old backup restored.
+    Everything is recomputed from the store, for several views also their joint cost. The printed
+    head stands for all of it. Note it elsewhere: later it shows whether anything up to it was
+    changed, or an old backup restored.
 
     For example:
 
@@ -353,13 +358,13 @@ def verify(
         The store: a file, postgresql://… (the password in PGPASSWORD), or the pipeline.toml that
         names it.
     stream
-        Only this stream with all its views, or only this view.
+        Only this stream with all its views, or only this view. Default: everything.
     head
-        A head file, or one head as it was printed: it must be in the store's past.
+        A head file, or one printed head: each head must be in the store's past.
     export
         An exported store: every head of it must be in the store's past.
     note
-        Write the heads into this file, if everything stands.
+        Write the heads into this file, if everything is valid.
     as_json
         As JSON, for programs.
     """
@@ -367,41 +372,52 @@ def verify(
         known = streams_of(reader)
         wanted = _wanted(known, stream)
         noted = [*_heads(head, wanted), *_exported(export, stream, wanted)]
-        found: dict[str, VerifiedLedger] = {}
-        worst: dict[str, Fraction] = {}
         try:
-            for name, seen in noted:
-                if name not in reader.series_names and stream is None:
-                    raise LedgerError(
-                        f"stream {name!r} is not in the store, and a head of unit {seen.unit} of it was noted."
-                    )
-            for series in wanted:
-                heads = [seen for name, seen in noted if name == series]
-                for each in heads[1:]:
-                    reader.verify(series, head=each)
-                found[series] = reader.verify(series, head=heads[0] if heads else None)
-            for views in known.values():
-                names = {each.name for each in views.series.values()}
-                if views.several and names <= found.keys():
-                    worst[views.name] = _together(reader, views, found)
+            if stream is None:
+                _check_names(reader, noted)
+            found = {series: _verified(reader, series, noted) for series in wanted}
+            together = _verified_together(reader, known, found)
         except (LedgerError, StateError) as error:
             _not_valid(str(error), as_json=as_json)
         rows = [_row(reader.series(series), each) for series, each in found.items()]
-        promises = {name: known[name].guarantee.epsilon for name in worst}
     if note is not None:
         HeadFile(note).update({series: each.head for series, each in found.items()})
     if as_json:
-        joint = [
-            {"stream": name, **_both("worst_window", worst[name]), "promised": str(promises[name])}
-            for name in worst
-        ]
-        print(
-            json.dumps(
-                {"valid": True, "series": rows, "together": joint}, indent=2, ensure_ascii=False
+        content = {"valid": True, "series": rows, "together": together}
+        print(json.dumps(content, indent=2, ensure_ascii=False))
+    else:
+        _print_verified(rows, together, note)
+
+
+def _check_names(reader: Reader, noted: Sequence[tuple[str, Head]]) -> None:
+    """Refuse heads of series that the store does not have."""
+    for name, head in noted:
+        if name not in reader.series_names:
+            raise LedgerError(
+                f"series {name!r} is not in the store, and a head of unit {head.unit} of it was "
+                "noted."
             )
-        )
-        return
-    _print_verified(rows, worst, promises, note)
+
+
+def _verified(reader: Reader, series: str, noted: Sequence[tuple[str, Head]]) -> VerifiedLedger:
+    """A series whose chain was followed, and which has all of these heads in its past."""
+    heads = [head for name, head in noted if name == series]
+    for head in heads[1:]:
+        reader.verify(series, head=head)
+    return reader.verify(series, head=heads[0] if heads else None)
+
+
+def _verified_together(
+    reader: Reader, known: Mapping[str, ViewsLedger], found: Mapping[str, VerifiedLedger]
+) -> list[dict[str, Any]]:
+    """The highest joint spend of each stream with several views, if all of them were verified."""
+    rows = []
+    for views in known.values():
+        if views.several and {each.name for each in views.series.values()} <= found.keys():
+            worst = _together(reader, views, found)
+            limit = {"promised": str(views.guarantee.epsilon)}
+            rows.append({"stream": views.name, **_both("worst_window", worst), **limit})
+    return rows
 
 
 def _wanted(known: Mapping[str, ViewsLedger], stream: str | None) -> tuple[str, ...]:
@@ -450,8 +466,8 @@ def _together(reader: Reader, views: ViewsLedger, found: Mapping[str, VerifiedLe
     unit = joint.first_above
     if unit is not None:
         raise LedgerError(
-            f"stream {views.name!r}: the window that ends with unit {unit} cost {joint.window(unit)} in all views together, "
-            f"above {views.guarantee.epsilon}."
+            f"stream {views.name!r}: the window that ends with unit {unit} cost "
+            f"{joint.window(unit)} in all views together, above {views.guarantee.epsilon}."
         )
     return joint.worst
 
@@ -476,45 +492,32 @@ def _row(series: Series, verified: VerifiedLedger) -> dict[str, Any]:
 
 
 def _print_verified(
-    rows: list[dict[str, Any]],
-    worst: Mapping[str, Fraction],
-    promises: Mapping[str, Fraction],
-    note: Path | None,
+    rows: list[dict[str, Any]], together: list[dict[str, Any]], note: Path | None
 ) -> None:
-    console = Console()
     if not rows:
-        console.print(Text("The store is empty."))
+        _print("The store is empty.")
         return
-    console.print(Text("Valid: every link and every window was computed again.", "bold green"))
+    _print("Valid: every link and every window was recomputed.", "bold green")
     for row in rows:
-        sign = "ε" if row["currency"] == "epsilon" else "ρ"
-        units = (
-            "no unit yet"
-            if not row["units"]
-            else "1 unit"
-            if row["units"] == 1
-            else f"{row['units']:,} units"
-        )
-        cost, most = amount(Fraction(row["worst_window"])), amount(Fraction(row["promised"]))
-        console.print(
-            Text(f"{row['series']}: {units}; the dearest window cost {sign} {cost} of {most}."),
-            soft_wrap=True,
-        )
-        console.print(Text(f"  head {row['head']}"), soft_wrap=True)
-    for name, dearest in worst.items():
-        console.print(
-            Text(
-                f"{name}, all views together: the dearest window cost ε {amount(dearest)} of {amount(promises[name])}."
-            ),
-            soft_wrap=True,
-        )
+        units = "1 unit" if row["units"] == 1 else f"{row['units']:,} units"
+        _print(f"{row['series']}: {units}; {_highest_spend(row)}")
+        _print(f"  head {row['head']}")
+    for row in together:
+        _print(f"{row['stream']}, all views together: {_highest_spend(row)}")
     if note is not None:
-        console.print(
-            Text(f"The heads are noted in {note}: give it as --head next time."), soft_wrap=True
-        )
+        _print(f"The heads are noted in {note}: give it as --head next time.")
     else:
-        console.print(
-            Text(
-                "Note the head elsewhere, or let --note FILE do it: with --head it shows later what was changed."
-            )
+        _print(
+            "Note the head elsewhere, or use --note FILE. With --head it shows later whether "
+            "anything was changed."
         )
+
+
+def _highest_spend(row: Mapping[str, Any]) -> str:
+    sign = "ρ" if row.get("currency") == "rho" else "ε"
+    spent, limit = amount(Fraction(row["worst_window"])), amount(Fraction(row["promised"]))
+    return f"highest spend in any window: {sign} {spent} (limit: {limit})."
+
+
+def _print(text: str, style: str = "") -> None:
+    Console().print(Text(text, style), soft_wrap=True)

@@ -1,6 +1,4 @@
-"""Which store a verb is about: a SQLite file, a PostgreSQL address, or what a pipeline's
-configuration names.
-"""
+"""The STORE argument of a verb: a SQLite file, a PostgreSQL address, or a pipeline file."""
 
 from __future__ import annotations
 
@@ -18,15 +16,13 @@ from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import Reader
 
 PASSWORD = "PGPASSWORD"  # noqa: S105 - the name of a variable
-"""The environment variable that has the password where an address stands for the store."""
+"""The environment variable with the password of a PostgreSQL address."""
 
 _ADDRESSES = ("postgresql://", "postgres://")
 
 
 def open_store(where: str) -> Reader:
-    """A store for reading, without what is secret in it: a path, postgresql://…, or a .toml whose
-    store it is.
-    """
+    """Open the public part of a store: a path, postgresql://…, or a pipeline's .toml file."""
     if is_address(where):
         return _postgres(where)
     if not configures(where):
@@ -39,7 +35,7 @@ def open_store(where: str) -> Reader:
 
 
 def read_pipeline(where: str | Path) -> Pipeline:
-    """A pipeline's configuration; mechanisms of modules in the current directory are within reach."""
+    """Read a pipeline file; modules in the current directory may define its mechanisms."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)
@@ -52,7 +48,7 @@ def is_address(where: str) -> bool:
 
 
 def configures(where: str) -> bool:
-    """Whether this names a pipeline's configuration."""
+    """Whether this names a pipeline file."""
     return where.endswith(".toml")
 
 
@@ -64,11 +60,12 @@ def _postgres(url: str) -> Reader:
         )
     except ValueError:
         raise ConfigurationError(
-            "this is no address of a database: it must be like postgresql://reader@host/name."
+            "the address of a database must be like postgresql://reader@host/name."
         ) from None
     if told:
         raise ConfigurationError(
-            f"a password does not belong on the command line, where others can see it: put it into {PASSWORD}."
+            "a password does not belong on the command line, where others can see it: put it into "
+            f"{PASSWORD}."
         )
     from penstock.engine.postgres import PostgresReader  # an optional dependency
 
@@ -76,7 +73,7 @@ def _postgres(url: str) -> Reader:
 
 
 def chosen(names: Iterable[str], stream: str | None, *, what: str = "stream") -> str:
-    """The one that is meant: the one named, or the only one."""
+    """The name that was chosen; without a choice, the only one."""
     names = tuple(names)
     if stream is not None:
         if stream not in names:

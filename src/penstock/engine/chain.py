@@ -1,9 +1,9 @@
-"""The hash chain of a stream: what was spent and released, in an order that nobody can change
+"""The hash chain of a series: its charges and releases, in an order that nobody can change
 unnoticed.
 
-It begins with what the stream is of. Every ledger line adds a link, and after a unit's lines its
-release adds one. The link after a unit's release is the stream's *head*: whoever has noted one can
-tell later whether everything up to it still stands.
+It begins with the description of the series. Every ledger line adds a link, and after a unit's
+lines its release adds one. The link after a unit's release is the *head*. Whoever has noted a head
+can tell later whether anything up to it was changed.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Head:
 
 
 def beginning(about: str) -> bytes:
-    """The link before the first line, from the text that says what the stream is of."""
+    """The link before the first line, from the text that describes the series."""
     return hashlib.sha256(b"penstock chain 1\n" + about.encode()).digest()
 
 
 def canonical(line: Line) -> bytes:
-    """A line as bytes: the same for the same line, whoever writes them.
+    """A line as bytes: equal lines give equal bytes.
 
     >>> canonical(Line(7, "spend", "publish", 5, 5))
     b'[7,"spend","publish",5,5,0]'
@@ -80,9 +80,7 @@ class HeadError(StoreUnavailableError):
 
 
 class HeadFile:
-    """The heads of a store's streams in a small file of its own, to be kept where a restored backup
-    does not reach.
-    """
+    """The heads of a store's series in a file, kept where a restored backup does not reach."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
@@ -105,18 +103,19 @@ class HeadFile:
             return {name: _head(unit, link) for name, (unit, link) in content["heads"].items()}
         except (ValueError, KeyError, TypeError, AttributeError):
             raise StateError(
-                f"{self.path.name} is not a head file, or damaged: only if you know that no old backup was restored, delete it."
+                f"{self.path.name} is not a head file, or damaged: delete it only if you know that "
+                "no old backup was restored."
             ) from None
 
     def write(self, stream: str, head: Head) -> None:
-        """Note a stream's newest head."""
+        """Note the newest head of a series."""
         self.update({stream: head})
 
     def update(self, heads: Mapping[str, Head]) -> None:
-        """Note the newest heads of some streams: killed at any point, the old or the new file is
+        """Note the newest heads of some series: killed at any point, the old or the new file is
         read.
         """
-        try:  # several processes may note their streams in one file: one after the other
+        try:  # several processes may note their heads in one file: one after the other
             lock = open_locked(self.path.parent, os.O_RDONLY, wait=True)
         except OSError as error:
             raise HeadError(

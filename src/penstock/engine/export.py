@@ -1,8 +1,7 @@
-"""A store's public part in a file of its own: for readers who must not come near the store.
+"""The public part of a store in a file of its own, for readers without access to the store.
 
-The file holds streams, releases and ledger lines, and no way to what is secret: there are no tables
-for it. `SQLiteReader` reads and verifies it like the store itself, and no publisher can go on from
-it.
+The file holds series, releases and ledger lines. It has no tables for the secret part.
+`SQLiteReader` reads and verifies it like the store itself, and no publisher can go on from it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from penstock.core.errors import ConfigurationError, StateError
+from penstock.core.errors import ConfigurationError, StateError, StoreUnavailableError
 from penstock.core.files import replacing
 from penstock.engine.chain import Head, beginning
 from penstock.engine.sql_store import SqlReader
@@ -25,35 +24,44 @@ from penstock.engine.sqlite import MIGRATIONS, make_public_tables
 from penstock.engine.store import Reader
 from penstock.released.series import Series
 
-_AT_ONCE = 64
-"""Units a transaction: those who read the file meanwhile wait no longer."""
+_UNITS_PER_TRANSACTION = 64
+"""Programs that read the file meanwhile wait no longer than for these units."""
 
-_WAIT = 30
-"""Seconds for those who read the file to be out of the way."""
+_MAX_WAIT_SECONDS = 30
+"""How long to wait for programs that read the file."""
 
 
 def export(
     reader: Reader,
     path: str | os.PathLike[str],
     *,
-    streams: Iterable[str] | None = None,
+    series: Iterable[str] | None = None,
     replace: bool = False,
 ) -> dict[str, Head]:
-    """Write the releases and lines of some streams, or of all, into a file that anybody may read;
-    the heads that it then has.
+    """Write the public part of a store into a file that anybody may read; return its heads.
 
     A new file appears when it is whole. An export that is there already gets the units that it
-    lacks, if its newest one is in the store's past; those who have it open see them. Every link
-    that is written was recomputed. Anything else of that name is refused, or replaced if `replace`
-    says so; a store never is.
+    lacks, if its newest one is in the store's past. Every link is recomputed before it is written.
+
+    Parameters
+    ----------
+    reader : Reader
+        The store.
+    path : str or os.PathLike
+        The file.
+    series : Iterable[str], optional
+        The names of the series to write. Default: all.
+    replace : bool
+        Whether to replace a file that is there. A store is never replaced. Default: False.
 
     >>> import tempfile
     >>> from penstock import Laplace
     >>> from penstock.engine.sqlite import SQLiteReader, SQLiteStore
     >>> run = Laplace(epsilon="1").run(["north", "south"])
-    >>> with tempfile.TemporaryDirectory() as folder, SQLiteStore(Path(folder) / "city.db") as store:
+    >>> with tempfile.TemporaryDirectory() as folder, SQLiteStore(Path(folder) / "c.db") as store:
     ...     lease = store.begin(Series.of(run, name="visits"))
-    ...     head = store.commit("visits", 1, lines=run.ledger, release=run.step([7, 0]), state=run.snapshot(), positions={})
+    ...     unit = {"release": run.step([7, 0]), "lines": run.ledger, "state": run.snapshot()}
+    ...     head = store.commit("visits", 1, positions={}, **unit)
     ...     heads = export(store, Path(folder) / "open.db")
     ...     with SQLiteReader(Path(folder) / "open.db") as copy:
     ...         copy.verify("visits").head == head == heads["visits"]
@@ -66,23 +74,24 @@ def export(
     path = Path(path).absolute()
     wanted = [
         reader.series(name)
-        for name in (reader.series_names if streams is None else dict.fromkeys(streams))
+        for name in (reader.series_names if series is None else dict.fromkeys(series))
     ]
     try:
         found = _found(path)
         if found == "store":
             raise StateError(
-                f"{path.name} is a store, and an export would destroy it: give the export another name."
+                f"{path.name} is a store, and an export would destroy it: give the export another "
+                "name."
             )
         if found == "export" and not replace:
             with _open(path) as file:
                 return {
-                    stream.name: _bring_up_to_date(reader, stream, file, path.name)
-                    for stream in wanted
+                    each.name: _bring_up_to_date(reader, each, file, path.name) for each in wanted
                 }
         if found and not replace:
             raise StateError(
-                f"{path.name} is there already and is no export of this version: replace it, or take another name."
+                f"{path.name} is there already and is no export of this version: replace it, or "
+                "take another name."
             )
         return _anew(reader, wanted, path)
     except sqlite3.Error as error:
@@ -91,12 +100,13 @@ def export(
         ) from None
     except OSError as error:
         raise StateError(
-            f"the export {path.name} cannot be written: {error.strerror}. What it had is still there."
+            f"the export {path.name} cannot be written: {error.strerror}. What it had is still "
+            "there."
         ) from None
 
 
 def _found(path: Path) -> str:
-    """What lies there: nothing, an export, a store, or something else."""
+    """The kind of file: "" if there is none, "export", "store", or "something else"."""
     if not path.exists():
         return ""
     try:
@@ -113,7 +123,7 @@ def _found(path: Path) -> str:
 
 def _kind(path: Path, mode: str) -> str:
     with closing(
-        sqlite3.connect(f"file:{quote(str(path))}?mode={mode}", uri=True, timeout=_WAIT)
+        sqlite3.connect(f"file:{quote(str(path))}?mode={mode}", uri=True, timeout=_MAX_WAIT_SECONDS)
     ) as file:
         tables = {
             name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
@@ -126,71 +136,70 @@ def _kind(path: Path, mode: str) -> str:
         return "export" if version == len(MIGRATIONS) else "something else"
 
 
-def _anew(reader: SqlReader, streams: Iterable[Series], path: Path) -> dict[str, Head]:
-    """The whole export under another name first: killed at any point, what was there is there."""
+def _anew(reader: SqlReader, wanted: Iterable[Series], path: Path) -> dict[str, Head]:
+    """Write the whole export; killed at any point, the old file stays."""
     with replacing(path) as fresh:
         with _open(fresh) as file:
             with _transaction(file):
                 make_public_tables(file)
-            heads = {
-                stream.name: _bring_up_to_date(reader, stream, file, path.name)
-                for stream in streams
-            }
+            heads = {each.name: _bring_up_to_date(reader, each, file, path.name) for each in wanted}
         fresh.chmod(0o644)
     return heads
 
 
 def _bring_up_to_date(
-    reader: SqlReader, stream: Series, file: sqlite3.Connection, name: str
+    reader: SqlReader, series: Series, file: sqlite3.Connection, name: str
 ) -> Head:
-    newest = reader.head(stream.name)
+    newest = reader.head(series.name)
     with _transaction(file):
-        have = _had(stream, file, name)
-        if have.unit > newest.unit or reader.at(stream.name, have.unit) != have:
+        have = _had(series, file, name)
+        if have.unit > newest.unit or reader.at(series.name, have.unit) != have:
             raise StateError(
-                f"the export {name} has another past than the store: unit {have.unit} of {stream.name!r} is not in it. Either "
-                "the store was restored from an old backup, or they do not belong together. Nothing was written."
+                f"the export {name} has another past than the store: unit {have.unit} of "
+                f"{series.name!r} is not in it. Either the store was restored from an old backup, "
+                "or they do not belong together. Nothing was written."
             )
-    units = verified_units(reader, stream, newest, after=have)
-    while some := list(islice(units, _AT_ONCE)):
+    units = verified_units(reader, series, newest, after=have)
+    while some := list(islice(units, _UNITS_PER_TRANSACTION)):
         with _transaction(file):
-            if _had(stream, file, name).unit != some[0][0][0] - 1:
-                raise StateError(
-                    f"the export {name} is being written by somebody else too: try again."
+            if _had(series, file, name).unit != some[0][0][0] - 1:
+                raise StoreUnavailableError(
+                    f"the export {name} is being written by another program too: try again."
                 )
-            _write(file, stream.name, some)
+            _write(file, series.name, some)
     return newest
 
 
-def _had(stream: Series, file: sqlite3.Connection, name: str) -> Head:
-    """The newest unit that the export has of a stream, which it has from now on."""
-    kept = file.execute("SELECT about FROM streams WHERE name = ?", (stream.name,)).fetchall()
+def _had(series: Series, file: sqlite3.Connection, name: str) -> Head:
+    """The newest unit that the export has of a series, which is added if it is new."""
+    kept = file.execute("SELECT about FROM streams WHERE name = ?", (series.name,)).fetchall()
     if not kept:
-        file.execute("INSERT INTO streams (name, about) VALUES (?, ?)", (stream.name, stream.about))
-    elif kept != [(stream.about,)]:
+        file.execute("INSERT INTO streams (name, about) VALUES (?, ?)", (series.name, series.about))
+    elif kept != [(series.about,)]:
         raise StateError(
-            f"the export {name} has another stream {stream.name!r} than the store. Nothing was written."
+            f"the export {name} has another series {series.name!r} than the store. Nothing was "
+            "written."
         )
     last = "SELECT unit, link FROM releases WHERE stream = ? ORDER BY unit DESC LIMIT 1"
-    rows = file.execute(last, (stream.name,)).fetchall()
-    return Head(*rows[0]) if rows else Head(0, beginning(stream.about))
+    rows = file.execute(last, (series.name,)).fetchall()
+    return Head(*rows[0]) if rows else Head(0, beginning(series.about))
 
 
-def _write(file: sqlite3.Connection, stream: str, units: Iterable[tuple[Any, list[Any]]]) -> None:
+def _write(file: sqlite3.Connection, series: str, units: Iterable[tuple[Any, list[Any]]]) -> None:
     for row, lines in units:
         file.executemany(
             "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(stream, *line) for line in lines],
+            [(series, *line) for line in lines],
         )
-        file.execute("INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?, ?)", (stream, *row))
+        file.execute("INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?, ?)", (series, *row))
 
 
 @contextmanager
 def _open(path: Path) -> Iterator[sqlite3.Connection]:
-    """One file and nothing beside it once it is closed, so that it can be read where nothing can be
+    """Open the file so that nothing is left beside it: it can be read where nothing can be
     written.
     """
-    with closing(sqlite3.connect(path, timeout=_WAIT, isolation_level=None)) as file:
+    with closing(sqlite3.connect(path, timeout=_MAX_WAIT_SECONDS, isolation_level=None)) as file:
         file.execute("PRAGMA journal_mode = DELETE")
         file.execute("PRAGMA synchronous = EXTRA")
         yield file

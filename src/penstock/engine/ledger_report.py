@@ -1,6 +1,4 @@
-"""What a store's ledgers say: of each series what its windows cost, and of all views of a stream
-what they cost together.
-"""
+"""The ledgers of a store: the cost of every window, per series and for all views of a stream."""
 
 from __future__ import annotations
 
@@ -26,8 +24,9 @@ _RUNS = ("open", "ask", "yes", "close")
 
 @dataclass(frozen=True, kw_only=True)
 class ViewsLedger:
-    """The series of one stream, by the names of its views; a stream without views is one series of
-    its own name.
+    """The series of one stream, by the names of its views.
+
+    A stream without views has one series, which has the stream's name.
     """
 
     name: str
@@ -35,7 +34,7 @@ class ViewsLedger:
 
     @property
     def several(self) -> bool:
-        """Whether the promise is about views together, and not that of one series."""
+        """Whether the promise is about several views together."""
         return len({*self.series, *self.named}) > 1 or self.first.name != self.name
 
     @property
@@ -45,7 +44,7 @@ class ViewsLedger:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised for all of it together, in the stream's own units."""
+        """The promise for all views together, in the stream's own units."""
         if not self.several:
             return self.first.guarantee
         contribution = max(each.guarantee.contribution for each in self.series.values())
@@ -53,12 +52,13 @@ class ViewsLedger:
             return self.first.stream.guarantee(contribution)
         except (KeyError, ValueError):
             raise StateError(
-                f"stream {self.name!r}: the store does not say what is promised for its views together."
+                f"stream {self.name!r}: the store does not say what is promised for its views "
+                "together."
             ) from None
 
     @property
     def calendar(self) -> Calendar | None:
-        """The stream's own units: the small ones."""
+        """The calendar of the stream's own units, the shortest ones."""
         calendar = self.first.calendar
         if not self.several or calendar is None:
             return calendar
@@ -87,15 +87,16 @@ def streams_of(reader: Reader) -> dict[str, ViewsLedger]:
 
 
 def spent(reader: Reader, series: str) -> Account:
-    """What every window of a series cost, from its lines alone."""
+    """The cost of every window of a series, from its lines alone."""
     return account(
         reader.lines(series), reader.series(series).guarantee, units=reader.head(series).unit
     )
 
 
 def newest(reader: Reader, series: str) -> Fraction:
-    """What the newest window of a series has cost so far, from its lines alone where these tell all
-    of it.
+    """The cost of the newest window of a series so far.
+
+    It reads the lines of that window only, unless a run began before it.
     """
     promise, last = reader.series(series).guarantee, reader.head(series).unit
     lines = list(reader.lines(series, max(last - promise.window + 1, 1), last))
@@ -111,11 +112,10 @@ def newest(reader: Reader, series: str) -> Fraction:
 def together(
     reader: Reader, views: ViewsLedger, accounts: Mapping[str, Account] | None = None
 ) -> Joint:
-    """What the views of a stream cost together, for every small unit up to the newest that any of
-    them has released.
+    """The joint cost of a stream's views, for every unit of the stream up to the newest release.
 
-    That a view's window is long enough, and that it counts as often as it must, is computed again
-    and not taken from the store.
+    Whether each view's window is long enough, and how often it counts, is recomputed and not taken
+    from the store.
     """
     small, promise = views.calendar, views.guarantee
     heads = {view: reader.head(series.name) for view, series in views.series.items()}
@@ -123,7 +123,8 @@ def together(
     calendars = {view: series.calendar for view, series in views.series.items()}
     if small is None or any(calendar is None for calendar in calendars.values()):
         raise StateError(
-            f"stream {views.name!r}: the store does not say when its units are, so its views cannot be added up."
+            f"stream {views.name!r}: the store does not say when its units are, so its views "
+            "cannot be added up."
         )
     ends = [
         calendar.ends(heads[view].unit)
@@ -148,32 +149,32 @@ def together(
 def _times(
     views: ViewsLedger, view: str, small: Calendar, calendar: Calendar, promise: Guarantee
 ) -> int:
-    """How often a view's cost counts: as the store says, and at least as often as it must."""
+    """How often a view's cost counts: as declared, and at least as often as it must."""
     fits = units_in(small, calendar)
     if fits is None:
         raise LedgerError(
-            f"stream {views.name!r}: the units of view {view!r} are no whole numbers of the stream's."
+            f"stream {views.name!r}: the units of view {view!r} are no whole numbers of the "
+            "stream's."
         )
     window, times = reach(promise.window, fits[0], most=fits[1], horizon=promise.horizon)
     has = views.series[view].guarantee
     if has.window < window:
         raise LedgerError(
-            f"stream {views.name!r}: view {view!r} keeps its promise in any {has.window} of its units, and a window of the "
-            f"stream meets {window}."
+            f"stream {views.name!r}: view {view!r} keeps its promise in any {has.window} of its "
+            f"units, and a window of the stream meets {window}."
         )
     declared = views.first.stream.times(view)
     told = times if declared is None else declared
     if told < times:
         raise LedgerError(
-            f"stream {views.name!r}: view {view!r} counts {told} times, and must count {times} times."
+            f"stream {views.name!r}: view {view!r} counts {told} times, and must count {times} "
+            "times."
         )
     return told
 
 
 def _complete(views: ViewsLedger, heads: Mapping[str, Head]) -> None:
-    """Refuse views that are of different streams, or of which one is missing although others have
-    released.
-    """
+    """Refuse views with different declarations, or a missing view if others have released."""
     for view, series in views.series.items():
         if series.facts != views.first.facts:
             raise LedgerError(
@@ -182,19 +183,21 @@ def _complete(views: ViewsLedger, heads: Mapping[str, Head]) -> None:
     missing = sorted(set(views.named) - views.series.keys())
     if missing and any(head.unit for head in heads.values()):
         raise LedgerError(
-            f"stream {views.name!r}: view {missing[0]!r} is not in the store, and others have released."
+            f"stream {views.name!r}: view {missing[0]!r} is not in the store, and others have "
+            "released."
         )
 
 
 def units_from(calendar: Calendar | None, last: int, first: str | None, until: str | None) -> range:
-    """The units from one to another, both given as a number or as a date or time; all up to `last`
-    where nothing is given.
+    """The units from `first` to `until`, each a number, a date or a time. Default: all to `last`.
 
-    A time means the unit that it lies in; a date means all units of that day.
+    A time means its unit; a date means all units of that day.
 
     >>> hours = Calendar(every="1h", origin="2026-01-01")
-    >>> units_from(hours, 100, "2026-01-02", "2026-01-02T03:00"), units_from(hours, 100, None, "2026-01-01")
-    (range(25, 29), range(1, 25))
+    >>> units_from(hours, 100, "2026-01-02", "2026-01-02T03:00")
+    range(25, 29)
+    >>> units_from(hours, 100, None, "2026-01-01")
+    range(1, 25)
     """
     low = 1 if first is None else _unit(calendar, first, "from", end=False)
     high = last if until is None else _unit(calendar, until, "to", end=True)
@@ -215,6 +218,7 @@ def _unit(calendar: Calendar | None, text: str, name: str, *, end: bool) -> int:
         )
     except ConfigurationError:
         raise ConfigurationError(
-            f"--{name} must be a unit's number, or a date or time such as 2026-03-01 or 2026-03-01T08:00, not {text!r}."
+            f"--{name} must be a unit's number, or a date or time such as 2026-03-01 or "
+            f"2026-03-01T08:00, not {text!r}."
         ) from None
     return calendar.unit_at(day.ends(1) - 1 if end and day else when.begins(1))

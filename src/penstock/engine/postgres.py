@@ -403,7 +403,7 @@ class PostgresStore(SqlStore, PostgresReader):
                 raise
 
     def _undo(self) -> None:
-        """End the transaction without a trace; a connection that cannot even do that is given up."""
+        """Roll the transaction back; close a connection that cannot do that."""
         if self._server.closed:
             return
         try:

@@ -1,4 +1,4 @@
-"""Sealing: what is secret lies in the store under a key that a reader lacks."""
+"""Sealing: encryption of the secret part of a store with a key that readers lack."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Key:
         return nonce + self._cipher.encrypt(nonce, content, about)
 
     def reveal(self, sealed: bytes, *, about: bytes) -> bytes:
-        """The content again; anything that was not sealed with this key about the same is refused."""
+        """The content again; refused unless it was sealed with this key, about the same."""
         try:
             return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], about)
         except (InvalidTag, ValueError):

@@ -155,7 +155,8 @@ class SQLiteWriter(SqlWriter, SQLiteReader):
             self._file.execute("PRAGMA secure_delete = ON")
         if mode != "wal":
             raise StateError(
-                f"{self.name} lies where SQLite cannot keep a log beside it: put it on a local disk."
+                f"{self.name} lies where SQLite cannot keep a log beside it: put it on a local "
+                "disk."
             )
 
     def _migrate(self, migrate: Migration) -> None:

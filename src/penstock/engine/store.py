@@ -1,5 +1,5 @@
-"""What a store is: everything of a unit in one transaction, by one publisher at a time, for anybody
-to read.
+"""The protocols of a store: one transaction per unit, one publisher at a time, any number of
+readers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.released.series import Series
 
 @dataclass(frozen=True, kw_only=True)
 class Lease:
-    """Who may publish a stream. Each holder has a higher number, and only the highest commits."""
+    """The right to publish a series. Each holder has a higher number; only the highest commits."""
 
     series: str
     owner: str
@@ -31,12 +31,12 @@ class Lease:
 
 
 class LeaseError(StateError):
-    """The stream is somebody else's to publish. Nothing was written."""
+    """Another publisher holds the lease of the series. Nothing was written."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Committed:
-    """Where a stream stands. Before its first unit there is no release and no state."""
+    """The newest unit of a series. Before the first unit there is no release and no state."""
 
     unit: int
     head: Head
@@ -48,49 +48,52 @@ class Committed:
 
 @dataclass(frozen=True, kw_only=True)
 class VerifiedLedger:
-    """A chain that was followed to its head, and what every window of it cost."""
+    """The head of a chain that was followed to its end, and the cost of every window."""
 
     head: Head
     account: Account
 
 
 class Reader(Protocol):
-    """What anybody may read of a store."""
+    """Read-only access to a store's public part."""
 
     @property
     def series_names(self) -> tuple[str, ...]:
         """The names of all series."""
 
     def series(self, name: str) -> Series:
-        """What a stream is of."""
+        """A series by its name."""
 
-    def head(self, stream: str) -> Head:
+    def head(self, series: str) -> Head:
         """The newest unit and the link after it."""
 
-    def at(self, stream: str, unit: int) -> Head:
-        """The link after a unit that was released; unit 0 is the beginning."""
+    def at(self, series: str, unit: int) -> Head:
+        """The link after a released unit; unit 0 is the beginning."""
 
-    def releases(self, stream: str, first: int = 1, last: int | None = None) -> Iterator[Released]:
-        """What was released of these units, one after the other."""
+    def releases(self, series: str, first: int = 1, last: int | None = None) -> Iterator[Released]:
+        """The releases of these units, one after the other."""
 
-    def lines(self, stream: str, first: int = 1, last: int | None = None) -> Iterator[Line]:
+    def lines(self, series: str, first: int = 1, last: int | None = None) -> Iterator[Line]:
         """The ledger lines of these units, in order."""
 
-    def lease(self, stream: str) -> Lease | None:
-        """Who may publish it; None if nobody ever did, or the store does not say (an export, or a
-        reader without the right).
+    def lease(self, series: str) -> Lease | None:
+        """The newest lease of a series.
+
+        None if nobody ever held one, or if the store does not say: an export has no leases, and a
+        reader may lack the right to see them.
         """
 
-    def marks(self, stream: str) -> dict[str, int]:
-        """Up to which unit each sink that was marked has the stream's releases."""
+    def marks(self, series: str) -> dict[str, int]:
+        """The newest unit that each marked sink has of a series."""
 
-    def verify(self, stream: str, *, head: Head | None = None) -> VerifiedLedger:
-        """Recompute every link and the cost of every window; the first line that is wrong is a
-        `LedgerError`.
+    def verify(self, series: str, *, head: Head | None = None) -> VerifiedLedger:
+        """Recompute every link and the cost of every window.
+
+        The first line that is not as it was committed is a `LedgerError`.
         """
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
 
     def __enter__(self) -> Self: ...
 
@@ -98,10 +101,10 @@ class Reader(Protocol):
 
 
 class SeriesLog(Log):
-    """A stream of a store as a release log to ask; it grows with the store."""
+    """A series of a store as a release log, to ask queries of. It grows with the store."""
 
-    def __init__(self, reader: Reader, stream: str) -> None:
-        what = reader.series(stream)
+    def __init__(self, reader: Reader, series: str) -> None:
+        what = reader.series(series)
         super().__init__(
             what.domain,
             guarantee=what.guarantee,
@@ -114,7 +117,7 @@ class SeriesLog(Log):
 
     @property
     def promise(self) -> str:
-        """What is promised, in words: of a view, what all views of its stream promise together."""
+        """The promise in words: for a view, that of all views of its stream together."""
         return self._promise
 
     def _bounds(self) -> tuple[int, int]:
@@ -124,47 +127,47 @@ class SeriesLog(Log):
         return self._reader.releases(self.name, first, last)
 
     def _add(self, release: Released) -> None:
-        raise InputError(f"unit {release.unit}: {self.name!r} is read here: its publisher commits.")
+        raise InputError(
+            f"unit {release.unit}: {self.name!r} is open for reading only: its publisher commits."
+        )
 
 
 class Store(Reader, Protocol):
-    """Where a publisher keeps everything: the only thing that its readers, its sinks and a restart
-    go by.
-    """
+    """The database of a publisher. Readers, sinks and a restart go by it alone."""
 
     def begin(
         self,
-        stream: Series,
+        series: Series,
         *,
         seconds: float = 30,
         heads: Iterable[Head] = (),
         takeover: bool = False,
     ) -> Lease:
-        """Take the stream's lease. `heads` are what sinks have seen: one that is not in the store's
-        past is refused.
+        """Take the lease of a series.
 
-        A lease that another publisher holds is refused until it expires; with `takeover` it is
-        taken at once.
+        `heads` are those that sinks have seen: one that is not in the store's past is refused. A
+        lease that another publisher holds is refused until it expires; with `takeover` it is taken
+        at once.
         """
 
-    def renew(self, stream: str) -> Lease:
+    def renew(self, series: str) -> Lease:
         """Hold the lease longer. A commit does so too."""
 
-    def end(self, stream: str) -> None:
+    def end(self, series: str) -> None:
         """Give the lease back."""
 
-    def last(self, stream: str) -> Committed | None:
-        """Where the stream stands, with everything needed to go on; None if nothing was kept yet."""
+    def last(self, series: str) -> Committed | None:
+        """The newest unit, with everything needed to go on; None if nothing was saved yet."""
 
     def together(self) -> AbstractContextManager[None]:
-        """What is committed, saved and marked inside is one transaction: all of it or nothing."""
+        """All commits, saves and marks inside are one transaction."""
 
-    def mark(self, stream: str, sink: str, unit: int) -> None:
-        """Note that a sink has all releases up to this unit: for sinks that cannot tell themselves."""
+    def mark(self, series: str, sink: str, unit: int) -> None:
+        """Note that a sink has all releases up to this unit, for sinks that cannot tell."""
 
     def commit(
         self,
-        stream: str,
+        series: str,
         unit: int,
         *,
         lines: Iterable[Line],
@@ -173,17 +176,17 @@ class Store(Reader, Protocol):
         positions: Mapping[str, Any],
         private: Mapping[str, bytes | None] | None = None,
     ) -> Head:
-        """Keep everything of the next unit, all of it or nothing, before anyone can see it.
+        """Write everything of the next unit, all of it or nothing, before anyone can see it.
 
-        `positions` replace the earlier ones. `private` holds what is kept of units that are still
-        open, in named parts: those given are replaced, None takes one away, and the others stay.
+        `positions` replace the earlier ones. `private` holds data of units that are still open, in
+        named parts: given parts are replaced, None removes a part, the others stay.
         """
 
     def save(
-        self, stream: str, *, positions: Mapping[str, Any], private: Mapping[str, bytes | None]
+        self, series: str, *, positions: Mapping[str, Any], private: Mapping[str, bytes | None]
     ) -> None:
-        """Keep what was read of open units, and how far that was: all of it or nothing, and no unit
-        is released.
+        """Write the data of open units and the positions up to which they were read, all of it or
+        nothing. No unit is released.
         """
 
 

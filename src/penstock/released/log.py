@@ -191,7 +191,8 @@ class Log:
             if first <= release.unit <= last:
                 if not same(self[release.unit], release):
                     raise InputError(
-                        f"unit {release.unit} is in the log with other numbers: a release is never replaced."
+                        f"unit {release.unit} is in the log with other numbers: a release is never "
+                        "replaced."
                     )
                 return
             if release.unit != last + 1:
@@ -226,7 +227,8 @@ class Log:
             self.guarantee = release.guarantee
         elif release.guarantee != self.guarantee:
             raise InputError(
-                f"unit {release.unit}: released under {release.guarantee}, and this log is of {self.guarantee}."
+                f"unit {release.unit}: released under {release.guarantee}, and this log is of "
+                f"{self.guarantee}."
             )
 
     def _bounds(self) -> tuple[int, int]:
