@@ -1,10 +1,11 @@
-# make setup | demo | test | lint | bench | papers | torture. Needs python3 (3.11 or later) and make; nothing else first.
+# make setup | quick | test | nightly | lint | demo | bench | papers | torture
+# Needs python3 (3.11 or later) and make; nothing else first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench papers torture clean
+.PHONY: setup demo quick test nightly lint bench papers torture clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -28,8 +29,17 @@ lint: $(READY)  ## ruff, mypy --strict, the layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint  ## lint, doctests, tests
+QUICK := src tests/core tests/budget tests/private tests/released tests/engine tests/test_*.py
+
+quick: $(READY)  ## lint, types, doctests and unit tests, within 90 seconds on two cores
+	$(BIN)/pytest -n auto --dist worksteal -m "not nightly and not slow" $(QUICK)
+	@$(MAKE) --no-print-directory lint
+
+test: lint  ## lint, doctests and all tests but the nightly ones, within 8 minutes on two cores
 	$(BIN)/pytest -n auto --dist worksteal
+
+nightly: lint  ## all tests, with the long statistical runs (docs/how-to/test.md lists them)
+	$(BIN)/pytest -n auto --dist worksteal -m "nightly or not nightly"
 
 torture: $(READY)  ## kill a running publisher 500 times, with every source; PENSTOCK_KILLS says how often
 	PENSTOCK_KILLS=$${PENSTOCK_KILLS:-500} $(BIN)/pytest -s -p no:cacheprovider tests/recovery

@@ -22,6 +22,7 @@ def test_every_example_is_run_here():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == SHORT.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "short"), SHORT.items(), ids=SHORT)
 def test_an_example_leaves_a_log_a_figure_and_the_promise_in_words(
     name, short, tmp_path, monkeypatch, capsys

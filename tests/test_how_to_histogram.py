@@ -99,6 +99,7 @@ def test_the_page_tells_to_check_and_to_audit() -> None:
     assert [line[:2] for line in commands()] == [["lab", "check"], ["audit", "suppress:Suppressed"]]
 
 
+@pytest.mark.slow
 def test_it_passes_the_checks(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = commands()[0]
     assert type_in(*command, "--quick", "--json") == 0
@@ -107,6 +108,7 @@ def test_it_passes_the_checks(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert all(result["ok"] for result in results)
 
 
+@pytest.mark.slow
 def test_it_is_audited_and_not_convicted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """At a confidence of 0.999 a false alarm has chance 1e-3 at most, and the seed is fixed."""
     assert type_in(*commands()[1], "--runs", "1000", "--seed", "1", "--workers", "1", "--json") == 0

@@ -112,6 +112,7 @@ def test_every_command_of_the_page_is_in_one_of_the_sections_that_are_followed()
     assert verbs == {"pip", "mechanisms", "lab", "audit", "bench", "check"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title", SECTIONS)
 def test_every_command_does_what_is_shown(
     title: str, folder: Path, capsys: pytest.CaptureFixture[str]
@@ -131,6 +132,7 @@ def test_every_command_does_what_is_shown(
                 said = said[said.index(line) + 1 :]
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_finds_it_too(folder: Path) -> None:
     command = [sys.executable, "-m", "penstock", "mechanisms", "pace", "--json"]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder.parent)
@@ -138,6 +140,7 @@ def test_a_process_of_its_own_finds_it_too(folder: Path) -> None:
     assert (row["name"], row["class"], row["package"]) == ("pace", "Pace", "penstock-pace")
 
 
+@pytest.mark.slow
 def test_its_page_has_it_beside_the_others(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -443,6 +443,7 @@ def sizes(book: Ledger) -> dict[str, int]:
     return found
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_stream():
     window = 7
     book = Ledger(Guarantee("1", window), keys=3)

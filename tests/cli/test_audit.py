@@ -190,7 +190,10 @@ class Leaky(Uniform):
     def step(self, state, unit, gate):
         from penstock.core.private import unseal
         state, released = super().step(state, unit, gate)
-        return state, type(released)(released.unit, unseal(unit), released.scale, released.guarantee, False)
+        raw = unseal(unit)
+        return state, type(released)(
+            released.unit, raw, released.scale, released.guarantee, False
+        )
 '''
 
 
@@ -221,7 +224,7 @@ def test_a_third_partys_mechanism_is_audited_by_import_path_without_registering_
 @pytest.mark.parametrize(
     ("tokens", "said"),
     [
-        ([], "whom? Give the NAME of a mechanism, or --all"),
+        ([], "give the NAME of a mechanism, or --all"),
         (["uniform", "--all"], "either 'uniform' or --all, not both"),
         (["--all", "--runs", "5", "--exact"], "--runs, --exact cannot be used with --all"),
         (["uniform", "--quick"], "--quick can only be used with --all"),
@@ -234,7 +237,7 @@ def test_a_third_partys_mechanism_is_audited_by_import_path_without_registering_
         (["no_such_module:Class"], "cannot be imported"),
         (["json:dumps"], "not a subclass"),
         (["cli_audit_not_python:Class"], "cannot be used: SyntaxError"),
-        (["two words"], "'two words' is no name"),
+        (["two words"], "'two words' is not the name"),
         (["uniform", "--epsilon", "lots"], "epsilon='lots' is not a number"),
         (["uniform", "--epsilon", "0"], "epsilon must be above 0"),
         (["uniform", "--window", "0"], "window must be a whole number of at least 1"),

@@ -72,7 +72,7 @@ def test_plug_ins_are_listed_with_their_package_and_with_what_is_wrong(
 ) -> None:
     done = Outcome(capsys, "mechanisms")
     assert done.code == 0
-    ours, others = done.out.split("Of plug-ins")
+    ours, others = done.out.split("Mechanisms of plug-ins")
     assert all(name in ours for name in MECHANISMS)
     for words in ("mine", "Every unit, and mine.", "their-parts"):
         assert words in others

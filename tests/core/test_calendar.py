@@ -72,6 +72,7 @@ def slow_unit(calendar: Calendar, time: int) -> int:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     st.sampled_from(ZONES),

@@ -42,6 +42,7 @@ def test_domains_are_values_and_their_order_counts():
     assert Domain.of(["a", "b"]) != Domain.of(["b", "a"])
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.text(max_size=4), min_size=1, max_size=12, unique=True),
     st.randoms(use_true_random=False),

@@ -102,6 +102,7 @@ def test_the_moments_of_a_median_are_below_those_of_the_draw_that_stands_for_it(
         assert (law[seen] * np.cosh(share / one * k[seen])).sum() <= 1 / (1 - share**2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draws", [2, 4, 6, 40])
 def test_so_are_those_of_a_median_of_an_even_number(draws):
     """Over 400,000 medians with a fixed seed, which are far below; a false alarm with another seed

@@ -278,6 +278,7 @@ print(most["long"] - most["short"], rejected, values)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "size"), [("csv", 10**9), ("jsonl", 2 * 10**8)])
 def test_a_line_of_a_gigabyte_is_passed_over_in_little_memory(tmp_path, kind, size):
     """The line is a hole in a file: it takes no space on the disk."""
@@ -330,6 +331,7 @@ class Served:
             time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_sent_again_under_its_key_counts_once_also_after_a_restart(tmp_path):
     run = Run(tmp_path, {"kind": "csv", "path": "taps.csv"}, live=True, privacy={"contribution": 5})
     run.clock.set("2026-01-01T00:30Z")

@@ -137,6 +137,7 @@ def test_a_head_file_that_cannot_be_read_says_why(tmp_path):
         HeadFile(tmp_path).read()
 
 
+@pytest.mark.slow
 def test_streams_of_several_processes_in_one_file_never_go_back(tmp_path):
     """Each notes its own heads, as fast as it can; what one has noted, the others leave."""
     script = (

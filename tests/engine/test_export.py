@@ -258,6 +258,7 @@ KILLED = """
 """
 
 
+@pytest.mark.slow
 def test_an_export_that_was_killed_is_repaired_by_the_next_one(tmp_path, out):
     place = SQLitePlace(tmp_path)
     run = filled(place, 3)

@@ -963,6 +963,7 @@ TABLES: dict[str, list[dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_whatever_stands_in_a_configuration_is_taken_or_refused_in_words(data):

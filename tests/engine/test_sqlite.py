@@ -161,6 +161,7 @@ def test_what_is_not_of_its_kind_any_more_is_found_and_named(place, statement, m
         reader.verify("visits")
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_of_the_file_is_found_or_changes_nothing(place, path, tmp_path):
     """400 flips at seeded places: each is refused by `verify` or by SQLite, or what is read is the
     same to the byte.

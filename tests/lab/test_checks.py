@@ -27,7 +27,9 @@ from penstock.core.errors import InputError, MissingExtraError
 from penstock.core.private import Private, unseal
 from penstock.core.released import Scale
 from penstock.lab import checks
-from penstock.lab.checks import CHECKS, Check, CheckError, Script, run_checks, title
+from penstock.lab.checks import CHECKS, Check, CheckError, run_checks, title
+from penstock.lab.checks.statistics import moments_of_size
+from penstock.lab.checks.streams import Script
 from penstock.private.gate import Gate
 from penstock.private.mechanisms.fixed import LastRelease
 from penstock.private.mechanisms.grouped import GroupedDistribution
@@ -139,11 +141,6 @@ class Uneven(Mechanism[Ranked]):
         return state, gate.laplace(unit, epsilon=budgets, label="publish")
 
 
-SLOW = {
-    "hs_pegasus",
-    "phs_pegasus",
-    "eshp",
-}  # 20,000 units take them a minute or more; `penstock lab check` takes it
 EVERY = [
     *MECHANISMS.values(),
     Between,
@@ -159,10 +156,16 @@ EVERY = [
 @pytest.mark.parametrize("check", CHECKS, ids=names)
 @pytest.mark.parametrize("cls", EVERY, ids=lambda cls: cls.__name__)
 def test_every_mechanism_passes_every_check(cls: type[Mechanism[Any]], check: Check) -> None:
-    check(
-        cls,
-        quick=cls not in MECHANISMS.values() or (cls.name in SLOW and "memory" in check.__name__),
-    )
+    """The quick form of each check: fewer and shorter streams, the same properties."""
+    check(cls, quick=True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("check", CHECKS, ids=names)
+@pytest.mark.parametrize("cls", MECHANISMS.values(), ids=lambda cls: cls.__name__)
+def test_every_mechanism_passes_every_full_check(cls: type[Mechanism[Any]], check: Check) -> None:
+    """The full form, as `penstock lab check` runs it. Quick twin: the test above."""
+    check(cls)
 
 
 # Every check can fail: mechanisms that are each wrong in one way, and the check that says so.
@@ -631,7 +634,10 @@ BROKEN: list[tuple[str, type[Mechanism[Any]], str]] = [
 @pytest.mark.parametrize(
     ("name", "cls", "said"), BROKEN, ids=lambda value: getattr(value, "__name__", None)
 )
-@pytest.mark.parametrize("quick", [False, True], ids=["full", "quick"])
+@pytest.mark.parametrize(
+    "quick",
+    [pytest.param(False, id="full", marks=pytest.mark.nightly), pytest.param(True, id="quick")],
+)
 def test_every_check_can_fail(name: str, cls: type[Mechanism[Any]], said: str, quick: bool) -> None:
     _SEEN.clear()
     with pytest.raises(CheckError, match=said) as caught:
@@ -644,7 +650,7 @@ def test_every_check_can_fail(name: str, cls: type[Mechanism[Any]], said: str, q
 def test_noise_fits_its_scale_and_neither_less_nor_more(
     base: type[Mechanism[Any]], factor: float, fits: bool
 ) -> None:
-    """Fixed seeds; for others a false alarm has a chance below 1e-6, and a miss one far below that."""
+    """Fixed seeds. For other seeds a false alarm has probability below 1e-6, and a miss less."""
 
     class Claims(base):  # type: ignore[misc, valid-type]
         """Claims another scale than it has."""
@@ -714,7 +720,7 @@ def test_the_moments_of_noise_agree_with_draws(scale: float, layers: int) -> Non
     draws = sum(
         rng.geometric(1 - q, 200_000) - rng.geometric(1 - q, 200_000) for _ in range(layers)
     )
-    mean, variance = checks._moments(scale, layers)
+    mean, variance = moments_of_size(scale, layers)
     sizes = np.abs(np.asarray(draws))
     assert abs(sizes.mean() - mean) < 5 * np.sqrt(variance / 200_000)
     assert abs(sizes.var() / variance - 1) < 0.05

@@ -13,6 +13,7 @@ from penstock.core.private import Private
 from penstock.core.released import Released, Scale
 from penstock.lab import checks
 from penstock.lab.checks import CheckError
+from penstock.lab.checks.paid_noise import watch_convolutions
 from penstock.private.gate import Gate
 from penstock.private.mechanisms.toeplitz import CorrelatedGaussian, UnitEstimates
 from penstock.private.mechanisms.uniform import NoState, Uniform
@@ -26,7 +27,7 @@ class DrawsTooLittle(CorrelatedGaussian):
         self, state: UnitEstimates, unit: Private, gate: Gate
     ) -> tuple[UnitEstimates, Released]:
         key = (self.contribution, self.share.quanta, self.coefficients.tobytes())
-        gate._variances[key] = self.variance * 99 // 100
+        gate.convolutions._variances[key] = self.variance * 99 // 100
         return super().step(state, unit, gate)
 
 
@@ -39,7 +40,9 @@ class ForgetsTheWindow(CorrelatedGaussian):
     ) -> tuple[UnitEstimates, Released]:
         key = (self.contribution, self.share.quanta, self.coefficients.tobytes())
         length = int(self.coefficients @ self.coefficients)
-        gate._variances[key] = int(self.contribution**2 * length / (2 * self.share.amount)) + 1
+        gate.convolutions._variances[key] = (
+            int(self.contribution**2 * length / (2 * self.share.amount)) + 1
+        )
         return super().step(state, unit, gate)
 
 
@@ -53,7 +56,7 @@ class DrawsGaussianUnderAPurePromise(Uniform):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawsForNobodyKnowsWhat(CorrelatedGaussian):
+class DrawsForNoConvolution(CorrelatedGaussian):
     """A draw that belongs to no convolution."""
 
     def step(
@@ -80,7 +83,7 @@ class ClaimsLessNoise(CorrelatedGaussian):
         (DrawsTooLittle, "is worth rho="),
         (ForgetsTheWindow, "is worth rho="),
         (DrawsGaussianUnderAPurePromise, "not paid for in the currency"),
-        (DrawsForNobodyKnowsWhat, "nobody knows on what"),
+        (DrawsForNoConvolution, "belongs to no convolution"),
     ],
 )
 def test_too_little_noise_is_caught(cls: Any, said: str) -> None:
@@ -95,7 +98,7 @@ def test_a_false_claim_is_caught() -> None:
 
 def test_the_watched_length_is_that_of_the_dearest_signs() -> None:
     run = CorrelatedGaussian(epsilon="1", window=3, span=4).run(1)
-    lengths = checks._watch_convolutions(run)
+    lengths = watch_convolutions(run)
     run.step([1])
     row = run.mechanism.coefficients
     padded = np.zeros((3, len(row) + 2), np.int64)

@@ -14,13 +14,12 @@ from penstock.core.cover import EACH, Groups
 from penstock.core.private import unseal
 from penstock.core.released import Scale
 from penstock.lab import histogram_checks
-from penstock.lab.checks import CheckError, Result
+from penstock.lab.checks import CheckError, CheckResult, title
 from penstock.lab.histogram_checks import (
     HISTOGRAM_CHECKS,
     HistogramCheck,
     as_mechanism,
     run_histogram_checks,
-    title,
 )
 from penstock.private.histograms.registry import HISTOGRAMS
 
@@ -143,7 +142,7 @@ class Impersonates(Plain):
     """Shows itself as another."""
 
     def __repr__(self) -> str:
-        return "_Other()"
+        return "_OtherMethod()"
 
 
 @dataclass(frozen=True)
@@ -271,7 +270,7 @@ class Tells(Plain):
         (Understates(), "check_the_noise_is_no_larger_than_claimed", "noise of keys"),
         (Shares(), "check_the_noise_is_no_larger_than_claimed", "the sum of all keys"),
         (Doubles(), "check_no_transcript_loses_more_than_was_given", "one transcript loses 2,"),
-        (Tells(), "check_no_transcript_loses_more_than_was_given", "depends on them"),
+        (Tells(), "check_no_transcript_loses_more_than_was_given", "depends on the counts"),
         (Opens(), "check_nothing_private_is_opened", "unseal"),
         (Sneaks(), "check_nothing_private_is_opened", r"gate\.memory"),
         (HasItOpened(), "check_nothing_private_is_opened", "_helper mentions 'unseal'"),
@@ -308,7 +307,7 @@ def test_a_method_without_source_cannot_be_judged() -> None:
 
 def test_results_tell_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(histogram_checks, "HISTOGRAM_CHECKS", HISTOGRAM_CHECKS[:3])
-    told: list[tuple[str, Result | None]] = []
+    told: list[tuple[str, CheckResult | None]] = []
     results = run_histogram_checks(
         Renames(), quick=True, progress=lambda name, result: told.append((name, result))
     )

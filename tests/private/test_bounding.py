@@ -91,6 +91,7 @@ def counted(rows, *, contribution=1, text=False, fast=False, cuts=()):
     return unit.counts().tolist()
 
 
+@pytest.mark.slow
 @each_way
 @pytest.mark.parametrize("text", [False, True], ids=["whole", "text"])
 @pytest.mark.parametrize("contribution", [1, 2, 3])
@@ -131,6 +132,7 @@ def test_one_person_more_changes_the_counts_by_no_more_than_the_contribution(dat
     assert sum(abs(a - b) for a, b in zip(with_all, without, strict=True)) <= contribution
 
 
+@pytest.mark.slow
 @each_way
 @pytest.mark.parametrize("text", [False, True], ids=["whole", "text"])
 @given(data=st.data())
@@ -311,6 +313,7 @@ IDS_OVER_TIME = {
 }
 
 
+@pytest.mark.slow
 @each_way
 @pytest.mark.parametrize("contribution", [1, 3])
 @pytest.mark.parametrize("batches", IDS_OVER_TIME.values(), ids=IDS_OVER_TIME)

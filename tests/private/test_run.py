@@ -75,6 +75,7 @@ def test_a_unit_is_released_once_and_in_its_turn():
     assert run.step([1, 2], unit=2).unit == 2
 
 
+@pytest.mark.slow
 @EVERY
 def test_every_window_of_every_mechanism_keeps_the_promise(cls):
     for seed, window in enumerate((1, 2, 5, 13)):
@@ -323,6 +324,7 @@ def test_nothing_of_the_data_is_in_its_repr():
     assert repr(run) == "<Run of uniform over 2 keys, Guarantee(epsilon=1, window=3), at unit 1>"
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_stream():
     for cls in MECHANISMS.values():
         run = cls(epsilon="1", window=4).run(3, noise=NoNoise())

@@ -116,8 +116,11 @@ def test_noise_is_symmetric(scale):
     up, down = int((values > 0).sum()), int((values < 0).sum())
     assert abs(up - down) <= 6 * sqrt(up + down)
     edges = np.array(edges_of(float(Fraction(scale)), LARGE))
-    sides = [np.bincount(np.searchsorted(edges, part, side="right"), minlength=len(edges) + 1)[1:] for part in
-             (values[values > 0], -values[values < 0])]  # fmt: skip
+    places = (
+        np.searchsorted(edges, part, side="right")
+        for part in (values[values > 0], -values[values < 0])
+    )
+    sides = [np.bincount(each, minlength=len(edges) + 1)[1:] for each in places]
     statistic = float(((sides[0] - sides[1]) ** 2 / (sides[0] + sides[1])).sum())
     assert statistic < limit(len(edges))
 

@@ -62,7 +62,8 @@ class Mine(ps.Mechanism[Memory]):
         return Memory(ps.Released.nothing(domain.size, self.guarantee))
 
     def step(self, state: Memory, unit: ps.Private, gate: ps.Gate) -> tuple[Memory, ps.Released]:
-        far = gate.laplace(unit.distance(state.last.value), epsilon=self.total // 4, label="far").number
+        distance = unit.distance(state.last.value)
+        far = gate.laplace(distance, epsilon=self.total // 4, label="far").number
         if far < 10:
             return state, gate.repeat(state.last)
         fresh = gate.laplace(unit, epsilon=self.total // 4, label="publish")
@@ -131,15 +132,15 @@ class Stepless(ps.Mechanism[None]):
 
 
 def check(
-    gate: ps.Gate, private: ps.Private, values: IntArray, budget: ps.Budget, run: ps.Run, released: ps.Released,
-    mechanism: ps.Uniform,
+    gate: ps.Gate, private: ps.Private, values: IntArray, budget: ps.Budget, run: ps.Run,
+    released: ps.Released, mechanism: ps.Uniform,
 ) -> None:
 """
 
 
 @pytest.fixture(scope="module")
 def verdict(tmp_path_factory) -> dict[str, set[int]]:
-    """The lines of each file in which mypy --strict finds an error; one process for all snippets."""
+    """The lines of each file with an error of mypy --strict; one process for all snippets."""
     folder = tmp_path_factory.mktemp("typing")
     (folder / "accepted.py").write_text(ACCEPTED)
     (folder / "rejected.py").write_text(

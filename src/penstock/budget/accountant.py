@@ -85,7 +85,7 @@ def account(lines: Iterable[Line], guarantee: Guarantee, *, units: int | None = 
     return Account(guarantee, spent, exposed, costs)
 
 
-def _read(
+def _read(  # noqa: C901  reason: one branch per kind of line
     line: Line, numbers: dict[int, int], exposures: dict[int, int], runs: dict[int, _Run]
 ) -> None:
     unit, where = line.unit, f"unit {line.unit}, {line.kind} {line.label!r}"

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import math
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.console import Console
-from rich.measure import Measurement
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -22,22 +20,20 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.audit_output import print_json, print_verdict, print_verdicts
 from penstock.cli.options import Flag, Json, MaybeInt, with_own_modules
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import positive, whole
 from penstock.lab.audit import report, suite
 from penstock.lab.audit.engine import Verdict
 from penstock.lab.audit.flawed import VARIANTS
-from penstock.lab.audit.model import Pair
 from penstock.lab.audit.subjects import Subject, subject
 
 EPSILON, RUNS, CONFIDENCE = "2", 20_000, 0.999
 EXACT_EPSILON = "6"
-"""Without --epsilon an exact audit takes this one: the larger it is, the fewer outputs there are.
-"""
+"""The default ε of an exact audit. The larger ε is, the fewer outputs there are."""
 
 FOLDER = Path("out/audit")
 INTERRUPTED = 130
@@ -60,12 +56,11 @@ def audit(
     workers: MaybeInt = None,
     folder: Path = FOLDER,
 ) -> None:
-    """Try to convict a mechanism of promising too much, on made-up streams. Exit code 1 if it is
-    convicted.
+    """Attack a mechanism on synthetic streams. Exit code 1 if it breaks its promise.
 
-    It is run many times on two streams that differ by one person. An output that is much likelier
-    on one of them gives a lower bound on ε; above the promise, the mechanism is convicted. Not
-    being convicted proves nothing: see docs/how-to/audit.md.
+    The audit runs a mechanism many times on two streams that differ by one person. An output that
+    is much likelier on one of them gives a lower bound on ε. If the bound is above the promise, the
+    mechanism is convicted. An acquittal is no proof: see docs/how-to/audit.md.
 
     For example:
 
@@ -84,72 +79,56 @@ def audit(
     Parameters
     ----------
     name
-        A registered mechanism, one of a plug-in, the import path module:Class of your own (also
-        from the current directory), each with @user behind it for user level, or flawed:NAME for
-        one that is broken on purpose.
+        The name of a registered mechanism, of a mechanism of a plug-in, or the import path
+        module:Class of your own. Modules in the current directory are found too. Append @user to
+        audit it at user level. flawed:NAME is a mechanism that is broken on purpose.
     everybody
-        Every registered mechanism, which must be acquitted, and every flawed variant, which must be
-        convicted. Exit code 1 if one is not.
+        Audit every registered mechanism, which must be acquitted, and every flawed variant, which
+        must be convicted. Exit code 1 if one verdict is another.
     epsilon
-        The promised privacy loss of a window, exact: 2, 0.5 or 1/3; 2 unless told, 6 with --exact.
-        A larger one is easier to test.
+        The promised ε of a window, exact: 2, 0.5 or 1/3. A larger ε is easier to test.
+        Default: 2; with --exact: 6.
     window
-        How many units in a row are protected together; 2 unless told, more where fewer leave
-        nothing to decide.
+        The number of consecutive units in which a person is protected. Default: 2, or more if a
+        mechanism has nothing to decide in 2 units.
     runs
-        Runs of each stream of each pair; 20000 unless told. Half of them choose the event, the
-        other half try it.
+        The number of runs on each stream of each pair. Half of them choose the event, the other
+        half test it. Default: 20000.
     confidence
-        How sure a conviction must be; 0.999 unless told.
+        The confidence that a conviction needs. Default: 0.999.
     seed
-        Repeats an audit exactly. A new one is drawn unless told.
+        The seed. The same seed gives the same verdict. Default: a new one.
     exact
-        Compute the loss itself on tiny streams instead of sampling. It needs a large epsilon and a
-        short window.
+        Compute the loss itself on small streams instead of sampling. This needs a large epsilon and
+        a short window.
     quick
-        With --all: fewer runs. Still convicts every flawed variant.
+        With --all: fewer runs. They still convict every flawed variant.
     as_json
-        The verdict as JSON, or with --all a list of them.
+        Print the verdict as JSON; with --all a list of verdicts.
     page
         Write a page about the verdicts to this file.
     workers
-        How many processes; one a core unless told.
+        The number of processes. Default: one per core.
     folder
-        Where finished work is kept until the audit is over, so that a killed one goes on.
+        The folder that keeps finished work until the audit ends. An audit that was killed goes on
+        from there.
     """
     if workers is not None:
         whole(workers, name="workers", least=1)
-    options = _given(epsilon=epsilon, window=window, runs=runs, confidence=confidence)
+    options = {"epsilon": epsilon, "window": window, "runs": runs, "confidence": confidence}
+    given = [f"--{option}" for option, value in options.items() if value is not None]
+    how = _Job(seed, workers, folder, page, as_json)
     if everybody:
         if name is not None:
             raise ConfigurationError(f"either {name!r} or --all, not both.")
-        if options or exact:
+        if given or exact:
             raise ConfigurationError(
-                f"{', '.join([*options, *(['--exact'] if exact else [])])} cannot be used with --all."
+                f"{', '.join(given + ['--exact'] * exact)} cannot be used with --all."
             )
-        _make_room(page)
-        command = _command(None, {"all": True, "quick": quick, "seed": seed})
-        with _interruptible("the same command goes on from what was done"), _bar() as progress:
-            verdicts = suite.audit_all(
-                quick=quick, seed=seed, workers=workers, folder=folder, progress=progress
-            )
-        if page is not None:
-            _write(
-                page,
-                report.render(
-                    verdicts, title="Every mechanism and every flaw, audited", command=command
-                ),
-            )
-        if as_json:
-            _print_json([verdict.row() for verdict in verdicts])
-        else:
-            _show_all(verdicts)
-            _say_where(page)
-        if not all(map(report.as_it_should_be, verdicts)):
-            sys.exit(1)
+        _audit_all(how, quick=quick)
         return
     if name is None:
-        raise ConfigurationError("whom? Give the NAME of a mechanism, or --all.")
+        raise ConfigurationError("give the NAME of a mechanism, or --all.")
     if quick:
         raise ConfigurationError("--quick can only be used with --all: use --runs.")
     if exact and epsilon is None and not name.startswith("flawed:"):
@@ -157,8 +136,63 @@ def audit(
     audited = _subject(name, epsilon=epsilon, window=window, runs=runs)
     sure = CONFIDENCE if confidence is None else confidence
     if not 0 < sure < 1:
-        raise ConfigurationError(f"confidence must lie between 0 and 1, not {sure}.")
-    _make_room(page)
+        raise ConfigurationError(
+            f"confidence must lie between 0 and 1, not {sure}.", parameter="confidence"
+        )
+    _audit_one(how, name, audited, exact=exact, confidence=sure)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """How to run an audit, and where its results go."""
+
+    seed: int | None
+    workers: int | None
+    folder: Path
+    page: Path | None
+    as_json: bool
+
+    def make_room(self) -> None:
+        """Refuse a page that cannot be written before the work, not after it."""
+        if self.page is None:
+            return
+        if self.page.is_dir():
+            raise ConfigurationError(f"{self.page} is a folder, not a file.", parameter="report")
+        self.page.parent.mkdir(parents=True, exist_ok=True)
+
+    def write_page(self, verdicts: list[Verdict], title: str, command: str) -> None:
+        if self.page is not None:
+            text = report.render(verdicts, title=title, command=command)
+            self.page.write_text(text, encoding="utf-8")
+
+    def say_where(self) -> None:
+        if self.page is not None:
+            Console().print(Text(f"Open {self.page}"), soft_wrap=True)
+
+
+def _audit_all(how: _Job, *, quick: bool) -> None:
+    how.make_room()
+    with _interruptible("the same command goes on from what was done"), _bar() as progress:
+        verdicts = suite.audit_all(
+            quick=quick,
+            seed=how.seed,
+            workers=how.workers,
+            folder=how.folder,
+            progress=progress,
+        )
+    command = _command(None, {"all": True, "quick": quick, "seed": how.seed})
+    how.write_page(verdicts, "Every mechanism and every flaw, audited", command)
+    if how.as_json:
+        print_json([verdict.row() for verdict in verdicts])
+    else:
+        print_verdicts(verdicts)
+        how.say_where()
+    if not all(map(report.as_it_should_be, verdicts)):
+        sys.exit(1)
+
+
+def _audit_one(how: _Job, name: str, audited: Subject, *, exact: bool, confidence: float) -> None:
+    how.make_room()
     kept = (
         "an exact audit keeps nothing and begins anew"
         if exact
@@ -166,49 +200,45 @@ def audit(
     )
     with _interruptible(kept), _bar() as progress:
 
-        def tell(done: int, of: int) -> None:
-            progress(audited.name, done, of)
+        def tell(done: int, total: int) -> None:
+            progress(audited.name, done, total)
 
         if exact:
             verdict = suite.audit_exactly(audited, progress=tell)
         else:
             verdict = suite.audit_one(
-                audited, confidence=sure, seed=seed, workers=workers, folder=folder, progress=tell
+                audited,
+                confidence=confidence,
+                seed=how.seed,
+                workers=how.workers,
+                folder=how.folder,
+                progress=tell,
             )
-    again = _again(name, audited, verdict, exact=exact)
-    if page is not None:
-        _write(page, report.render([verdict], title=f"An audit of {verdict.name}", command=again))
-    if as_json:
-        _print_json(verdict.row())
+    command = _same_command(name, audited, verdict, exact=exact)
+    how.write_page([verdict], f"An audit of {verdict.name}", command)
+    if how.as_json:
+        print_json(verdict.row())
     else:
-        _show(verdict, again, audited)
-        _say_where(page)
+        print_verdict(verdict, type(audited.mechanism).__name__, command)
+        how.say_where()
     if verdict.convicted:
         sys.exit(1)
 
 
-def _given(**options: object) -> list[str]:
-    return [f"--{name}" for name, value in options.items() if value is not None]
-
-
 def _subject(name: str, *, epsilon: str | None, window: int | None, runs: int | None) -> Subject:
-    """Whom to audit, in the configuration that was asked for."""
+    """The mechanism to audit, in the configuration that was asked for."""
     positive(EPSILON if epsilon is None else epsilon, name="epsilon")
     if window is not None:
         whole(window, name="window", least=1)
     whole(RUNS if runs is None else runs, name="runs", least=2)
     if " " in name:
-        raise ConfigurationError(f"{name!r} is no name of a mechanism.")
+        raise ConfigurationError(f"{name!r} is not the name of a mechanism.")
     variant = VARIANTS.get(name.removeprefix("flawed:")) if name.startswith("flawed:") else None
     if variant is not None:
-        if (
-            epsilon is not None and positive(epsilon, name="epsilon") != variant.claimed
-        ) or window not in (
-            None,
-            variant.window,
-        ):
+        other = epsilon is not None and positive(epsilon, name="epsilon") != variant.claimed
+        if other or window not in (None, variant.window):
             raise ConfigurationError(
-                f"{name} claims epsilon {variant.claimed} in {variant.window} units and nothing else: "
+                f"{name} claims epsilon {variant.claimed} in {variant.window} units only: "
                 "leave out --epsilon and --window."
             )
         return subject(
@@ -238,8 +268,8 @@ def _command(name: str | None, options: dict[str, object]) -> str:
     return shlex.join(words)
 
 
-def _again(name: str, audited: Subject, verdict: Verdict, *, exact: bool) -> str:
-    """The command that gives the same verdict once more."""
+def _same_command(name: str, audited: Subject, verdict: Verdict, *, exact: bool) -> str:
+    """The command that gives the same verdict again."""
     claims = {} if audited.flawed else {"epsilon": audited.claimed, "window": audited.window}
     if exact or verdict.method == "exact":
         return _command(name, {**claims, "exact": True})
@@ -251,21 +281,18 @@ def _again(name: str, audited: Subject, verdict: Verdict, *, exact: bool) -> str
     return _command(name, {**claims, **options})
 
 
-# -- while it runs ---------------------------------------------------------------------------------
-
-
 @contextmanager
-def _interruptible(what: str) -> Iterator[None]:
+def _interruptible(state: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        print(f"penstock: interrupted; {what}.", file=sys.stderr)
+        print(f"penstock: interrupted; {state}.", file=sys.stderr)
         sys.exit(INTERRUPTED)
 
 
 @contextmanager
 def _bar() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for every audit under way, with its chunks and the time left."""
+    """One progress bar per audit, with its chunks and the remaining time."""
     screen = Console(stderr=True)
     columns = (
         SpinnerColumn(),
@@ -278,175 +305,9 @@ def _bar() -> Iterator[Callable[[str, int, int], None]]:
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
         tasks: dict[str, Any] = {}
 
-        def progress(name: str, done: int, of: int) -> None:
+        def progress(name: str, done: int, total: int) -> None:
             if name not in tasks:
-                tasks[name] = bar.add_task(name, total=of)
-            bar.update(tasks[name], completed=done, total=of, visible=done < of)
+                tasks[name] = bar.add_task(name, total=total)
+            bar.update(tasks[name], completed=done, total=total, visible=done < total)
 
         yield progress
-
-
-def _make_room(page: Path | None) -> None:
-    """A page that cannot be written is refused before the work, not after."""
-    if page is None:
-        return
-    if page.is_dir():
-        raise ConfigurationError(f"{page} is a folder, not a file.")
-    page.parent.mkdir(parents=True, exist_ok=True)
-
-
-def _write(page: Path, text: str) -> None:
-    page.write_text(text, encoding="utf-8")
-
-
-# -- what is shown ---------------------------------------------------------------------------------
-
-
-def _print_json(data: object) -> None:
-    print(json.dumps(_plain(data), indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def _plain(data: Any) -> Any:
-    """JSON has no infinity: null."""
-    if isinstance(data, dict):
-        return {key: _plain(value) for key, value in data.items()}
-    if isinstance(data, list):
-        return [_plain(value) for value in data]
-    return None if isinstance(data, float) and not math.isfinite(data) else data
-
-
-def _say_where(page: Path | None) -> None:
-    if page is not None:
-        Console().print(Text(f"Open {page}"), soft_wrap=True)
-
-
-def _show(verdict: Verdict, again: str, audited: Subject) -> None:
-    console = Console()
-
-    def say(text: str = "", style: str = "") -> None:
-        console.print(Text(text, style), soft_wrap=True)
-
-    say(
-        f"{verdict.name}: {report.sentence(verdict)}",
-        "bold red" if verdict.convicted else "bold green",
-    )
-    say(
-        f"{type(audited.mechanism).__name__}: {report.configured(verdict)}",
-        "yellow" if verdict.chosen else "dim",
-    )
-    say()
-    say(f"The two streams: {verdict.pair.name} (* where they differ)", "bold")
-    for table in _fitting(verdict.pair, console):
-        console.print(table)
-    look = report.look_in_words(verdict.pair)
-    if look is not None:
-        say(look)
-    say()
-    first, *points = report.in_words(verdict)
-    worst = "The output with the largest loss:" if verdict.method == "exact" else "The event:"
-    say(
-        "The event, likelier on the left:" if verdict.left_hits > verdict.right_hits else worst,
-        "bold",
-    )
-    say(first)
-    for point in points:
-        say(f"  · {point}")
-    listed, more = report.event_cells(verdict)
-    if listed:
-        say()
-        say(
-            "Its cells"
-            + (
-                ", with how often each was seen on the left and on the right:"
-                if verdict.half
-                else ":"
-            )
-        )
-    for cell, left, right in listed:
-        counts = "" if left is None or right is None else f"   {left:,} : {right:,}"
-        say(f"  {cell}{counts}")
-    if more:
-        say(f"  and {more} more")
-    for letter, meaning in report.alphabet(verdict):
-        say(f"    {letter:<8} {meaning}", "dim")
-    say()
-    seen = report.hits(verdict)
-    if seen is not None:
-        say(f"Seen in {seen}.")
-    say(report.meaning(verdict))
-    say()
-    say("Repeat it:", "bold")
-    say(f"  {again}")
-
-
-def _fitting(pair: Pair, console: Console) -> Iterator[Table]:
-    """Both streams side by side; where that is too wide, one below the other, as many keys at a
-    time as there is room for.
-    """
-    shown = report.columns(pair)
-    both = _streams(pair, ("left", "right"), shown)
-    if _width(both, console) <= console.width:
-        yield both
-        return
-    for side in ("left", "right"):
-        rest = shown
-        while rest:
-            fits = len(rest)
-            while fits > 1 and _width(_streams(pair, [side], rest[:fits]), console) > console.width:
-                fits -= 1
-            yield _streams(pair, [side], rest[:fits])
-            rest = rest[fits:]
-
-
-def _width(table: Table, console: Console) -> int:
-    return Measurement.get(console, console.options.update(width=100_000), table).maximum
-
-
-def _streams(pair: Pair, sides: Sequence[str], shown: Sequence[report.Column]) -> Table:
-    table = Table()
-    table.add_column("")
-    for at, side in enumerate(sides):
-        if at:
-            table.add_column("")
-        for column in shown:
-            table.add_column(f"{side}\n{column.label}", justify="right", no_wrap=True)
-    for unit in range(pair.units):
-        row = [Text(f"unit {unit + 1}")]
-        for at, side in enumerate(sides):
-            row += [Text()] if at else []
-            row += [
-                Text(f"{count}*", "bold yellow") if differs else Text(f"{count} ")
-                for count, differs in report.counts(pair, side, unit, shown)
-            ]
-        table.add_row(*row)
-    return table
-
-
-def _show_all(verdicts: Sequence[Verdict]) -> None:
-    console = Console()
-    table = Table(title="Audits", title_justify="left", title_style="bold")
-    table.add_column("name", no_wrap=True)
-    table.add_column("flawed")
-    for heading in ("claimed", "lower bound", "exact"):
-        table.add_column(heading, justify="right")
-    table.add_column("convicted")
-    table.add_column("seconds", justify="right")
-    for verdict in verdicts:
-        style = "bold red" if verdict.convicted else "green"
-        table.add_row(
-            Text(verdict.name),
-            "yes" if verdict.flawed else "no",
-            report.claim(verdict),
-            report.at_least(
-                verdict.lower_bound, above=float(verdict.claimed) if verdict.convicted else None
-            ),
-            "" if verdict.exact is None else Text(report.interval(verdict.exact)),
-            Text(
-                ("yes" if verdict.convicted else "no")
-                + ("" if report.as_it_should_be(verdict) else "  WRONG"),
-                style,
-            ),
-            f"{verdict.seconds:.1f}",
-        )
-    console.print(table)
-    console.print(Text(report.closing(verdicts, false_alarm=suite.FALSE_ALARM)), soft_wrap=True)

@@ -13,8 +13,9 @@ from penstock.private.histograms.registry import table
 
 
 def histograms(*, as_json: Json = False) -> None:
-    """List the methods by which sample, fixed, dsft and dsat can release a unit's histogram, those
-    of plug-ins too.
+    """List the methods by which sample, fixed, dsft and dsat can release the counts of a unit.
+
+    Methods of installed plug-ins are listed too.
 
     For example:
 
@@ -25,7 +26,7 @@ def histograms(*, as_json: Json = False) -> None:
     Parameters
     ----------
     as_json
-        The same as JSON, for programs.
+        Print JSON.
     """
     known = table()
     if as_json:

@@ -25,8 +25,10 @@ from rich.text import Text
 
 from penstock.cli.options import Flag, Json, with_own_modules
 from penstock.core.errors import ConfigurationError
-from penstock.lab import checks, histogram_checks, sink_checks, source_checks
-from penstock.lab.checks import Result
+from penstock.lab.checks import CHECKS, CheckResult, run_checks, title
+from penstock.lab.histogram_checks import HISTOGRAM_CHECKS, run_histogram_checks
+from penstock.lab.sink_checks import SINK_CHECKS, run_sink_checks
+from penstock.lab.source_checks import SOURCE_CHECKS, run_source_checks
 from penstock.private.histograms import registry as histograms
 from penstock.private.mechanisms import registry as mechanisms
 from penstock.private.sources.registry import SOURCES
@@ -60,35 +62,48 @@ def check(
     Parameters
     ----------
     name
-        A name that is registered, also by a plug-in, or the import path of your own, also from the
-        current directory: module:Class, or module:KIND for a source or a sink.
+        A name that is registered, also by a plug-in, or the import path of your own:
+        module:Class, or module:KIND for a source or a sink. Modules in the current directory are
+        found too.
     histogram
-        The name is that of a histogram method.
+        NAME is a histogram method.
     source
-        The name is that of a kind of source.
+        NAME is a kind of source.
     sink
-        The name is that of a kind of sink.
+        NAME is a kind of sink.
     as_json
-        The results as JSON: a list of name, ok, seconds, message.
+        Print the results as JSON: a list of name, ok, seconds, message.
     quick
-        Fewer and shorter streams.
+        Try fewer and shorter streams.
     """
     if histogram + source + sink > 1:
         raise ConfigurationError("use only one of --histogram, --source and --sink.")
     find: Callable[[str], Any] = mechanisms.find
-    every: Sequence[Callable[..., None]] = checks.CHECKS
-    run: Callable[..., list[Result]] = checks.run_checks
+    every: Sequence[Callable[..., None]] = CHECKS
+    run: Callable[..., list[CheckResult]] = run_checks
     if histogram:
-        find, every = (lambda method: histograms.find(method)()), histogram_checks.HISTOGRAM_CHECKS
-        run = histogram_checks.run_histogram_checks
+        find, every = (lambda method: histograms.find(method)()), HISTOGRAM_CHECKS
+        run = run_histogram_checks
     elif source:
-        find, every = SOURCES.find, source_checks.SOURCE_CHECKS
-        run = source_checks.run_source_checks
+        find, every, run = SOURCES.find, SOURCE_CHECKS, run_source_checks
     elif sink:
-        find, every = SINKS.find, sink_checks.SINK_CHECKS
-        run = sink_checks.run_sink_checks
+        find, every, run = SINKS.find, SINK_CHECKS, run_sink_checks
     found = with_own_modules(name, lambda: find(name))
-    titles = {each.__name__: source_checks.title(each) for each in every}
+    titles = {each.__name__: title(each) for each in every}
+    with _bar(titles) as progress, _no_hypothesis_folder():
+        results = run(found, quick=quick, progress=progress)
+    if as_json:
+        rows = [dataclasses.asdict(result) for result in results]
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+    else:
+        _show(name, results, titles)
+    if not all(result.ok for result in results):
+        sys.exit(1)
+
+
+@contextmanager
+def _bar(titles: dict[str, str]) -> Iterator[Callable[[str, CheckResult | None], None]]:
+    """A progress bar with the title of the check that is running."""
     screen = Console(stderr=True)
     columns = (
         SpinnerColumn(),
@@ -100,26 +115,15 @@ def check(
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
         task = bar.add_task("", total=len(titles))
 
-        def progress(each: str, result: Result | None) -> None:
+        def progress(each: str, result: CheckResult | None) -> None:
             bar.update(task, description=titles[each], advance=0 if result is None else 1)
 
-        with _no_traces():
-            results = run(found, quick=quick, progress=progress)
-    if as_json:
-        print(
-            json.dumps(
-                [dataclasses.asdict(result) for result in results], indent=2, ensure_ascii=False
-            )
-        )
-    else:
-        _show(name, results, titles)
-    if not all(result.ok for result in results):
-        sys.exit(1)
+        yield progress
 
 
 @contextmanager
-def _no_traces() -> Iterator[None]:
-    """Hypothesis would leave a folder of its own in the current directory."""
+def _no_hypothesis_folder() -> Iterator[None]:
+    """Keep Hypothesis from creating its folder in the current directory."""
     name = "HYPOTHESIS_STORAGE_DIRECTORY"
     if name in os.environ:
         yield
@@ -132,11 +136,10 @@ def _no_traces() -> Iterator[None]:
             del os.environ[name]
 
 
-def _show(name: str, results: list[Result], titles: dict[str, str]) -> None:
+def _show(name: str, results: list[CheckResult], titles: dict[str, str]) -> None:
     console = Console()
-    table = Table(
-        title=f"{name}: {sum(result.ok for result in results)} of {len(results)} checks passed"
-    )
+    passed = sum(result.ok for result in results)
+    table = Table(title=f"{name}: {passed} of {len(results)} checks passed")
     table.title_justify, table.title_style = "left", "bold"
     table.add_column("")
     table.add_column("check", overflow="fold")

@@ -16,8 +16,9 @@ from penstock.private.mechanisms.registry import MECHANISMS, AnyMechanism, descr
 
 
 def mechanisms(name: str | None = None, /, *, as_json: Json = False) -> None:
-    """List the mechanisms, those of installed plug-ins too, or say all about one: what it does,
-    promises and takes.
+    """List the mechanisms, or describe one: what it does, its promise and its parameters.
+
+    Mechanisms of installed plug-ins are listed too.
 
     For example:
 
@@ -30,31 +31,32 @@ def mechanisms(name: str | None = None, /, *, as_json: Json = False) -> None:
     Parameters
     ----------
     name
-        One of them, one of a plug-in, or an import path such as module:Class.
+        The name of a mechanism, also of a plug-in, or an import path such as module:Class.
+        Default: list all.
     as_json
-        The same as JSON, for programs.
+        Print JSON.
     """
     if name is None:
         known = table()
         if as_json:
             print(json.dumps(known, indent=2, ensure_ascii=False))
         else:
-            _list(known)
+            _print_tables(known)
         return
     cls = find(name)
     if as_json:
         print(json.dumps([describe(cls)], indent=2, ensure_ascii=False))
     else:
-        print(_told(cls, describe(cls)))
+        print(_description(cls, describe(cls)))
 
 
-def _list(known: list[dict[str, Any]]) -> None:
+def _print_tables(known: list[dict[str, Any]]) -> None:
     screen = Console()
     ours = [one for one in known if one["package"] == "penstock"]
     others = [one for one in known if one["package"] != "penstock" and one["problem"] is None]
-    caption = "penstock mechanisms NAME says all about one."
+    caption = "penstock mechanisms NAME describes one of them."
     screen.print(
-        _listed(
+        _table(
             "Mechanisms",
             ours,
             ("name", "what it does", "guarantee", "paper"),
@@ -64,8 +66,11 @@ def _list(known: list[dict[str, Any]]) -> None:
     if others:
         screen.print()
         screen.print(
-            _listed(
-                "Of plug-ins", others, ("name", "what it does", "guarantee", "package"), caption
+            _table(
+                "Mechanisms of plug-ins",
+                others,
+                ("name", "what it does", "guarantee", "package"),
+                caption,
             )
         )
     for one in known:
@@ -73,7 +78,7 @@ def _list(known: list[dict[str, Any]]) -> None:
             screen.print(Text(one["problem"], "yellow"), soft_wrap=True)
 
 
-def _listed(
+def _table(
     title: str, rows: list[dict[str, Any]], headings: tuple[str, ...], caption: str
 ) -> Table:
     shown = Table(
@@ -89,27 +94,24 @@ def _listed(
         shown.add_column(heading, no_wrap=heading == "name", overflow="fold")
     for one in rows:
         shown.add_row(
-            *(Text(one["summary" if what == "what it does" else what]) for what in headings)
+            *(Text(one["summary" if name == "what it does" else name]) for name in headings)
         )
     return shown
 
 
-def _told(cls: AnyMechanism, described: dict[str, Any]) -> str:
-    """The docstring, up to its example, and the parameters."""
-    told = inspect.getdoc(cls) or ""
-    text = "\n\n".join(part for part in told.split("\n\n") if not part.startswith(">>>"))
+def _description(cls: AnyMechanism, described: dict[str, Any]) -> str:
+    """The docstring without its example, and the parameters."""
+    paragraphs = (inspect.getdoc(cls) or "").split("\n\n")
+    text = "\n\n".join(each for each in paragraphs if not each.startswith(">>>"))
     plain = re.sub(r":math:`([^`]*)`", r"\1", text)
     parameters = "\n".join(f"    {_parameter(each)}" for each in described["parameters"])
     path = "penstock" if cls in MECHANISMS.values() else cls.__module__
-    of = (
-        "" if described["package"] in (None, "penstock") else f", of package {described['package']}"
-    )
-    return f"{described['name']}: {path}.{described['class']}{of}\n\n{plain}\n\nParameters\n----------\n{parameters}"
+    package = described["package"]
+    origin = "" if package in (None, "penstock") else f", of package {package}"
+    title = f"{described['name']}: {path}.{described['class']}{origin}"
+    return f"{title}\n\n{plain}\n\nParameters\n----------\n{parameters}"
 
 
 def _parameter(parameter: dict[str, Any]) -> str:
-    return (
-        f"{parameter['name']}"
-        if parameter["required"]
-        else f"{parameter['name']} = {parameter['default']}"
-    )
+    default = "" if parameter["required"] else f" = {parameter['default']}"
+    return f"{parameter['name']}{default}"

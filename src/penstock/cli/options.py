@@ -1,4 +1,4 @@
-"""What several verbs share: how numbers are read, flags, and whose mechanism a name means."""
+"""Types of options that several verbs use, and a way to load classes of the user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def _whole(_: type, tokens: Sequence[Token]) -> int:
-    """A whole number as it stands: 2.5 is refused, not rounded."""
+    """Read a whole number. 2.5 is refused, not rounded."""
     try:
         return int(tokens[0].value.replace("_", "").replace(",", ""))
     except ValueError:
@@ -29,9 +29,9 @@ Json: TypeAlias = Annotated[bool, Parameter(name="--json", negative="")]
 
 
 def with_own_modules(name: str, make: Callable[[], T]) -> T:
-    """What `make` makes of a mechanism's name, with modules of the current directory within reach.
+    """Call `make`, with modules of the current directory importable if the name has a colon.
 
-    Whatever goes wrong in somebody's own module is one clear line.
+    An error in a module of the user becomes a `ConfigurationError` of one line.
     """
     here = str(Path.cwd())
     if ":" in name and here not in sys.path:

@@ -25,7 +25,7 @@ RETRY_SECONDS = (0.5, 15.0)
 """The first and the longest pause before a transaction is tried again."""
 
 
-class Leases:
+class StreamLeases:
     """The leases of all series of a stream."""
 
     def __init__(
@@ -105,7 +105,7 @@ class Committer:
         stop: StopFlag,
     ) -> None:
         self.views = views
-        self.leases = Leases(store, views, notify=notify, stop=stop)
+        self.leases = StreamLeases(store, views, notify=notify, stop=stop)
         self.problem = ""
         self.seconds: deque[float] = deque(maxlen=MAX_REMEMBERED_COMMITS)
         self._store = store

@@ -1,22 +1,21 @@
-"""What every histogram method must pass: `check_*` functions that take one and say what is wrong
-with it.
+"""Checks that every histogram method must pass: `check_*` functions that take an instance of it.
 
-They see it as the mechanisms that take it do, so they work for anybody's:
+They use a method as mechanisms use it, so they work for third-party methods too:
 
 >>> from penstock import Plain
+>>> from penstock.lab.checks import title
 >>> check_every_key_has_a_number(Plain())
 >>> [title(check) for check in HISTOGRAM_CHECKS][:2]
 ['It spends at most what it was given.', 'Every key has a number.']
 
-Most of what can go wrong is looked for by the checks of mechanisms: `as_mechanism` makes one that
-releases by this method. A method that takes keys by their places says so by a class attribute
-`by_place = True`; then the order of keys may matter. It is given any number of keys.
+Most checks of mechanisms apply to a histogram method too: `as_mechanism` makes a mechanism that
+releases by the method. The order of keys must not matter, unless a method has the class attribute
+`by_place = True`. A method must accept any number of keys.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,7 +28,9 @@ from penstock.core.arrays import BoolArray, IntArray
 from penstock.core.errors import PenstockError, StateError
 from penstock.core.released import Released, Scale
 from penstock.lab import checks
-from penstock.lab.checks import CheckError, Result
+from penstock.lab.checks import CheckError, CheckResult
+from penstock.lab.checks.secrecy import look_at_source
+from penstock.lab.checks.streams import restless
 from penstock.private.histograms.base import PUBLISH, Histogram
 from penstock.private.histograms.plain import Plain
 from penstock.private.mechanisms.fixed import FixedSampling
@@ -39,7 +40,7 @@ from penstock.testing import TestNoise
 
 
 class HistogramCheck(Protocol):
-    """A check: it returns if the method passes and raises if not. `quick` looks at less of it."""
+    """A function that returns if a histogram method passes and raises `CheckError` if not."""
 
     @property
     def __name__(self) -> str: ...
@@ -47,18 +48,13 @@ class HistogramCheck(Protocol):
     def __call__(self, histogram: Histogram, *, quick: bool = False) -> None: ...
 
 
-def title(check: HistogramCheck) -> str:
-    """What a check shows, in one line."""
-    return (inspect.getdoc(check) or check.__name__).partition("\n")[0]
-
-
 def as_mechanism(histogram: Histogram) -> type[Sample]:
-    """`sample` with this method as its default, for whatever takes a class of mechanisms."""
+    """The class `Sample` with this method as its default, for checks that take a mechanism."""
     method = histogram
 
     @dataclass(frozen=True, kw_only=True)
     class MethodUnderTest(Sample):
-        """One unit in w, by the method that is looked at."""
+        """Release one unit in w by the method under test."""
 
         histogram: Histogram = field(default=method)
 
@@ -70,22 +66,31 @@ def run_histogram_checks(
     histogram: Histogram,
     *,
     quick: bool = False,
-    progress: Callable[[str, Result | None], object] | None = None,
-) -> list[Result]:
-    """Run every check. `progress` is told each check's name when it begins (with None) and again
-    with its result.
+    progress: Callable[[str, CheckResult | None], object] | None = None,
+) -> list[CheckResult]:
+    """Run every check on a histogram method.
+
+    Parameters
+    ----------
+    histogram : Histogram
+        The method, with its parameters.
+    quick : bool
+        Try fewer and shorter streams. Default: False.
+    progress : callable
+        Called with the name of each check and None when the check begins, and with the name and
+        the `CheckResult` when it ends. Default: none.
     """
     return checks.run_all(HISTOGRAM_CHECKS, histogram, quick=quick, progress=progress)
 
 
-# -- what the method itself must do ----------------------------------------------------------------
+# -- checks of the method itself -------------------------------------------------------------------
 
 
 def check_it_spends_at_most_what_it_was_given(histogram: Histogram, *, quick: bool = False) -> None:
     """It spends at most what it was given.
 
-    Given a half of ε at a time, for several ε, bounds on contributions and numbers of keys, no unit
-    spends more than that half, and every line begins with the label of publications.
+    The method gets half of ε per unit, for several ε, contributions and numbers of keys. No unit
+    may spend more than that half. Every ledger label must begin with the label of publications.
     """
     for epsilon in ("1", "1/3") if quick else ("1", "0.1", "1/3", "7"):
         for contribution, keys in (
@@ -98,9 +103,9 @@ def check_it_spends_at_most_what_it_was_given(histogram: Histogram, *, quick: bo
             )
             run = mechanism.run(keys, noise=TestNoise(13), record=True)
             where = f"{mechanism} over {keys} keys"
-            for counts in checks._restless(keys, 6, seed=keys):
+            for counts in restless(keys, 6, seed=keys):
                 try:
-                    run.step(counts)  # refuses what spends more
+                    run.step(counts)  # the gate refuses to spend more
                 except PenstockError as error:
                     raise _failure(histogram, f"{where}: {error}") from error
             labels = {line.label for line in run.ledger}
@@ -113,34 +118,37 @@ def check_it_spends_at_most_what_it_was_given(histogram: Histogram, *, quick: bo
 def check_every_key_has_a_number(histogram: Histogram, *, quick: bool = False) -> None:
     """Every key has a number.
 
-    For 1 to 9 keys and some larger numbers of them: one whole number per key, freshly read, with a
-    divisor and a variance above 0; an infinite variance says that nothing is claimed.
+    For 1 to 9 keys and some larger domains, a release has one fresh whole number per key, with a
+    divisor and a variance above 0. An infinite variance means that nothing is claimed.
     """
     for keys in (*range(1, 10), 16, 101) if quick else (*range(1, 10), 16, 101, 1_024, 3_000):
         run = Sample(epsilon="1", window=1, histogram=histogram).run(keys, noise=TestNoise(keys))
-        for counts in (np.zeros(keys, np.int64), *checks._restless(keys, 3, seed=keys)):
+        for counts in (np.zeros(keys, np.int64), *restless(keys, 3, seed=keys)):
             where = f"{histogram} over {keys} keys, unit {run.unit + 1}"
             released: Any = run.step(counts)
             if released.value.shape != (keys,) or released.value.dtype != np.int64:
                 raise _failure(
                     histogram,
-                    f"{where}: value is {released.value.dtype.name} of shape {released.value.shape}.",
+                    f"{where}: value is {released.value.dtype.name} "
+                    f"of shape {released.value.shape}.",
                 )
             if not (np.asarray(released.divisor) > 0).all():
                 raise _failure(histogram, f"{where}: a divisor is not above 0.")
             if not (released.variance > 0).all():
-                raise _failure(histogram, f"{where}: a key claims noise of no variance.")
+                raise _failure(
+                    histogram, f"{where}: a key claims a variance of 0: noise of no variance."
+                )
             if np.any(released.repeated):
                 raise _failure(
-                    histogram, f"{where}: a key is called repeated, though its unit was read."
+                    histogram, f"{where}: a key is marked as repeated, although its unit was read."
                 )
 
 
 def check_its_parameters_are_part_of_a_run(histogram: Histogram, *, quick: bool = False) -> None:
     """Its parameters show, and a run goes on with the same method only.
 
-    A frozen dataclass whose text names every parameter and its value: that text is what a snapshot
-    is compared by.
+    A histogram method is a frozen dataclass. Its repr names every parameter with its value, because
+    a restore compares this text with the one in the snapshot.
     """
     given: Any = histogram
     if not getattr(getattr(given, "__dataclass_params__", None), "frozen", False):
@@ -156,7 +164,7 @@ def check_its_parameters_are_part_of_a_run(histogram: Histogram, *, quick: bool 
     if " at 0x" in repr(histogram):
         raise _failure(
             histogram,
-            f"{histogram!r} is another text in every process: a restart would be refused.",
+            f"{histogram!r} is another text in every process, so a restart would be refused.",
         )
     here = Sample(epsilon="1", window=2, histogram=histogram)
     run = here.run(4, noise=TestNoise(5))
@@ -165,24 +173,26 @@ def check_its_parameters_are_part_of_a_run(histogram: Histogram, *, quick: bool 
         run.snapshot(), 4, noise=TestNoise(5)
     )
     try:
-        dataclasses.replace(here, histogram=_Other()).restore(run.snapshot(), 4, noise=TestNoise(5))
+        dataclasses.replace(here, histogram=_OtherMethod()).restore(
+            run.snapshot(), 4, noise=TestNoise(5)
+        )
     except StateError:
         return
-    raise _failure(histogram, "a run by this method went on with another one.")
+    raise _failure(histogram, "a run of this method went on with another method.")
 
 
 @dataclass(frozen=True)
-class _Other(Plain):
-    """Not the same method."""
+class _OtherMethod(Plain):
+    """A method that is not the one under test."""
 
 
 def check_the_noise_is_no_larger_than_claimed(histogram: Histogram, *, quick: bool = False) -> None:
     """The noise is no larger than the release claims, for keys and for their sum.
 
-    Keys that all have the same count, so that putting them together is no mistake. Over many units,
-    the mean of the squared error of keys, and of the sum of all keys, is at most the variance that
-    is claimed; queries add up variances, so keys that share their noise must each claim enough for
-    all. By a z-test at 6 standard deviations of these means over units.
+    All keys have the same count, so grouping them makes no error. Over many units, the mean squared
+    error of keys, and of the sum of all keys, must be at most the claimed variance. Queries add up
+    variances, so keys that share noise must each claim enough for all. The test is a z-test at 6
+    standard deviations of these means over units: false alarm below 1e-8 for a new seed.
     """
     units = 60 if quick else 200
     for keys, level in ((64, 1_000), (1_024, 50)):
@@ -199,23 +209,26 @@ def check_the_noise_is_no_larger_than_claimed(histogram: Histogram, *, quick: bo
             if z > _ALARM and np.mean(ratios) > _SLACK:
                 raise _failure(
                     histogram,
-                    f"{histogram} over {keys} keys: the noise of {whose} has {np.mean(ratios):.2f} times the variance that the "
-                    f"release claims (z = {z:.1f}).",
+                    f"{histogram} over {keys} keys: the noise of {whose} has "
+                    f"{np.mean(ratios):.2f} times the variance that the release claims "
+                    f"(z = {z:.1f}).",
                 )
 
 
-_ALARM, _SLACK = 6.0, 1.05
-"""Rounding to whole numbers may add a little."""
+_ALARM = 6.0
+_SLACK = 1.05
+"""Rounding to whole numbers may add a little to the variance."""
 
 
 def check_no_transcript_loses_more_than_was_given(
     histogram: Histogram, *, quick: bool = False
 ) -> None:
-    """Whatever is seen, its loss is at most what was given.
+    """No output has a privacy loss above the given ε.
 
-    What was drawn for one histogram is forced upon a neighbouring one, with one person's events
-    more: the same must then be asked and released, and the draws' losses, difference over scale,
-    add up to ε at most. Exact, for what `gate.laplace` draws.
+    The draws for one histogram are forced upon a neighbouring histogram, which has one person more.
+    The method must then draw and release the same. The loss of a draw is the difference of the
+    numbers under it divided by its scale; all losses together are at most ε. This is exact for
+    draws by `gate.laplace`.
     """
     rng = np.random.default_rng(17)
     for keys in (1, 2, 5, 12) if quick else (1, 2, 5, 12, 36, 64):
@@ -236,7 +249,7 @@ def check_no_transcript_loses_more_than_was_given(
                 if len(reads) != len(tape) or not _same(released, other):
                     raise _failure(
                         histogram,
-                        f"{where}: something that is not drawn from the counts depends on them.",
+                        f"{where}: the release depends on the counts, not only on its draws.",
                     )
                 loss = sum(
                     (one.loss(two) for one, two in zip(tape, reads, strict=True)), Fraction(0)
@@ -244,32 +257,30 @@ def check_no_transcript_loses_more_than_was_given(
                 if loss > mechanism.guarantee.epsilon:
                     raise _failure(
                         histogram,
-                        f"{where}: one transcript loses {float(loss):.4g}, by its draws' scales.",
+                        f"{where}: one transcript loses {float(loss):.4g}, by its draws.",
                     )
 
 
 @dataclass(frozen=True)
-class _Read:
-    """What was read for one draw, and what it gave."""
+class _RecordedDraw:
+    """The numbers that were read for one draw, and what it released."""
 
     raw: IntArray
     scale: Scale
     where: BoolArray
     released: Released
 
-    def loss(self, other: _Read) -> Fraction:
-        """By how much the logarithm of what was given moves at most, if the other numbers were
-        read.
-        """
+    def loss(self, other: _RecordedDraw) -> Fraction:
+        """The privacy loss of this draw against the same draw over other numbers."""
         apart = np.where(self.where, np.abs(self.raw - other.raw), 0) * np.broadcast_to(
             self.scale.parts, len(self.raw)
         )
         return int(apart.sum()) / self.scale.base
 
 
-def _tape(run: Run, forced: list[_Read] | None = None) -> list[_Read]:
-    """What the run reads from now on, draw by draw; `forced` is what its draws must give."""
-    reads, real = list[_Read](), run._gate._maker.noisy
+def _tape(run: Run, forced: list[_RecordedDraw] | None = None) -> list[_RecordedDraw]:
+    """Record the draws of a run from now on. `forced`: what these draws must release."""
+    reads, real = list[_RecordedDraw](), run._gate._maker.noisy
 
     def noisy(raw: IntArray, scale: Scale, label: str, where: BoolArray | None) -> Released:
         number = len(reads)
@@ -277,7 +288,7 @@ def _tape(run: Run, forced: list[_Read] | None = None) -> list[_Read]:
         if forced is not None and number < len(forced):
             made = forced[number].released
         chosen = np.ones(len(raw), np.bool_) if where is None else where.copy()
-        reads.append(_Read(raw.copy(), scale, chosen, made))
+        reads.append(_RecordedDraw(raw.copy(), scale, chosen, made))
         return made
 
     run._gate._maker.noisy = noisy  # type: ignore[method-assign]
@@ -285,7 +296,7 @@ def _tape(run: Run, forced: list[_Read] | None = None) -> list[_Read]:
 
 
 def _same(one: Released, two: Released) -> bool:
-    """Whether two releases show the same."""
+    """Whether two releases show the same numbers."""
     if one.public.keys() != two.public.keys():
         return False
     parts = [
@@ -301,18 +312,18 @@ def _same(one: Released, two: Released) -> bool:
 def check_nothing_private_is_opened(histogram: Histogram, *, quick: bool = False) -> None:
     """Its source opens nothing private.
 
-    Neither the class, nor what it names in its own package, mentions what opens a `Private` or goes
-    behind the gate.
+    Neither the class nor anything it names in its own package may open a `Private` or reach behind
+    the gate.
     """
     parts = [each for each in type(histogram).__mro__ if callable(getattr(each, "release", None))]
-    checks.look_at_source(type(histogram), parts, Histogram.__module__)
+    look_at_source(type(histogram), parts, Histogram.__module__)
 
 
-# -- what it must not do to a mechanism that takes it ----------------------------------------------
+# -- checks of a mechanism that uses the method ----------------------------------------------------
 
 
 def _as_part(check: checks.Check) -> HistogramCheck:
-    """A check of mechanisms, for the one that releases by the method."""
+    """A check of mechanisms, applied to a mechanism that releases by the method."""
 
     def checked(histogram: Histogram, *, quick: bool = False) -> None:
         check(as_mechanism(histogram), quick=quick)

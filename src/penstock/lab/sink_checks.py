@@ -3,7 +3,7 @@
 The `trial` of a declaration gives the options of a sink in an empty folder. The checks send it
 made-up releases:
 
->>> from penstock.lab.source_checks import title
+>>> from penstock.lab.checks import title
 >>> from penstock.released.sinks.jsonl import KIND
 >>> check_a_unit_is_kept_once(KIND)
 >>> [title(check) for check in SINK_CHECKS][:2]
@@ -30,8 +30,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.guarantee import Guarantee
 from penstock.core.released import Released, Scale
 from penstock.engine.pipeline.endpoints import checked_options
-from penstock.lab import checks
-from penstock.lab.checks import CheckError, Result
+from penstock.lab.checks import CheckError, CheckResult, run_all
 from penstock.lab.source_checks import check_the_declaration_is_complete
 from penstock.released.series import Series
 from penstock.released.sinks.base import ReleaseItem, Sink, SinkError, SinkKind
@@ -45,8 +44,8 @@ def run_sink_checks(
     kind: SinkKind,
     *,
     quick: bool = False,
-    progress: Callable[[str, Result | None], object] | None = None,
-) -> list[Result]:
+    progress: Callable[[str, CheckResult | None], object] | None = None,
+) -> list[CheckResult]:
     """Run every check on a kind of sink.
 
     Parameters
@@ -60,10 +59,10 @@ def run_sink_checks(
 
     Returns
     -------
-    list of Result
+    list of CheckResult
         One per check, in order.
     """
-    return checks.run_all(SINK_CHECKS, kind, quick=quick, progress=progress)
+    return run_all(SINK_CHECKS, kind, quick=quick, progress=progress)
 
 
 # -- the checks ------------------------------------------------------------------------------------

@@ -5,13 +5,13 @@ them back:
 
 >>> from penstock.private.sources.csv import KIND
 >>> check_every_event_is_given_once(KIND, quick=True)
+>>> from penstock.lab.checks import title
 >>> [title(check) for check in SOURCE_CHECKS][:2]
 ['The declaration is complete.', 'Every event is given once.']
 """
 
 from __future__ import annotations
 
-import inspect
 import json
 import tempfile
 import time
@@ -27,8 +27,7 @@ from penstock.core.calendar import instant
 from penstock.core.declaration import EndpointKind
 from penstock.core.errors import ConfigurationError, PenstockError
 from penstock.engine.pipeline.endpoints import checked_options
-from penstock.lab import checks
-from penstock.lab.checks import CheckError, Result
+from penstock.lab.checks import CheckError, CheckResult, run_all
 from penstock.private.sources.base import (
     Batch,
     Columns,
@@ -53,17 +52,12 @@ PATIENCE: Final = 30.0
 _Row = tuple[int, str, str]
 
 
-def title(check: Callable[..., None]) -> str:
-    """What a check shows, in one line."""
-    return (inspect.getdoc(check) or check.__name__).partition("\n")[0]
-
-
 def run_source_checks(
     kind: SourceKind,
     *,
     quick: bool = False,
-    progress: Callable[[str, Result | None], object] | None = None,
-) -> list[Result]:
+    progress: Callable[[str, CheckResult | None], object] | None = None,
+) -> list[CheckResult]:
     """Run every check on a kind of source.
 
     Parameters
@@ -77,10 +71,10 @@ def run_source_checks(
 
     Returns
     -------
-    list of Result
+    list of CheckResult
         One per check, in order.
     """
-    return checks.run_all(SOURCE_CHECKS, kind, quick=quick, progress=progress)
+    return run_all(SOURCE_CHECKS, kind, quick=quick, progress=progress)
 
 
 # -- the checks ------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ from penstock import (
     GroupedDistribution,
     PanAbsorption,
     PanDistribution,
+    Pegasus,
+    RetroactiveGrouping,
     Sample,
     Uniform,
 )
@@ -32,6 +34,7 @@ from penstock.lab.audit.exact import (
     log_likelihood,
     loss_at,
     output,
+    scripted_noise,
     worst_output,
 )
 from penstock.lab.audit.model import Look, Pair
@@ -185,6 +188,7 @@ def test_the_exact_loss_of_uniform_is_epsilon(epsilon):
 CHANGING_KEY = ([[3, 1], [4, 1]], [[2, 1], [4, 0]])
 ALWAYS_THERE = ([[3], [4]], [[2], [3]])
 LATER = ([[3], [4], [2]], [[3], [3], [1]])
+ONCE = ([[0], [1], [0]], [[0], [0], [0]])
 
 
 @pytest.mark.parametrize(
@@ -213,6 +217,28 @@ def test_shipped_mechanisms_lose_no_more_than_they_promise(mechanism, streams, a
     back, forth = loss_at(mechanism, pair(*streams).swapped(), found.output)
     assert found.low == pytest.approx(max(low, back))
     assert max(high, forth) <= found.high + ROUNDING
+
+
+@pytest.mark.parametrize(("factor", "fits"), [(1.0, True), (0.7, False), (1.3, False)])
+@pytest.mark.parametrize(
+    ("mechanism", "streams", "expected"),
+    [
+        (Sample(epsilon=8, window=2), ALWAYS_THERE, 8),
+        (BudgetDistribution(epsilon=8, window=2), ALWAYS_THERE, 5.014),
+        (BudgetAbsorption(epsilon=8, window=2), LATER, 8),
+        (RetroactiveGrouping(epsilon=10, watch="0.3", caution=4), ONCE, 10),
+        (Pegasus(epsilon=10, theta=2), ONCE, 8.31),
+    ],
+    ids=["sample", "bd", "ba", "rg", "pegasus"],
+)
+def test_an_exact_loss_tells_noise_that_is_30_percent_off(
+    mechanism, streams, expected, factor, fits, monkeypatch
+):
+    """The quick twin of the nightly exact audits. Nothing is random: no false alarm."""
+    monkeypatch.setattr(scripted_noise, "_inverse", lambda scale: float(1 / scale) / factor)
+    found = exact_loss(mechanism, pair(*streams), tail=1e-6)
+    assert (found.low == pytest.approx(expected, rel=0.01)) is fits
+    assert found.low == pytest.approx(expected / factor, rel=0.01)
 
 
 def test_a_look_into_the_memory_is_part_of_the_output():
@@ -327,13 +353,13 @@ def test_an_impossible_output_has_no_likelihood_and_a_possible_one_far_out_has()
 
 
 def test_an_output_of_another_length_is_refused():
-    with pytest.raises(ConfigurationError, match="1 units, the stream 3"):
+    with pytest.raises(ConfigurationError, match="1 units, but the stream has 3"):
         likelihood(Uniform(epsilon=1, window=2), np.array([[1], [2], [3]]), output([[1]], [True]))
 
 
 def test_a_look_that_must_be_announced_is_refused():
     look = Look(1, np.array([2]), np.array([1]))
-    with pytest.raises(ConfigurationError, match="wants to be told"):
+    with pytest.raises(ConfigurationError, match="must be told"):
         exact_loss(
             PanAbsorption(epsilon=8, window=1, intrusion="announced"), pair([[2]], [[1]], look)
         )

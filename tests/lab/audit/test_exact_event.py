@@ -1,4 +1,4 @@
-"""The exact audit of mechanisms that keep secrets between units: sums, folds and threshold noise."""
+"""The exact audit of mechanisms with secrets between units: sums, folds, threshold noise."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from penstock.lab.audit.exact import (
     output,
     worst_output,
 )
+from penstock.lab.audit.exact.thresholds import Belief, ThresholdAnswer
 from penstock.lab.audit.model import Pair
-from penstock.lab.audit.thresholds import Belief, ThresholdAnswer
 from penstock.private.gate import Gate, Price
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.dsat import AdaptiveThreshold

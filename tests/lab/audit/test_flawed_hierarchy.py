@@ -1,4 +1,4 @@
-"""Pruning as published is convicted; the pruning that is shipped would not be, on the same streams."""
+"""Pruning as published is convicted; the shipped pruning is not, on the same streams."""
 
 from __future__ import annotations
 

@@ -170,9 +170,7 @@ def test_the_noise_has_the_published_scales() -> None:
     assert [draw.size for draw in noise.draws] == [3, 3]
 
 
-def test_without_noise_a_threshold_that_is_reached_releases_and_the_last_release_is_the_end_of_it() -> (
-    None
-):
+def test_without_noise_a_reached_threshold_releases_until_the_last_release_is_made() -> None:
     run = PublishedScales(epsilon=5, window=11).run(2, noise=NoNoise())
     counts = [STANDING, STANDING + 199, STANDING + 200, STANDING - 200, STANDING + 500]
     fresh = [~run.step([each, STANDING]).repeated for each in counts]

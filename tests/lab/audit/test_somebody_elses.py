@@ -59,7 +59,7 @@ class PeekingWhereItIsHard(Peeking):
 
 
 class HalfTheNoise(ps.Uniform):
-    """Doubles the counts, says that a person still changes them by one, and halves what comes out."""
+    """Doubles the counts, claims that a person changes them by one, and halves the result."""
 
     name = "half_the_noise"
 
@@ -128,7 +128,7 @@ def test_the_promise_is_not_the_authors_to_choose() -> None:
         subject(f"{HERE}:Greedy")
     with pytest.raises(
         ConfigurationError,
-        match=r"Modest was asked for epsilon=2, window=2, and states Guarantee\(epsilon=100",
+        match=r"Modest was asked for epsilon=2, window=2, but states Guarantee\(epsilon=100",
     ):
         subject(f"{HERE}:Modest")
 
@@ -163,6 +163,6 @@ def test_half_of_the_noise_is_found_by_a_check_and_by_the_audit() -> None:
 def test_keys_that_are_not_treated_by_themselves_are_noticed() -> None:
     with pytest.raises(
         ConfigurationError,
-        match="Neighbourly says by_key = True, but what it releases for one key depends",
+        match="Neighbourly says by_key = True, but its release for one key depends",
     ):
         subject(f"{HERE}:Neighbourly")

@@ -54,7 +54,7 @@ def test_a_path_leads_to_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             "penstock.private.mechanisms.ba:BudgetAbsorption",
             "not a dataclass with a method release",
         ),
-        ("penstock.lab.histogram_checks:_Other", "lives in the lab"),
+        ("penstock.lab.histogram_checks:_OtherMethod", "lives in the lab"),
     ],
 )
 def test_anything_else_is_refused(name: str, said: str) -> None:

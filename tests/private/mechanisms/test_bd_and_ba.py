@@ -40,6 +40,7 @@ def test_ba_spends_as_in_the_papers_example() -> None:
     ]  # unit 4 is nullified
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [1, 2, 3, 4, 5])
 def test_bd_keeps_to_half_of_epsilon_whatever_is_published(window: int) -> None:
     mechanism = ps.BudgetDistribution(epsilon=EPSILON, window=window)
@@ -55,6 +56,7 @@ def test_bd_keeps_to_half_of_epsilon_whatever_is_published(window: int) -> None:
     assert worst == (1 - Fraction(1, 2**window)) / 2 * EPSILON
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [1, 2, 3, 4, 5])
 def test_ba_keeps_to_half_of_epsilon_whatever_is_published(window: int) -> None:
     mechanism = ps.BudgetAbsorption(epsilon=EPSILON, window=window)
@@ -119,6 +121,7 @@ def test_a_publication_needs_a_distance_above_its_noise(cls: type[ps.BudgetDistr
         assert mechanism.run(2, noise=NoNoise()).step(counts).repeated is repeated
 
 
+@pytest.mark.slow
 def test_halved_budgets_use_few_scales() -> None:
     mechanism = ps.BudgetDistribution(epsilon="0.3", window=37)
     run = mechanism.run(1, noise=TestNoise(5), record=True)

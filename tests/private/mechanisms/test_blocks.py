@@ -62,6 +62,7 @@ def test_no_node_is_named_twice_in_a_unit_or_again_after_it_was_given_up(layout:
         since = nodes.since
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(blocks())
 def test_noise_is_kept_for_about_as_many_nodes_as_the_window_has_units(layout: Blocks) -> None:

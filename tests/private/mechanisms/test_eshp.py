@@ -46,6 +46,7 @@ def test_it_passes_with_its_options_on(check: Check) -> None:
     check(Configured, quick=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gamma", "units", "once", "each"), [("0.91", 150, 11.63, 246.9), ("0.99", 700, 100.5, 20_000)]
 )

@@ -51,6 +51,7 @@ def stream_of(
     return counts, fresh
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 2**32),
     keys=st.integers(1, 5),

@@ -28,6 +28,7 @@ def _exposed(run: ps.Run) -> list[Fraction]:
     return amounts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [1, 2, 3, 4])
 @pytest.mark.parametrize("cls", BOTH)
 @pytest.mark.parametrize("mode", ["between", "within"])

@@ -63,6 +63,7 @@ class Witness:
         return self.given[unit].copy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_signed_blocks_of_several_levels_pass_every_check(check: Check) -> None:
     assert Longer(epsilon="1").blocks.levels == 2

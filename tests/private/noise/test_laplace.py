@@ -215,6 +215,7 @@ def test_the_tail_beyond_the_table_is_exact(scripted, scale, ones):
     assert high <= before
 
 
+@pytest.mark.slow
 def test_a_value_that_could_pass_int64_is_cut_not_wrapped(scripted):
     (value,) = laplace(Fraction(MAX_SCALE), 1, scripted([ONES] * 120 + [0] * 20)).tolist()
     assert (1 << 62) - (1 << 49) < abs(value) < (1 << 62) + (1 << 49)

@@ -102,6 +102,7 @@ def expected(records):
     ]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(
     st.lists(RECORDS, max_size=8),

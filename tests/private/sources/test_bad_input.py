@@ -247,6 +247,7 @@ def test_what_arrow_can_read_is_left_to_it(line):
     assert parsed(line) is not None
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(some=st.lists(JUNK, min_size=1, max_size=4))
 @example(some=['{"x":[{}', "{}]}{}"])

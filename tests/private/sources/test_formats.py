@@ -55,6 +55,7 @@ def test_no_events_are_no_events(tmp_path, kind):
     assert rows_of(source(tmp_path / "events", reader).batches()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("block", ["small", "large"])
 def test_from_any_position_on_come_exactly_the_rows_that_follow(tmp_path, kind, block):
@@ -81,6 +82,7 @@ def test_from_any_position_on_come_exactly_the_rows_that_follow(tmp_path, kind, 
         assert taken == rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 @settings(max_examples=60, deadline=None)
 @given(

@@ -143,6 +143,7 @@ def test_foreign_lines_after_ours_are_left_as_they_are(path):
     assert path.read_bytes() == content
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_every_unit_once_and_at_most_one_torn_line(path):
     of = series("kept", keys=2000)
 

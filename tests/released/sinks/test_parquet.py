@@ -180,6 +180,7 @@ def test_what_a_crash_has_left_is_cleared_away_and_never_read(tmp_path):
     assert not list(day.glob(".*"))
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_every_unit_whole_and_once(tmp_path):
     of = series("kept", keys=2000)
 

@@ -1,17 +1,17 @@
 """The attack: find an output event that is much likelier on one stream than on the other.
 
-A whole trace is put into a cell: per unit which keys are fresh and, where the two streams differ,
-on which side of their counts the release lies. For Laplace noise the likelihood ratio of a release
-depends on that side alone, so for mechanisms that publish with it the cells carry the likelihood
-ratio of a publication exactly; decisions are learned. For anything else a linear classifier is
-learned on the traces themselves, and its score is cut into cells too.
+A whole trace is put into a cell. The cell says per unit which keys are fresh and, where the two
+streams differ, on which side of their counts the release lies. For Laplace noise the likelihood
+ratio of a release depends on that side alone. So for mechanisms that publish with Laplace noise,
+cells carry the exact likelihood ratio of a publication; decisions are learned. For other mechanisms
+a linear classifier is learned on the traces, and its score is cut into cells too.
 
-On the first half of the runs the cells are ordered by how much likelier they are on the left, and
-the best union of the first few is the event. The second half says how likely it really is.
+On the first half of the runs the cells are ordered by how much likelier they are on the left. The
+event is the best union of the first few. The second half of the runs estimates its probability.
 
-A release is compared with what it is about: the sum of its group, of its window, or, where the
-counts before smoothing are shown, those with the unit's own. Whatever else is shown, such as where
-a group began, adds letters.
+A release is compared with its true value: the sum of its group or of its window. Where counts
+before smoothing are shown, these are compared with the counts of the unit. Other public values,
+such as the start of a group, add letters.
 """
 
 from __future__ import annotations
@@ -29,22 +29,20 @@ from penstock.lab.audit.model import Pair, Traces
 NOISY, DIVISOR = "noisy", "divisor"
 
 Counts = dict[str, int]
-"""How many runs fell into each cell; a cell is named so that a person can read it."""
+"""The number of runs in each cell, by a name that a person can read."""
 
 
-_MOST_CHANGES = 3
-"""Only so many of the public arrays add letters."""
+MAX_CHANGING_ARRAYS = 3
+"""At most this many public arrays add letters."""
 
 _Array = IntArray | FloatArray
 
 Word = tuple[tuple[str, ...], IntArray]
-"""Letters, and which of them each run has."""
+"""Letters, and the index of the letter of each run."""
 
 
 def codings(traces: Traces, pair: Pair) -> dict[str, Counts]:
-    """The cells of every way to see a trace: all of it, or only the places where the streams
-    differ.
-    """
+    """The cells of each coding: all of a trace, or only the places where the streams differ."""
     found = {"all": cells(traces, pair)}
     if pair.keys > 1 or traces.public or traces.weights != UNIT:
         found["differing"] = cells(traces, pair, everywhere=False)
@@ -52,13 +50,13 @@ def codings(traces: Traces, pair: Pair) -> dict[str, Counts]:
 
 
 def cells(traces: Traces, pair: Pair, *, everywhere: bool = True) -> Counts:
-    """How many runs fell into each cell.
+    """The number of runs in each cell.
 
-    A cell has a letter for every unit and key that a person is ever in: `-` repeated, `=` fresh
-    where nothing differs, `<` and `>` fresh and at or below the lower count, or above (`↓` and `↑`
-    if it is a sum of several units), `+` after it where something else that is shown of the key has
-    changed; `|` ends a unit, and a look adds words of its own. Unless `everywhere`, places where
-    nothing differs have no letter: fewer cells, each seen more often.
+    A cell has one letter per unit and key that a person is ever in. `-`: repeated. `=`: fresh where
+    nothing differs. `<` and `>`: fresh, and at or below the lower count, or above it (`↓` and `↑`
+    for a sum of several units). `+` follows where another public value of the key has changed. `|`
+    ends a unit, and a look adds letters of its own. With `everywhere=False`, places where nothing
+    differs have no letter: there are fewer cells, each seen more often.
     """
     differs = pair.left != pair.right
     shown = np.flatnonzero(differs.any(axis=0)) if differs.any() else np.arange(pair.keys)
@@ -84,10 +82,9 @@ def cells(traces: Traces, pair: Pair, *, everywhere: bool = True) -> Counts:
 
 
 def _about(traces: Traces, pair: Pair) -> tuple[_Array, _Array, _Array, bool]:
-    """What was seen, what it would be without noise on either stream, and whether that is a sum of
-    several units.
+    """The values that were seen, their true values on either stream, and whether they are sums.
 
-    By run (or for all runs), unit and key.
+    All arrays are by run (or for all runs), unit and key.
     """
     noisy, divisor = traces.public.get(NOISY), traces.public.get(DIVISOR)
     if noisy is not None and noisy.shape == traces.values.shape:
@@ -113,12 +110,10 @@ def _about(traces: Traces, pair: Pair) -> tuple[_Array, _Array, _Array, bool]:
 
 
 def _changes(traces: Traces, pair: Pair, unit: int, key: int) -> Word:
-    """What else is shown of a key and has changed since the unit before: `+` the first thing, `++`
-    the second, `+++` both.
-    """
+    """Letters for other public values of a key that have changed: `+`, `++` or `+++` for both."""
     names = sorted(traces.public.keys() - {NOISY, DIVISOR})
     arrays = [traces.public[name] for name in names if traces.public[name].shape[2] == pair.keys][
-        :_MOST_CHANGES
+        :MAX_CHANGING_ARRAYS
     ]
     which = np.zeros(len(traces), np.int64)
     for number, array in enumerate(arrays):
@@ -128,9 +123,7 @@ def _changes(traces: Traces, pair: Pair, unit: int, key: int) -> Word:
 
 
 def _count(words: list[Word]) -> Counts:
-    """Spell every run's words; as numbers first, several of them where one would pass the range of
-    int64.
-    """
+    """Count runs by their words. Runs are coded as numbers first, as many as int64 needs."""
     blocks: list[list[Word]] = [[]]
     room = 2**62
     for word in words:
@@ -171,9 +164,7 @@ def _spell(block: list[Word], code: int) -> str:
 
 
 def _look_words(traces: Traces, pair: Pair) -> list[Word]:
-    """On which side the memory lay, and whether the release is the memory and exactly what came
-    after the look.
-    """
+    """Words for a look: the side of the memory, and whether the release continues from it."""
     look = pair.look
     assert look is not None
     assert traces.seen is not None
@@ -194,9 +185,7 @@ def _look_words(traces: Traces, pair: Pair) -> list[Word]:
 
 
 def _grain(value: FloatArray) -> Word:
-    """How small a float is, and whether it is still a multiple of 2^−52, as the sum with a whole
-    number is.
-    """
+    """How small a float is, and whether it is a multiple of 2^−52, as a sum with a count is."""
     size = np.clip(-np.log2(np.abs(value) + 2.0**-40), 0, 11).astype(np.int64) // 3
     fine = value * 2.0**52 != np.floor(value * 2.0**52)
     return tuple(
@@ -205,26 +194,28 @@ def _grain(value: FloatArray) -> Word:
 
 
 def add(one: Counts, other: Counts) -> Counts:
-    """Both together."""
+    """The sum of two counts of cells."""
     return {cell: one.get(cell, 0) + other.get(cell, 0) for cell in one.keys() | other.keys()}
 
 
 @dataclass(frozen=True)
 class OutputEvent:
-    """A set of cells, and on which of the two streams it is the likelier."""
+    """A set of cells. `swapped`: it is likelier on the right stream."""
 
     cells: frozenset[str]
     swapped: bool
 
     def hits(self, counts: Counts) -> int:
+        """The number of runs in these cells."""
         return sum(times for cell, times in counts.items() if cell in self.cells)
 
 
 def choose(
     left: Counts, right: Counts, *, confidence: float, delta: float = 0.0
 ) -> tuple[float, OutputEvent]:
-    """The event with the highest bound on these runs, in either direction, and that bound. To be
-    tried on other runs.
+    """The event with the highest bound on these runs, in either direction, and that bound.
+
+    The bound must be computed again on other runs.
     """
     best = (-1.0, OutputEvent(frozenset(), False))
     for swapped, (one, other) in enumerate(((left, right), (right, left))):
@@ -246,19 +237,14 @@ def choose(
 
 
 def _ratio(one: Counts, other: Counts, cell: str) -> float:
-    """The log of how much likelier the cell is on the one stream, less 1.5 standard errors: no rare
-    cell leads by luck.
-    """
+    """The log-ratio of a cell, less 1.5 standard errors: rare cells do not win by luck."""
     here, there = one.get(cell, 0) + 0.5, other.get(cell, 0) + 0.5
     return math.log(here / there) - 1.5 * math.sqrt(1 / here + 1 / there)
 
 
 def score_cells(train: tuple[Traces, Traces], traces: Traces, *, steps: int = 12) -> Counts:
-    """Cells by the score of a linear classifier that tells the two streams apart, learned on the
-    training runs.
-    """
-    # Everything here follows from the training runs alone: a cell must depend on its own trace and
-    # on no other of its chunk.
+    """Cells by the score of a linear classifier that was learned on the training runs."""
+    # All parameters come from the training runs: a cell must not depend on other traces.
     values = np.vstack([_columns(each) for each in train])
     low, high = np.quantile(values, [0.02, 0.98], axis=0)
     rows = [_features(each, low, high) for each in train]
@@ -286,9 +272,7 @@ def score_cells(train: tuple[Traces, Traces], traces: Traces, *, steps: int = 12
 
 
 def _features(traces: Traces, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Every release and what else is shown of it, cut to a range, whether it is fresh, and what was
-    seen.
-    """
+    """Features of a trace: releases and public values, cut to a range, freshness, and looks."""
     parts = [
         np.clip(_columns(traces), low, high),
         traces.fresh.reshape(len(traces), -1).astype(np.float64),
@@ -304,5 +288,5 @@ def _columns(traces: Traces) -> FloatArray:
 
 
 def as_lines(stream: IntArray) -> list[str]:
-    """A stream for people: one line a unit."""
+    """A stream as text: one line per unit."""
     return ["  ".join(map(str, row)) for row in stream.tolist()]

@@ -1,4 +1,4 @@
-"""From how often an event was seen to a lower bound on ε."""
+"""A lower bound on ε from how often an event was seen."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from penstock.core.optional import require
 
 
 def lower(hits: int, runs: int, miss: float) -> float:
-    """The Clopper–Pearson lower bound on a probability: above the truth with probability at most
-    `miss`.
+    """The Clopper–Pearson lower bound on a probability; it is too high with probability `miss`.
 
     >>> lower(0, 100, 0.01), round(lower(100, 100, 0.01), 3)
     (0.0, 0.955)
@@ -20,8 +19,7 @@ def lower(hits: int, runs: int, miss: float) -> float:
 
 
 def upper(hits: int, runs: int, miss: float) -> float:
-    """The Clopper–Pearson upper bound on a probability: below the truth with probability at most
-    `miss`.
+    """The Clopper–Pearson upper bound on a probability; it is too low with probability `miss`.
 
     >>> upper(100, 100, 0.01), round(upper(0, 100, 0.01), 3)
     (1.0, 0.045)
@@ -32,11 +30,10 @@ def upper(hits: int, runs: int, miss: float) -> float:
 def epsilon_bound(
     left: int, left_runs: int, right: int, right_runs: int, *, confidence: float, delta: float = 0.0
 ) -> float:
-    """A lower bound on ln (P(event | left) − δ)/P(event | right), at least 0; wrong with
-    probability at most 1 − confidence.
+    """A lower bound on ln (P(event | left) − δ)/P(event | right), at least 0.
 
-    The event must have been chosen before these runs were looked at. No smaller ε keeps the promise
-    (ε, δ).
+    It is wrong with probability at most 1 − confidence. No smaller ε keeps the promise (ε, δ). The
+    event must have been chosen before these runs were looked at.
 
     >>> epsilon_bound(0, 100, 50, 100, confidence=0.99)
     0.0
@@ -44,7 +41,9 @@ def epsilon_bound(
     True
     """
     if not 0 < confidence < 1:
-        raise ConfigurationError(f"confidence must lie between 0 and 1, not {confidence}.")
+        raise ConfigurationError(
+            f"confidence must lie between 0 and 1, not {confidence}.", parameter="confidence"
+        )
     miss = (1 - confidence) / 2
     low, high = lower(left, left_runs, miss), upper(right, right_runs, miss)
     return max(0.0, math.log((low - delta) / high)) if low > delta else 0.0

@@ -1,4 +1,4 @@
-"""Audits: many runs in chunks on all cores, kept as they are done, so that a killed audit goes on."""
+"""Audits: many runs in chunks on all cores. Finished chunks are kept, so a killed audit goes on."""
 
 from __future__ import annotations
 
@@ -30,16 +30,12 @@ from penstock.lab.audit.subjects import Subject, resolve
 CHUNK_BY_KEY = 25_000
 CHUNK = 1_000
 TRAINING = 2_000
-"""Runs of each stream that a classifier is learned on, or as many as an audit has if those are
-fewer.
-"""
+"""The number of runs of each stream that a classifier is learned on, if an audit has as many."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Some runs of one subject on one stream of one pair; even chunks choose the event, odd ones
-    try it.
-    """
+    """Some runs of one subject on one stream. Even chunks choose the event, odd chunks test it."""
 
     subject: str
     pair: int
@@ -55,7 +51,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of an audit, with all that a person needs to follow it."""
+    """The outcome of an audit, with everything that a person needs to follow it."""
 
     name: str
     flawed: bool
@@ -76,11 +72,9 @@ class Verdict:
     method: str = "monte carlo"
     delta: Fraction = Fraction(0)
     configuration: dict[str, str] = field(default_factory=dict)
-    """All parameters that it was audited with."""
+    """All parameters of the audited mechanism."""
     chosen: dict[str, str] = field(default_factory=dict)
-    """Those that are not its defaults, because its class asks for others in an audit, with what the
-    defaults are.
-    """
+    """Parameters that the class changes for audits, with their defaults."""
 
     @property
     def convicted(self) -> bool:
@@ -88,13 +82,11 @@ class Verdict:
 
     @property
     def certified(self) -> bool | None:
-        """Whether the loss, computed exactly, is at most what was claimed; None if it was not
-        computed.
-        """
+        """Whether the exact loss is at most the claim. None if it was not computed."""
         return None if self.exact is None else self.exact[1] <= float(self.claimed) + 1e-8
 
     def row(self) -> dict[str, Any]:
-        """As plain data."""
+        """The verdict as plain data."""
         return {
             "name": self.name,
             "flawed": self.flawed,
@@ -122,7 +114,7 @@ class Verdict:
 
 
 def tasks(subject: Subject, seed: int) -> Iterator[Task]:
-    """All the work of an audit."""
+    """All tasks of an audit."""
     size = CHUNK_BY_KEY if subject.mechanism.by_key else CHUNK
     size = min(size, max(1, subject.runs // 2))
     for pair in range(len(subject.pairs)):
@@ -132,7 +124,7 @@ def tasks(subject: Subject, seed: int) -> Iterator[Task]:
 
 
 def work(task: Task) -> dict[str, Counts]:
-    """Do one task: run, and count the cells of every coding."""
+    """Do one task: run the mechanism, and count the cells of every coding."""
     subject = resolve(task.subject)
     pair = subject.pairs[task.pair]
     seen = _traces(subject, pair, task.side, task.runs, (task.seed, task.subject, task.key))
@@ -170,16 +162,34 @@ def audit(
     pool: ProcessPoolExecutor | None = None,
     forget: bool = True,
 ) -> Verdict:
-    """Try every pair of a subject's and report the highest lower bound on ε.
+    """Attack every pair of a subject and report the highest lower bound on ε.
 
-    `confidence` is for the whole audit: it is shared among the pairs. `folder` is where finished
-    chunks are kept until the audit is over (and after it unless `forget`); the same audit started
-    again goes on from there. `progress` is told the chunks done and in all.
+    Parameters
+    ----------
+    subject : Subject
+        The mechanism and its pairs of streams.
+    confidence : float
+        The confidence of the whole audit, shared among the pairs. Default: 0.999.
+    seed : int
+        The seed. Default: that of an interrupted audit in the folder, else a new one.
+    workers : int
+        The number of processes. Default: one per core.
+    folder : Path
+        Where finished chunks are kept; the same audit, started again, goes on from there.
+        Default: chunks are not kept.
+    progress : callable
+        Called with the number of finished chunks and of all chunks. Default: none.
+    pool : ProcessPoolExecutor
+        The processes to use. Default: new ones.
+    forget : bool
+        Delete the kept chunks at the end. Default: True.
     """
     if not 0 < confidence < 1:
-        raise ConfigurationError(f"confidence must lie between 0 and 1, not {confidence}.")
+        raise ConfigurationError(
+            f"confidence must lie between 0 and 1, not {confidence}.", parameter="confidence"
+        )
     start = time.monotonic()
-    kept = _Kept(folder, subject)
+    kept = _KeptChunks(folder, subject)
     seed = kept.seed(seed)
     todo = list(tasks(subject, seed))
     left = [task for task in todo if task.key not in kept.done]
@@ -217,7 +227,7 @@ def _perform(
 
 
 def new_pool(workers: int | None = None) -> ProcessPoolExecutor:
-    """Workers for many audits."""
+    """A pool of processes for several audits."""
     return ProcessPoolExecutor(
         workers or os.cpu_count() or 1, mp_context=multiprocessing.get_context("spawn")
     )
@@ -231,9 +241,7 @@ def judge(
     confidence: float,
     seed: int,
 ) -> Verdict:
-    """From the counted cells to a verdict: the event from the even chunks, the bound from the odd
-    ones.
-    """
+    """The verdict from counted cells: even chunks choose the event, odd chunks bound its ratio."""
     share = 1 - (1 - confidence) / len(subject.pairs)
     tables: dict[tuple[int, int, int, str], Counts] = {}
     for task in todo:
@@ -280,17 +288,17 @@ def judge(
     return best
 
 
-def _top_cells(one: Counts, other: Counts, most: int = 12) -> list[tuple[str, int, int]]:
+def _top_cells(one: Counts, other: Counts, limit: int = 12) -> list[tuple[str, int, int]]:
     names = sorted(
         one.keys() | other.keys(),
         key=lambda cell: one.get(cell, 0) + other.get(cell, 0),
         reverse=True,
     )
-    return [(name, one.get(name, 0), other.get(name, 0)) for name in names[:most]]
+    return [(name, one.get(name, 0), other.get(name, 0)) for name in names[:limit]]
 
 
 def kept_path(folder: Path, subject: Subject) -> Path:
-    """Where an audit's finished chunks are kept: named by what is audited, its source included."""
+    """The file that keeps the finished chunks of an audit. Its name covers the audited source."""
     try:
         source = inspect.getsource(sys.modules[type(subject.mechanism).__module__])
     except (OSError, TypeError, KeyError):
@@ -299,8 +307,8 @@ def kept_path(folder: Path, subject: Subject) -> Path:
     return folder / f"audit-{hashlib.sha256(repr(facts).encode()).hexdigest()[:16]}.jsonl"
 
 
-class _Kept:
-    """Finished chunks, one JSON line each, in a file that is named by what is audited."""
+class _KeptChunks:
+    """The finished chunks of an audit: a file with one JSON line per chunk."""
 
     def __init__(self, folder: Path | None, subject: Subject) -> None:
         self.done: dict[str, dict[str, Counts]] = {}
@@ -318,7 +326,7 @@ class _Kept:
             try:
                 entry = json.loads(line)
             except json.JSONDecodeError:
-                break  # the line that was being written when the audit was killed
+                break  # the audit was killed while it wrote this line
             if "seed" in entry:
                 self._seed = entry["seed"]
             else:
@@ -326,9 +334,7 @@ class _Kept:
                 self.seconds = entry["seconds"]
 
     def seed(self, wanted: int | None) -> int:
-        """The seed that this audit began with, or a new one; another seed that is asked for begins
-        anew.
-        """
+        """The seed that this audit began with, or a new one. Another wanted seed begins anew."""
         if self._seed is None or (wanted is not None and wanted != self._seed):
             self.done.clear()
             self.seconds = 0.0

@@ -1,4 +1,4 @@
-"""What an audit is about: a mechanism, two neighbouring streams, and what somebody sees of a run."""
+"""Neighbouring streams, and the traces of runs on them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ from penstock.core.weights import UNIT, Weights
 from penstock.private.mechanisms.base import Mechanism
 
 Maker: TypeAlias = Callable[..., Mechanism[Any]]
-"""Makes a mechanism from `epsilon` and `window`: a class, usually."""
+"""A function that makes a mechanism from `epsilon` and `window`: usually its class."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """Somebody looks into the memory once: in this unit, after `left` (or `right`) of its counts
-    have arrived.
+    """One look into the memory: its unit, and the counts that have arrived by then on each stream.
 
-    Nothing of the unit has arrived yet where the parts are zeros, all of it where they are the
-    unit's counts.
+    Zeros mean that nothing of the unit has arrived, its counts that all of it has.
     """
 
     unit: int
@@ -35,10 +33,9 @@ class Look:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two neighbouring streams, units × keys: in some window they differ by one person, elsewhere
-    not at all.
+    """Two neighbouring streams, units × keys: they differ by one person in some window only.
 
-    `left` holds the person, `right` does not (or the other way round).
+    `left` holds the person and `right` does not, or the other way round.
     """
 
     name: str
@@ -66,9 +63,7 @@ class Pair:
         return Pair(f"{self.name}, swapped", self.right, self.left, look)
 
     def as_released(self, mechanism: Mechanism[Any]) -> Pair:
-        """The two streams in the numbers that the mechanism releases, if those are not the keys'
-        own.
-        """
+        """The two streams in the domain that the mechanism releases, if that is not the keys."""
         domain = Domain.of(self.keys)
         shown = mechanism.released(domain)
         if shown is domain:
@@ -80,9 +75,7 @@ class Pair:
         return Pair(self.name, left, right, self.look)
 
     def is_neighbouring(self, *, window: int, contribution: int) -> bool:
-        """Whether one person with at most `contribution` events a unit, in at most `window` units
-        in a row, explains it.
-        """
+        """Whether one person with `contribution` events per unit explains it, in `window` units."""
         difference = self.left - self.right
         units = np.flatnonzero(difference.any(axis=1))
         if len(units) and units[-1] - units[0] >= window:
@@ -93,11 +86,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class Traces:
-    """What was seen of many runs: releases by run, unit and key, which of them are fresh, and what
-    a look saw.
+    """The traces of many runs: releases by run, unit and key, their freshness, and a look.
 
-    `public` has what else was shown, by name: divisors that are not 1, and the public arrays.
-    `kind` and `weights` say what a release is, as in `Released`.
+    `public` has divisors that are not 1 and the public arrays, by name. `kind` and `weights`
+    describe a release as in `Released`.
     """
 
     values: IntArray | np.ndarray[Any, np.dtype[np.float64]]

@@ -1,4 +1,4 @@
-"""Neighbouring streams that are hard on a mechanism, and random ones."""
+"""Neighbouring streams on which a mechanism is likely to lose much, and random ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.core.arrays import IntArray
 from penstock.lab.audit.model import Pair
 
 FAR = 10**6
-"""Further than any noise: a stream that leaps this far is published."""
+"""A jump that exceeds any noise, so that it is published."""
 
 
 def standard(
@@ -23,12 +23,11 @@ def standard(
     near: int | None = None,
     user_level: bool = False,
 ) -> Iterator[Pair]:
-    """Worst cases, and a few random pairs. The person is there in every unit of a window, in
-    another key in each.
+    """Worst cases and a few random pairs.
 
-    `near`, if known, is how far from its last release a stream is when the decision to release
-    again is a close one. At `user_level` the window is all that is ever read: the person is there
-    from the first unit on, and stays beyond it.
+    The person is in every unit of a window, each time in another key. `near` is the distance from
+    the last release at which the decision to release is close; None if unknown. At `user_level` the
+    window is all that is ever read: the person is there from the first unit on and stays beyond it.
     """
     units = window + 2
     stay = units if user_level else window
@@ -38,7 +37,7 @@ def standard(
                 f"{name}, a person from unit {first}", base, first, stay, contribution
             )
     for name, base in [] if near is None else _hovering(units, keys, near):
-        first = units - stay + 1  # so that the window meets two blocks
+        first = units - stay + 1  # the window meets two blocks
         yield with_person(f"{name}, a person from unit {first}", base, first, stay, contribution)
     yield with_person(
         "user level: a person in every unit of the stream",
@@ -61,23 +60,22 @@ def _bases(units: int, keys: int, window: int, epsilon: float) -> Iterator[tuple
     yield "still", flat
     yield "leaping in every unit", flat + FAR * (1 + unit % 2)
     yield "leaping after a rest", np.where(unit >= window - 1, FAR * (1 + unit % 2), 0) + flat
-    # What a publication's noise would be expected to add: here a decision is a close one.
+    # The expected size of the noise of a publication: here a decision is close.
     near = max(1, round(2 * window / epsilon))
     yield "near the threshold", flat + near * (1 + unit) // keys
     yield "keys that leap in turn", np.cumsum(FAR * (np.arange(keys) == (unit % keys)), axis=0)
 
 
 def _hovering(units: int, keys: int, near: int) -> Iterator[tuple[str, IntArray]]:
-    """Streams that are `near` their first unit in all later ones, above it, below it or both."""
+    """Streams at distance `near` from their first unit: above it, below it or both."""
     unit, key = np.arange(units)[:, None], np.arange(keys)
     first = np.full((units, keys), 10 * near, np.int64)
     apart = np.where(unit > 0, (near + key) // keys, 0)
-    # One person more moves these away from their first unit, nearer to it, and away or nearer by
-    # the key they are in.
+    # One person more moves these streams away from the first unit, towards it, or either by key.
     yield "hovering above", first + apart
     yield "hovering below", first - apart
     yield "hovering above and below", first + np.where(key % 2, -1, 1) * apart
-    # Many answers no, which say how high the threshold is, and then a yes.
+    # Many answers are no, which shows the height of the threshold, and then one is yes.
     yield "hovering above, then far below", first + np.where(unit < units // 2, apart, -2 * apart)
 
 
@@ -89,8 +87,9 @@ def with_person(
     contribution: int,
     there: IntArray | None = None,
 ) -> Pair:
-    """A stream, and the same with a person in every unit of a window: in the next key in each,
-    unless it is said where.
+    """A stream, and the same with a person in every unit of a window.
+
+    The person is in the next key in each unit. Default of `there`: by turns.
     """
     units, keys = base.shape
     person = np.zeros((units, keys), np.int64)

@@ -22,10 +22,9 @@ from penstock.testing import intrude
 
 
 class LabNoise:
-    """The exact sampler on one stream of bits that follows from a seed: as fast as the system's,
-    and repeatable.
+    """The exact sampler on one stream of bits that follows from a seed: fast and repeatable.
 
-    Unlike `TestNoise`, every draw goes on where the last one ended, so no two runs share any.
+    Unlike with `TestNoise`, every draw continues the stream of bits, so no two runs share draws.
     """
 
     private = False
@@ -68,10 +67,9 @@ def traces(
     *,
     look: Look | None = None,
 ) -> Traces:
-    """What is seen of `runs` independent runs over the stream, units × keys. `look.left` is taken
-    as its part.
+    """The traces of independent runs over one stream, units × keys. `look.left` is the part of it.
 
-    A mechanism that treats every key by itself takes the runs as keys, all in one run.
+    For a mechanism that treats every key by itself, the runs are keys of one run.
     """
     units, keys = stream.shape
     if mechanism.by_key and look is None:
@@ -121,7 +119,7 @@ def _as_keys(mechanism: Mechanism[Any], stream: IntArray, runs: int, noise: LabN
 
 
 def _public(released: Released) -> dict[str, IntArray]:
-    """What a release shows beside its values."""
+    """Everything that a release shows beside its values."""
     shown = dict(released.public)
     if not isinstance(released.divisor, int) or released.divisor != 1:
         shown["divisor"] = np.broadcast_to(

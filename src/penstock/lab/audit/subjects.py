@@ -1,13 +1,12 @@
-"""Whom to audit: every registered mechanism, every flawed variant, and anybody's by plug-in or
-import path.
+"""Subjects of audits: registered mechanisms, flawed variants, and third-party mechanisms.
 
-Somebody else's mechanism is audited with its defaults on the same pairs of streams as ours. Its
-class may say more, as plain data, so that it need not import anything of the lab:
+A third-party mechanism is audited with its defaults on the same pairs of streams as ours. Its class
+may state more, as plain data, so that it need not import anything of the lab:
 
-- `audited`, a dict: what to audit it with, such as {"window": 4, "span": 2}, where its defaults
-  leave nothing to decide on short streams, or so much noise that no audit would find anything;
-- `hard_streams(self)`: arrays of counts, units × keys, on which its decisions are close ones. The
-  person is added here, so that every pair is a neighbouring one.
+- `audited`, a dict: parameters for the audit, such as {"window": 4, "span": 2}. It is needed if the
+  defaults leave nothing to decide on short streams, or add so much noise that it hides any loss.
+- `hard_streams(self)`: arrays of counts, units × keys, on which its decisions are close. The audit
+  adds the person, so that every pair is a neighbouring one.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ from penstock.testing import NoNoise
 
 @dataclass(frozen=True)
 class Subject:
-    """A mechanism in one configuration, what it claims, and the pairs of streams to try on it.
+    """A mechanism in one configuration, its claim, and the pairs of streams to attack it on.
 
-    `spec` is a text from which `resolve` makes the same subject in another process.
+    `resolve` makes the same subject from the text `spec` in another process.
     """
 
     spec: str
@@ -62,9 +61,7 @@ class Subject:
 
     @property
     def chosen(self) -> dict[str, str]:
-        """The defaults of those that the class of somebody else's mechanism wants changed in an
-        audit.
-        """
+        """The defaults of parameters that a third-party class changes for an audit."""
         cls = type(self.mechanism)
         if self.flawed or cls in MECHANISMS.values():
             return {}
@@ -74,15 +71,14 @@ class Subject:
         }
 
 
-CHECKED, HARD = 20, 20
-"""Keys on which somebody's word for `by_key` is tried, and the most hard streams of somebody's own.
-"""
+BY_KEY_CHECKED, MAX_HARD_STREAMS = 20, 20
+"""The number of keys on which `by_key` is verified, and the largest number of hard streams."""
 
 KEYS, WINDOW = 2, 2
-"""The keys of an audit's streams, and its window unless told."""
+"""The number of keys of an audit's streams, and its default window."""
 
 WINDOWS = {"fixed": 3, "dsft": 4, "dsat": 4, "fast": 4, "fast_w": 4}
-"""Where fewer units would leave nothing to decide."""
+"""The default windows of mechanisms that have nothing to decide in fewer units."""
 
 SHORT: dict[str, dict[str, Any]] = {
     "sw_tree": {"span": 2},
@@ -95,30 +91,24 @@ SHORT: dict[str, dict[str, Any]] = {
     "fast": {"sampled": "1/2"},
     "fast_w": {"sampled": "1/2"},
 }
-"""The audit's streams are short, so what is summed over many units is audited with few: more noise
-would only hide a loss.
+"""Parameters for short streams: sums over few units, because more noise would only hide a loss.
 
-For the same reason thresholds are a share of few people: where it is asked whether to release, both
-answers are then likely.
+Thresholds are a share of few people for the same reason: both answers to a question are likely.
 """
 
 USER_LEVEL = ("dsft", "dsat")
-"""Who does something else at user level, and is audited there too: `NAME@user`, with the window for
-a horizon.
-"""
+"""Mechanisms that work differently at user level. `NAME@user` audits them there too."""
 
 
 def subject(
     name: str, *, epsilon: str = "2", window: int | None = None, runs: int = 20_000
 ) -> Subject:
-    """A mechanism by name, ours or a plug-in's, by import path, each with `@user` for user level,
-    or `flawed:NAME`.
-    """
+    """A mechanism by name or import path, each with `@user` for user level, or `flawed:NAME`."""
     return resolve(f"{name} {epsilon} {_window(name) if window is None else window} {runs}")
 
 
 def _window(name: str) -> int:
-    """The window that it is audited with unless told."""
+    """The default window of an audit."""
     known = name.partition("@")[0]
     if known in MECHANISMS or name.startswith("flawed:"):
         return WINDOWS.get(known, WINDOW)
@@ -134,23 +124,7 @@ def resolve(spec: str) -> Subject:
     except ValueError:
         raise ConfigurationError(f"{spec!r} names no audit: NAME EPSILON WINDOW RUNS.") from None
     if name.startswith("flawed:"):
-        variant = flawed.VARIANTS.get(name.removeprefix("flawed:"))
-        if variant is None:
-            raise ConfigurationError(
-                f"there is no flawed variant {name!r}: use {', '.join(flawed.VARIANTS)}."
-            )
-        mechanism = variant.make()
-        return Subject(
-            spec,
-            variant.name,
-            mechanism,
-            variant.claimed,
-            variant.window,
-            variant.pairs,
-            runs,
-            flawed=True,
-            exact=variant.exact,
-        )
+        return _flawed(spec, name.removeprefix("flawed:"), runs)
     known, at, level = name.partition("@")
     if at and (level != "user" or not known):
         raise ConfigurationError(f"{name!r} names no audit: write a mechanism, or MECHANISM@user.")
@@ -162,7 +136,7 @@ def resolve(spec: str) -> Subject:
     if known not in MECHANISMS:
         if (promise.epsilon, promise.window) != (positive(epsilon, name="epsilon"), window):
             raise ConfigurationError(
-                f"{known} was asked for epsilon={epsilon}, window={window}, and states {promise}."
+                f"{known} was asked for epsilon={epsilon}, window={window}, but states {promise}."
             )
         _check_by_key(mechanism)
     pairs = list(
@@ -186,15 +160,33 @@ def resolve(spec: str) -> Subject:
         tuple(pairs),
         runs,
         learn=known not in MECHANISMS
-        or mechanism.guarantee.delta > 0,  # a line tells two Gaussians apart best
+        or mechanism.guarantee.delta > 0,  # a linear classifier separates Gaussians best
         delta=mechanism.guarantee.delta,
     )
 
 
+def _flawed(spec: str, name: str, runs: int) -> Subject:
+    """A flawed variant by its name without `flawed:`."""
+    variant = flawed.VARIANTS.get(name)
+    if variant is None:
+        raise ConfigurationError(
+            f"there is no flawed variant 'flawed:{name}': use {', '.join(flawed.VARIANTS)}."
+        )
+    return Subject(
+        spec,
+        variant.name,
+        variant.make(),
+        variant.claimed,
+        variant.window,
+        variant.pairs,
+        runs,
+        flawed=True,
+        exact=variant.exact,
+    )
+
+
 def _parameters(name: str, cls: AnyMechanism, window: int, *, user_level: bool) -> dict[str, Any]:
-    """What else a mechanism is audited with: with at most every other unit released, others are
-    left to ask about.
-    """
+    """Parameters for an audit, with units that are not released, so that questions are asked."""
     found = dict(SHORT.get(name, {})) if name in MECHANISMS else _audited(cls)
     found.pop("window", None)
     if name in USER_LEVEL:
@@ -203,9 +195,7 @@ def _parameters(name: str, cls: AnyMechanism, window: int, *, user_level: bool) 
 
 
 def _audited(cls: AnyMechanism) -> dict[str, Any]:
-    """What somebody else's class wants to be audited with; the promise itself is not theirs to
-    choose.
-    """
+    """The parameters that a third-party class wants for audits. It cannot choose the promise."""
     wanted: Any = getattr(cls, "audited", {})
     known = {field.name for field in dataclasses.fields(cls)} - {
         "epsilon",
@@ -221,19 +211,17 @@ def _audited(cls: AnyMechanism) -> dict[str, Any]:
 
 
 def _check_by_key(mechanism: Mechanism[Any]) -> None:
-    """Refuse a class that says it treats every key by itself and does not: runs that are taken as
-    keys would not be runs.
+    """Refuse a class that wrongly claims to treat every key by itself: runs are taken as keys.
 
-    Without noise, what a key shows among a few or many others must be what it shows alone, or with
-    as many as an audit has.
+    Without noise, a key must show the same alone, among a few others and among many.
     """
     if not mechanism.by_key:
         return
     rng = np.random.default_rng(0)
-    units, keys = 3 * mechanism.window + 4, 2 * CHECKED
+    units, keys = 3 * mechanism.window + 4, 2 * BY_KEY_CHECKED
     stream = np.where(rng.random((units, keys)) < 0.5, 0, rng.integers(0, 1_000, (units, keys)))
     together = mechanism.run(keys, noise=NoNoise())
-    parts = [slice(0, 1), slice(0, KEYS), slice(1, 4), slice(0, CHECKED)]
+    parts = [slice(0, 1), slice(0, KEYS), slice(1, 4), slice(0, BY_KEY_CHECKED)]
     fewer = [(part, mechanism.run(part.stop - part.start, noise=NoNoise())) for part in parts]
     for counts in stream:
         whole_unit = together.step(counts)
@@ -244,26 +232,26 @@ def _check_by_key(mechanism: Mechanism[Any]) -> None:
                 repeated[part] != few.repeated
             ):
                 raise ConfigurationError(
-                    f"{type(mechanism).__name__} says by_key = True, but what it releases for one key depends on the others: "
-                    "leave that out."
+                    f"{type(mechanism).__name__} says by_key = True, but its release for one key "
+                    "depends on the others: remove by_key."
                 )
 
 
 def _their_own(mechanism: Mechanism[Any]) -> Iterator[Pair]:
-    """A person in the first window, and in the last, of every stream that the class calls a hard
-    one.
-    """
+    """Pairs with a person in the first and in the last window of every hard stream of the class."""
     give = getattr(mechanism, "hard_streams", None)
-    streams = [] if give is None else list(islice(give(), HARD + 1))
-    if len(streams) > HARD:  # every pair that is tried takes a part of the confidence
+    streams = [] if give is None else list(islice(give(), MAX_HARD_STREAMS + 1))
+    if len(streams) > MAX_HARD_STREAMS:  # every pair takes a part of the confidence
         raise ConfigurationError(
-            f"hard_streams of {type(mechanism).__name__} gives more than {HARD}: take the hardest."
+            f"hard_streams of {type(mechanism).__name__} gives more than {MAX_HARD_STREAMS}: "
+            "give the hardest only."
         )
     for number, stream in enumerate(streams, start=1):
         base: IntArray = np.asarray(stream)
         if base.ndim != 2 or base.dtype.kind not in "iu" or not base.size or base.min() < 0:
             raise ConfigurationError(
-                f"hard_streams of {type(mechanism).__name__} must give arrays of whole numbers of at least 0, units × keys."
+                f"hard_streams of {type(mechanism).__name__} must give arrays of whole numbers of "
+                "at least 0, units × keys."
             )
         stay = len(base) if mechanism.guarantee.user_level else mechanism.window
         for first in sorted({1, max(1, len(base) - stay + 1)}):
@@ -272,9 +260,7 @@ def _their_own(mechanism: Mechanism[Any]) -> Iterator[Pair]:
 
 
 def near(mechanism: Mechanism[Any]) -> int | None:
-    """How far a stream must be from its last release for a close decision, if a public threshold
-    says so.
-    """
+    """The distance from the last release at which a decision is close, by the public threshold."""
     if not isinstance(mechanism, ByQuestion) or mechanism.plan(KEYS).price is None:
         return None
     noise = KEYS * mechanism.contribution / float(mechanism.plan(KEYS).each.epsilon)
@@ -282,9 +268,7 @@ def near(mechanism: Mechanism[Any]) -> int | None:
 
 
 def looked_at(pair: Pair) -> Pair:
-    """The same pair, and a look into the memory in the middle of the first unit in which the
-    streams differ.
-    """
+    """The same pair with a look into the memory in the first unit in which the streams differ."""
     unit = int(np.flatnonzero((pair.left != pair.right).any(axis=1))[0]) + 1
     return Pair(
         f"{pair.name}, looked into",

@@ -1,4 +1,4 @@
-"""Everybody audited: every registered mechanism must be acquitted, every flawed variant convicted."""
+"""Audits of everybody: all registered mechanisms, and all flawed variants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ from penstock.core.arrays import IntArray
 from penstock.core.files import write_file
 from penstock.lab.audit.attack import OutputEvent
 from penstock.lab.audit.engine import Verdict, audit, kept_path, new_pool
-from penstock.lab.audit.exact import ExactLoss, Output, Worst, exact_loss, loss_at, worst_output
+from penstock.lab.audit.exact import (
+    ExactLoss,
+    Output,
+    WorstOutput,
+    exact_loss,
+    loss_at,
+    worst_output,
+)
 from penstock.lab.audit.flawed import VARIANTS
 from penstock.lab.audit.model import Pair
 from penstock.lab.audit.subjects import USER_LEVEL, Subject, resolve, subject
@@ -24,7 +31,7 @@ from penstock.private.mechanisms.registry import MECHANISMS
 from penstock.private.mechanisms.sampling import ByQuestion
 
 FALSE_ALARM = 1e-3
-"""The chance that a run over everybody convicts any mechanism that keeps its promise."""
+"""The probability that a run over everybody convicts a mechanism that keeps its promise."""
 
 EXACT = (
     "uniform",
@@ -39,15 +46,12 @@ EXACT = (
     "dsft@user",
     "dsat@user",
 )
-"""Whose loss is also computed exactly, on a tiny stream: at an ε so large that few outputs matter.
-"""
+"""Mechanisms whose loss is also computed exactly, on a tiny stream and at a large ε."""
 
 EPSILON, EPSILON_EXACT = "2", "6"
 
 TAIL, TAIL_GROUPED, TAIL_ASKED = 1e-10, 1e-8, 1e-7
-"""Outputs less likely than this are not looked at; where groups or questions are followed, each of
-them takes longer.
-"""
+"""Outputs less likely than this are left out. Groups and questions take longer per output."""
 
 POPULATION = 80
 """What thresholds are shares of, where outputs are enumerated."""
@@ -57,9 +61,7 @@ QUICK_RUNS, QUICK_RUNS_BY_KEY = 400, 100_000
 
 
 def everybody(*, quick: bool) -> list[Subject]:
-    """All registered mechanisms, at user level too where that differs, and all flawed variants,
-    each with its runs.
-    """
+    """All registered mechanisms, some also at user level, and all flawed variants."""
     subjects = []
     for name in (*MECHANISMS, *(f"{name}@user" for name in USER_LEVEL)):
         by_key = MECHANISMS[name.partition("@")[0]].by_key
@@ -79,9 +81,10 @@ def audit_all(
     folder: Path | None = None,
     progress: Callable[[str, int, int], object] | None = None,
 ) -> list[Verdict]:
-    """Audit everybody. The chance of a false conviction in the whole run is at most `FALSE_ALARM`.
+    """Audit all registered mechanisms and all flawed variants.
 
-    `folder` keeps what is done until all of it is; started again, the run goes on from there.
+    The probability of a false conviction in the whole run is at most `FALSE_ALARM`. `folder` keeps
+    finished work until all of it is done; started again, the run goes on from there.
     """
     subjects = everybody(quick=quick)
     confidence = 1 - FALSE_ALARM / len(subjects)
@@ -122,9 +125,7 @@ def audit_all(
 
 
 def _exact_once(subject: Subject, folder: Path | None) -> tuple[float, float, float]:
-    """The exact loss and the seconds it took, from the folder if it was computed before the run was
-    killed.
-    """
+    """The exact loss and the seconds it took, from the folder if it was computed before."""
     path = None if folder is None else _exact_path(folder, subject)
     if path is not None and path.exists():
         low, high, seconds = json.loads(path.read_text(encoding="utf-8"))
@@ -145,7 +146,7 @@ def _exact_path(folder: Path, subject: Subject) -> Path:
 def audit_one(
     subject: Subject, *, progress: Callable[[int, int], object] | None = None, **how: Any
 ) -> Verdict:
-    """By sampling, as `engine.audit` does, or exactly where a subject's flaw is too small for that."""
+    """Audit by sampling, or exactly if the flaw of a subject is too small for sampling."""
     return (
         audit_exactly(subject, progress=progress)
         if subject.exact
@@ -156,22 +157,20 @@ def audit_one(
 def audit_exactly(
     subject: Subject, *, progress: Callable[[int, int], object] | None = None
 ) -> Verdict:
-    """The loss itself: over all outputs of a tiny stream, or at the worst output that a search
-    finds on a larger one.
-    """
+    """The exact loss over all outputs of tiny streams, or at the worst output found by a search."""
     start = time.monotonic()
     mechanism = subject.mechanism if subject.exact else _tiny(subject.mechanism)
     pairs = subject.pairs if subject.exact else tiny_streams(mechanism)
     tail = _tail(mechanism)
-    best: tuple[ExactLoss | Worst, Pair] | None = None
-    most = 0.0
+    best: tuple[ExactLoss | WorstOutput, Pair] | None = None
+    highest = 0.0
     for number, pair in enumerate(pairs, start=1):
         found = (
             worst_output(mechanism, pair)
             if subject.exact
             else exact_loss(mechanism, pair, tail=tail)
         )
-        most = max(most, found.high)
+        highest = max(highest, found.high)
         if best is None or found.low > best[0].low:
             best = (found, pair)
         if progress is not None:
@@ -189,13 +188,13 @@ def audit_exactly(
         confidence=1.0,
         runs=0,
         pair=pair,
-        event=OutputEvent(frozenset([_spelt(loss.output)]), False),
+        event=OutputEvent(frozenset([_as_text(loss.output)]), False),
         left_hits=0,
         right_hits=0,
         half=0,
         seconds=time.monotonic() - start,
         seed=0,
-        exact=(loss.low, most),
+        exact=(loss.low, highest),
         method="exact",
         configuration=subject.configuration,
     )
@@ -208,30 +207,28 @@ def _tail(mechanism: Mechanism[Any]) -> float:
 
 
 def _tiny(mechanism: Mechanism[Any]) -> Mechanism[Any]:
-    """One that asks before it releases, with so few releases that tiny streams have questions, and
-    with a threshold that moves.
+    """The mechanism, changed so that tiny streams have questions and a threshold that moves.
 
-    A twentieth of `POPULATION` is a few people: less would be rounded up to the same whole number
-    in every unit.
+    A twentieth of `POPULATION` is a few people. Less would be rounded to the same number in every
+    unit.
     """
     if not isinstance(mechanism, ByQuestion):
         return mechanism
-    most = 2 if mechanism.guarantee.user_level else 1
-    return replace(mechanism, releases=min(mechanism.releases, most), population=POPULATION)
+    limit = 2 if mechanism.guarantee.user_level else 1
+    return replace(mechanism, releases=min(mechanism.releases, limit), population=POPULATION)
 
 
 def tiny_streams(mechanism: Mechanism[Any]) -> list[Pair]:
-    """Streams small enough to enumerate, long enough for what the mechanism does."""
+    """Streams that are small enough to enumerate and long enough for the mechanism to decide."""
     if isinstance(mechanism, ByQuestion) and not mechanism.guarantee.user_level:
         return asked_pairs(mechanism.window)
     return tiny_pairs(mechanism.window, grouped=mechanism.family == "event")
 
 
 def tiny_pairs(window: int, *, grouped: bool = False) -> list[Pair]:
-    """One key, and two between which the person moves.
+    """A stream of one key, and one of two keys between which the person moves.
 
-    With `grouped`, also a stream that has a unit before the person comes: a group that holds them
-    may begin there.
+    With `grouped`, another stream has a unit before the person comes, in which a group may begin.
     """
     still = np.zeros((window, 1), np.int64)
     moving = np.zeros((min(window, 2), 2), np.int64)
@@ -249,9 +246,7 @@ def tiny_pairs(window: int, *, grouped: bool = False) -> list[Pair]:
 
 
 def asked_pairs(window: int) -> list[Pair]:
-    """Streams with questions from the second block on, and a person in all of that block, or in
-    parts of it and the next.
-    """
+    """Streams with questions from the second block on, and a person in that block or across two."""
     leap = np.repeat(np.array([[0], [4]], np.int64), window, axis=0)
     fall = np.full((2 * window + 1, 1), 6, np.int64)
     fall[-1] = 2
@@ -281,10 +276,8 @@ def _present(name: str, base: IntArray) -> Pair:
     return Pair(f"{name}, a person in every unit", base + person, base)
 
 
-def _spelt(shown: Output) -> str:
-    """An output for people: the values of each unit, fresh ones marked, and what else is shown of
-    it.
-    """
+def _as_text(shown: Output) -> str:
+    """An output as text: the values of each unit with * for fresh ones, and its public arrays."""
     return " | ".join(
         " ".join(
             [

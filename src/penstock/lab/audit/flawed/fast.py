@@ -37,13 +37,12 @@ class Followed:
 
 @dataclass(frozen=True, kw_only=True)
 class SchedulePerKey(Unchecked, FilteredBlocks):
-    r"""`fast_w` with a filter, a controller and a schedule for every key, as published for one
-    stream and used for many.
+    r"""`fast_w` with a filter, a controller and a schedule per key, as published for one stream.
 
-    A block has :math:`M` samples of each key, of :math:`\varepsilon/2M` each, so whoever stays in
-    one key loses
-    :math:`\varepsilon`. Whoever moves to whichever key is sampled loses :math:`\varepsilon/2M` in every unit:
-    :math:`w\varepsilon/2M`, which is 2 ε with the 8 units, the 2 samples and the 7 keys below.
+    A block has :math:`M` samples of each key, of :math:`\varepsilon/2M` each, so a person who
+    stays in one key loses :math:`\varepsilon`. A person who moves to the key that is sampled loses
+    :math:`\varepsilon/2M` in every unit, :math:`w\varepsilon/2M` in all. With the 8 units, 2
+    samples and 7 keys below this is 2 ε.
     """
 
     name = "fast_per_key"

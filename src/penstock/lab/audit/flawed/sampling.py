@@ -37,14 +37,12 @@ class Decided:
 
 @dataclass(frozen=True, kw_only=True)
 class Decisions(Unchecked):
-    r"""When sampling by distance would release, and nothing else: all of :math:`\varepsilon` goes
-    into that.
+    r"""The decisions of sampling by distance only: all of :math:`\varepsilon` goes into them.
 
     The paper promises :math:`\varepsilon_1` for the decisions alone (theorem 4.1), with noise of
-    scale
-    :math:`2/\varepsilon_1` on the threshold and :math:`2C/\varepsilon_1` on every distance. What is released is not shown, and
-    `STANDING` stands for it. Every key is a stream of its own, so an audit may lay independent runs
-    side by side as keys.
+    scale :math:`2/\varepsilon_1` on the threshold and :math:`2C/\varepsilon_1` on every distance.
+    Releases are not shown; `STANDING` stands for them. Every key is a stream of its own, so an
+    audit may take independent runs as keys.
     """
 
     State = Decided
@@ -138,10 +136,9 @@ class ClampedNoise(Decisions):
 class OneNoise(Decisions):
     r"""`dsat` on an endless stream, with one threshold noise for ever.
 
-    What was released in earlier windows reveals it, and then each of the :math:`w` questions of a
-    window loses its share
-    :math:`\varepsilon/2C`: :math:`w\varepsilon/2C` in all. With :math:`C=1`, :math:`w=4` and three windows before the person
-    comes, 1.77 ε of 2 ε.
+    The releases of earlier windows reveal the noise. Then each of the :math:`w` questions of a
+    window loses its share :math:`\varepsilon/2C`, :math:`w\varepsilon/2C` in all. With
+    :math:`C=1`, :math:`w=4` and three windows before the person comes, the loss is 1.77 ε of 2 ε.
     """
 
     name = "dsat_one_noise"

@@ -1,11 +1,11 @@
-r"""What the answers of a sparse-vector run say about its threshold noise, for the exact audit.
+r"""The probability of the answers of a sparse-vector run, summed over its threshold noise.
 
 A run compares statistic + question noise with threshold + threshold noise, again and again with the
 same threshold noise ρ. The probability of its answers so far is a sum over ρ: :math:`\sum_\rho
-P(\rho)\prod_t P(\text{answer}_t\mid\rho)`, and an answer given ρ is a tail of discrete Laplace
-noise, of its upper end for a yes and of its lower end for a no. Every factor is log-concave in ρ,
-and so is their product: what is left out beyond the two ends of a sum is at most a geometric
-series, and that much wider are the bounds.
+P(\rho)\prod_t P(\text{answer}_t\mid\rho)`. An answer given ρ is a tail of discrete Laplace noise:
+the upper tail for a yes and the lower tail for a no. Every factor is log-concave in ρ, and so is
+their product. So the terms beyond the two ends of a finite sum are at most a geometric series, and
+the bounds are wider by that much.
 """
 
 from __future__ import annotations
@@ -21,22 +21,21 @@ import numpy as np
 from penstock.core.arrays import FloatArray
 from penstock.core.errors import ConfigurationError
 
-_REACH: Final = 45.0
-"""How many scales of the threshold noise are summed beyond the last turning point: what is left has
-a share near e^−45.
-"""
+REACH: Final = 45.0
+"""The number of scales that are summed beyond the last turning point. The rest is near e^−45."""
 
-_MANY_VALUES: Final = 10_000
-"""Of more values of threshold noise than this, those with a share below e^−45 are left out too."""
+MANY_VALUES: Final = 10_000
+"""With more values of threshold noise than this, terms below e^−45 are left out too."""
 
-_MOST_VALUES: Final = 20_000_000
+MAX_SUMMED_VALUES: Final = 20_000_000
 """More values of threshold noise than this are not summed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThresholdAnswer:
-    """One answer: yes means that question noise − threshold noise reached `turn`. `rate` is 1/scale
-    of the question noise.
+    """One answer. Yes means that question noise − threshold noise reached `turn`.
+
+    `rate` is 1/scale of the question noise.
     """
 
     rate: float
@@ -49,8 +48,9 @@ class Belief:
     """The answers of one open run about one number; `rate` is 1/scale of its threshold noise.
 
     >>> belief = Belief("watch", 0, 1.0)
-    >>> yes, no = (belief.after(ThresholdAnswer(0.5, 3, each)).log_chance()[0] for each in (True, False))
-    >>> round(math.exp(yes) + math.exp(no), 12)
+    >>> answers = [ThresholdAnswer(0.5, 3, yes) for yes in (True, False)]
+    >>> chances = [math.exp(belief.after(answer).log_chance()[0]) for answer in answers]
+    >>> round(sum(chances), 12)
     1.0
     """
 
@@ -60,7 +60,7 @@ class Belief:
     answers: tuple[ThresholdAnswer, ...] = ()
 
     def after(self, answer: ThresholdAnswer) -> Belief:
-        """With one more answer."""
+        """The belief with one more answer."""
         return Belief(self.run, self.key, self.rate, (*self.answers, answer))
 
     def log_chance(self) -> tuple[float, float]:
@@ -73,13 +73,14 @@ def _log_chance(rate: float, answers: tuple[ThresholdAnswer, ...]) -> tuple[floa
     if not answers:
         return 0.0, 0.0
     turns = [-answer.turn for answer in answers]
-    reach = math.ceil(_REACH / rate) + 2
+    reach = math.ceil(REACH / rate) + 2
     first, last = min(0, *turns) - reach, max(0, *turns) + reach
-    if last - first > _MANY_VALUES:
+    if last - first > MANY_VALUES:
         first, last = _narrowed(rate, answers, first, last)
-    if last - first > _MOST_VALUES:
+    if last - first > MAX_SUMMED_VALUES:
         raise ConfigurationError(
-            "a threshold's noise has too many values to be summed: raise epsilon, or use smaller counts."
+            "threshold noise has too many values to be summed: "
+            "raise epsilon, or use smaller counts."
         )
     logs = _log_terms(rate, answers, np.arange(first, last + 1, dtype=np.float64))
     most = float(logs.max())
@@ -89,7 +90,7 @@ def _log_chance(rate: float, answers: tuple[ThresholdAnswer, ...]) -> tuple[floa
 
 
 def _log_terms(rate: float, answers: tuple[ThresholdAnswer, ...], noise: FloatArray) -> FloatArray:
-    """The logarithms of what is summed, for these values of the threshold noise."""
+    """The logarithms of the terms for these values of the threshold noise."""
     logs = math.log(math.tanh(rate / 2)) - rate * np.abs(noise)
     for answer in answers:
         logs += _log_reached(
@@ -101,9 +102,7 @@ def _log_terms(rate: float, answers: tuple[ThresholdAnswer, ...], noise: FloatAr
 def _narrowed(
     rate: float, answers: tuple[ThresholdAnswer, ...], first: int, last: int
 ) -> tuple[int, int]:
-    """The part of a range where terms are not far below the largest one: they rise up to it and
-    fall after it.
-    """
+    """The part of a range where terms are not far below the largest: they rise to it, then fall."""
 
     def term(noise: int) -> float:
         return float(_log_terms(rate, answers, np.array([noise], np.float64))[0])
@@ -111,7 +110,7 @@ def _narrowed(
     top = first + bisect_left(
         range(first, last), True, key=lambda noise: term(noise + 1) <= term(noise)
     )
-    least = term(top) - _REACH
+    least = term(top) - REACH
     low = first + bisect_left(range(first, top), True, key=lambda noise: term(noise) > least)
     return low, top + bisect_left(range(top, last), True, key=lambda noise: term(noise) < least)
 
@@ -125,8 +124,6 @@ def _log_reached(rate: float, least: FloatArray) -> FloatArray:
 
 
 def _beyond(end: float, before: float) -> float:
-    """At most the sum of all terms after the one at the end, from the logarithms of that one and of
-    the one before it.
-    """
+    """A bound on the sum of all terms after the last, from the logarithms of the last two."""
     ratio = math.exp(end - before)
     return math.exp(end) * ratio / (1 - ratio) if ratio < 1 else math.inf

@@ -1,0 +1,159 @@
+"""What `penstock audit` prints about verdicts."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from penstock.lab.audit import report, suite
+from penstock.lab.audit.engine import Verdict
+from penstock.lab.audit.model import Pair
+
+
+def print_json(data: object) -> None:
+    """Print JSON. JSON has no infinity, so null stands for it."""
+    print(json.dumps(_finite(data), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+def print_verdict(verdict: Verdict, mechanism: str, command: str) -> None:
+    """Print one verdict: the streams, the event, its meaning, and the command that repeats it."""
+    console = Console()
+
+    def say(text: str = "", style: str = "") -> None:
+        console.print(Text(text, style), soft_wrap=True)
+
+    say(
+        f"{verdict.name}: {report.sentence(verdict)}",
+        "bold red" if verdict.convicted else "bold green",
+    )
+    say(f"{mechanism}: {report.configured(verdict)}", "yellow" if verdict.chosen else "dim")
+    say()
+    say(f"The two streams: {verdict.pair.name} (* where they differ)", "bold")
+    for table in _tables_that_fit(verdict.pair, console):
+        console.print(table)
+    look = report.look_in_words(verdict.pair)
+    if look is not None:
+        say(look)
+    say()
+    for line, style in _event_lines(verdict):
+        say(line, style)
+    say()
+    seen = report.hits(verdict)
+    if seen is not None:
+        say(f"Seen in {seen}.")
+    say(report.meaning(verdict))
+    say()
+    say("Repeat it:", "bold")
+    say(f"  {command}")
+
+
+def _event_lines(verdict: Verdict) -> Iterator[tuple[str, str]]:
+    """The event as lines, each with its style."""
+    first, *points = report.in_words(verdict)
+    if verdict.left_hits > verdict.right_hits:
+        yield "The event, likelier on the left:", "bold"
+    else:
+        exact = verdict.method == "exact"
+        yield "The output with the largest loss:" if exact else "The event:", "bold"
+    yield first, ""
+    for point in points:
+        yield f"  · {point}", ""
+    listed, more = report.event_cells(verdict)
+    if listed:
+        seen = ", with how often each was seen on the left and on the right"
+        yield "", ""
+        yield f"Its cells{seen if verdict.half else ''}:", ""
+    for cell, left, right in listed:
+        counts = "" if left is None or right is None else f"   {left:,} : {right:,}"
+        yield f"  {cell}{counts}", ""
+    if more:
+        yield f"  and {more} more", ""
+    for letter, meaning in report.alphabet(verdict):
+        yield f"    {letter:<8} {meaning}", "dim"
+
+
+def _tables_that_fit(pair: Pair, console: Console) -> Iterator[Table]:
+    """Both streams side by side; if that is too wide, one below the other, in groups of keys."""
+    shown = report.columns(pair)
+    both = _streams(pair, ("left", "right"), shown)
+    if _width(both, console) <= console.width:
+        yield both
+        return
+    for side in ("left", "right"):
+        rest = shown
+        while rest:
+            fits = len(rest)
+            while fits > 1 and _width(_streams(pair, [side], rest[:fits]), console) > console.width:
+                fits -= 1
+            yield _streams(pair, [side], rest[:fits])
+            rest = rest[fits:]
+
+
+def _width(table: Table, console: Console) -> int:
+    return Measurement.get(console, console.options.update(width=100_000), table).maximum
+
+
+def _streams(pair: Pair, sides: Sequence[str], shown: Sequence[report.Column]) -> Table:
+    table = Table()
+    table.add_column("")
+    for at, side in enumerate(sides):
+        if at:
+            table.add_column("")
+        for column in shown:
+            table.add_column(f"{side}\n{column.label}", justify="right", no_wrap=True)
+    for unit in range(pair.units):
+        row = [Text(f"unit {unit + 1}")]
+        for at, side in enumerate(sides):
+            row += [Text()] if at else []
+            row += [
+                Text(f"{count}*", "bold yellow") if differs else Text(f"{count} ")
+                for count, differs in report.counts(pair, side, unit, shown)
+            ]
+        table.add_row(*row)
+    return table
+
+
+def print_verdicts(verdicts: Sequence[Verdict]) -> None:
+    """Print one row per verdict, and whether all of them are as expected."""
+    console = Console()
+    table = Table(title="Audits", title_justify="left", title_style="bold")
+    table.add_column("name", no_wrap=True)
+    table.add_column("flawed")
+    for heading in ("claimed", "lower bound", "exact"):
+        table.add_column(heading, justify="right")
+    table.add_column("convicted")
+    table.add_column("seconds", justify="right")
+    for verdict in verdicts:
+        style = "bold red" if verdict.convicted else "green"
+        table.add_row(
+            Text(verdict.name),
+            "yes" if verdict.flawed else "no",
+            report.claim(verdict),
+            report.at_least(
+                verdict.lower_bound, above=float(verdict.claimed) if verdict.convicted else None
+            ),
+            "" if verdict.exact is None else Text(report.interval(verdict.exact)),
+            Text(
+                ("yes" if verdict.convicted else "no")
+                + ("" if report.as_it_should_be(verdict) else "  WRONG"),
+                style,
+            ),
+            f"{verdict.seconds:.1f}",
+        )
+    console.print(table)
+    console.print(Text(report.closing(verdicts, false_alarm=suite.FALSE_ALARM)), soft_wrap=True)
