@@ -50,7 +50,7 @@ def test_other_sums_are_refused() -> None:
         ConfigurationError, match="shows the sum of the last 5 units, and no other sums"
     ):
         taken("decayed:0.9,10", SHOWN, Weights.window(5))
-    with pytest.raises(ConfigurationError, match="a measure of unit counts says nothing of it"):
+    with pytest.raises(ConfigurationError, match="a measure of unit counts does not apply"):
         taken("mae", SHOWN, Weights.decay("0.9", 10))
 
 
