@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import Any, Final
 
 from penstock.core.declaration import EndpointSetup, Option, Options
@@ -77,3 +79,42 @@ def connection(setup: EndpointSetup) -> dict[str, Any]:
         "tls": setup.options.get("tls"),
         "authority": None if authority is None else str(authority),
     }
+
+
+def check_both(username: str | None, password: str | None, *, kind: str) -> None:
+    """Refuse a user name without a password, and the other way round, in Python."""
+    if (username is None) != (password is None):
+        raise ConfigurationError(
+            f"{kind}: username and password belong together: give both or neither."
+        )
+
+
+def kafka_settings(
+    servers: str | Sequence[str],
+    username: str | None,
+    password: str | None,
+    mechanism: str,
+    tls: bool | None,
+    authority: str | os.PathLike[str] | None,
+) -> dict[str, Any]:
+    """Settings of librdkafka for every client of ours. It writes nothing to standard error."""
+    check_both(username, password, kind="kafka")
+    encrypted = username is not None if tls is None else tls
+    settings: dict[str, Any] = {
+        "bootstrap.servers": servers if isinstance(servers, str) else ",".join(servers),
+        "client.id": "penstock",
+        "security.protocol": ("" if username is None else "SASL_")
+        + ("SSL" if encrypted else "PLAINTEXT"),
+        "socket.keepalive.enable": True,
+        "reconnect.backoff.max.ms": 2000,
+        "log_level": 0,
+    }
+    if username is not None:
+        settings |= {
+            "sasl.mechanisms": mechanism,
+            "sasl.username": username,
+            "sasl.password": password,
+        }
+    if authority is not None:
+        settings["ssl.ca.location"] = str(authority)
+    return settings

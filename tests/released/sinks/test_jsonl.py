@@ -77,7 +77,7 @@ def test_the_search_from_the_end_does_not_depend_on_how_much_is_read_at_a_time(
     path, monkeypatch, chunk
 ):
     put(path, [*items(OTHER, 1, 2), *items(TAPS, 1, 3)])
-    monkeypatch.setattr(module, "CHUNK", chunk)
+    monkeypatch.setattr(module, "BYTES_PER_READ", chunk)
     assert JsonLinesSink(path).head(AWKWARD) == (2, link(OTHER, 2))
     with path.open("ab") as file:
         file.write(document(item(TAPS, 4))[:-10])

@@ -131,7 +131,7 @@ def test_a_series_stays_in_one_partition_in_order():
 
 @real
 def test_a_series_that_is_far_back_is_found(topic, monkeypatch):
-    monkeypatch.setattr(module, "BACK", 2)
+    monkeypatch.setattr(module, "FIRST_SEARCH_RECORDS", 2)
     sink = sink_of(topic)
     sink.put([item(OTHER, 1), *items(TAPS, 1, 40)])
     assert sink.head(AWKWARD) == (1, link(OTHER, 1))
@@ -202,7 +202,7 @@ def test_many_keys_fit_into_one_record_of_a_usual_broker(topic):
 
 @real
 def test_more_than_waits_at_a_time_arrives_in_order(topic, monkeypatch):
-    monkeypatch.setattr(module, "WAITING", 3000)
+    monkeypatch.setattr(module, "MAX_UNCONFIRMED_BYTES", 3000)
     sink = sink_of(topic)
     sink.put(items(TAPS, 1, 50))
     assert [key for _, key, *_ in records(topic)] == [f"taps/{unit}" for unit in range(1, 51)]

@@ -151,8 +151,8 @@ def test_others_read_it_with_their_partitions(tmp_path):
 
 
 def test_a_file_never_holds_too_much(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "ROWS", 3 * len(KEYS))
-    monkeypatch.setattr(module, "GROUP", 2 * len(KEYS))
+    monkeypatch.setattr(module, "MAX_ROWS_PER_FILE", 3 * len(KEYS))
+    monkeypatch.setattr(module, "ROWS_PER_GROUP", 2 * len(KEYS))
     ParquetSink(tmp_path).put(items(TAPS, 1, 7))
     assert [name[-34:] for name in files(tmp_path)] == [
         "day=2026-01-01/unit-0000000007.parquet"[-34:],

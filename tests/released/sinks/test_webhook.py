@@ -13,7 +13,7 @@ import pytest
 from penstock.core.errors import ConfigurationError
 from penstock.released.sinks.base import SinkError
 from penstock.released.sinks.release_document import document
-from penstock.released.sinks.webhook import LONGEST_WAIT, WebhookSink
+from penstock.released.sinks.webhook import MAX_WAIT_SECONDS, WebhookSink
 
 from tests.released.sinks.items import AWKWARD, item, items, link, series
 
@@ -129,7 +129,7 @@ def test_what_is_not_taken_comes_again(receiver, status, lasting):
         ("7", 7.0),
         (" 7 ", 7.0),
         ("0", 0.0),
-        ("9" * 400, LONGEST_WAIT),
+        ("9" * 400, MAX_WAIT_SECONDS),
         ("soon", None),
         ("-3", None),
         ("٣", None),

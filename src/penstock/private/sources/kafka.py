@@ -14,6 +14,7 @@ from penstock.core.broker_options import (
     SASL_MECHANISMS,
     check_login,
     connection,
+    kafka_settings,
 )
 from penstock.core.declaration import Option
 from penstock.core.deprecated import moved
@@ -137,10 +138,7 @@ class KafkaSource(Receiver):
         whole(self.rows, name="rows", least=1)
         if not self.topic or not self.group or not self.servers:
             raise ConfigurationError("kafka: servers, topic and group must not be empty.")
-        if (self.username is None) != (self.password is None):
-            raise ConfigurationError(
-                "kafka: username and password belong together: give both or neither."
-            )
+        self._connection()
         if self.mechanism not in SASL_MECHANISMS:
             raise ConfigurationError(
                 f"kafka: mechanism must be one of {', '.join(SASL_MECHANISMS)}, "
@@ -434,28 +432,9 @@ class KafkaSource(Receiver):
         }
 
     def _connection(self) -> dict[str, Any]:
-        """Settings of consumer and admin. The client writes nothing to standard error."""
-        tls = self.username is not None if self.tls is None else self.tls
-        protocol = ("SASL_" if self.username is not None else "") + ("SSL" if tls else "PLAINTEXT")
-        settings: dict[str, Any] = {
-            "bootstrap.servers": self.servers
-            if isinstance(self.servers, str)
-            else ",".join(self.servers),
-            "client.id": "penstock",
-            "security.protocol": protocol,
-            "log_level": 0,
-            "reconnect.backoff.max.ms": 2000,
-            "socket.keepalive.enable": True,
-        }
-        if self.username is not None:
-            settings |= {
-                "sasl.mechanisms": self.mechanism,
-                "sasl.username": self.username,
-                "sasl.password": self.password,
-            }
-        if self.authority is not None:
-            settings["ssl.ca.location"] = str(self.authority)
-        return settings
+        return kafka_settings(
+            self.servers, self.username, self.password, self.mechanism, self.tls, self.authority
+        )
 
 
 def _offsets(position: Position) -> tuple[str, dict[int, int]]:

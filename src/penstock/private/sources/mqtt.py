@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock.core.broker_options import LOGIN_OPTIONS, TLS_OPTIONS, check_login
+from penstock.core.broker_options import LOGIN_OPTIONS, TLS_OPTIONS, check_both, check_login
 from penstock.core.broker_options import connection as broker_connection
 from penstock.core.declaration import Option
 from penstock.core.deprecated import moved
@@ -132,10 +132,7 @@ class MqttSource(Receiver):
         whole(self.rows, name="rows", least=1)
         if not self.topic or not self.client:
             raise ConfigurationError("mqtt: topic and client must not be empty.")
-        if (self.username is None) != (self.password is None):
-            raise ConfigurationError(
-                "mqtt: username and password belong together: give both or neither."
-            )
+        check_both(self.username, self.password, kind="mqtt")
         host, _, port = self.server.rpartition(":")
         if not host or not port.isdecimal():
             raise ConfigurationError(

@@ -165,7 +165,7 @@ class SinkKind(EndpointKind):
 
 
 def in_order(items: Sequence[ReleaseItem]) -> dict[str, list[ReleaseItem]]:
-    """The items of each series, each one unit after the other; anything else is an `InputError`."""
+    """The items of each series in the order of units. Another order is an `InputError`."""
     found: dict[str, list[ReleaseItem]] = {}
     for item in items:
         found.setdefault(item.series.name, []).append(item)
@@ -182,8 +182,8 @@ def in_order(items: Sequence[ReleaseItem]) -> dict[str, list[ReleaseItem]]:
 def missing(items: Sequence[ReleaseItem], head: tuple[int, str] | None) -> Sequence[ReleaseItem]:
     """The items that a sink with this head lacks. Items are of one series and in order.
 
-    Another link at the head, or a unit left out after it, is a `SinkError`: the publisher must look
-    at the head again.
+    Another link at the head, or a gap after it, is a `SinkError`: the publisher must read the head
+    again.
     """
     if head is None or not items:
         return items
@@ -207,7 +207,7 @@ def missing(items: Sequence[ReleaseItem], head: tuple[int, str] | None) -> Seque
 
 @contextmanager
 def on_disk(path: Path) -> Iterator[None]:
-    """Turns what the disk refuses into a `SinkError` that says what to do."""
+    """Turn an error of the disk into a `SinkError` with advice."""
     try:
         yield
     except OSError as error:

@@ -1,9 +1,9 @@
-"""One growing file of JSON lines, one line a unit, of as many series as are put into it.
+"""One growing file of JSON lines, one line per unit, for any number of series.
 
-A line is a document of `document.py` and a newline. A put is brought to the disk before it returns.
-What a crash leaves of a last line is cut off at the next put, and the unit is written again. If the
-file is moved away, the next put begins another one and goes on with the next unit; after a restart
-with no file, everything is written again.
+A line is a document of `release_document.py` and a newline. A put is on disk before it returns. A
+last line that a crash has torn is cut off at the next put, and its unit is written again. If the
+file is moved away, the next put starts a new file with the next unit. After a restart without a
+file, all units are written again.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from penstock.released.sinks.base import (
 )
 from penstock.released.sinks.release_document import beginning, document
 
-CHUNK = 2**20
-"""How much is read at a time when looking back."""
+BYTES_PER_READ = 2**20
+"""Bytes that are read at a time in the search from the end."""
 
 _REST = re.compile(rb'"unit":([0-9]+),"link":"([0-9a-f]{64})"')
-_LONGEST_REST = 128
+_MAX_REST_BYTES = 128
 
 
 class JsonLinesSink:
-    """A file of JSON lines that only grows, and belongs to one publisher."""
+    """A file of JSON lines that only grows and belongs to one publisher."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
@@ -88,7 +88,7 @@ class JsonLinesSink:
             os.close(file)
 
     def _append(self, file: int, items: Sequence[ReleaseItem]) -> None:
-        """All lines, or the file as it was."""
+        """Write all lines, or leave the file as it was."""
         if not items:
             return
         size = os.fstat(file).st_size
@@ -103,7 +103,7 @@ class JsonLinesSink:
             raise
 
     def _opened(self) -> int:
-        """The file, open for this sink alone and ending with a whole line."""
+        """The file, locked for this sink and ending with a whole line."""
         if self._file is not None and _same(self._file, self.path):
             return self._file
         self.close()
@@ -127,8 +127,8 @@ class JsonLinesSink:
         return file
 
     def _end(self, file: int) -> int:
-        """Where the last whole line ends. What comes after it is a line that a crash has torn, or
-        else not ours to cut.
+        """The end of the last whole line. The rest must be a torn line, as other content is not
+        ours to cut.
         """
         end = os.fstat(file).st_size
         ours = beginning().startswith(os.pread(file, len(beginning()), 0))
@@ -140,7 +140,8 @@ class JsonLinesSink:
                 beginning().startswith(told) or told[:1] == b"\0"
             ):  # a power cut may leave zeros
                 raise ConfigurationError(
-                    f"{self.path.name} holds something that is no release: give the sink a file of its own. "
+                    f"{self.path.name} holds something that is no release: "
+                    "give the sink a file of its own. "
                     "It was left as it is."
                 )
             if _whole(file, start, end):
@@ -157,9 +158,9 @@ def _same(file: int, path: Path) -> bool:
 
 
 def _starts(file: int, end: int) -> Iterator[int]:
-    """Where lines begin, the last one first; also where nothing has followed a newline yet."""
+    """The starts of lines, the last one first; also the end of the file after a newline."""
     while end > 0:
-        start = max(end - CHUNK, 0)
+        start = max(end - BYTES_PER_READ, 0)
         chunk = os.pread(file, end - start, start)
         at = chunk.rfind(b"\n")
         while at >= 0:
@@ -170,8 +171,11 @@ def _starts(file: int, end: int) -> Iterator[int]:
 
 
 def _whole(file: int, start: int, end: int) -> bool:
-    """Whether a line is a document to its end."""
-    line = b"".join(os.pread(file, min(CHUNK, end - at), at) for at in range(start, end, CHUNK))
+    """Whether a line is a whole document."""
+    line = b"".join(
+        os.pread(file, min(BYTES_PER_READ, end - at), at)
+        for at in range(start, end, BYTES_PER_READ)
+    )
     if not line.endswith(b"\n"):
         return False
     try:
@@ -184,7 +188,7 @@ def _whole(file: int, start: int, end: int) -> bool:
 def _newest(file: int, end: int, series: str) -> SinkHead | None:
     mine = beginning(series)
     for start in _starts(file, end):
-        told = os.pread(file, len(mine) + _LONGEST_REST, start) if start < end else b""
+        told = os.pread(file, len(mine) + _MAX_REST_BYTES, start) if start < end else b""
         if told.startswith(mine):
             rest = _REST.match(told, len(mine))
             if rest:

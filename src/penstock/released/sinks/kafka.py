@@ -1,10 +1,9 @@
-"""A Kafka topic: one record a unit, with the key "series/unit", the document as its value and the
-link as a header.
+"""A Kafka topic: one record per unit. Key: "series/unit"; value: the document; header: the link.
 
-All units of a series go to one partition, in order. A record may come twice, after a broken
-connection: then it is the same, and a compacted topic keeps one of each. A topic forgets by its own
-rules: give one that holds releases `cleanup.policy=compact`, or `retention.ms=-1`, and it also
-shows when the store was restored from an old backup.
+All units of a series go to one partition, in order. A record may come twice after a broken
+connection; both are the same, and a compacted topic keeps one. A topic deletes records by its own
+rules: give it `cleanup.policy=compact` or `retention.ms=-1`. Then it also shows when the store was
+restored from an old backup.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.broker_options import KAFKA_OPTIONS, check_login, connection
+from penstock.core.broker_options import KAFKA_OPTIONS, check_login, connection, kafka_settings
 from penstock.core.declaration import EndpointSetup
 from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError
@@ -26,27 +25,40 @@ from penstock.core.optional import require
 from penstock.released.sinks.base import ReleaseItem, SinkError, SinkHead, SinkKind, in_order
 from penstock.released.sinks.release_document import document
 
-LARGEST = 100_000_000
-"""The largest document in bytes. What a broker takes is counted after compression, and is its own
-decision.
-"""
+MAX_DOCUMENT_BYTES = 100_000_000
+"""The most bytes of a document. The broker has its own limit, after compression."""
 
-WAITING = 2**24
-"""About how many bytes of documents wait for the broker at a time."""
+MAX_UNCONFIRMED_BYTES = 2**24
+"""About the most bytes of documents that wait for the broker at a time."""
 
-BACK = 64
-"""How many records before the end of a partition are looked at first."""
+FIRST_SEARCH_RECORDS = 64
+"""The records before the end of a partition that are searched first."""
 
 _SILENT = logging.Logger("librdkafka", logging.CRITICAL + 1)
-"""The client writes nothing to standard error: what matters of it is in errors."""
+"""Keeps the client from writing to standard error: its errors are raised."""
 
 
 class KafkaSink:
     """A topic of a Kafka cluster.
 
-    With a user name the connection is by TLS unless `tls` says otherwise; `authority` is a file
-    with certificates to trust instead of the system's. `timeout` is how many seconds a put or an
-    answer may take, `search` how many the search for the newest unit may.
+    Parameters
+    ----------
+    servers : str or sequence of str
+        The brokers, as "host:port".
+    topic : str
+        The topic.
+    username, password : str or None
+        The login. Default: None, no login.
+    mechanism : str
+        The SASL mechanism. Default: "PLAIN".
+    tls : bool or None
+        Whether the connection is encrypted. Default: None, encrypted with a login.
+    authority : str, path or None
+        A file with the certificates to trust. Default: None, the system's.
+    timeout : float
+        The most seconds of a put or an answer. Default: 30.
+    search : float
+        The most seconds of the search for the newest unit. Default: 120.
     """
 
     def __init__(
@@ -66,31 +78,12 @@ class KafkaSink:
         self.topic = topic
         self.timeout = timeout
         self.search = search
-        if (username is None) != (password is None):
-            raise ConfigurationError(
-                "kafka: username and password belong together: give both or neither."
-            )
-        secure = username is not None if tls is None else tls
         self._settings: dict[str, Any] = {
-            "bootstrap.servers": servers if isinstance(servers, str) else ",".join(servers),
-            "client.id": "penstock",
-            "security.protocol": ("SASL_" if username is not None else "")
-            + ("SSL" if secure else "PLAINTEXT"),
+            **kafka_settings(servers, username, password, mechanism, tls, authority),
             "socket.connection.setup.timeout.ms": int(1000 * min(max(timeout, 1), 30)),
-            "socket.keepalive.enable": True,
-            "reconnect.backoff.max.ms": 2000,
-            "log_level": 0,
             "logger": _SILENT,
             "error_cb": lambda _: None,
         }
-        if username is not None:
-            self._settings |= {
-                "sasl.mechanisms": mechanism,
-                "sasl.username": username,
-                "sasl.password": password,
-            }
-        if authority is not None:
-            self._settings["ssl.ca.location"] = str(authority)
         self._producer: Any = None
         self._partitions = 0
 
@@ -112,7 +105,7 @@ class KafkaSink:
             raise
 
     def _send(self, items: Sequence[ReleaseItem], deadline: float) -> None:
-        """Ask for all of them to be taken, and wait until each has been, in order."""
+        """Send all items, and wait until each is confirmed, in order."""
         producer = self._open(deadline)
         answers: dict[int, Any] = {}
         waiting = 0
@@ -125,19 +118,18 @@ class KafkaSink:
                     self.topic, raw, key, place, _noted(answers, number), headers=headers
                 )
             except self._client.KafkaException:
-                self._wait(
-                    producer, answers, items[:number], deadline
-                )  # an earlier one was refused: that is the error
+                # If an earlier item was refused, that is the error to report.
+                self._wait(producer, answers, items[:number], deadline)
                 raise
             waiting += len(raw)
-            if waiting >= WAITING or item is items[-1]:
+            if waiting >= MAX_UNCONFIRMED_BYTES or item is items[-1]:
                 self._wait(producer, answers, items[: number + 1], deadline)
                 waiting = 0
 
     def _wait(
         self, producer: Any, answers: dict[int, Any], items: Sequence[ReleaseItem], deadline: float
     ) -> None:
-        """Until all these items were taken; from the first that was not, they will be sent again."""
+        """Wait for all these items. From the first refused item on, they will be sent again."""
         while len(answers) < len(items) and time.monotonic() < deadline:
             self._poll(producer, min(0.1, max(deadline - time.monotonic(), 0)))
         done = next(
@@ -149,7 +141,8 @@ class KafkaSink:
         if len(answers) < len(items):
             where = f"unit {items[done].unit} of {items[done].series.name!r}"
             raise SinkError(
-                f"topic {self.topic!r}: no broker confirmed {where} within {self.timeout:g} seconds; it will be sent again.",
+                f"topic {self.topic!r}: no broker confirmed {where} within "
+                f"{self.timeout:g} seconds; it will be sent again.",
                 done=done,
             )
 
@@ -160,12 +153,13 @@ class KafkaSink:
                     **self._settings,
                     "enable.idempotence": True,
                     "acks": "all",
-                    "enable.gapless.guarantee": True,  # with one request at a time: nothing follows what was refused
+                    # Both together: no record is taken after one that was refused.
+                    "enable.gapless.guarantee": True,
                     "max.in.flight.requests.per.connection": 1,
                     "compression.type": "zstd",
                     "linger.ms": 5,
-                    "message.max.bytes": LARGEST,
-                    "queue.buffering.max.kbytes": 2 * LARGEST // 1000,
+                    "message.max.bytes": MAX_DOCUMENT_BYTES,
+                    "queue.buffering.max.kbytes": 2 * MAX_DOCUMENT_BYTES // 1000,
                     "delivery.timeout.ms": int(1000 * self.timeout),
                 }
             )
@@ -174,7 +168,8 @@ class KafkaSink:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise SinkError(
-                    f"topic {self.topic!r} is not there, or has no leader yet; what is missing will be sent again."
+                    f"topic {self.topic!r} is not there, or has no leader yet; "
+                    "what is missing will be sent again."
                 )
             found = self._producer.list_topics(self.topic, left).topics[self.topic]
             self._partitions = 0 if found.error else len(found.partitions)
@@ -189,9 +184,7 @@ class KafkaSink:
         return self._producer
 
     def _poll(self, producer: Any, seconds: float) -> None:
-        """Hear from the broker. A client that gives up says so here, and of every record what
-        became of it.
-        """
+        """Handle events of the client: confirmations, refusals, and its own end."""
         try:
             producer.poll(seconds)
         except self._client.KafkaException as error:
@@ -199,7 +192,7 @@ class KafkaSink:
                 raise
 
     def _drop(self) -> None:
-        """Forget what was not confirmed: it will be sent again, by another producer."""
+        """Forget unconfirmed items. Another producer will send them again."""
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge()
@@ -211,8 +204,8 @@ class KafkaSink:
     # -- looking -----------------------------------------------------------------------------------
 
     def head(self, series: str) -> tuple[int, str] | None:
-        """The newest record of the series, searched from the end of every partition, further and
-        further back.
+        """The newest record of the series, searched from the end of each partition in growing
+        steps.
         """
         deadline = time.monotonic() + self.search
         consumer = None
@@ -247,7 +240,7 @@ class KafkaSink:
     def _newest(self, consumer: Any, place: int, series: str, deadline: float) -> SinkHead | None:
         where = self._client.TopicPartition(self.topic, place)
         low, high = consumer.get_watermark_offsets(where, self.timeout)
-        end, back = high, BACK
+        end, back = high, FIRST_SEARCH_RECORDS
         while end > low:
             start = max(end - back, low)
             newest = max(self._between(consumer, place, start, end, series, deadline), default=None)
@@ -259,15 +252,13 @@ class KafkaSink:
     def _between(
         self, consumer: Any, place: int, start: int, end: int, series: str, deadline: float
     ) -> Iterator[SinkHead]:
-        """The units of the series among the records from one offset to another; some offsets may
-        have no record.
-        """
+        """The units of the series between two offsets. Some offsets may have no record."""
         consumer.assign([self._client.TopicPartition(self.topic, place, start)])
         while True:
             if time.monotonic() > deadline:
                 raise SinkError(
-                    f"topic {self.topic!r}: the newest unit of {series!r} was not found within {self.search:g} seconds. Give "
-                    "the sink a topic of its own, or more time."
+                    f"topic {self.topic!r}: the newest unit of {series!r} was not found within "
+                    f"{self.search:g} seconds. Give the sink a topic of its own, or more time."
                 )
             record = consumer.poll(0.5)
             if record is None:
@@ -321,12 +312,15 @@ class KafkaSink:
             codes._AUTHENTICATION: " See that user name and password are right.",
             self._unknown: " Create the topic.",
         }.get(code, "")
-        message = f"topic {self.topic!r} {what}{where}: {reason.name()}.{advice} What is missing will be sent again."
+        message = (
+            f"topic {self.topic!r} {what}{where}: {reason.name()}.{advice} "
+            "What is missing will be sent again."
+        )
         return SinkError(message, lasting=bool(advice), done=done)
 
 
 def _noted(answers: dict[int, Any], number: int) -> Callable[[Any, Any], None]:
-    """Notes what became of a record: None, or an error."""
+    """A callback that notes the result of a record: None or an error."""
 
     def note(error: Any, _: Any) -> None:
         answers[number] = error

@@ -5,15 +5,15 @@
     releases/series=taps/day=2026-01-01/unit-0000000017.parquet
     releases/series=taps/day=2026-01-01/units-0000000018-0000000024.parquet
 
-The name of a series is quoted as in an address ("/" is %2F), which readers undo, and the day is
-that of the unit's beginning, in UTC. A file holds the units that were put together, of one day, and
-its metadata the newest unit and its link. It is written under another name that begins with a dot,
-brought to the disk and renamed, and never touched again: a reader sees a unit whole and once, or
-not at all. Read `releases/**/*.parquet`.
+The name of a series is quoted as in a URL ("/" is %2F), which readers undo. The day is that of the
+unit's beginning, in UTC. A file holds the units of one put and day; its metadata hold the newest
+unit and its link. It is written under a name that begins with a dot, synced to disk and renamed,
+and never changed. So a reader sees a unit whole and once, or not at all. Read
+`releases/**/*.parquet`.
 
-Files are not merged later: several names cannot be exchanged for one at once, so a reader between
-two steps would see rows twice or miss them, and to replace one growing file pulls it away from
-whoever has read its end and not yet its middle. With units of seconds put several at a time.
+Files are not merged later. Several names cannot be replaced by one in a single step, so a reader
+would see rows twice or miss rows. A growing file would change under a reader that has read its
+footer. With units of seconds, put several at a time.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from penstock.released.sinks.base import (
 )
 from penstock.released.sinks.release_document import arrow, table
 
-ROWS = 1_000_000
-"""About how many rows a file holds at most, unless one unit has more."""
+MAX_ROWS_PER_FILE = 1_000_000
+"""About the most rows of a file. A single unit may have more."""
 
-GROUP = 2**17
-"""About how many rows a row group holds."""
+ROWS_PER_GROUP = 2**17
+"""About the rows of a row group."""
 
 _NAME = re.compile(r"units?-(?:[0-9]{10,}-)?([0-9]{10,})\.parquet")
 
 
 class ParquetSink:
-    """A folder of Parquet files: one row a key and unit."""
+    """A folder of Parquet files: one row per key and unit."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         arrow("pyarrow.parquet")
@@ -112,11 +112,11 @@ def _day(item: ReleaseItem) -> str:
 
 
 def _parts(items: Sequence[ReleaseItem]) -> Iterator[list[ReleaseItem]]:
-    """What goes into one file each: of one day, and not too much."""
+    """The items of each file: of one day, and not too many."""
     for _, day in groupby(items, _day):
         part: list[ReleaseItem] = []
         for item in day:
-            if part and (len(part) + 1) * item.series.domain.size > ROWS:
+            if part and (len(part) + 1) * item.series.domain.size > MAX_ROWS_PER_FILE:
                 yield part
                 part = []
             part.append(item)
@@ -139,7 +139,7 @@ def _encode(items: Sequence[ReleaseItem], file: Any) -> None:
         for item in items:
             waiting.append(table(item).drop_columns("series"))
             rows += item.series.domain.size
-            if rows >= GROUP or item is last:
+            if rows >= ROWS_PER_GROUP or item is last:
                 writer.write_table(pa.concat_tables(waiting), row_group_size=rows)
                 waiting, rows = [], 0
 
@@ -175,8 +175,8 @@ def _told(path: Path, unit: int, series: str) -> SinkHead:
         or about.get(b"penstock.series") != series.encode()
     ):
         raise SinkError(
-            f"{path.name}, the newest file of {series!r}, is damaged or was not written by this sink: move it away, and what "
-            "is missing will be written again.",
+            f"{path.name}, the newest file of {series!r}, is damaged or was not written by this "
+            "sink: move it away, and what is missing will be written again.",
             lasting=True,
         )
     return SinkHead(unit, link)

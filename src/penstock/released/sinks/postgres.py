@@ -1,9 +1,8 @@
-"""A table of PostgreSQL: one row a key and unit, and a small table beside it that says how far each
-series is there.
+"""A PostgreSQL table: one row per key and unit. A small table beside it holds each series' head.
 
-Both change in one transaction, so a unit is there whole or not at all. Where the tables are missing
-they are made; an account that may not make any needs SELECT, INSERT and UPDATE on tables that
-somebody else has made as `TABLE` and `HEADS` say.
+Both change in one transaction, so a unit is there whole or not at all. Missing tables are created.
+An account that may not create tables needs SELECT, INSERT and UPDATE on tables that somebody else
+created as in `TABLE` and `HEADS`.
 """
 
 from __future__ import annotations
@@ -30,31 +29,45 @@ from penstock.released.sinks.base import (
 from penstock.released.sinks.release_document import numbers
 
 TABLE = """CREATE TABLE IF NOT EXISTS {} (
-    series text NOT NULL, unit bigint NOT NULL, begins timestamptz NOT NULL, ends timestamptz NOT NULL, key text NOT NULL,
-    value double precision NOT NULL, deviation double precision, low double precision, high double precision,
+    series text NOT NULL, unit bigint NOT NULL, begins timestamptz NOT NULL,
+    ends timestamptz NOT NULL, key text NOT NULL, value double precision NOT NULL,
+    deviation double precision, low double precision, high double precision,
     repeated boolean NOT NULL, PRIMARY KEY (series, unit, key))"""
-HEADS = "CREATE TABLE IF NOT EXISTS {} (series text PRIMARY KEY, unit bigint NOT NULL, link text NOT NULL)"
+HEADS = """CREATE TABLE IF NOT EXISTS {} (
+    series text PRIMARY KEY, unit bigint NOT NULL, link text NOT NULL)"""
 
 _INSERT = """INSERT INTO {} (series, unit, begins, ends, key, value, deviation, low, high, repeated)
-    SELECT %s, %s, %s, %s, * FROM unnest(%s::text[], %s::float8[], %s::float8[], %s::float8[], %s::float8[], %s::bool[])
+    SELECT %s, %s, %s, %s, * FROM unnest(
+        %s::text[], %s::float8[], %s::float8[], %s::float8[], %s::float8[], %s::bool[])
     ON CONFLICT DO NOTHING"""
 _ADVANCE = """INSERT INTO {0} (series, unit, link) VALUES (%s, %s, %s)
-    ON CONFLICT (series) DO UPDATE SET unit = excluded.unit, link = excluded.link WHERE {0}.unit < excluded.unit"""
+    ON CONFLICT (series) DO UPDATE SET unit = excluded.unit, link = excluded.link
+    WHERE {0}.unit < excluded.unit"""
 
 _HELD = "SELECT unit, link FROM {} WHERE series = %s"
 _LOCKED = f"{_HELD} FOR UPDATE"
 
-_LONGEST = 63
+_MAX_NAME_BYTES = 63
 _HEADS = "_heads"
 _LASTING = ("28", "3D", "42", "22", "0A")
-"""Classes of SQLSTATE that will hardly pass: login, no such database, wrong names or rights,
+"""Classes of SQLSTATE that probably do not pass by themselves: login, database, names or rights,
 values, features.
 """
 
 
 class PostgresSink:
-    """A table, named with its schema or without. `timeout` is how many seconds a connection or a
-    statement may take.
+    """A table of PostgreSQL.
+
+    Parameters
+    ----------
+    url : str
+        The database, as "postgresql://user@host/database".
+    table : str
+        The table's name, with or without its schema. Default: "releases".
+    password : str or None
+        The password. Default: None, as the URL and libpq's settings say.
+    timeout : float
+        The most seconds of a connection or a statement. Default: 60.
     """
 
     def __init__(
@@ -68,11 +81,12 @@ class PostgresSink:
         self._psycopg = require("psycopg", "postgres", "a PostgreSQL sink")
         parts = table.split(".")
         if not 1 <= len(parts) <= 2 or any(
-            not part or "\0" in part or len((part + _HEADS).encode()) > _LONGEST for part in parts
+            not part or "\0" in part or len((part + _HEADS).encode()) > _MAX_NAME_BYTES
+            for part in parts
         ):
             raise ConfigurationError(
-                f"table must be a name, or a schema and a name with a dot between, of at most {_LONGEST - len(_HEADS)} bytes "
-                f"each, not {table!r}."
+                "table must be a name, or a schema and a name with a dot between, of at most "
+                f"{_MAX_NAME_BYTES - len(_HEADS)} bytes each, not {table!r}."
             )
         try:
             self._psycopg.conninfo.conninfo_to_dict(url)
@@ -92,7 +106,7 @@ class PostgresSink:
         return f"<Postgres {self.table!r}>"
 
     def head(self, series: str) -> tuple[int, str] | None:
-        """What the table of heads says."""
+        """The newest unit in the table of heads."""
         with self._transaction() as do:
             return self._head(do, series) if self._there(do) else None
 
@@ -101,7 +115,8 @@ class PostgresSink:
         for item in items:
             if "\0" in item.series.name or any("\0" in key for key in item.series.domain.keys):
                 raise ConfigurationError(
-                    f"the keys of {item.series.name!r} hold a zero character, which PostgreSQL cannot."
+                    f"the keys of {item.series.name!r} hold a zero character, "
+                    "which PostgreSQL cannot."
                 )
         with self._transaction() as do:
             if not self._there(do):
@@ -132,8 +147,8 @@ class PostgresSink:
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
-        """A function that runs statements in one transaction. After any error the connection is
-        given up.
+        """A function that runs statements in one transaction. After an error the connection is
+        closed.
         """
         done = False
         try:
@@ -149,7 +164,8 @@ class PostgresSink:
             code = error.sqlstate or ""
             what = f"{type(error).__name__}, {code}" if code else type(error).__name__
             raise SinkError(
-                f"table {self.table!r}: the database did not confirm it ({what}); it will be sent again.",
+                f"table {self.table!r}: the database did not confirm it ({what}); "
+                "it will be sent again.",
                 lasting=code[:2] in _LASTING,
             ) from None
         finally:

@@ -1,25 +1,26 @@
-r"""A unit's release as one JSON document, and as a table.
+"""A unit's release as one JSON document, and as a table.
 
 The document is one line, in columns: `keys`, `values`, `deviations`, `low`, `high` and `repeated`
-are arrays in one order, one place a key. The same item gives the same bytes, always: fields stand
-in one order, and what is computed from logarithms and roots is rounded to nine digits, which no
-library's last bit reaches.
+are arrays in the order of keys. The same item always gives the same bytes: fields have one order,
+and numbers computed from logarithms and roots are rounded to nine digits, as the last bits differ
+between libraries.
 
-==============
-==================================================================================================
-format         the name and the version of this format series, unit   under which everything about
-this release stands link           the hash chain after this unit begins, ends   the unit's first
-instant and the first one after it, UTC private        false if the noise was a test's: then nothing
-is promised guarantee      epsilon and delta as exact fractions, window, contribution, horizon,
-intrusion mechanism      its name; `configuration` has its public parameters weights        what
-each number is a sum of: kind, length, rate (see `core.weights`) keys           the names, in the
-domain's order; the nodes of a hierarchy with "/" between their parts values         what was
-released, divided where it must be: `Released.estimate` deviations     the standard deviation of the
-noise in each, at most; null where nothing was released yet: the value is idle low, high      what
-was read lies between them with a probability of at least 95 %, key by key; null likewise repeated
-whether an earlier release stands again: how far the stream has moved since is not known public
-what else the mechanism shows, such as where groups began ==============
-==================================================================================================
+- format: the name and version of this format.
+- series, unit: the release's identity.
+- link: the hash chain after this unit.
+- begins, ends: the unit's first instant, and the first instant after it, in UTC.
+- private: false if the noise was a test's. Then nothing is promised.
+- guarantee: epsilon and delta as exact fractions, window, contribution, horizon, intrusion.
+- mechanism: its name. `configuration` holds its public parameters.
+- weights: kind, length and rate of the sum that each number is (see `core.weights`).
+- keys: the names in the domain's order; nodes of a hierarchy with "/" between their parts.
+- values: the released numbers, divided where needed: `Released.estimate`.
+- deviations: an upper bound of the noise's standard deviation per key; null before the first
+  release of a key.
+- low, high: the interval of each key, which covers the added noise with at least 95 %; null
+  likewise.
+- repeated: whether the number repeats an earlier release, so that later changes are unknown.
+- public: other public results of the mechanism, such as where groups began.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _FINE, _NEAR, _UP = (
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasedNumbers:
-    """What was released of each key; `deviation`, `low` and `high` are NaN where nothing is known."""
+    """The numbers of each key. `deviation`, `low` and `high` are NaN before its first release."""
 
     value: FloatArray
     deviation: FloatArray
@@ -61,7 +62,7 @@ class ReleasedNumbers:
 
 
 def numbers(release: Released) -> ReleasedNumbers:
-    """The numbers of a release, and how far off they may be, the same wherever they are computed."""
+    """The numbers of a release with deviations and intervals, equal on every machine."""
     low, high = release.interval(CONFIDENCE)
     with np.errstate(invalid="ignore"):
         half = _rounded((high - low) / 2, _UP)
@@ -110,14 +111,14 @@ def document(item: ReleaseItem) -> bytes:
 
 
 def beginning(series: str | None = None) -> bytes:
-    """How every document begins; how every document of one series does."""
+    """The first bytes of every document, or of every document of a series."""
     if series is None:
         return msgspec.json.encode({"format": FORMAT})[:-1] + b","
     return msgspec.json.encode({"format": FORMAT, "series": series})[:-1] + b","
 
 
 def table(item: ReleaseItem) -> Any:
-    """The release as an Arrow table: one row a key, nulls where nothing is known."""
+    """The release as an Arrow table: one row per key, null where nothing was released yet."""
     pa = arrow()
     of, rows = numbers(item.release), item.series.domain.size
     moments = pa.timestamp("us", "UTC")
@@ -143,7 +144,7 @@ def arrow(module: str = "pyarrow") -> Any:
 
 
 def moment(when: datetime) -> str:
-    """An instant of UTC as text.
+    """An instant in UTC as text.
 
     >>> from datetime import UTC
     >>> moment(datetime(2026, 1, 1, 12, tzinfo=UTC))
@@ -153,7 +154,7 @@ def moment(when: datetime) -> str:
 
 
 def plain(values: FloatArray) -> list[float | int | None]:
-    """Numbers for JSON: whole ones without a point, None for what is not known."""
+    """Numbers for JSON: whole ones without a point, None for unknown ones."""
     whole = np.isfinite(values) & (np.abs(values) < _EXACT) & (values == np.floor(values))
     if whole.all():
         return values.astype(np.int64).tolist()  # type: ignore[no-any-return]
@@ -181,8 +182,8 @@ def _promise(guarantee: Guarantee) -> dict[str, Any]:
 
 
 def _rounded(values: FloatArray, context: Context) -> FloatArray:
-    """To nine digits; NaN where they are not finite. A dozen digits are looked at: the rest differs
-    between libraries.
+    """Round to nine digits; NaN if not finite. Twelve digits are used, as the others differ by
+    library.
     """
     each, which = np.unique(values, return_inverse=True)
     found = [

@@ -1,10 +1,9 @@
-"""An address that every unit is posted to, one after the other.
+"""A URL to which every unit is posted, one after the other.
 
-The body is the document. `Idempotency-Key` is "series/unit/link", the series quoted as in an
-address: a receiver that has seen it has nothing to do and answers as before. Any status from 200 to
-299 means that the unit is safe there; all else means that it comes again. Redirects are not
-followed: the token belongs to one address. Neither the address nor what the receiver says is ever
-shown.
+The body is the document. The `Idempotency-Key` is "series/unit/link", with the series quoted as in
+a URL. A receiver that knows the key has nothing to do and answers as before. A status from 200 to
+299 means that the unit is safe there; otherwise it is sent again. Redirects are not followed, as
+the token belongs to one URL. Neither the URL nor the receiver's answer is ever shown.
 """
 
 from __future__ import annotations
@@ -24,15 +23,23 @@ from penstock.core.errors import ConfigurationError
 from penstock.released.sinks.base import ReleaseItem, SinkError, SinkKind, in_order
 from penstock.released.sinks.release_document import document
 
-LONGEST_WAIT = 3_600.0
-"""The longest that a receiver may ask to be left alone, in seconds."""
+MAX_WAIT_SECONDS = 3_600.0
+"""The most seconds that a receiver may ask to wait."""
 
 _PASSING = (408, 425, 429)
 
 
 class WebhookSink:
-    """Posts to one address; a token goes with it as `Authorization: Bearer …`. `timeout` is
-    seconds, for each wait.
+    """Posts each unit to one URL.
+
+    Parameters
+    ----------
+    url : str
+        The URL, with http or https.
+    token : str or None
+        Sent as `Authorization: Bearer …`. Default: None.
+    timeout : float
+        The most seconds of each wait. Default: 10.
     """
 
     def __init__(self, url: str, *, token: str | None = None, timeout: float = 10.0) -> None:
@@ -46,7 +53,7 @@ class WebhookSink:
         return "<Webhook>"
 
     def head(self, series: str) -> tuple[int, str] | None:
-        """Nobody can tell."""
+        """None: a receiver cannot be asked."""
         return None
 
     def put(self, items: Sequence[ReleaseItem]) -> None:
@@ -95,7 +102,7 @@ class WebhookSink:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Every redirect is an answer like any other."""
+    """Treats a redirect like any other answer."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -129,7 +136,7 @@ def _check(url: str, token: str | None) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong, without any address."""
+    """The cause in words, without any URL."""
     inner = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(inner, TimeoutError):
         return "the receiver could not be reached in time"
@@ -137,7 +144,7 @@ def _reason(error: Exception) -> str:
 
 
 def _wait(header: str | None) -> float | None:
-    """Seconds from a Retry-After header, which may hold a number or a date."""
+    """The seconds of a Retry-After header, which holds a number or a date."""
     if header is None:
         return None
     try:
@@ -147,7 +154,7 @@ def _wait(header: str | None) -> float | None:
             seconds = email.utils.parsedate_to_datetime(header).timestamp() - time.time()
     except (ValueError, OverflowError):
         return None
-    return min(max(seconds, 0.0), LONGEST_WAIT)
+    return min(max(seconds, 0.0), MAX_WAIT_SECONDS)
 
 
 def _build(setup: EndpointSetup) -> WebhookSink:
