@@ -229,7 +229,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(path):
     )
     said, whole = done.stdout.splitlines()
     assert said.startswith(
-        "releases.jsonl cannot be used: File too large. See that the disk is there and not full"
+        "releases.jsonl cannot be used: File too large. Check that the disk is there and not full"
     )
     assert whole == "True"
     assert path.read_bytes() == lines(*items(TAPS, 1, 2))

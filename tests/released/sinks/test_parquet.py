@@ -268,7 +268,7 @@ sink.put([item(series(), 2)])
 
 def test_a_full_disk_leaves_whole_files_only(tmp_path):
     said = limited(FULL, tmp_path)
-    assert "File too large. See that the disk is there and not full" in said
+    assert "File too large. Check that the disk is there and not full" in said
     assert [name[-23:] for name in files(tmp_path)] == [
         "unit-0000000001.parquet",
         "unit-0000000002.parquet",
