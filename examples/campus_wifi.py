@@ -17,14 +17,14 @@ from pathlib import Path
 import numpy as np
 
 import penstock as ps
-from penstock.released.queries import LowSignal, RollUp
+from penstock.released.queries import Alerts, LowSignal, RollUp
 from penstock_bench import figures
 from penstock_bench.simulated.campus import UNITS_A_DAY, Campus
 
 EPSILON, THETA = "1", "10"
-DARK = "Birkett"
-FAILS = range(9 * UNITS_A_DAY + 10 * 12, 9 * UNITS_A_DAY + 16 * 12)
-WIDTH, LOW = 12, 100
+BUILDING = "Birkett"
+FAILURE = range(9 * UNITS_A_DAY + 10 * 12, 9 * UNITS_A_DAY + 16 * 12)
+WINDOW, THRESHOLD = 12, 100
 
 
 def main() -> None:
@@ -44,9 +44,8 @@ def main() -> None:
     campus = Campus(rooms=48, seed=4)
     units = given.days * UNITS_A_DAY
     counts = campus.counts(units, total=150 * units)
-    in_the_dark = np.array([path.startswith(DARK) for path in campus.paths.values()])
-    for unit in FAILS:
-        counts[unit : unit + 1, in_the_dark] = 0
+    rooms = np.array([path.startswith(BUILDING) for path in campus.paths.values()])
+    counts[FAILURE.start : FAILURE.stop, rooms] = 0
 
     path = given.out / "campus.log"
     path.unlink(missing_ok=True)
@@ -66,25 +65,27 @@ def main() -> None:
         if row["name"].count("/") < 2:
             print(f"  {row['name']:<22} {row['estimate']:7.1f}   (true {truth[row['name']]})")
 
-    low = LowSignal(WIDTH, LOW).series(log)
+    low = LowSignal(WINDOW, THRESHOLD).series(log)
     busy = _busy_hours(low.units)
-    column = low.names.index(DARK)
-    alarms = [
+    column = low.names.index(BUILDING)
+    alerts = [
         int(unit)
-        for unit, raised in zip(low.units, low.raised[:, column] & busy, strict=True)
-        if raised
+        for unit, alert in zip(low.units, low.raised[:, column] & busy, strict=True)
+        if alert
     ]
     print(
-        f"\nFewer than {LOW} devices in an hour at {DARK}, between 10 and 18 on weekdays: "
-        f"{_stretches(alarms)}"
+        f"\nUnits with an alert (fewer than {THRESHOLD} devices in an hour at {BUILDING}, on "
+        f"weekdays from 10 to 18): {_stretches(alerts)}"
     )
     print(
-        f"It was dark in units {FAILS.start + 1}..{FAILS.stop}."
-        if units >= FAILS.stop
-        else "It was not dark that early."
+        f"Units of the true failure: {FAILURE.start + 1}..{FAILURE.stop}"
+        if units >= FAILURE.stop
+        else "Units of the true failure: none in so few days"
     )
-    print(f"\n{_draw(low, counts, in_the_dark, column, given.out / 'campus.png')}")
-    print(f"penstock query {path} low --window {WIDTH} --delta {LOW} --key {DARK} --last 5")
+    truth_in_building = counts[:, rooms].sum(axis=1)
+    print(f"\nWrote {_draw(low, truth_in_building, column, given.out / 'campus.png')} and {path}.")
+    options = f"--window {WINDOW} --delta {THRESHOLD} --key {BUILDING} --last 5"
+    print(f"Next: penstock query {path} low {options}")
 
 
 def _busy_hours(units: np.ndarray) -> np.ndarray:
@@ -93,17 +94,17 @@ def _busy_hours(units: np.ndarray) -> np.ndarray:
 
 
 def _stretches(units: list[int]) -> str:
-    """Units as first..last, stretch by stretch."""
+    """Consecutive units as first..last, with commas between the stretches."""
     if not units:
-        return "never"
+        return "none"
     breaks = [0, *(i for i in range(1, len(units)) if units[i] > units[i - 1] + 1), len(units)]
     return ", ".join(f"{units[i]}..{units[j - 1]}" for i, j in pairwise(breaks))
 
 
-def _draw(low, counts, in_the_dark, column, path: Path) -> Path:
+def _draw(low: Alerts, counts: np.ndarray, column: int, path: Path) -> Path:
     figure, axis = figures.new(width=10, height=3.6)
     days = low.units / UNITS_A_DAY
-    hours = np.convolve(counts[:, in_the_dark].sum(axis=1), np.ones(WIDTH))[WIDTH - 1 : len(counts)]
+    hours = np.convolve(counts, np.ones(WINDOW))[WINDOW - 1 : len(counts)]
     axis.plot(days, hours, color=figures.TRUTH, linewidth=1, label="true")
     axis.plot(
         days,
@@ -112,19 +113,19 @@ def _draw(low, counts, in_the_dark, column, path: Path) -> Path:
         linewidth=1,
         label="released",
     )
-    alarm = low.raised[:, column] & _busy_hours(low.units)
+    raised = low.raised[:, column] & _busy_hours(low.units)
     axis.fill_between(
         days,
         0,
         hours.max(),
-        where=alarm,
+        where=raised,
         color=figures.COLOURS[1],
         alpha=0.35,
         linewidth=0,
         label="alert",
     )
     axis.set_title(
-        f"Devices in the last hour, {DARK}: it goes dark on day {FAILS.start // UNITS_A_DAY + 1}",
+        f"Devices in the last hour, {BUILDING}; failure on day {FAILURE.start // UNITS_A_DAY + 1}",
         fontsize=10,
     )
     axis.set_xlabel("day")

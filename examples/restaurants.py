@@ -71,18 +71,19 @@ def main() -> None:
         zip(answer.rows(), truth.tolist(), strict=True), key=lambda pair: -pair[0]["estimate"]
     ):
         print(
-            f"  {row['name']:<10} {row['estimate']:8.0f}   noise {row['low']:8.0f} .. "
-            f"{row['high']:8.0f}   (true {true})"
+            f"  {row['name']:<10} {row['estimate']:6.0f}   95 % interval {row['low']:6.0f} to "
+            f"{row['high']:6.0f}   (true {true})"
         )
     print(
-        "The 95 % intervals are of the noise; how far days of one group differ is in none of them."
+        "The intervals cover the added noise only. They do not cover differences between the days "
+        "of one group."
     )
     print(
-        "\nThe five most visited:",
+        "\nThe five most visited kinds:",
         ", ".join(TopK(5, of=SlidingSum(FORTNIGHT)).answer(log).names[0]),
     )
-    print(f"\n{_draw(log, counts, given.out / 'restaurants.png')}")
-    print(f"penstock query {path} sum --window {FORTNIGHT}")
+    print(f"\nWrote {_draw(log, counts, given.out / 'restaurants.png')} and {path}.")
+    print(f"Next: penstock query {path} sum --window {FORTNIGHT}")
 
 
 def _draw(log: ps.Log, counts: np.ndarray, path: Path) -> Path:
@@ -112,7 +113,7 @@ def _draw(log: ps.Log, counts: np.ndarray, path: Path) -> Path:
         column = KINDS.index(kind)
         right.plot(days, series.estimate[:, column], color=colour, linewidth=1.4, label=kind)
         right.plot(days, truth[:, column], color=figures.TRUTH, linewidth=0.8)
-    right.set_title("The same over time; true in black", fontsize=10)
+    right.set_title("Released visits over time; true ones in black", fontsize=10)
     right.set_xlabel("day")
     right.legend(fontsize=8, frameon=False)
     return figures.save(figure, path)

@@ -60,7 +60,7 @@ def main() -> None:
     log = ps.open_log(path, run, name="trending topics")
     hours = range(60, given.minutes + 1, 120)
     print(run.guarantee.in_words(), end="\n\n")
-    print("minute  trending now" + " " * 34 + "truly")
+    print(f"minute  {'released top 3':<44}  true top 3")
     weights = ps.Weights.decay(GAMMA, SPAN).sequence(SPAN)
     truth = np.zeros(counts.shape)
     for minute, unit in enumerate(counts, start=1):
@@ -68,11 +68,11 @@ def main() -> None:
         recent = counts[max(minute - SPAN, 0) : minute][::-1]
         truth[minute - 1] = weights[: len(recent)] @ recent
         if minute in hours:
-            named = TopK(3, of=WeightedSum(ps.Weights.decay(GAMMA, SPAN))).answer(log).names[0]
+            top = TopK(3, of=WeightedSum(ps.Weights.decay(GAMMA, SPAN))).answer(log).names[0]
             best = [TOPICS[topic] for topic in np.argsort(-truth[minute - 1], kind="stable")[:3]]
-            print(f"{minute:>6}  {'  '.join(named):<44}  {'  '.join(best)}")
-    print(f"\n{_draw(log, truth, given.out / 'trending.png')}")
-    print(f"penstock query {path} decay --gamma {GAMMA} --window {SPAN}")
+            print(f"{minute:>6}  {'  '.join(top):<44}  {'  '.join(best)}")
+    print(f"\nWrote {_draw(log, truth, given.out / 'trending.png')} and {path}.")
+    print(f"Next: penstock query {path} decay --gamma {GAMMA} --window {SPAN}")
 
 
 def _draw(log: ps.Log, truth: np.ndarray, path: Path) -> Path:
