@@ -55,7 +55,7 @@ def test_one_mechanism_is_told_all_about(capsys: pytest.CaptureFixture[str]) -> 
     done = Outcome(capsys, "mechanisms", "dsat")
     assert done.code == 0
     assert "penstock.AdaptiveThreshold" in done.out
-    assert "proportional = " in done.out
+    assert "proportional, integral, derivative : int, Fraction or str" in done.out
     assert "docs/proofs/dsft.md" in done.out
     assert ">>>" not in done.out
     assert json.loads(Outcome(capsys, "mechanisms", "dsat", "--json").out) == [

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.box_sums import ATTRIBUTES, Boxes
+from penstock.core.box_sums import MAX_ATTRIBUTES, Boxes
 from penstock.core.errors import ConfigurationError, InputError
 
 SHAPES = [(1,), (7,), (3, 4), (1, 5), (2, 3, 4), (3, 1, 2, 2), (2, 3, 1, 2, 3, 2)]
@@ -87,7 +87,7 @@ def test_sizes_are_numbers_of_cells():
     ("shape", "low", "high", "message"),
     [
         ((), [[]], [[]], "1 to 10 attributes, not 0"),
-        ((2,) * (ATTRIBUTES + 1), [[0] * 11], [[0] * 11], "1 to 10 attributes, not 11"),
+        ((2,) * (MAX_ATTRIBUTES + 1), [[0] * 11], [[0] * 11], "1 to 10 attributes, not 11"),
         ((2, 3), [[0]], [[0]], "one row per box of 2"),
         ((2, 3), [[0, 0]], [[0, 0], [1, 1]], "one row per box of 2"),
         ((2, 3), [[0, -1]], [[0, 0]], "must lie in"),

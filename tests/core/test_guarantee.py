@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from penstock.core.errors import ConfigurationError, InexactError
-from penstock.core.guarantee import LONGEST_WINDOW, Guarantee, Intrusion
+from penstock.core.guarantee import MAX_WINDOW, Guarantee, Intrusion
 
 
 @pytest.mark.parametrize("epsilon", [0, "0", -1, "-0.5", "nan", "inf", ""])
@@ -27,7 +27,7 @@ def test_an_inexact_epsilon_is_refused(epsilon):
         Guarantee(epsilon, 1)
 
 
-@pytest.mark.parametrize("window", [0, -1, 1.0, True, "3", None, LONGEST_WINDOW + 1, 2**64])
+@pytest.mark.parametrize("window", [0, -1, 1.0, True, "3", None, MAX_WINDOW + 1, 2**64])
 def test_a_window_that_cannot_be_is_refused(window):
     with pytest.raises(ConfigurationError, match="window"):
         Guarantee(1, window)
@@ -40,7 +40,7 @@ def test_a_contribution_that_cannot_be_is_refused(contribution):
 
 
 def test_the_longest_window_is_taken():
-    assert Guarantee(1, LONGEST_WINDOW).window == LONGEST_WINDOW
+    assert Guarantee(1, MAX_WINDOW).window == MAX_WINDOW
 
 
 def test_its_parts_are_plain_numbers_whatever_was_given():

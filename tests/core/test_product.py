@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.hierarchy import Hierarchy
-from penstock.core.product import MOST, Product
+from penstock.core.product import MAX_KEYS, Product
 from penstock.private.mechanisms.uniform import Uniform
 from penstock.testing import TestNoise
 
@@ -105,7 +105,7 @@ def test_a_million_keys():
         ),
         ({"\ud800": 2}, "UTF-8"),
         ({"sex": ["\ud800"]}, "attribute 'sex' must have keys of text that UTF-8"),
-        ({"x": 20_000, "y": 20_000}, f"at most {MOST:,} keys: attributes of 20000 × 20000"),
+        ({"x": 20_000, "y": 20_000}, f"at most {MAX_KEYS:,} keys: attributes of 20000 × 20000"),
     ],
 )
 def test_what_makes_no_product_is_refused(table, message):

@@ -19,7 +19,8 @@ from penstock.core.arrays import IntArray
 from penstock.core.errors import LedgerError
 from penstock.core.guarantee import Guarantee
 
-_MOST = 2**60  # quanta: more than any promise has
+_MAX_QUANTA = 2**60
+"""More quanta than any promise has."""
 
 
 @dataclass
@@ -33,7 +34,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class Account:
-    """What was spent. `windows[t - 1]` is the cost, in quanta, of the window that ends with unit t."""
+    """All charges. `windows[t - 1]` is the cost, in quanta, of the window that ends with unit t."""
 
     guarantee: Guarantee
     numbers: IntArray
@@ -42,7 +43,7 @@ class Account:
 
     @property
     def worst(self) -> Fraction:
-        """The cost of the dearest window, in the promise's currency."""
+        """The highest cost of any window, in the promise's currency."""
         return int(self.windows.max(initial=0)) * Grid.of(self.guarantee).quantum
 
     @property
@@ -73,7 +74,8 @@ def account(lines: Iterable[Line], guarantee: Guarantee, *, units: int | None = 
         unit = line.unit
         if guarantee.horizon is not None and unit > guarantee.horizon and line.kind != "close":
             raise LedgerError(
-                f"unit {unit} was read, and the promise is that none after unit {guarantee.horizon} is."
+                f"unit {unit} was read, and the promise is that nothing is read "
+                f"after unit {guarantee.horizon}."
             )
         _read(line, numbers, exposures, runs)
     length = max(unit, units or 0)
@@ -81,11 +83,11 @@ def account(lines: Iterable[Line], guarantee: Guarantee, *, units: int | None = 
     exposed = _per_unit(exposures, length)
     costs = _window_sums(spent, guarantee.window) + _window_maxima(exposed, guarantee.window)
     for run in runs.values():
-        costs = np.minimum(costs + _run_costs(run, length, guarantee.window), _MOST)
+        costs = np.minimum(costs + _run_costs(run, length, guarantee.window), _MAX_QUANTA)
     return Account(guarantee, spent, exposed, costs)
 
 
-def _read(  # noqa: C901  reason: one branch per kind of line
+def _read(
     line: Line, numbers: dict[int, int], exposures: dict[int, int], runs: dict[int, _Run]
 ) -> None:
     unit, where = line.unit, f"unit {line.unit}, {line.kind} {line.label!r}"
@@ -95,7 +97,8 @@ def _read(  # noqa: C901  reason: one branch per kind of line
         before = numbers.get(unit, 0)
         if not max(before, line.amount) <= line.number <= before + line.amount:
             raise LedgerError(
-                f"{where}: the unit's number cannot go from {before} to {line.number} by {line.amount}."
+                f"{where}: the unit's number cannot go from {before} to {line.number} "
+                f"by {line.amount}."
             )
         numbers[unit] = line.number
     if line.kind in ("expose", "settle"):
@@ -104,8 +107,13 @@ def _read(  # noqa: C901  reason: one branch per kind of line
         )
         if exposures[unit] < 0 or (line.kind == "expose" and exposures[unit] != line.number):
             raise LedgerError(f"{where}: the unit's exposure does not add up.")
-    if line.kind in ("spend", "settle", "expose"):
-        return
+    if line.kind not in ("spend", "settle", "expose"):
+        _read_run(line, where, runs)
+
+
+def _read_run(line: Line, where: str, runs: dict[int, _Run]) -> None:
+    """One line of a priced run."""
+    unit = line.unit
     if line.kind == "open":
         if line.run in runs:
             raise LedgerError(f"{where}: run {line.run} was opened before.")
@@ -163,7 +171,7 @@ def _run_costs(run: _Run, length: int, window: int) -> IntArray:
     asked, positive = np.zeros(length, np.int64), np.zeros(length, np.int64)
     asked[np.array(run.asked, np.int64) - 1] = 1
     positive[np.array(run.positive, np.int64) - 1] = 1
-    most = _MOST // run.question  # beyond that it does not matter how much it was
+    most = _MAX_QUANTA // run.question  # beyond that it does not matter how much it was
     alone = np.minimum(_window_sums(asked, window), most) * run.question
     together = (
         run.threshold

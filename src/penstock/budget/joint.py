@@ -121,8 +121,8 @@ def joint(parts: Mapping[str, Part], guarantee: Guarantee) -> Joint:
     >>> from penstock.budget.ledger import Line
     >>> small, large = Guarantee("1/2", 2), Guarantee("1/4", 2)
     >>> quarter = 2**25  # of a promise of two units, in quanta: there are 2**26 in all of it
-    >>> fine = account([Line(unit, "spend", "publish", quarter, quarter) for unit in range(1, 5)], small)
-    >>> coarse = account([Line(1, "spend", "publish", quarter, quarter)], large)
+    >>> lines = [Line(unit, "spend", "publish", quarter, quarter) for unit in range(1, 5)]
+    >>> fine, coarse = account(lines, small), account(lines[:1], large)
     >>> found = joint({
     ...     "fine": Part(account=fine, times=1, places=np.array([1, 2, 3, 4])),
     ...     "coarse": Part(account=coarse, times=2, places=np.array([1, 1, 1, 2])),

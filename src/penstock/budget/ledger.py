@@ -30,7 +30,7 @@ import numpy as np
 
 from penstock.budget.grid import Budget, Budgets, Grid, promised
 from penstock.core.arrays import BoolArray, IntArray
-from penstock.core.errors import BudgetError, ConfigurationError, InputError
+from penstock.core.errors import BudgetError, InputError, MechanismError, NotCoveredError
 from penstock.core.guarantee import Guarantee
 
 Kind: TypeAlias = Literal["spend", "expose", "settle", "open", "ask", "yes", "close"]
@@ -242,9 +242,7 @@ above the promised 1. Nothing was drawn or recorded.
         old = self._numbers[self._slot(self.unit)]
         left_exposed = self._exposed - charge if settle else self._exposed
         if left_exposed < 0:
-            raise ConfigurationError(
-                f"unit {self.unit}: {label!r} settles more than it had exposed."
-            )
+            raise MechanismError(f"unit {self.unit}: {label!r} settles more than it had exposed.")
         past = self._exposures[0][1] if self._exposures else 0
         total = self._sum + number - old + self._run_cost() + max(past, left_exposed)
         if total > self.promised:
@@ -294,14 +292,12 @@ above the promised 1. Nothing was drawn or recorded.
     def _amount(self, amount: Budget | Budgets, where: BoolArray | None = None) -> int:
         """The most that any key is charged, once the amount was found fit."""
         if amount.grid is not self.grid and amount.grid != self.grid:
-            raise ConfigurationError(
-                "this budget lies on another grid: it belongs to another promise."
-            )
+            raise MechanismError("this budget lies on another grid: it belongs to another promise.")
         self._readable()
         most = amount if isinstance(amount, Budget) else amount.most
         least = most.quanta if isinstance(amount, Budget) else int(np.min(amount.quanta, initial=0))
         if least < 0:
-            raise ConfigurationError("a charge cannot be negative.")
+            raise MechanismError("a charge cannot be negative.")
         if where is None:
             return most.quanta
         if isinstance(amount, Budget):
@@ -314,7 +310,7 @@ above the promised 1. Nothing was drawn or recorded.
             raise InputError("no unit has begun.")
         horizon = self.guarantee.horizon
         if horizon is not None and self.unit > horizon:
-            raise ConfigurationError(
+            raise NotCoveredError(
                 f"unit {self.unit}: the promise is that nothing is read after unit {horizon}."
             )
 
@@ -356,7 +352,7 @@ above the promised 1. Nothing was drawn or recorded.
         return run.number
 
     def open_and_ask(self, label: str, *, threshold: Budget, question: Budget) -> int:
-        """`open` and the first `ask`, or neither: a run whose first question is refused never was."""
+        """`open` and the first `ask`, or neither if the first question is refused."""
         run = self._new_run(label, threshold, question)
         self._runs.append(run)
         try:
@@ -377,8 +373,9 @@ above the promised 1. Nothing was drawn or recorded.
         self._only_one_kind(bool(self._exposed or self._exposures))
         price, each = self._amount(threshold), self._amount(question)
         if not price or not each:
-            raise ConfigurationError(
-                f"unit {self.unit}: run {label!r} needs a budget for its threshold and its questions."
+            raise MechanismError(
+                f"unit {self.unit}: run {label!r} needs a budget for its threshold "
+                "and its questions."
             )
         return PricedRun(label, self._opened + 1, price, each, self.unit)
 
@@ -388,13 +385,13 @@ above the promised 1. Nothing was drawn or recorded.
         """
         self._readable()
         if run.asked and run.end == self.unit:
-            raise ConfigurationError(
+            raise MechanismError(
                 f"unit {self.unit}: run {run.label!r} has asked about this unit already."
             )
         if self.unit - run.start >= self._window:
-            raise ConfigurationError(
-                f"unit {self.unit}: run {run.label!r} began in unit {run.start} and may span {self._window} units: "
-                "close it and open another."
+            raise MechanismError(
+                f"unit {self.unit}: run {run.label!r} began in unit {run.start} and may span "
+                f"{self._window} units: close it and open another."
             )
         run.asked.append(self.unit)
         run.positive.append(self.unit)
@@ -414,7 +411,7 @@ above the promised 1. Nothing was drawn or recorded.
         """The answer to this unit's question was positive."""
         run = self._run(number)
         if self._question != number or run.end != self.unit:
-            raise ConfigurationError(f"unit {self.unit}: run {run.label!r} has no open question.")
+            raise MechanismError(f"unit {self.unit}: run {run.label!r} has no open question.")
         self._hand_over(Line(self.unit, "yes", run.label, run=number))
         run.positive.append(self.unit)
 
@@ -428,11 +425,11 @@ above the promised 1. Nothing was drawn or recorded.
         for run in self._runs:
             if run.number == number and not run.closed:
                 return run
-        raise ConfigurationError(f"unit {self.unit}: there is no open run {number}.")
+        raise MechanismError(f"unit {self.unit}: there is no open run {number}.")
 
     def _only_one_kind(self, other: bool) -> None:
         if other:
-            raise ConfigurationError("one ledger takes priced runs or exposures, not both.")
+            raise MechanismError("one ledger takes priced runs or exposures, not both.")
 
     def _dearest_window(self, run: PricedRun) -> tuple[int, int]:
         """First unit and cost of the dearest window that meets `run`: a positive answer also costs

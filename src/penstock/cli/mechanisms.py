@@ -100,16 +100,18 @@ def _table(
 
 
 def _description(cls: AnyMechanism, described: dict[str, Any]) -> str:
-    """The docstring without its example, and the parameters."""
+    """The docstring without its examples, and the parameters if it lists none."""
     paragraphs = (inspect.getdoc(cls) or "").split("\n\n")
     text = "\n\n".join(each for each in paragraphs if not each.startswith(">>>"))
     plain = re.sub(r":math:`([^`]*)`", r"\1", text)
-    parameters = "\n".join(f"    {_parameter(each)}" for each in described["parameters"])
+    if "Parameters\n-----" not in plain:
+        listed = "\n".join(f"    {_parameter(each)}" for each in described["parameters"])
+        plain += f"\n\nParameters\n----------\n{listed}"
     path = "penstock" if cls in MECHANISMS.values() else cls.__module__
     package = described["package"]
     origin = "" if package in (None, "penstock") else f", of package {package}"
     title = f"{described['name']}: {path}.{described['class']}{origin}"
-    return f"{title}\n\n{plain}\n\nParameters\n----------\n{parameters}"
+    return f"{title}\n\n{plain}"
 
 
 def _parameter(parameter: dict[str, Any]) -> str:

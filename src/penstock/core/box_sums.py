@@ -16,8 +16,8 @@ from penstock.core.errors import ConfigurationError, InputError
 
 Numbers = TypeVar("Numbers", IntArray, FloatArray)
 
-ATTRIBUTES = 10
-"""How many attributes boxes have at most: each of them doubles what a sum costs."""
+MAX_ATTRIBUTES = 10
+"""The most attributes of a box. Each attribute doubles the cost of a sum."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +35,9 @@ class Boxes:
     high: IntArray
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.shape) <= ATTRIBUTES:
+        if not 1 <= len(self.shape) <= MAX_ATTRIBUTES:
             raise ConfigurationError(
-                f"shape must have 1 to {ATTRIBUTES} attributes, not {len(self.shape)}.",
+                f"shape must have 1 to {MAX_ATTRIBUTES} attributes, not {len(self.shape)}.",
                 parameter="shape",
             )
         if self.low.shape != self.high.shape or self.low.shape[1:] != (len(self.shape),):

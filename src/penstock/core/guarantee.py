@@ -10,7 +10,7 @@ from fractions import Fraction
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact, positive, whole
 
-LONGEST_WINDOW = 2**32
+MAX_WINDOW = 2**32
 """The most units a window may have: the ledger's integers stay far from the end of int64."""
 
 
@@ -130,9 +130,9 @@ suspicion of 50 % can rise to 73.2 % at most.
             raise ConfigurationError(
                 f"delta must be at least 0 and below 1, not {self.delta}.", parameter="delta"
             )
-        if self.window > LONGEST_WINDOW:
+        if self.window > MAX_WINDOW:
             raise ConfigurationError(
-                f"window must be at most {LONGEST_WINDOW} units, not {self.window}.",
+                f"window must be at most {MAX_WINDOW} units, not {self.window}.",
                 parameter="window",
             )
         object.__setattr__(

@@ -9,13 +9,13 @@ import numpy as np
 
 from penstock.core.arrays import IntArray
 from penstock.core.cover import ALL, EACH, Cover, Groups
-from penstock.core.errors import ConfigurationError, SealedError
+from penstock.core.errors import MechanismError, SealedError
 
 
 def _sealed(*_: object, **__: object) -> NoReturn:
     raise SealedError(
-        "a Private value cannot be looked at: not compared, converted, iterated, indexed, measured, copied or pickled. "
-        "Ask the gate for a noisy release of it, or change it with map()."
+        "a Private value cannot be looked at: not compared, converted, iterated, indexed, "
+        "measured, copied or pickled. Ask the gate for a noisy release of it, or change it with map()."
     )
 
 
@@ -135,7 +135,7 @@ def whole_numbers(statistic: object) -> IntArray:
     """
     result = np.atleast_1d(np.asarray(statistic))
     if result.dtype.kind not in "iub":
-        raise ConfigurationError(f"a statistic must be whole numbers, not {result.dtype.name}.")
+        raise MechanismError(f"a statistic must be whole numbers, not {result.dtype.name}.")
     return result.astype(np.int64)
 
 

@@ -13,8 +13,8 @@ from penstock.core.errors import ConfigurationError
 
 SEPARATOR = ","
 
-MOST = 100_000_000
-"""How many keys a product has at most: a few attributes are soon more than a computer holds."""
+MAX_KEYS = 100_000_000
+"""The most keys of a product."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,10 +69,10 @@ class Product(Domain):
                     f"domain: attribute {name!r} must have no value with {SEPARATOR!r} in it.",
                     parameter="domain",
                 )
-        if math.prod(self.shape) > MOST:
+        if math.prod(self.shape) > MAX_KEYS:
             sides = " × ".join(map(str, self.shape))
             raise ConfigurationError(
-                f"domain must have at most {MOST:,} keys: attributes of {sides} values have more.",
+                f"domain must have at most {MAX_KEYS:,} keys: attributes of {sides} values have more.",
                 parameter="domain",
             )
         combined = itertools.product(

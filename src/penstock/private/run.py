@@ -15,7 +15,7 @@ from penstock.budget.grid import Budget
 from penstock.budget.ledger import Ledger, LedgerState, Line
 from penstock.core.arrays import IntArray
 from penstock.core.domain import Domain
-from penstock.core.errors import ConfigurationError, InputError, StateError
+from penstock.core.errors import ConfigurationError, InputError, MechanismError, StateError
 from penstock.core.guarantee import Guarantee
 from penstock.core.private import Private
 from penstock.core.released import Released
@@ -25,7 +25,7 @@ from penstock.private.gate import Gate, Secrets, count_limit
 from penstock.private.mechanisms.base import Incremental, Mechanism
 from penstock.private.noise import Noise, SystemNoise
 
-_KEPT = 2**24
+_HEAP_BLOCK = 2**24
 """Up to this size. It takes the largest block that was ever freed as the size from which on it asks
 the system anew.
 """
@@ -79,7 +79,7 @@ class Run:
         )
         self._most = count_limit(domain.size)
         np.empty(
-            _KEPT, np.uint8
+            _HEAP_BLOCK, np.uint8
         )  # never touched: from now on the C library keeps what a step frees for the next one
         self._state = mechanism.start(domain)
         self._complete = record
@@ -169,8 +169,9 @@ class Run:
         """A step gives a release of this unit, of every key."""
         fits = isinstance(released, Released) and released.unit == self._ledger.unit
         if not (fits and len(released.value) == self.released.size):  # type: ignore[attr-defined]
-            raise ConfigurationError(
-                f"unit {self._ledger.unit}: {self.mechanism.name}.step gave no release of this unit's keys."
+            raise MechanismError(
+                f"unit {self._ledger.unit}: {self.mechanism.name}.step "
+                "gave no release of this unit's keys."
             )
 
     def feed(self, part: Column) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from penstock import AdaptiveThreshold
 from penstock.core.errors import ConfigurationError
-from penstock.private.mechanisms.dsat import LEAST, MOST, PAUSE
+from penstock.private.mechanisms.dsat import MAX_THRESHOLD, MIN_THRESHOLD, PAUSE
 from penstock.testing import NoNoise, TestNoise
 
 from tests.private.mechanisms.patterns import play
@@ -48,7 +48,7 @@ def by_hand(mechanism: AdaptiveThreshold, made: list[int], units: int) -> list[f
                 + integral * now * goal / window
                 + derivative * (now - 2 * last + before)
             )
-            threshold = min(max(threshold * math.exp(move), LEAST), MOST)
+            threshold = min(max(threshold * math.exp(move), MIN_THRESHOLD), MAX_THRESHOLD)
         result.append(threshold)
     return result
 
@@ -99,10 +99,13 @@ def test_a_release_is_counted_after_a_pause() -> None:
 
 def test_the_public_threshold_keeps_to_its_bounds() -> None:
     quiet = AdaptiveThreshold(epsilon=1, window=50, releases=10, integral=100)
-    assert min(thresholds(quiet, [False] * 200)[0]) == LEAST
+    assert min(thresholds(quiet, [False] * 200)[0]) == MIN_THRESHOLD
     busy = AdaptiveThreshold(epsilon=1, window=50, horizon=50, releases=40, proportional=1000)
-    assert max(thresholds(busy, [True] * 50)[0]) == MOST
-    assert AdaptiveThreshold(epsilon=1, window=50, threshold="1e900").first_threshold() == MOST
+    assert max(thresholds(busy, [True] * 50)[0]) == MAX_THRESHOLD
+    assert (
+        AdaptiveThreshold(epsilon=1, window=50, threshold="1e900").first_threshold()
+        == MAX_THRESHOLD
+    )
 
 
 def test_nothing_is_asked_while_it_rests() -> None:

@@ -16,7 +16,7 @@ from penstock.core.arrays import BoolArray, IntArray
 from penstock.core.guarantee import Guarantee
 from penstock.private.mechanisms.grouper import (
     FINENESS,
-    FURTHEST,
+    MAX_DEVIATION,
     STABILITY,
     WIDTH,
     YOUNG,
@@ -24,14 +24,17 @@ from penstock.private.mechanisms.grouper import (
     price_of,
 )
 
-REACHES = [0, 1, 4, 60, WIDTH, 20 * WIDTH, FURTHEST // 8, 2**50]
+REACHES = [0, 1, 4, 60, WIDTH, 20 * WIDTH, MAX_DEVIATION // 8, 2**50]
 
 
 def deviation_of(counts: list[int]) -> int:
     """The definition, in fractions."""
     mean = Fraction(sum(counts), len(counts))
     return int(
-        min(FINENESS * sum(abs(count - mean) for count in counts), Fraction(FINENESS * FURTHEST))
+        min(
+            FINENESS * sum(abs(count - mean) for count in counts),
+            Fraction(FINENESS * MAX_DEVIATION),
+        )
     )
 
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from penstock import AdaptiveThreshold, FixedThreshold, Greedy, Released, Run
 from penstock.core.errors import ConfigurationError
 from penstock.private.mechanisms.sampling import (
-    LITTLE,
-    MOST_PEOPLE,
+    MAX_PEOPLE,
     MOVED,
+    SMALL_THRESHOLD,
     ByQuestion,
     SamplingState,
     bound,
@@ -217,7 +217,7 @@ def answers_at(mechanism: ByQuestion, first: list[int], second: list[int]) -> bo
     return run.step(second).repeated is False
 
 
-@pytest.mark.parametrize(("population", "above"), [(2000, 100), (None, 25), (MOST_PEOPLE, None)])
+@pytest.mark.parametrize(("population", "above"), [(2000, 100), (None, 25), (MAX_PEOPLE, None)])
 def test_the_threshold_is_a_share_of_the_people_above_the_noise_of_the_last_release(
     population: int | None, above: int | None
 ) -> None:
@@ -239,7 +239,7 @@ def test_a_little_threshold_brings_the_floor_down_too() -> None:
     )
     found = [
         bound(replace(state, threshold=threshold))
-        for threshold in (0.5, LITTLE, LITTLE / 2, LITTLE / 400, 0.0)
+        for threshold in (0.5, SMALL_THRESHOLD, SMALL_THRESHOLD / 2, SMALL_THRESHOLD / 400, 0.0)
     ]
     assert found == [900, 401, 201, 2, 0]
 
@@ -256,13 +256,13 @@ def test_a_method_that_states_too_much_noise_does_not_keep_dsat_from_releasing()
 
 def test_a_population_beyond_all_counts_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="population must be at most"):
-        FixedThreshold(epsilon=1, window=10, population=MOST_PEOPLE + 1)
+        FixedThreshold(epsilon=1, window=10, population=MAX_PEOPLE + 1)
 
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_thresholds_and_counts_as_large_as_can_be_do_not_overflow(kind: type[ByQuestion]) -> None:
     mechanism = kind(
-        epsilon=1, window=20, horizon=20, releases=3, population=MOST_PEOPLE, threshold="1e900"
+        epsilon=1, window=20, horizon=20, releases=3, population=MAX_PEOPLE, threshold="1e900"
     )
     run = mechanism.run(2, noise=TestNoise(2), record=True)
     largest = 2**50

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from penstock.core.arrays import BoolArray, IntArray
 from penstock.private.mechanisms import smoothers
-from penstock.private.mechanisms.smoothers import NARROWEST, SHRUNK, Medians, Smoother
+from penstock.private.mechanisms.smoothers import MIN_TABLE_WIDTH, SHRUNK, Medians, Smoother
 
 EVERY: list[Smoother] = list(get_args(Smoother))
 
@@ -124,8 +124,8 @@ def test_a_table_has_room_for_the_noise_within_limits() -> None:
         return state.tables.width
 
     assert [width(scale) for scale in (0, 1, 12, 125, 10**9)] == [
-        NARROWEST,
-        NARROWEST,
+        MIN_TABLE_WIDTH,
+        MIN_TABLE_WIDTH,
         256,
         2048,
         2048,

@@ -1,3 +1,1 @@
-"""Ways to release one unit's histogram, each in one file: a part of every mechanism that publishes
-whole units.
-"""
+"""Methods to release the counts of one unit, one per file."""

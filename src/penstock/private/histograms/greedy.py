@@ -19,30 +19,33 @@ from penstock.private.gate import Gate
 from penstock.private.histograms.base import APART, PUBLISH
 
 ORDER, TOTAL = f"{PUBLISH} order", f"{PUBLISH} total"
-"""The labels of the draw that orders the keys, and of the groups' totals; the counts have the plain
-label.
-"""
+"""The labels of the draw that orders the keys, and of the groups' totals."""
 
 _CLEARLY = 4
-"""A total is drawn if its noise has so many times less variance than that of the sum of its counts.
-"""
+"""A total is drawn if its noise has this many times less variance than the sum of its counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Greedy:
-    r"""Counts with noise, where keys that look alike share their mean.
+    """Add noise to every count; keys that look alike share their mean.
 
-    Half of `share`·ε orders the keys by counts with noise. Counts with noise for (1 − `share`)·ε
-    are put in that order, and the largest stretches of it, by halving, whose counts spread little
-    more than their noise become groups (`core.grouping.stretches`). A large group's total is drawn
-    once more, with the other half of `share`·ε: for a tenth, groups of about 1,300 keys and more. A
-    key's number is its part of its group's total, in whole numbers that add up to it; a key by
-    itself keeps its count. All but the draws is post-processing.
+    Half of `share`·ε orders the keys by noisy counts. Other noisy counts, for (1 − `share`)·ε, are
+    put in that order. The largest stretches of it, by halving, whose counts spread little more than
+    their noise become groups (`core.grouping.stretches`). A large group's total is drawn once more,
+    with the other half of `share`·ε: for a tenth, groups of about 1,300 keys and more. A key's
+    number is its part of its group's total, in whole numbers that add up to it; a key by itself
+    keeps its count. All but the draws is post-processing.
 
     The release claims the noise of one count for every key. That is an upper bound for a group's
-    keys, and for any sum of keys though these share their noise; how far the counts of a group
-    differ is in no interval. Against `Plain`, a key that is in no group has 1/(1 − `share`) times
-    the error; keys that differ by less than the noise have a fraction of it.
+    keys, and for any sum of keys although they share their noise. No interval covers how far the
+    counts of a group differ. Compared with `Plain`, a key in no group has 1/(1 − `share`) times the
+    error; keys that differ by less than the noise have a fraction of it.
+
+    Parameters
+    ----------
+    share : int, Fraction or str
+        The share of ε for the order of the keys and the totals of groups, between 0 and 1. Default:
+        0.1.
 
     Spends at most ε on any key. Proof: docs/proofs/greedy.md.
 
@@ -59,7 +62,7 @@ class Greedy:
     Zhang et al., SDM 2014, for clusters of counts in the order of noisy ones.
     Departures: there, and in `penstock_bench.competitors.apb`, one draw gives both the order of the
     keys and the spread of a group. Counts that are neighbours because of their noise look alike and
-    are not; where counts spread evenly, that costs three times the error of plain noise and more.
+    are not. Where counts spread evenly, that costs three times the error of plain noise and more.
     Here the spread comes from a draw of its own, which also serves keys that are in no group.
     """
 

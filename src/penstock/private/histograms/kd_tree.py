@@ -1,6 +1,4 @@
-"""`KdTree`: totals of blocks of a grid that are first cut where about half of the people are on
-either side.
-"""
+"""`KdTree`: totals of blocks of a grid, first cut at the noisy median of their people."""
 
 from __future__ import annotations
 
@@ -30,23 +28,38 @@ from penstock.private.histograms.spatial import (
 
 @dataclass(frozen=True, kw_only=True)
 class KdTree(Decomposition):
-    r"""As `QuadTree`, but the blocks of the first levels are cut at the noisy median of where their
-    people are.
+    r"""Add noise to block totals as `QuadTree`, but cut the first levels at noisy medians.
 
     On each of the first `cuts` levels, a block that is divided is cut across its longer side, and
     each part across its own longer side again. The totals of its rows or columns are read with
-    noise, and the cut lies where the sums on both sides differ least. All this takes `decide` of
+    noise. The cut lies where the sums on both sides differ least. Cuts take `decide` of
     :math:`\varepsilon`, in equal shares. Below these levels blocks are quartered.
 
     Cuts may be uneven, so there are `cuts` more levels than in a `QuadTree` until every block is a
-    cell; everything else is as there. A block that is not divided has what its cuts would have
-    cost, too.
+    cell. A block that is not divided also spends the share of its cuts on its total.
+
+    Parameters
+    ----------
+    shape : (int, int), optional
+        The rows and columns of the grid. Default: the most square grid with as many cells.
+    height : int, optional
+        The most levels of the tree. Default: as many as lead to single cells.
+    growth : int, Fraction or str
+        The budget of a level relative to the level above it. Default: 1.26.
+    split : int, Fraction, str or None
+        A block is divided if its noisy total is above this, in units of 1/ε. None: always divide.
+        Default: 20.
+    cuts : int
+        The number of levels that are cut at medians. Default: 2.
+    decide : int, Fraction or str
+        The share of ε for the medians, between 0 and 1. Default: 0.05.
 
     Guarantee: spends at most its :math:`\varepsilon` on any key. Proof: docs/proofs/spatial.md.
 
     >>> from penstock.private.mechanisms.sample import Sample
     >>> from penstock.testing import NoNoise
-    >>> run = Sample(epsilon="1", window=1, histogram=KdTree(shape=(1, 8), cuts=1, split=5)).run(8, noise=NoNoise())
+    >>> tree = KdTree(shape=(1, 8), cuts=1, split=5)
+    >>> run = Sample(epsilon="1", window=1, histogram=tree).run(8, noise=NoNoise())
     >>> run.step([0, 1, 9, 9, 1, 0, 0, 0]).estimate.tolist()
     [0.5, 0.5, 9.0, 9.0, 0.25, 0.25, 0.25, 0.25]
 
@@ -77,7 +90,8 @@ class KdTree(Decomposition):
         each = epsilon.grid.floor(epsilon.epsilon * exact(self.decide)) // max(2 * cuts, 1)
         if not each:
             raise ConfigurationError(
-                f"epsilon={epsilon.epsilon} is too little for cuts on {cuts} levels with decide={self.decide}.",
+                f"epsilon={epsilon.epsilon} is too little for cuts on {cuts} levels "
+                f"with decide={self.decide}.",
                 parameter="epsilon",
             )
         return LevelShares(
@@ -112,7 +126,7 @@ class KdTree(Decomposition):
 def _halves(
     blocks: IntArray, counts: Private, epsilon: Budget, gate: Gate, label: str, shape: Shape
 ) -> Parts:
-    """The blocks, each cut across its longer side at the noisy median; single cells as they are."""
+    """The blocks, each cut across its longer side at the noisy median; single cells stay."""
     sides = blocks[:, 1::2] - blocks[:, ::2]
     axis, side = sides.argmax(axis=1), sides.max(axis=1)
     at = np.take_along_axis(blocks, 2 * axis[:, None], axis=1)[:, 0]
@@ -126,7 +140,7 @@ def _halves(
 
 
 def _lines(blocks: IntArray, axis: IntArray, side: IntArray) -> IntArray:
-    """The rows of cells of each block, or its columns, as blocks of their own."""
+    """The rows or columns of each block, as blocks of their own."""
     lines, low = np.repeat(blocks, side, axis=0), np.repeat(2 * axis, side)
     place = np.arange(len(lines))
     lines[place, low] += within(side)
@@ -135,8 +149,7 @@ def _lines(blocks: IntArray, axis: IntArray, side: IntArray) -> IntArray:
 
 
 def _medians(values: IntArray, sizes: IntArray) -> IntArray:
-    """For each run of so many values, after how many of them their sum is nearest to that of the
-    others; not after all.
+    """For each run of values, the place where the sums on both sides differ least; not the end.
 
     >>> _medians(np.array([1, 5, 2, 9, 0, 0, 4]), np.array([3, 4])).tolist()
     [2, 1]

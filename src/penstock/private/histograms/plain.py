@@ -13,11 +13,17 @@ from penstock.private.histograms.base import PUBLISH
 
 @dataclass(frozen=True)
 class Plain:
-    """Every count with discrete Laplace noise of scale 1/ε.
+    """Add discrete Laplace noise of scale 1/ε to every count.
+
+    Spends ε on every key. Proof: docs/proofs/uniform.md.
 
     >>> from penstock.private.mechanisms.sample import Sample
     >>> Sample(epsilon="1", window=3, histogram=Plain()).histogram
     Plain()
+
+    References
+    ----------
+    Dwork et al., TCC 2006.
     """
 
     def release(self, counts: Private, epsilon: Budget, gate: Gate) -> Released:

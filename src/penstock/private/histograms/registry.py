@@ -1,4 +1,4 @@
-"""Every histogram method by name, those of other packages too, and any other by import path."""
+"""Every histogram method by name: ours, those of other packages, and any other by import path."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ HISTOGRAMS: dict[str, type[Histogram]] = {
 
 
 def find(name: str) -> type[Histogram]:
-    """The histogram method of this name, of ours or of another package, or of this import path
-    (`module:Class`).
+    """The histogram method of this name or import path (`module:Class`).
 
     >>> find("greedy").__name__
     'Greedy'
@@ -44,7 +43,9 @@ def find(name: str) -> type[Histogram]:
     plugin = plugged(GROUP, name)
     if plugin is None:
         raise ConfigurationError(
-            f"there is no histogram {name!r}: use {', '.join(names())}, or a path such as 'module:Class'."
+            f"there is no histogram {name!r}: use {', '.join(names())}, "
+            "or a path such as 'module:Class'.",
+            parameter="histogram",
         )
     return _histogram(plugin.load(), str(plugin))
 
@@ -58,8 +59,9 @@ def names() -> tuple[str, ...]:
 
 
 def table() -> list[dict[str, Any]]:
-    """What is known of every method, as plain data; one of another package that cannot be used says
-    why under `problem`.
+    """All that is known of every method, as plain data.
+
+    A method of another package that cannot be used has its reason under `problem`.
     """
     return [describe(cls) for cls in HISTOGRAMS.values()] + [
         _row(plugin) for plugin in plugins(GROUP)
@@ -92,7 +94,7 @@ def _histogram(found: Any, what: str) -> type[Histogram]:
 
 
 def describe(cls: type[Histogram]) -> dict[str, Any]:
-    """What the registry knows of a histogram method, as plain data."""
+    """All that the registry knows of a histogram method, as plain data."""
     ours = {method: name for name, method in HISTOGRAMS.items()}
     return {
         "name": ours.get(cls, f"{cls.__module__}:{cls.__qualname__}"),

@@ -1,6 +1,4 @@
-"""What the trees over a grid share: noisy totals of ever smaller blocks, and what all of them say
-of every cell.
-"""
+"""The parts of trees over a grid: noisy totals of ever smaller blocks, and their fit."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ from penstock.private.histograms.base import APART, PUBLISH
 FINENESS = 256
 """Fitted totals are rounded to parts of 1/256."""
 
-_MOST = 2.0**61
+_MAX_FITTED = 2.0**61
 
 Shape: TypeAlias = tuple[int, int]
 
@@ -42,16 +40,15 @@ Parts: TypeAlias = tuple[IntArray, IntArray]
 
 @dataclass(frozen=True)
 class LevelShares:
-    """What each level spends on its blocks' totals, and the first ones on where their blocks are
-    cut.
-    """
+    """The budget of each level for its blocks' totals, and of the first levels for their cuts."""
 
     totals: tuple[Budget, ...]
     cuts: tuple[Budget, ...] = ()
 
     def rest(self, depth: int, *, uncut: bool = False) -> Budget:
-        """What a block of this level can spend if nothing below it is read; `uncut`: nor was the
-        one above it cut.
+        """The budget of a block of this level if nothing below it is read.
+
+        `uncut`: the block above it was not cut either.
         """
         first = max(depth - 1, 0) if uncut else depth
         quanta = sum(each.quanta for each in (*self.totals[depth:], *self.cuts[first:]))
@@ -60,9 +57,7 @@ class LevelShares:
 
 @dataclass(frozen=True)
 class Level:
-    """The blocks of one level: which one above each is in, whether it is divided no further, and
-    its noisy total.
-    """
+    """The blocks of one level: their parents, whether they are divided, and their noisy totals."""
 
     blocks: IntArray
     parents: IntArray
@@ -72,7 +67,7 @@ class Level:
 
 @dataclass(frozen=True)
 class BlockTree:
-    """The blocks of all levels, as `make_consistent` wants to know of them."""
+    """The blocks of all levels, in the form that `make_consistent` takes."""
 
     slices: tuple[slice, ...]
     parents: IntArray
@@ -95,9 +90,7 @@ class BlockTree:
 
 @dataclass(frozen=True, kw_only=True)
 class Decomposition(ABC):
-    """Noisy totals of the blocks of a grid: all of it, its parts, theirs, and so on where there is
-    enough to see.
-    """
+    """Noisy totals of the blocks of a grid: the whole, its parts, theirs, while they are large."""
 
     by_place: ClassVar[bool] = True
     """The order of keys matters: they are cells, and neighbours count."""
@@ -121,18 +114,16 @@ class Decomposition(ABC):
                 )
 
     def levels(self, shape: Shape) -> int:
-        """How many levels the tree has: the whole grid is the first, the last has nothing but cells
-        unless `height` is less.
-        """
+        """The number of levels, at most `height`. The first is the whole grid, the last cells."""
         most = self.deepest(shape)
         return most if self.height is None else min(self.height, most)
 
     def deepest(self, shape: Shape) -> int:
-        """How many levels there are until every block is a cell."""
+        """The number of levels until every block is a cell."""
         return 1 + (max(shape) - 1).bit_length()
 
     def shares(self, epsilon: Budget, shape: Shape) -> LevelShares:
-        """What is spent where."""
+        """The budget of each level."""
         return LevelShares(growing(epsilon, self.levels(shape), exact(self.growth)))
 
     @abstractmethod
@@ -196,12 +187,12 @@ class Decomposition(ABC):
 
 
 def growing(epsilon: Budget, levels: int, growth: Fraction) -> tuple[Budget, ...]:
-    """All of a budget, shared among levels that each have so many times what the one before has;
-    the last has the rest.
+    """A budget shared among levels, each `growth` times the one before; the last has the rest.
 
     >>> from penstock.budget.grid import promised
     >>> from penstock.core.guarantee import Guarantee
-    >>> [round(float(share.epsilon), 3) for share in growing(promised(Guarantee("1", 1)), 3, Fraction(2))]
+    >>> shares = growing(promised(Guarantee("1", 1)), 3, Fraction(2))
+    >>> [round(float(share.epsilon), 3) for share in shares]
     [0.143, 0.286, 0.571]
     """
     weights = [growth**level for level in range(levels)]
@@ -219,7 +210,7 @@ def growing(epsilon: Budget, levels: int, growth: Fraction) -> tuple[Budget, ...
 
 @lru_cache(maxsize=64)
 def square(size: int) -> Shape:
-    """The most square grid of so many cells, with no more rows than columns.
+    """The most square grid of `size` cells, with no more rows than columns.
 
     >>> square(6), square(50), square(7)
     ((2, 3), (5, 10), (1, 7))
@@ -229,12 +220,12 @@ def square(size: int) -> Shape:
 
 
 def areas(blocks: IntArray) -> IntArray:
-    """How many cells each block has."""
+    """The number of cells of each block."""
     return (blocks[:, 1] - blocks[:, 0]) * (blocks[:, 3] - blocks[:, 2])
 
 
 def cells(blocks: IntArray, shape: Shape) -> Groups:
-    """The cells of blocks that do not overlap, as groups of the keys; the other keys are in none.
+    """The cells of blocks that do not overlap, as groups of keys; other keys are in no group.
 
     >>> cells(np.array([[0, 2, 1, 3], [0, 1, 0, 1]]), (2, 3)).of.tolist()
     [1, 0, 0, -1, 0, 0]
@@ -258,8 +249,9 @@ def within(sizes: IntArray) -> IntArray:
 
 
 def cut(blocks: IntArray, axis: IntArray, at: IntArray) -> Parts:
-    """Each block in two along its rows (`axis` 0) or columns (1), the second beginning `at`; in one
-    where that is its first.
+    """Each block in two along its rows (`axis` 0) or columns (1); the second part begins `at`.
+
+    A block stays in one piece where `at` is its first row or column.
 
     >>> cut(np.array([[0, 4, 0, 2], [4, 8, 0, 2]]), np.array([0, 0]), np.array([1, 4]))[0].tolist()
     [[0, 1, 0, 2], [1, 4, 0, 2], [4, 8, 0, 2]]
@@ -274,9 +266,7 @@ def cut(blocks: IntArray, axis: IntArray, at: IntArray) -> Parts:
 
 
 def quarters(blocks: IntArray) -> Parts:
-    """Each block's halves along its longer side, and along the other too unless that is half as
-    long or less.
-    """
+    """Each block halved along its longer side, and along the other unless it is much shorter."""
     parts, of = blocks, np.arange(len(blocks))
     rows, columns = blocks[:, 1] - blocks[:, 0], blocks[:, 3] - blocks[:, 2]
     for axis, side, other in ((0, rows, columns), (1, columns, rows)):
@@ -300,7 +290,9 @@ def _together(levels: Sequence[Level], shape: Shape) -> Released:
     size = tree.leaves[block]
     return Released(
         unit=one.unit,
-        value=np.rint(np.clip(fitted * FINENESS, -_MOST, _MOST)).astype(np.int64)[block],
+        value=np.rint(np.clip(fitted * FINENESS, -_MAX_FITTED, _MAX_FITTED)).astype(np.int64)[
+            block
+        ],
         scale=Scale(one.scale.base, np.where(size == 1, parts[block], 0)),
         guarantee=one.guarantee,
         private=all(level.noisy.private for level in levels),

@@ -12,13 +12,26 @@ from penstock.private.mechanisms.shares import Absorbing
 class BudgetAbsorption(ByDistance):
     r"""Publish when the stream has moved; absorb the shares of the units that were skipped.
 
-    Every unit has a share :math:`\varepsilon/2w`. A publication spends its own and those of the
-    skipped units before it, :math:`A` in all and at most :math:`w`; the :math:`A-1` units after it
-    are nullified: they repeat the release and are not even measured.
+    Every unit has a share :math:`\varepsilon/2w`. A publication spends its own share and those of
+    the skipped units before it, :math:`A` shares in all and at most :math:`w`. The :math:`A-1`
+    units after it are nullified: they repeat the release and are not measured.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    shift : bool
+        Whether to spend only ε/d on a unit's distance, with d keys, and the rest on publications.
+        It needs at least 2w keys. Default: False.
 
     Guarantee: w-event, pure. Proof: docs/proofs/ba.md.
-    Kept between units: the last release, and the first unit whose share is still there. No raw
-    data.
+    Kept between units: the last release, and the first unit whose share is unspent. No raw data.
 
     >>> BudgetAbsorption(epsilon="1", window=120).guarantee
     Guarantee(epsilon=1, window=120)
@@ -26,8 +39,8 @@ class BudgetAbsorption(ByDistance):
     References
     ----------
     Kellaris et al., PVLDB 7(12), 2014, sections 4.3 and 4.5.
-    Departures: before the first release, o = 0. Distances are whole numbers. A nullified unit's
-    distance is not measured, because nothing could follow from it.
+    Departures: before the first release, o = 0. Distances are whole numbers. The distance of a
+    nullified unit is not measured, because nothing could follow from it.
     """
 
     name = "ba"

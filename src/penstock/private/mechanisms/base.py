@@ -1,4 +1,4 @@
-"""What a mechanism is: a frozen configuration, a state of released values, one step."""
+"""The base class of mechanisms: a frozen configuration, a public state and one step."""
 
 from __future__ import annotations
 
@@ -28,16 +28,27 @@ _PLAIN = (bool, int, str, Fraction, tuple, type(None))
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism(ABC, Generic[S]):
-    """How counts become releases under one promise.
+    """A method that turns the counts of each unit into a release under one promise.
 
-    A subclass is a frozen dataclass with keyword-only parameters that all have defaults but
-    `epsilon` and `window`. It names its `State` (a dataclass of plain data: released values and
-    public numbers only) and says how to `start` and how to `step`. Raw counts come as a `Private`;
-    whatever is to be known of them is asked of the gate.
+    A subclass is a frozen dataclass with keyword-only parameters. All have defaults but `epsilon`
+    and `window`. It names its `State`, a dataclass of plain data: released values and public
+    numbers only. It defines `start` and `step`. Raw counts come as a `Private`; a mechanism learns
+    about them from the gate only. docs/how-to/add-a-mechanism.md makes one.
 
-    `epsilon` is an int, a `Fraction` or a decimal string; `contribution` the most events that a
-    person has in a unit; `horizon` the last unit that is ever read (with `horizon=window` the
-    promise is at user level).
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+
+    >>> from penstock.private.mechanisms.uniform import Uniform
+    >>> Uniform(epsilon="1", window=24, horizon=24).guarantee.user_level
+    True
     """
 
     name: ClassVar[str]
@@ -71,29 +82,27 @@ class Mechanism(ABC, Generic[S]):
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """The promise, in the form that every release carries."""
+        """The promise that every release carries."""
         return Guarantee(
             self.epsilon, self.window, self.contribution, self.intrusions(), horizon=self.horizon
         )
 
     @cached_property
     def grid(self) -> Grid:
-        """The grid of exact amounts on which this promise is spent."""
+        """The grid of exact amounts on which the budget is spent."""
         return Grid.of(self.guarantee)
 
     @cached_property
     def total(self) -> Budget:
-        """The whole ε of a window (its ρ, where the promise has a δ)."""
+        """The whole budget of a window: ε, or ρ if the promise has a δ."""
         return promised(self.guarantee)
 
     def intrusions(self) -> Intrusion:
-        """The looks into the memory that the promise survives; overridden by pan-private mechanisms."""
+        """The looks into the memory that the promise survives. Default: none."""
         return Intrusion.NONE
 
     def released(self, domain: Domain) -> Domain:
-        """What the releases have a number for: the keys, unless a mechanism releases totals of them
-        too.
-        """
+        """The domain of the releases. A mechanism that also releases totals overrides it."""
         return domain
 
     @abstractmethod
@@ -102,7 +111,7 @@ class Mechanism(ABC, Generic[S]):
 
     @abstractmethod
     def step(self, state: S, unit: Private, gate: Gate) -> tuple[S, Released]:
-        """Read one unit through the gate; the state after it, and what anyone may see of it."""
+        """Read one unit through the gate. Return the state after it, and its release."""
 
     def run(
         self,
@@ -112,11 +121,19 @@ class Mechanism(ABC, Generic[S]):
         record: bool = False,
         keep: str | os.PathLike[str] | None = None,
     ) -> Run:
-        """Publish a stream over this domain, array in, `Released` out.
+        """Start a run on a stream: counts in, `Released` out.
 
-        `record` keeps all ledger lines instead of the last window's. `keep` names a file in which
-        every release is saved before it is handed out; if the file exists, the run goes on from
-        there. `noise` is the system's unless a test says otherwise.
+        Parameters
+        ----------
+        domain : Domain, int, or sequence of str
+            The keys, or their number.
+        noise : Noise, optional
+            The source of noise. Default: the system's randomness. Only tests give another.
+        record : bool
+            Whether to keep all ledger lines, not only those of the last window. Default: False.
+        keep : path, optional
+            A file in which every release is saved before it is handed out. If it exists, the run
+            goes on from there. Default: none.
         """
         from penstock.private.run import Run
 
@@ -130,8 +147,21 @@ class Mechanism(ABC, Generic[S]):
         noise: Noise | None = None,
         record: bool = False,
     ) -> Run:
-        """Go on from `run.snapshot()`. What was released after it would be drawn again:
-        `run(keep=...)` prevents that.
+        """Go on from `run.snapshot()`.
+
+        Units that were released after the snapshot would be drawn again; `run(keep=...)` prevents
+        that.
+
+        Parameters
+        ----------
+        snapshot : bytes
+            The snapshot.
+        domain : Domain, int, or sequence of str
+            The same keys as before.
+        noise : Noise, optional
+            The source of noise. Default: the system's randomness.
+        record : bool
+            Whether to keep all ledger lines. Default: False.
         """
         run = self.run(domain, noise=noise, record=record)
         run.load(snapshot)
@@ -143,7 +173,7 @@ class Mechanism(ABC, Generic[S]):
         return (cls.__doc__ or "").strip().partition("\n")[0]
 
     def configuration(self) -> dict[str, Any]:
-        """The parameters by name; a part such as a histogram method as it shows itself."""
+        """The parameters by name. A part, such as a histogram method, is given as its repr."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
             name: value if isinstance(value, _PLAIN) else repr(value)
@@ -152,13 +182,25 @@ class Mechanism(ABC, Generic[S]):
 
 
 class Incremental(Mechanism[S]):
-    """A mechanism that takes a unit's counts in parts, as they arrive, into counters that hold
-    noise first.
+    """A mechanism that takes the counts of a unit in parts, as they arrive.
+
+    The parts go into counters that hold noise first (`gate.counters`).
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
     """
 
     @abstractmethod
     def begin(self, state: S, gate: Gate) -> None:
-        """Before any of the unit's data: prime the counters."""
+        """Prime the counters, before any of the unit's data."""
 
     @abstractmethod
     def feed(self, state: S, part: Private, gate: Gate) -> None:
@@ -166,10 +208,10 @@ class Incremental(Mechanism[S]):
 
     @property
     def in_parts(self) -> bool:
-        """Whether this configuration takes parts, or whole units only."""
+        """Whether this configuration takes parts. If not, it takes whole units only."""
         return True
 
     @property
     def announced(self) -> bool:
-        """Whether this configuration wants to be told of a look into its memory."""
+        """Whether this configuration must be told of a look into its memory."""
         return False

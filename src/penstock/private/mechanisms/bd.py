@@ -10,12 +10,26 @@ from penstock.private.mechanisms.shares import Halving
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetDistribution(ByDistance):
-    r"""Publish when the stream has moved; spend half of what the window has left.
+    r"""Publish when the stream has moved; spend half of the budget that the window has left.
 
     With last release :math:`o` and counts :math:`c` over :math:`d` keys, the distance
-    :math:`\sum_j|c_j-o_j|` is measured with :math:`\varepsilon/2w`; if it exceeds the noise
-    :math:`d/e` that a publication would carry, publish with half of what is left of
-    :math:`\varepsilon/2` in the window.
+    :math:`\sum_j|c_j-o_j|` is measured with :math:`\varepsilon/2w`. If it exceeds the noise
+    :math:`d/e` that a publication would carry, the unit is published. A publication has half of
+    :math:`e`, the budget that the window has left of :math:`\varepsilon/2`.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    shift : bool
+        Whether to spend only ε/d on a unit's distance, with d keys, and the rest on publications.
+        It needs at least 2w keys. Default: False.
 
     Guarantee: w-event, pure. Proof: docs/proofs/bd.md.
     Kept between units: the last release. No raw data.
@@ -27,7 +41,7 @@ class BudgetDistribution(ByDistance):
     ----------
     Kellaris et al., PVLDB 7(12), 2014, sections 4.2 and 4.5.
     Departures: before the first release, o = 0. Distances are whole numbers. A halved budget is
-    rounded down to five significant binary digits of ε, and below ε/10⁶ nothing is measured or
+    rounded down to five significant binary digits of ε. Below ε/10⁶ nothing is measured or
     published.
     """
 

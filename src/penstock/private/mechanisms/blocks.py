@@ -1,10 +1,9 @@
-"""Blocks of units whose noise adds up to the noise of a window: the public arithmetic of `sw_tree`
-and `kary`.
+"""The public arithmetic of `sw_tree` and `kary`: blocks whose noise adds up to that of a window.
 
 Unit t is at place t − 1. A level of size s has nodes side by side, [0, s), [s, 2s), …; the sizes
-are 1, k, k², … A window of places is rounded to whole nodes at every level, and each level carries
-what is in its own rounding of the window and not in the next level's, less what is in the next
-level's and not in its own. All levels together are the window itself.
+are 1, k, k², … A window of places is rounded to whole nodes at every level. Each level carries the
+places of its own rounding that are not in the next level's, less those that are only in the next
+level's. All levels together are the window itself.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Blocks:
         return tuple(self.arity**level for level in range(self.levels))
 
     def at(self, unit: int) -> Combination:
-        """Whose noise the window that ends with this unit carries."""
+        """The nodes whose noise the window that ends with this unit carries."""
         plus, minus = list[Node](), list[Node]()
         windows = [*self._rounded(unit), (0, 0)]
         for level, size in enumerate(self.sizes):
@@ -55,7 +54,7 @@ class Blocks:
         return Combination(self.sizes, tuple(plus), tuple(minus), since)
 
     def _rounded(self, unit: int) -> list[tuple[int, int]]:
-        """The window that ends with this unit in whole nodes, level by level."""
+        """The window that ends with this unit, rounded to whole nodes of each level."""
         start, end = max(unit - self.span, 0), unit
         if self.signed:
             return [
@@ -73,10 +72,9 @@ def _without(here: tuple[int, int], there: tuple[int, int]) -> list[tuple[int, i
 
 
 def draws(span: int, arity: int, levels: int) -> Fraction:
-    """How many noises of signed blocks are in a full window's sum, on average over its positions;
-    arity^(levels−1) ≤ span.
+    """The mean number of noises in the sum of a full window, for arity^(levels−1) ≤ span.
 
-    The top level has span/k^(h−1); every other level has (k² − 1)/4k at each of the window's ends.
+    The top level has span/k^(h−1). Every other level has (k² − 1)/4k at each end of the window.
 
     >>> draws(64, 11, 2)
     Fraction(124, 11)
@@ -85,18 +83,15 @@ def draws(span: int, arity: int, levels: int) -> Fraction:
 
 
 def cost(span: int, arity: int, levels: int) -> Fraction:
-    """The mean squared error of a window's sum at ε = 1, with noise of variance 2·levels² for each
-    of its draws.
-    """
+    """The mean squared error of a window's sum at ε = 1; each draw has variance 2·levels²."""
     return 2 * levels**2 * draws(span, arity, levels)
 
 
 @lru_cache(maxsize=256)
 def best(span: int, arity: int = 0) -> tuple[int, int]:
-    """The arity (if it is 0, of all odd ones) and the number of levels of the least `cost`.
+    """The arity (if 0, of all odd ones) and the number of levels with the least `cost`.
 
-    With h > 1 levels the cost falls with the arity k while k^h·(1 + 1/k²) < 2·span, and rises from
-    there on.
+    With h > 1 levels the cost falls with the arity k while k^h·(1 + 1/k²) < 2·span, then it rises.
 
     >>> [best(span) for span in (24, 64, 256, 1024, 4096)]
     [(3, 1), (11, 2), (23, 2), (13, 3), (21, 3)]

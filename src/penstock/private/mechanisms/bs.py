@@ -1,4 +1,4 @@
-"""`bs`: the mean of the last noisy counts."""
+"""`bs`: publish the mean of the last noisy counts."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from penstock.core.released import Released
 from penstock.private.gate import Gate
 from penstock.private.mechanisms.base import Mechanism
 
-MOST = 4096
-"""The most units that a mean is taken over: sums of so many noisy counts stay inside int64."""
+MAX_SMOOTHED_UNITS = 4096
+"""The most units in a mean: the sum of their noisy counts stays inside int64."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,23 @@ class SmoothingState:
 class BackwardSmoothing(Mechanism[SmoothingState]):
     r"""Publish the mean of the last few noisy counts.
 
-    Every unit's counts get discrete Laplace noise of scale :math:`1/\varepsilon`, and the release
-    of unit t is the mean of the noisy counts of units :math:`t-k+1` to t, of fewer at the
-    beginning; k is `over`. The noise of a mean has a variance k times smaller; in exchange a change
-    is seen in full only after k units. `public["noisy"]` has the unit's own noisy counts.
+    Counts get discrete Laplace noise of scale :math:`1/\varepsilon` in every unit. The release of
+    unit t is the mean of the noisy counts of units :math:`t-k+1` to t, with k = `over`. Its noise
+    has a variance k times smaller, but a change is seen in full only after k units.
+    `public["noisy"]` has the unit's own noisy counts.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected. Default: 1.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    over : int
+        The number of units k in a mean. Default: 8.
 
     Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window. Proof: docs/proofs/bs.md.
     Kept between units: the last k noisy counts and their sum. No raw data.
@@ -67,14 +80,14 @@ class BackwardSmoothing(Mechanism[SmoothingState]):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "over", whole(self.over, name="over", least=1))
-        if self.over > MOST:
+        if self.over > MAX_SMOOTHED_UNITS:
             raise ConfigurationError(
-                f"over must be at most {MOST}, not {self.over}.", parameter="over"
+                f"over must be at most {MAX_SMOOTHED_UNITS}, not {self.over}.", parameter="over"
             )
 
     @cached_property
     def share(self) -> Budget:
-        """What every unit spends."""
+        """The charge of every unit."""
         return self.total // self.window
 
     def start(self, domain: Domain) -> SmoothingState:

@@ -1,6 +1,4 @@
-"""What `bd` and `ba` share: measure how far the stream has moved, publish if that is more than the
-noise would be.
-"""
+"""The step of `bd` and `ba`: publish if the stream has moved by more than the noise."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from penstock.private.mechanisms.shares import DISTANCE, Shifting
 
 @dataclass(frozen=True)
 class DistanceState:
-    """The last release, and where the sharing of the budget stands."""
+    """The last release, and the position of the budget rule."""
 
     last: Released
     position: int
@@ -25,9 +23,7 @@ class DistanceState:
 
 @dataclass(frozen=True, kw_only=True)
 class ByDistance(Shifting[DistanceState]):
-    """Publish when the counts have moved further from the last release than a publication's noise
-    would.
-    """
+    """Publish when the distance to the last release exceeds the noise of a publication."""
 
     State = DistanceState
 
@@ -48,6 +44,6 @@ class ByDistance(Shifting[DistanceState]):
     def _moved(
         self, unit: Private, last: Released, offer: Budget, watch: Budget, gate: Gate
     ) -> bool:
-        """Whether the noisy distance is above what the noise of a publication is expected to add."""
+        """Whether the noisy distance is above the expected noise of a publication."""
         distance = gate.laplace(unit.distance(last.value), epsilon=watch, label=DISTANCE).number
         return distance > offer.into(len(last.value) * self.contribution)

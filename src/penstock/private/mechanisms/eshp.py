@@ -33,9 +33,7 @@ other be averaged.
 
 @dataclass(frozen=True)
 class SketchState:
-    """The sketch of the noisy counts, what was last released, and two earlier histograms: all
-    public.
-    """
+    """The sketch of the noisy counts, the last release, and two earlier histograms: all public."""
 
     sketch: AESketch
     value: IntArray
@@ -51,36 +49,57 @@ class SketchState:
 class WeightedHistogram(Mechanism[SketchState]):
     r"""Publish sums over a window in which older units count less, from noise that is added once.
 
-    Every unit's counts get discrete Laplace noise of scale :math:`1/\varepsilon`, once and first.
-    What is released is made of these: per key :math:`\sum_{a<w}\gamma^a\tilde c_{t-a}` with w =
-    `span` and γ = `gamma`, from an `AESketch` of 2⌈1/`beta`⌉ blocks. Its noise has the variance
-    :math:`2(1-\gamma^{2w})/((1-\gamma^2)\varepsilon^2)` (discrete noise a little less), where noise
-    drawn for every release would need :math:`2S^2/\varepsilon^2` with
-    :math:`S=(1-\gamma^w)/(1-\gamma)`: 11.6 against 247 for γ = 0.91, 100.5 against 20 000 for γ =
-    0.99, at ε = 1 and w = 2000.
+    Counts get discrete Laplace noise of scale :math:`1/\varepsilon` in every unit, once and first.
+    The release is made of these noisy counts: per key :math:`\sum_{a<w}\gamma^a\tilde c_{t-a}` with
+    w = `span`, from a sketch that is off by a factor of at most 1 + β. The noise of a sum has
+    variance :math:`2(1-\gamma^{2w})/((1-\gamma^2)\varepsilon^2)` (discrete noise a little less).
+    Noise drawn for every release would need :math:`2S^2/\varepsilon^2` with
+    :math:`S=(1-\gamma^w)/(1-\gamma)`: 247 in place of 11.6 for γ = 0.91, 20 000 in place of 100.5
+    for γ = 0.99, at ε = 1 and w = 2000.
 
-    - `grouping`: keys of similar size share their mean. All keys, in the order of an *earlier*
-      histogram, are one group if their variance is clearly below twice that of the noise
-      (:math:`2\sigma^2(1-\sqrt{2/(m-1)})` for m keys), else each half of them is asked the same.
-      Averaging m equal keys divides the noise variance by m; from twice that variance on, the keys
-      differ by more than their noise, and averaging would add more than it takes away.
-    - `tolerance`: a key repeats its last release while it has moved by at most so many standard
-      deviations of its noise. It saves no budget and no accuracy, only readers' attention: 0,
-      always release, is the default.
-    - `replacement`: the promise is for a person whose events may be *replaced* by others, not only
-      added or removed, and the noise has twice the scale.
+    With `grouping`, keys of similar size share their mean. All keys, in the order of an *earlier*
+    histogram, are one group if their variance is clearly below twice that of the noise
+    (:math:`2\sigma^2(1-\sqrt{2/(m-1)})` for m keys). Otherwise each half is asked the same.
+    Averaging m equal keys divides the noise variance by m. From twice that variance on, averaging
+    would add more error than it removes.
 
     `public` holds the unit's `noisy` counts, from which anybody can make sums with other weights;
-    the size of the `group` that each number is the mean of; and the most that the sketch is `off`,
-    in 1/1024. The variance of a release is that of the noise of a single key, so for the mean of a
-    group it is an upper bound; how far the keys of a group differ is in no interval.
+    the size of the `group` that each number is the mean of; and the largest error of the sketch
+    (`off`), in 1/1024. The variance of a release is that of the noise of a single key. For the mean
+    of a group it is an upper bound. No interval covers how far the keys of a group differ.
 
-    No sketch is needed where :math:`\gamma^w` is negligible: the one number a key of
-    :math:`G\leftarrow\gamma G+\tilde c` does, and so does the query for decayed sums over the
-    releases of `laplace`. See `AESketch`.
+    No sketch is needed where :math:`\gamma^w` is negligible. One number per key,
+    :math:`G\leftarrow\gamma G+\tilde c`, is enough then, and so is the query for decayed sums over
+    the releases of `laplace`. See `AESketch`.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected. Default: 1.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    gamma : int, Fraction or str
+        The weight γ of a unit relative to the next newer one. Default: 0.95.
+    span : int
+        The number of units w in a sum. Default: 100.
+    beta : int, Fraction or str
+        The largest relative error β of the sketch. Default: 0.1.
+    grouping : bool
+        Whether keys of similar size share their mean. Default: True.
+    tolerance : int, Fraction or str
+        A key repeats its last release while it has moved by at most this many standard deviations
+        of its noise. It saves no budget. Default: 0, always release.
+    replacement : bool
+        Whether the promise covers a person whose events are replaced by others. The noise then has
+        twice the scale. Default: False, events are added or removed.
 
     Guarantee: event level, pure; :math:`(\varepsilon, w')` for any privacy `window` w'. Proof:
-    docs/proofs/eshp.md. Kept between units: sums of noisy counts. No raw data.
+    docs/proofs/eshp.md.
+    Kept between units: sums of noisy counts. No raw data.
 
     >>> WeightedHistogram(epsilon="1", gamma="0.9", span=50).weights.in_words()
     'the sum of the last 50 units, each worth 0.9 to the power of its age'
@@ -92,9 +111,9 @@ class WeightedHistogram(Mechanism[SketchState]):
     Wang et al., Tsinghua Science and Technology 29(6), 2024, section 4.
     Departures: the paper tests and clusters raw sums and adds noise of scale θ/ε, which is no
     sensitivity; that is not private. Here the noise comes first and everything else follows from
-    it. Keys are ordered by an earlier histogram, not by the one that is averaged: keys put together
-    because their noise made them look alike are not improved by averaging. Groups are sought from
-    the largest down. Sums are not cut at 0, which would bias small ones.
+    it. Keys are ordered by an earlier histogram, not by the one that is averaged: averaging does
+    not improve keys that only their noise made look alike. Groups are sought from the largest down.
+    Sums are not cut at 0, which would bias small ones.
     """
 
     name = "eshp"
@@ -129,17 +148,17 @@ class WeightedHistogram(Mechanism[SketchState]):
 
     @cached_property
     def share(self) -> Budget:
-        """What every unit spends."""
+        """The charge of every unit."""
         return self.total // self.window
 
     @cached_property
     def weights(self) -> Weights:
-        """What each released number is a sum of."""
+        """The weights of the sum that each released number is."""
         return Weights.decay(self.gamma, self.span)
 
     @cached_property
     def lag(self) -> int:
-        """How many units apart two sums must be to share little of their noise."""
+        """The number of units after which two sums share little of their noise."""
         gamma = float(exact(self.gamma))
         return (
             self.span if gamma**self.span > _APART else int(np.ceil(np.log(_APART) / np.log(gamma)))

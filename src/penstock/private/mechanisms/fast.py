@@ -1,4 +1,4 @@
-"""`fast` and `fast_w`: sample when a filter's predictions go wrong, show its prediction in between."""
+"""`fast` and `fast_w`: sample when a filter's predictions go wrong, show them in between."""
 
 from __future__ import annotations
 
@@ -33,22 +33,18 @@ FINENESS = 256
 """Estimates are rounded to parts of 1/256."""
 
 _PARTS = 2**16
-"""Feedback errors are rounded to parts of 1/65536, and cut at 65536, so that their sum depends on
-no order of the keys.
-"""
+"""Feedback errors are cut at 65536 and rounded to 1/65536: no order of keys matters."""
 
-_LEAST = Fraction(1, 10**30)
+_MIN_PARAMETER = Fraction(1, 10**30)
 """Variances, θ and the set point lie between this and its inverse."""
 
-_STEEP = 700.0
-"""Exponents stop here: the interval is 1 long before."""
+_MAX_EXPONENT = 700.0
+"""The largest exponent: the interval is 1 long before."""
 
 
 @dataclass(frozen=True)
 class FilterSamplingState:
-    """What was last released, what the filter believes, and when the next sample is due: all
-    public.
-    """
+    """The last release, the belief of the filter, and the unit of the next sample: all public."""
 
     last: Released
     track: FilterState
@@ -64,7 +60,7 @@ class FilterSamplingState:
 
 @dataclass(frozen=True, kw_only=True)
 class ByFilter(Mechanism[FilterSamplingState]):
-    """A filter over samples whose moments a PID controller chooses, the same for every key."""
+    """A filter over samples. A PID controller chooses their units, the same for every key."""
 
     State = FilterSamplingState
     family = "user"
@@ -102,7 +98,7 @@ class ByFilter(Mechanism[FilterSamplingState]):
             )
         if self.filter == "particle" and self.measurement is not None:
             raise ConfigurationError(
-                "measurement is for the Kalman filter: the particle filter takes the noise as it is.",
+                "measurement is for the Kalman filter: the particle filter knows the noise.",
                 parameter="measurement",
             )
         object.__setattr__(self, "particles", whole(self.particles, name="particles", least=2))
@@ -110,13 +106,13 @@ class ByFilter(Mechanism[FilterSamplingState]):
 
     @cached_property
     def most(self) -> int:
-        """M: how many samples a window, or a block, may have."""
+        """M: the most samples of a window, or of a block."""
         return max(1, int(exact(self.sampled) * self.window))
 
     @property
     @abstractmethod
     def each(self) -> Budget:
-        """What every sample spends."""
+        """The charge of every sample."""
 
     @abstractmethod
     def room(self, state: FilterSamplingState, gate: Gate) -> bool:
@@ -146,7 +142,7 @@ class ByFilter(Mechanism[FilterSamplingState]):
         return replace(state, last=last), replace(last, public={"noisy": noisy.value, **start})
 
     def follow(self, state: FilterSamplingState, noisy: Released) -> FilterState:
-        """What the filter believes after this sample."""
+        """The belief of the filter after this sample."""
         variance = float(noisy.variance[0] if self.measurement is None else exact(self.measurement))
         sample = FilterSample(noisy.value.astype(np.float64), float(noisy.scale), variance)
         if not state.since:
@@ -158,7 +154,7 @@ class ByFilter(Mechanism[FilterSamplingState]):
     def controlled(
         self, state: FilterSamplingState, track: FilterState, now: int
     ) -> FilterSamplingState:
-        """When the next sample is due, by how far this one has moved the estimates."""
+        """The unit of the next sample, by how far this one has moved the estimates."""
         made = state.made + 1 if self.block(state.since) == self.block(now) else 1
         if not state.since:
             return replace(state, track=track, due=now + 1, since=now, made=made)
@@ -168,7 +164,7 @@ class ByFilter(Mechanism[FilterSamplingState]):
         if state.errors:
             signal += float(self.derivative) * (error - state.errors[-1]) / (now - state.since)
         target = float(self.set_point)
-        change = float(self.theta) * -math.expm1(min((signal - target) / target, _STEEP))
+        change = float(self.theta) * -math.expm1(min((signal - target) / target, _MAX_EXPONENT))
         interval = min(max(1.0, state.interval + change), float(self.window))
         return replace(
             state,
@@ -181,21 +177,20 @@ class ByFilter(Mechanism[FilterSamplingState]):
         )
 
     def block(self, unit: int) -> int:
-        """Which block of w units a unit is in."""
+        """The block of w units that a unit is in."""
         return (unit - 1) // self.window
 
 
 def _moderate(value: Exact, *, name: str) -> Fraction:
     """A positive number that floats can square and divide by."""
     number = positive(value, name=name)
-    if not _LEAST <= number <= 1 / _LEAST:
+    if not _MIN_PARAMETER <= number <= 1 / _MIN_PARAMETER:
         raise ConfigurationError(f"{name} must lie between 1e-30 and 1e30.", parameter=name)
     return number
 
 
 def feedback(before: FloatArray, after: FloatArray) -> float:
-    """How far a sample has moved the estimates from what was predicted, relative to them, on
-    average over all keys.
+    """The mean over all keys of how far a sample has moved the estimate, relative to it.
 
     >>> feedback(np.array([10.0, 0.0]), np.array([20.0, 0.5]))
     0.5
@@ -213,7 +208,7 @@ _PAPER = "Fan and Xiong, CIKM 2012; Kellaris et al., PVLDB 7(12), 2014, section 
 
 @dataclass(frozen=True, kw_only=True)
 class FilteredSampling(ByFilter):
-    r"""Sample more often while a filter's predictions go wrong, and show its prediction in between.
+    r"""Publish noisy samples, more of them while predictions go wrong, and predictions in between.
 
     Unit 1 is sampled, and its noisy counts z begin the estimate. In a later unit that is sampled,
     with :math:`n` units since the last sample, the Kalman filter makes of the prediction
@@ -221,33 +216,55 @@ class FilteredSampling(ByFilter):
 
     .. math:: K=P^-/(P^-+R),\qquad x=x^-+K(z-x^-),\qquad P=(1-K)P^-,
 
-    with Q = `process` the variance by which a count is believed to move in a unit, and R the
-    variance of the noise, which is known (`measurement`, if given, stands in its place). The
-    feedback error :math:`E=|x-x^-|/\max(x,1)`, averaged over all keys, goes to a PID controller
-    over the last `over` errors,
+    with R the variance of the noise. The feedback error :math:`E=|x-x^-|/\max(x,1)`, averaged over
+    all keys, goes to a PID controller over the last `over` errors,
 
-    .. math:: \Delta=C_pE+C_i\bar E+C_d(E-E')/n,\qquad I\leftarrow\max(1,\ I+\theta(1-e^{(\Delta-\xi)/\xi})),
+    .. math::
+        \Delta=C_pE+C_i\bar E+C_d(E-E')/n,\qquad
+        I\leftarrow\max(1,\ I+\theta(1-e^{(\Delta-\xi)/\xi})).
 
-    with the gains `proportional`, `integral` and `derivative`, θ = `theta` and ξ = `set_point`; I
-    units later (rounded, and at most w) the next sample is due. There is **one schedule for all
+    The next sample is due I units later (rounded, and at most w). There is **one schedule for all
     keys**. The other units show the last estimate again.
 
-    At most :math:`M=\max(1,\lfloor r w\rfloor)` samples, r = `sampled`, are taken in any w
-    consecutive units, each with
-    :math:`\varepsilon/M`; a sample that is due while there are M in the window waits. With `horizon=window`, for a stream of
-    known length w, this is the published form: M samples in all, and none after the M-th.
-
-    `filter="particle"` knows that the noise is discrete Laplace's: with `particles` guesses per
-    key, it trusts a sample that is far from its prediction less, which is better where counts stand
-    still and worse where they leap.
+    At most :math:`M=\max(1,\lfloor r w\rfloor)` samples are taken in any w consecutive units, each
+    with :math:`\varepsilon/M`. A sample that is due while the window has M waits. With
+    `horizon=window`, for a stream of known length w, this is the published form: M samples in all.
 
     Estimates are whole numbers of 1/256. `public["noisy"]` has the noisy counts of a sampled unit,
     `public["start"]` the last unit that was sampled. `variance` and `interval` are those of one
-    sample's noise: what is left of it in an estimate, which is a mean of samples, has a smaller
-    variance (see the proof page); how far the counts have moved is in neither.
+    sample's noise. The noise in an estimate, which is a mean of samples, has a smaller variance
+    (see the proof page). Neither covers how far the counts have moved.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    sampled : int, Fraction or str
+        The share r of units that may be sampled, at most 1. Default: 0.15.
+    filter : "kalman" or "particle"
+        The filter. The particle filter knows the law of the noise and trusts a far sample less. It
+        is better where counts stand still and worse where they leap. Default: "kalman".
+    particles : int
+        The number of guesses per key of the particle filter. Default: 100.
+    process : int, Fraction or str
+        The variance Q by which a count is believed to move in a unit. Default: 1.
+    measurement : int, Fraction or str, optional
+        A variance in place of that of the noise, for the Kalman filter. Default: none.
+    proportional, integral, derivative : int, Fraction or str
+        The gains of the controller. Defaults: 0.9, 0.1 and 0.
+    over : int
+        The number of errors in the integral. Default: 5.
+    theta, set_point : int, Fraction or str
+        The θ and ξ of the controller. Defaults: 5 and 0.1.
 
     Guarantee: w-event, pure; user level with `horizon=window`. Proof: docs/proofs/fast.md.
-    Kept between units: the estimates and when the next sample is due. No raw data.
+    Kept between units: the estimates and the unit of the next sample. No raw data.
 
     >>> FilteredSampling(epsilon="1", window=100, horizon=100).guarantee
     Guarantee(epsilon=1, window=100, horizon=100)
@@ -258,9 +275,10 @@ class FilteredSampling(ByFilter):
     References
     ----------
     Fan, Xiong, CIKM 2012, and IEEE Transactions on Knowledge and Data Engineering 26(9), 2014, for
-    the particle filter. Departures: one schedule for all keys (a schedule per key is not w-event
-    private for people who move); the window slides; an interval is at most w; the particle filter
-    uses no random numbers, and moves its guesses towards the sample first.
+    the particle filter.
+    Departures: one schedule for all keys, because a schedule per key is not w-event private for
+    people who move. The window slides. An interval is at most w. The particle filter uses no random
+    numbers, and moves its guesses towards the sample first.
     """
 
     name = "fast"
@@ -277,21 +295,46 @@ class FilteredSampling(ByFilter):
 
 @dataclass(frozen=True, kw_only=True)
 class FilteredBlocks(ByFilter):
-    r"""Sample as `fast` does, in blocks of w units with half of the budget each.
+    r"""Publish as `fast` does, in blocks of w units with half of the budget each.
 
-    A block is units 1 to w, w + 1 to 2w, and so on. It has at most :math:`M=\max(1,\lfloor r
-    w\rfloor)` samples, each with
-    :math:`(\varepsilon/2)/M`, and none after the M-th. Two blocks meet a window, so that it costs :math:`\varepsilon` at most.
-    Estimates and controller go on from block to block. This is the published form for endless
-    streams; `fast`, whose window slides, has twice the budget for each sample and, in the long run,
-    as many of them. With `horizon=window` half of
-    :math:`\varepsilon` is never spent: take `fast`.
+    A block is units 1 to w, w + 1 to 2w, and so on. It has at most
+    :math:`M=\max(1,\lfloor r w\rfloor)` samples, each with :math:`(\varepsilon/2)/M`. Two blocks
+    meet a window, so a window costs :math:`\varepsilon` at most. Estimates and controller go on
+    from block to block. This is the published form for endless streams. The window of `fast`
+    slides: it has twice the budget per sample and, in the long run, as many of them. With
+    `horizon=window` half of :math:`\varepsilon` is never spent: take `fast`.
 
-    Everything else is as in `fast`.
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    sampled : int, Fraction or str
+        The share r of units that may be sampled, at most 1. Default: 0.15.
+    filter : "kalman" or "particle"
+        The filter. The particle filter knows the law of the noise and trusts a far sample less. It
+        is better where counts stand still and worse where they leap. Default: "kalman".
+    particles : int
+        The number of guesses per key of the particle filter. Default: 100.
+    process : int, Fraction or str
+        The variance Q by which a count is believed to move in a unit. Default: 1.
+    measurement : int, Fraction or str, optional
+        A variance in place of that of the noise, for the Kalman filter. Default: none.
+    proportional, integral, derivative : int, Fraction or str
+        The gains of the controller. Defaults: 0.9, 0.1 and 0.
+    over : int
+        The number of errors in the integral. Default: 5.
+    theta, set_point : int, Fraction or str
+        The θ and ξ of the controller. Defaults: 5 and 0.1.
 
     Guarantee: w-event, pure. Proof: docs/proofs/fast.md.
-    Kept between units: the estimates, when the next sample is due, and how many this block has had.
-    No raw data.
+    Kept between units: the estimates, the unit of the next sample, and the number of samples in
+    this block. No raw data.
 
     >>> mechanism = FilteredBlocks(epsilon="1", window=30)
     >>> mechanism.most, mechanism.each.epsilon
@@ -300,7 +343,8 @@ class FilteredBlocks(ByFilter):
     References
     ----------
     Kellaris et al., PVLDB 7(12), 2014, section 3, after Fan, Xiong, CIKM 2012.
-    Departures: as in `fast`; a block begins with what the last one has found, which costs nothing.
+    Departures: as in `fast`. A block begins with the estimates of the last one, which costs
+    nothing.
     """
 
     name = "fast_w"

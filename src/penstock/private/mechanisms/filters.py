@@ -1,8 +1,7 @@
-"""Filters that follow a level from noisy samples of it: post-processing of what was released,
-without any randomness.
+"""Filters that follow a level from noisy samples: post-processing of releases, without randomness.
 
-Both believe that the level moves from unit to unit by steps of mean 0 and a given variance, so that
-they predict the last estimate, and both know the noise of a sample.
+Both believe that the level moves from unit to unit by steps of mean 0 and a given variance. So they
+predict the last estimate. Both know the noise of a sample.
 """
 
 from __future__ import annotations
@@ -17,16 +16,14 @@ import numpy as np
 from penstock.core.arrays import FloatArray, IntArray
 
 _AT_ONCE = 2**17
-"""About how many particles are moved at once: what fits into a processor's cache."""
+"""About how many particles are moved at once: they fit into a processor's cache."""
 
 FilterName: TypeAlias = Literal["kalman", "particle"]
 
 
 @dataclass(frozen=True)
 class FilterState:
-    """What is believed of every key: its level, and either the variance of that, the same for all
-    keys, or particles.
-    """
+    """The belief about every key: its level, and a variance for all keys or particles."""
 
     level: FloatArray
     uncertainty: float = 0.0
@@ -35,9 +32,7 @@ class FilterState:
 
 @dataclass(frozen=True)
 class FilterSample:
-    """One noisy sample of every key, and the scale and the variance that its noise is taken to
-    have.
-    """
+    """One noisy sample of every key, and the scale and variance of its noise."""
 
     value: FloatArray
     scale: float
@@ -45,16 +40,14 @@ class FilterSample:
 
 
 class Filter(Protocol):
-    """How a belief begins with a first sample and is corrected by the next ones."""
+    """A belief that begins with a first sample and is corrected by the next ones."""
 
     def begin(self, sample: FilterSample) -> FilterState:
-        """What is believed after the first sample."""
+        """The belief after the first sample."""
         ...
 
     def correct(self, track: FilterState, sample: FilterSample, drift: float) -> FilterState:
-        """What is believed after a sample; `drift` is the variance that the level has gained since
-        the last one.
-        """
+        """The belief after a sample. `drift` is the variance that the level has gained."""
         ...
 
 
@@ -64,7 +57,8 @@ class Kalman:
     variance.
 
     >>> sample = FilterSample(np.array([10.0]), 1.0, 2.0)
-    >>> track = Kalman().correct(Kalman().begin(sample), FilterSample(np.array([16.0]), 1.0, 2.0), drift=2.0)
+    >>> later = FilterSample(np.array([16.0]), 1.0, 2.0)
+    >>> track = Kalman().correct(Kalman().begin(sample), later, drift=2.0)
     >>> track.level, round(track.uncertainty, 3)
     (array([14.]), 1.333)
     """
@@ -83,14 +77,13 @@ class Kalman:
 
 @dataclass(frozen=True)
 class Particles:
-    r"""The mean of many guesses, each weighed by how likely it moved there and by how likely noise
-    takes it to the sample.
+    """The mean of many guesses, weighted by the likelihood of step and sample.
 
     The law of the noise is discrete Laplace's, :math:`e^{-|z-x|/s}`, and steps are Gaussian. Every
-    guess moves towards the sample as a Kalman filter would, and its weight takes back how much
-    likelier that made it. Where a random draw would be taken, there are equal shares of a law
-    instead, dealt in a fixed order; those that are kept are chosen systematically, from the middle
-    of each share. So equal samples give equal beliefs, in every run and in any order of the keys.
+    guess moves towards the sample as a Kalman filter would, and its weight corrects for that. Equal
+    shares of a law, dealt in a fixed order, stand in place of random draws. The guesses that are
+    kept are chosen systematically, from the middle of each share. So equal samples give equal
+    beliefs, in every run and in any order of the keys.
 
     >>> track = Particles(50).begin(FilterSample(np.array([10.0]), 1.0, 2.0))
     >>> track.level, track.cloud.shape
@@ -117,7 +110,7 @@ class Particles:
     def _weighed(
         self, cloud: FloatArray, target: FloatArray, scale: float, drift: float
     ) -> tuple[FloatArray, FloatArray]:
-        """The mean of the guesses after their steps, and those that are kept, in order."""
+        """The mean of the guesses after their steps, and the guesses that are kept, in order."""
         steps, noise = _steps(self.number), 2 * scale**2
         gain = drift / (drift + noise)
         move = gain * (target - cloud) + (gain * noise) ** 0.5 * steps
@@ -139,8 +132,9 @@ class Particles:
 
 
 def _times(shares: FloatArray, number: int) -> IntArray:
-    """How often each particle is kept, given the running shares of their weights: the middles (i +
-    1/2)/number in its own.
+    """How often each particle is kept, given the running shares of the weights.
+
+    A particle is kept once per middle (i + 1/2)/number that lies in its own share.
     """
     upto = np.ceil(shares * number - 0.5).astype(np.int64)
     upto[:, 1:] -= upto[:, :-1].copy()
@@ -154,9 +148,7 @@ def _middles(number: int) -> FloatArray:
 
 @lru_cache(maxsize=16)
 def _steps(number: int) -> FloatArray:
-    """Gaussian steps of variance 1, one per particle, in an order that has nothing to do with the
-    particles' own.
-    """
+    """Gaussian steps of variance 1, one per particle, in an order unrelated to the particles'."""
     steps = np.array([NormalDist().inv_cdf(share) for share in _middles(number).tolist()])
     order = np.argsort(np.arange(number) * (5**0.5 - 1) / 2 % 1.0, kind="stable")
     return np.asarray(steps[order] / np.std(steps))

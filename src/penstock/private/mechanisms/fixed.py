@@ -1,4 +1,4 @@
-"""`fixed`: one unit in so many, with an equal share."""
+"""`fixed`: publish every n-th unit with an equal share of the budget."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LastRelease:
 
 @dataclass(frozen=True, kw_only=True)
 class Periodic(Mechanism[LastRelease]):
-    """Publish one unit in `interval`, repeat it in between."""
+    """Publish one unit per `interval`, and repeat it in between."""
 
     State = LastRelease
     by_key = True
@@ -44,11 +44,11 @@ class Periodic(Mechanism[LastRelease]):
     @property
     @abstractmethod
     def interval(self) -> int:
-        """How many units lie between two publications, the first of them included."""
+        """The number of units from one publication to the next."""
 
     @cached_property
     def share(self) -> Budget:
-        """What every publication spends: a window has at most so many of them."""
+        """The charge of each publication."""
         return self.total // -(-self.window // self.interval)
 
     def start(self, domain: Domain) -> LastRelease:
@@ -63,10 +63,25 @@ class Periodic(Mechanism[LastRelease]):
 
 @dataclass(frozen=True, kw_only=True)
 class FixedSampling(Periodic):
-    r"""Publish one unit in so many with an equal share of the budget, repeat it in between.
+    r"""Publish every n-th unit with an equal share of the budget, and repeat it in between.
 
-    With :math:`I` = `every`, units 1, I + 1, 2I + 1, … are published with :math:`\varepsilon/\lceil
-    w/I\rceil` each. `every=1` is `uniform`, `every=window` is `sample`.
+    With :math:`I` = `every`, units 1, I + 1, 2I + 1, … are published with
+    :math:`\varepsilon/\lceil w/I\rceil` each. `every=1` is `uniform`, `every=window` is `sample`.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    every : int
+        The number of units from one publication to the next. Default: 10.
+    histogram : Histogram
+        The method that releases a unit. Default: `Plain()`, noise on every count.
 
     Guarantee: w-event, pure; user level with `horizon=window`. Proof: docs/proofs/sample.md.
     Kept between units: the last release.

@@ -1,6 +1,4 @@
-"""`bd_grouped` and `ba_grouped`: groups of keys that publish when they have moved, under one shared
-ledger.
-"""
+"""`bd_grouped` and `ba_grouped`: only groups of keys that have moved publish."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ from penstock.private.mechanisms.shares import DISTANCE, Absorbing, Halving, Shi
 
 @dataclass(frozen=True)
 class GroupedState:
-    """The last release, where the sharing stands, the groups, and what the next groups are formed
-    from: all public.
-    """
+    """The last release, the budget rule's position, and the groups: all public."""
 
     last: Released
     position: int
@@ -39,9 +35,7 @@ class GroupedState:
 class GroupedByDistance(Shifting[GroupedState]):
     """Keys in groups of similar size; the groups that have moved publish, all with the same budget.
 
-    `groups` of nearly equal numbers of keys are formed anew every `regroup` units (0: every max(w,
-    20)) from the root mean square of what was released. They publish only if together they are
-    further off than the fraction `caution` of the noise that publishing every key would add.
+    Groups of nearly equal numbers of keys are formed from the root mean square of the releases.
     """
 
     State = GroupedState
@@ -94,7 +88,7 @@ class GroupedByDistance(Shifting[GroupedState]):
         return GroupedState(last, position, groups, state.ranks, squares), out or gate.repeat(last)
 
     def _moved(self, distances: IntArray, groups: Groups, offer: Budget) -> BoolArray:
-        """The groups that publish: those above their noise, if their excess is worth it."""
+        """The groups that publish: those above their noise, if their excess is large enough."""
         # What the noise of a publication is expected to add, to each group and to the fraction
         # `caution` of all keys.
         sizes, which = groups.distinct_sizes
@@ -114,8 +108,29 @@ _PAPER = "Kellaris et al., PVLDB 7(12), 2014, section 4.5"
 class GroupedDistribution(GroupedByDistance):
     """Budget distribution in which only the groups of keys that have moved publish.
 
-    One distance per group is measured with ε/2w (a person is in one of them); all groups that
-    publish in a unit spend the same budget once, whoever publishes.
+    One distance per group is measured with ε/2w, because a person is in one group per unit. All
+    groups that publish in a unit spend the same budget, and it is charged once.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    groups : int
+        The number of groups. Default: 20.
+    regroup : int
+        The number of units after which groups are formed anew. Default: 0, every max(w, 20) units.
+    caution : int, Fraction or str
+        Groups publish if their excess is above this fraction of the noise of publishing every key.
+        Default: 0.05.
+    shift : bool
+        Whether to spend only ε/d on a unit's distance, with d keys, and the rest on publications.
+        It needs at least 2w keys. Default: False.
 
     Guarantee: w-event, pure. Proof: docs/proofs/grouped.md.
     Kept between units: the last release and public figures made from releases. No raw data.
@@ -126,8 +141,8 @@ class GroupedDistribution(GroupedByDistance):
     References
     ----------
     Kellaris et al., PVLDB 7(12), 2014, section 4.5.
-    Departures: the paper runs an independent instance per group, which is not w-event private for
-    people who move between groups; here one ledger serves all groups.
+    Departures: the paper runs an independent instance per group. That is not w-event private for
+    people who move between groups. Here one ledger serves all groups.
     """
 
     name = "bd_grouped"
@@ -140,8 +155,29 @@ class GroupedDistribution(GroupedByDistance):
 class GroupedAbsorption(GroupedByDistance):
     """Budget absorption in which only the groups of keys that have moved publish.
 
-    As `bd_grouped`, with the shares of `ba`: whichever group publishes, the shares are absorbed and
-    nullified for all.
+    As `bd_grouped`, with the shares of `ba`. Shares are absorbed and nullified for all groups,
+    whichever group publishes.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    groups : int
+        The number of groups. Default: 20.
+    regroup : int
+        The number of units after which groups are formed anew. Default: 0, every max(w, 20) units.
+    caution : int, Fraction or str
+        Groups publish if their excess is above this fraction of the noise of publishing every key.
+        Default: 0.05.
+    shift : bool
+        Whether to spend only ε/d on a unit's distance, with d keys, and the rest on publications.
+        It needs at least 2w keys. Default: False.
 
     Guarantee: w-event, pure. Proof: docs/proofs/grouped.md.
     Kept between units: the last release and public figures made from releases. No raw data.

@@ -1,8 +1,8 @@
-r"""The deviation of a group that grows: what `pegasus` asks its sparse-vector runs about.
+r"""The deviation of a growing group: the statistic of the threshold runs of `pegasus`.
 
 A group of counts :math:`c_1 … c_n` with mean :math:`m` has deviation :math:`\sum_i|c_i-m|`. With
-:math:`p=\lfloor m\rfloor`,
-:math:`nm=np+r`, :math:`B` counts that are at most :math:`p`, and :math:`D` the sum of :math:`p-c_i` over those,
+:math:`p=\lfloor m\rfloor`, :math:`nm=np+r`, :math:`B` counts that are at most :math:`p`, and
+:math:`D` the sum of :math:`p-c_i` over those,
 
 .. math:: \lfloor 256\,\mathrm{dev}\rfloor = 512\,D + \lfloor 512\,B\,r/n\rfloor,
 
@@ -24,32 +24,29 @@ FINENESS = 256
 """A deviation is compared in parts of 1/256."""
 
 STABILITY = 512
-"""What one event changes a group's deviation by, at most, in these parts. See
-docs/proofs/pegasus.md.
-"""
+"""The most that one event changes a deviation, in these parts: docs/proofs/pegasus.md."""
 
-FURTHEST = 2**40
-"""A group whose deviation is larger counts as having this one."""
+MAX_DEVIATION = 2**40
+"""The largest deviation, in counts: a larger one is taken for it."""
 
-LONGEST = 2**22
+MAX_GROUP_UNITS = 2**22
 """The most units in a group: the sums then stay inside int64."""
 
 YOUNG = 16
 """Up to this length a group is kept as a list, then as a table."""
 
 WIDTH = 512
-"""How many neighbouring counts a table has a place for."""
+"""The number of neighbouring counts in a table."""
 
 _STEPS = 8
-"""A mean that moves further than this is not walked to."""
+"""The largest move of a mean that is followed count by count."""
 
 _AT_ONCE = 1024
+"""The number of tables that are summed at once."""
 
 
 def price_of(epsilon: Budget) -> Price:
-    """The price of a grouper that costs at most this much in every unit: half for the threshold, a
-    quarter for a question.
-    """
+    """The price of a grouper with this budget: half for the threshold, a quarter per question."""
     question = epsilon // 4
     return Price(question * 2, question)
 
@@ -57,11 +54,10 @@ def price_of(epsilon: Budget) -> Price:
 def deviations(
     secret: Any, counts: IntArray, *, fresh: BoolArray, where: BoolArray | None = None
 ) -> tuple[Any, IntArray]:
-    """A fold for `Gate.runs.keep`: each key's count joins its group, or opens one where `fresh`;
-    ⌊256·deviation⌋ of each group.
+    """A fold for `gate.runs.keep`: each count joins its group, or opens one where `fresh`.
 
-    Outside of `where`, in which `fresh` lies, groups go on as if this unit had not been. The secret
-    that is given is used up: its tables are changed in place.
+    The statistic is ⌊256·deviation⌋ of each group. `fresh` lies in `where`. Outside of it, groups
+    go on as if this unit had not been. The secret is used up: its tables are changed in place.
     """
     size = len(counts)
     if secret is None:
@@ -70,7 +66,7 @@ def deviations(
     x = counts - origin
     if where is not None:
         x[~where] = 0
-    beyond = (secret["beyond"] & ~fresh) | (np.abs(x) > FURTHEST)
+    beyond = (secret["beyond"] & ~fresh) | (np.abs(x) > MAX_DEVIATION)
     x[beyond] = 0
     length: IntArray = np.where(fresh, 0, secret["length"])
     length += 1 if where is None else where
@@ -99,22 +95,17 @@ def deviations(
         grown = length[old] == YOUNG + 1
         if grown.any():
             keys = old[grown]
-            members = young[:, keys]
-            tables.place(keys, mean[grown])
-            tables.add(np.tile(keys, YOUNG), members.ravel())
-            distance = mean[grown] - members
+            below[keys], under[keys] = _tabled(tables, keys, young[:, keys], mean[grown])
             floor[keys] = mean[grown]
-            below[keys] = (distance >= 0).sum(axis=0)
-            under[keys] = np.maximum(distance, 0).sum(axis=0)
         tables.add(old, x[old])
         now_below, now_under = _cut(tables, old, x[old], mean, floor[old], below[old], under[old])
         floor[old], below[old], under[old] = mean, now_below, now_under
         statistic[old] = (
-            2 * FINENESS * np.minimum(now_under, FURTHEST)
+            2 * FINENESS * np.minimum(now_under, MAX_DEVIATION)
             + 2 * FINENESS * now_below * rest // length[old]
         )
-    statistic[beyond] = FINENESS * FURTHEST
-    np.minimum(statistic, FINENESS * FURTHEST, out=statistic)
+    statistic[beyond] = FINENESS * MAX_DEVIATION
+    np.minimum(statistic, FINENESS * MAX_DEVIATION, out=statistic)
     after = {
         "origin": origin,
         "beyond": beyond,
@@ -150,6 +141,16 @@ def _listed(young: IntArray, length: IntArray, total: IntArray) -> IntArray:
     return FINENESS * whole + FINENESS * rest // length
 
 
+def _tabled(
+    tables: Multisets, keys: IntArray, members: IntArray, mean: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Move groups from lists to tables; their counts at most the mean, and the sum below it."""
+    tables.place(keys, mean)
+    tables.add(np.tile(keys, YOUNG), members.ravel())
+    distance = mean - members
+    return (distance >= 0).sum(axis=0), np.maximum(distance, 0).sum(axis=0)
+
+
 def _cut(
     tables: Multisets,
     keys: IntArray,
@@ -159,9 +160,7 @@ def _cut(
     below: IntArray,
     under: IntArray,
 ) -> tuple[IntArray, IntArray]:
-    """How many counts are at most the mean, and by how much they are under it, from the same with
-    the last mean.
-    """
+    """The counts at most the mean, and their sum below it, from those of the last mean."""
     joins = x <= floor
     below += joins
     under += np.where(joins, floor - x, 0)

@@ -1,4 +1,4 @@
-"""`hs_pegasus` and `phs_pegasus`: every node of a hierarchy, or those that are worth it."""
+"""`hs_pegasus` and `phs_pegasus`: every node of a hierarchy, or only the large ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from penstock.private.mechanisms.smoothers import SMOOTHERS, Smoother
 FINENESS = 256
 """Fitted numbers are rounded to parts of 1/256."""
 
-_MOST = 2.0**61
+_MAX_FITTED = 2.0**61
 
 Rule: TypeAlias = Literal["noisy", "privtree"]
 Fill: TypeAlias = Literal["zero", "share"]
@@ -47,7 +47,7 @@ def _tree(domain: Domain) -> Hierarchy:
 
 @dataclass(frozen=True, kw_only=True)
 class OverHierarchy(Mechanism[HierarchyState]):
-    """PeGaSus on every level of a hierarchy, and least squares over what it says of the nodes."""
+    """PeGaSus on every level of a hierarchy, and least squares over all nodes."""
 
     State = HierarchyState
     family = "event"
@@ -69,15 +69,15 @@ class OverHierarchy(Mechanism[HierarchyState]):
         return _tree(domain).nodes
 
     def pruner(self, tree: Hierarchy) -> Budget:
-        """What pruning spends in every unit."""
+        """The charge of every unit for pruning."""
         return Budget(0, self.grid)
 
     def level(self, tree: Hierarchy) -> Budget:
-        """What every level has for perturber and grouper in every unit."""
+        """The budget of each level per unit, for perturber and grouper."""
         return (self.total // self.window - self.pruner(tree)) // tree.height
 
     def grouper(self, tree: Hierarchy) -> Budget:
-        """What the grouper of a level spends in every unit."""
+        """The charge of a level's grouper per unit."""
         level = self.level(tree)
         return level - self.grid.floor(level.epsilon * exact(self.perturb))
 
@@ -94,7 +94,7 @@ class OverHierarchy(Mechanism[HierarchyState]):
         return HierarchyState(tree, tuple(states))
 
     def splits(self, tree: Hierarchy, unit: Private, gate: Gate) -> BoolArray:
-        """Which nodes have children that are read in this unit."""
+        """The nodes whose children are read in this unit."""
         return tree.inner
 
     def step(
@@ -129,7 +129,7 @@ class OverHierarchy(Mechanism[HierarchyState]):
         return HierarchyState(tree, tuple(after)), self._together(tree, read, found)
 
     def _together(self, tree: Hierarchy, read: BoolArray, found: list[Released]) -> Released:
-        """One release of all nodes: the fitted numbers, with the noise that each had before."""
+        """One release of all nodes: the fitted numbers, with the noise of each before the fit."""
         one = found[0]
         layers = _joined([each.layers for each in found], tree)
         parts = np.where(read, _joined([each.scale.parts for each in found], tree), 0)
@@ -138,9 +138,9 @@ class OverHierarchy(Mechanism[HierarchyState]):
             variances = np.where(read, np.concatenate([each.variance for each in found]), np.inf)
             estimates = make_consistent(tree, estimates, variances)
         divisor = layers if one.kind == "sum" else FINENESS
-        value = np.rint(np.clip(self.filled(estimates, read) * divisor, -_MOST, _MOST)).astype(
-            np.int64
-        )
+        value = np.rint(
+            np.clip(self.filled(estimates, read) * divisor, -_MAX_FITTED, _MAX_FITTED)
+        ).astype(np.int64)
         return Released(
             unit=one.unit,
             value=value,
@@ -157,12 +157,12 @@ class OverHierarchy(Mechanism[HierarchyState]):
         )
 
     def filled(self, estimates: FloatArray, read: BoolArray) -> FloatArray:
-        """The estimates, with something in place of those that were not read."""
+        """The estimates, with a number in place of those that were not read."""
         return estimates
 
 
 def _joined(parts: list[int | IntArray], tree: Hierarchy) -> IntArray:
-    """One number per node, from one or one per node of each level."""
+    """One number per node, from one number per level or one per node of each level."""
     return np.concatenate(
         [
             np.broadcast_to(part, level.number)
@@ -195,19 +195,38 @@ class HierarchicalPegasus(OverHierarchy):
     r"""Run PeGaSus on every node of a hierarchy, and make parents and children agree.
 
     With :math:`h` nodes on the longest path, every level runs `pegasus` on the totals of its nodes
-    with
-    :math:`\varepsilon/h`; a key that ends at level :math:`i<h` has the :math:`h-i` shares below it for its noisy count too.
-    Then the numbers are fitted by least squares, each counted by the inverse of its variance, so
-    that every parent is the sum of its children (`fit=False` leaves them alone). A domain that is
-    no `Hierarchy` becomes a balanced binary tree.
+    with :math:`\varepsilon/h`. A key that ends at level :math:`i<h` also spends the :math:`h-i`
+    shares below it on its noisy count. Then the numbers are fitted by least squares, each weighted
+    by the inverse of its variance, so that every parent is the sum of its children. A domain that
+    is no `Hierarchy` becomes a balanced binary tree.
 
     There is one number per node (`Hierarchy.nodes`). `scale` and `layers` are those of the node's
     own smoothed count *before* the fit, which raises no variance if the smoother is linear.
-    `public["noisy"]` has the noisy counts, `public["start"]` where each node's group began.
+    `public["noisy"]` has the noisy counts, `public["start"]` the first unit of each node's group.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected. Default: 1.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    perturb : int, Fraction or str
+        The share of ε for the noisy counts, between 0 and 1. Default: 0.8.
+    theta : int, Fraction or str
+        The threshold of a group's deviation, in units of 1/ε_g. Default: 60.
+    smoother : "median", "mean" or "james_stein"
+        The estimate made of a group's noisy counts. Default: "median".
+    fit : bool
+        Whether to fit the numbers so that every parent is the sum of its children. Default: True.
 
     Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window. Proof:
-    docs/proofs/hierarchy.md. Kept between units: the totals of the open groups and their noisy
-    thresholds, in the gate; the groups' noisy counts.
+    docs/proofs/hierarchy.md.
+    Kept between units: the groups' noisy counts; in the gate, the totals of the open groups and
+    their noisy thresholds.
 
     >>> from penstock.core.hierarchy import Hierarchy
     >>> campus = Hierarchy.of({"room 1": "A", "room 2": "A", "room 3": "B"})
@@ -220,7 +239,7 @@ class HierarchicalPegasus(OverHierarchy):
     References
     ----------
     Chen, Machanavajjhala, Hay, Miklau, CCS 2017, section 5.1.
-    Departures: as in `pegasus`; keys with shorter paths spend what is left; the fit.
+    Departures: as in `pegasus`; keys with shorter paths spend the shares below them; the fit.
     """
 
     name = "hs_pegasus"
@@ -230,27 +249,56 @@ class HierarchicalPegasus(OverHierarchy):
 
 @dataclass(frozen=True, kw_only=True)
 class PrunedPegasus(OverHierarchy):
-    r"""Run PeGaSus on the nodes of a hierarchy that are worth it, unit by unit; small totals are
-    not looked into.
+    r"""Run PeGaSus on the large nodes of a hierarchy; small totals are not split further.
 
     In every unit, :math:`\varepsilon_{pr}` = `prune` :math:`\cdot\varepsilon` decides, from the
-    roots down, which totals
-    :math:`c` are split into their children, with :math:`\beta` = `beta` :math:`/\varepsilon`:
+    roots down, which totals :math:`c` are split into their children, with :math:`\beta` = `beta`
+    :math:`/\varepsilon`:
 
     - `noisy`: if :math:`c` with noise of scale :math:`(h-1)/\varepsilon_{pr}` is at least
       :math:`\beta`;
     - `privtree`: if :math:`\max(\beta-\delta,\,c-i\delta)`, at depth :math:`i`, with noise of scale
       :math:`\lambda=(2\kappa-1)/((\kappa-1)\varepsilon_{pr})` is above :math:`\beta`, where
-      :math:`\delta=\lceil\lambda\ln\kappa\rceil`: a small total is split with chance :math:`1/2\kappa` at most.
+      :math:`\delta=\lceil\lambda\ln\kappa\rceil`. A small total is split with probability
+      :math:`1/2\kappa` at most.
 
-    Nodes that are read run `pegasus` as in `hs_pegasus`, with an :math:`h`-th of the rest, and a
-    node whose children are not read has the shares of the levels below it for its noisy count too.
-    A node that is not read has no number of its own: it shows 0, or with `fill="share"` what the
-    fit leaves to each of its keys, and its variance is infinite. Its group goes on with the next
-    unit in which it is read.
+    Nodes that are read run `pegasus` as in `hs_pegasus`, with an :math:`h`-th of the rest. A node
+    whose children are not read also spends the shares of the levels below it on its noisy count. A
+    node that is not read has no number of its own, and its variance is infinite. Its group goes on
+    with the next unit in which it is read.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected. Default: 1.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    perturb : int, Fraction or str
+        The share of ε for the noisy counts, between 0 and 1. Default: 0.8.
+    theta : int, Fraction or str
+        The threshold of a group's deviation, in units of 1/ε_g. Default: 60.
+    smoother : "median", "mean" or "james_stein"
+        The estimate made of a group's noisy counts. Default: "median".
+    fit : bool
+        Whether to fit the numbers so that every parent is the sum of its children. Default: True.
+    prune : int, Fraction or str
+        The share of ε for pruning, between 0 and 1. Default: 0.2.
+    beta : int, Fraction or str
+        The total below which a node is small, in units of 1/ε. Default: 5.
+    rule : "privtree" or "noisy"
+        The rule of pruning. Default: "privtree".
+    kappa : int
+        The κ of `privtree`, at least 2. Default: 16.
+    fill : "zero" or "share"
+        The number of a node that is not read: 0, or its keys' share of the fit. Default: "zero".
 
     Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window. Proof:
-    docs/proofs/hierarchy.md. Kept between units: as in `hs_pegasus`.
+    docs/proofs/hierarchy.md.
+    Kept between units: as in `hs_pegasus`.
 
     >>> PrunedPegasus(epsilon="0.1").guarantee
     Guarantee(epsilon=1/10, window=1)
@@ -258,8 +306,9 @@ class PrunedPegasus(OverHierarchy):
     References
     ----------
     Chen, Machanavajjhala, Hay, Miklau, CCS 2017, section 5.2; Zhang, Xiao, Xie, SIGMOD 2016, for
-    `privtree`. Departures: the paper's pruning is not private from height 4 on and is replaced by
-    either rule; as in `hs_pegasus`.
+    `privtree`.
+    Departures: the paper's pruning is not private from height 4 on and is replaced by either rule;
+    as in `hs_pegasus`.
     """
 
     name = "phs_pegasus"
@@ -291,7 +340,7 @@ class PrunedPegasus(OverHierarchy):
 
     @cached_property
     def least(self) -> int:
-        """β: what a total must reach, or be above, to be split."""
+        """β: the total that a node must reach, or be above, to be split."""
         unit, times = self.total // self.window, exact(self.beta)
         return Budget(unit.quanta * times.denominator, self.grid).into(
             times.numerator * self.contribution

@@ -13,23 +13,37 @@ from penstock.private.mechanisms.sw_tree import WindowTree
 
 @dataclass(frozen=True, kw_only=True)
 class SignedBlocks(WindowTree):
-    r"""Publish the sum of the last `span` units, from blocks that are added and subtracted.
+    r"""Publish the sum of the last units, from blocks that are added and subtracted.
 
-    Blocks of :math:`1, k, \dots, k^{h-1}` units, :math:`k` odd; each has noise of scale
+    Blocks have :math:`1, k, \dots, k^{h-1}` units, with :math:`k` odd. Each has noise of scale
     :math:`h/\varepsilon`, drawn once. The ends of the last :math:`W` units are rounded to the
-    *nearest* block of every size, so that at most :math:`(k-1)/2` blocks of a size are added or
+    *nearest* block of every size. So at most :math:`(k-1)/2` blocks of a size are added or
     subtracted at either end. A subtracted block may lie in the future: its noise is there before
-    its data. On average :math:`W/k^{h-1}+(h-1)(k^2-1)/2k` noises of variance about
-    :math:`2h^2/\varepsilon^2` are in a sum.
+    its data. On average a sum carries :math:`W/k^{h-1}+(h-1)(k^2-1)/2k` noises of variance about
+    :math:`2h^2/\varepsilon^2`.
 
-    `arity` is k; 0 takes the best one for `span`. The number of sizes h is the best one for both.
-    Up to a span of 32 that is one: then a sum carries what it would if the releases of `laplace`
-    were added up, and those can be used for more.
+    The number of sizes h is the best one for `span` and `arity`. Up to a span of 32 that is one. A
+    sum then carries the same noise as a sum of `laplace` releases, which serve more queries.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected. Default: 1.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    span : int
+        The number of units W in a sum. Default: 168.
+    arity : int
+        The k above: odd, at least 3. Default: 0, the best one for `span`.
 
     Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window; for streams that are
-    fixed in advance. Proof: docs/proofs/kary.md. Kept between units: nothing. The gate keeps the
-    counts of `span` units and the noise of about as many blocks. Sums of fewer units, and the
-    counts themselves, cannot be had from these releases.
+    fixed in advance. Proof: docs/proofs/kary.md.
+    Kept between units: nothing. The gate keeps the counts of `span` units and the noise of about as
+    many blocks. Neither counts nor sums of fewer units follow from these releases.
 
     >>> blocks = SignedBlocks(epsilon="1", span=1024).blocks
     >>> blocks.arity, blocks.levels

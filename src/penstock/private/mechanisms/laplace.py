@@ -1,4 +1,4 @@
-"""`laplace`: every unit by itself."""
+"""`laplace`: publish every unit with noise for one event."""
 
 from __future__ import annotations
 
@@ -9,13 +9,25 @@ from penstock.private.mechanisms.uniform import Uniform
 
 @dataclass(frozen=True, kw_only=True)
 class Laplace(Uniform):
-    r"""Publish every unit with noise of its own, for one event.
+    r"""Publish every unit with noise of its own, protecting one event.
 
-    Counts get discrete Laplace noise of scale :math:`1/\varepsilon` in every unit: `uniform` at
-    event level. Asked for a longer window, it is `uniform`.
+    Counts get discrete Laplace noise of scale :math:`1/\varepsilon` in every unit. With a longer
+    window it is `uniform`.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected. Default: 1.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
 
     Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window. Proof:
-    docs/proofs/uniform.md. Kept between units: nothing.
+    docs/proofs/uniform.md.
+    Kept between units: nothing.
 
     >>> Laplace(epsilon="0.1").guarantee
     Guarantee(epsilon=1/10, window=1)

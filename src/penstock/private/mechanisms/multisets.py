@@ -1,6 +1,4 @@
-"""One multiset of whole numbers a key, for groups that may be long: most of it in a table of
-counts, the rest in a list.
-"""
+"""One multiset of whole numbers per key: a table near the centre, a list beyond."""
 
 from __future__ import annotations
 
@@ -15,11 +13,10 @@ from penstock.core.arrays import BoolArray, IntArray
 
 @dataclass
 class Multisets:
-    """How often each value occurs, by key: dense within `width` values from the key's `base` on,
-    listed where it is far away.
+    """How often each value occurs, by key: a table of `width` values from `base` on, and a list.
 
-    It is changed in place, and takes a row for every key as soon as one has been placed. Values
-    that are far away are few if the base is chosen well; with any base nothing is lost.
+    It is changed in place. It takes a row for every key as soon as one has been placed. Values
+    beyond the table are few if the base is chosen well; with any base nothing is lost.
     """
 
     counts: NDArray[np.int32]
@@ -101,7 +98,7 @@ class Multisets:
         return found
 
     def listed(self, keys: IntArray) -> tuple[IntArray, IntArray]:
-        """The values of these keys that are far away, each with the place of its key in `keys`."""
+        """The values of these keys beyond the tables, each with the place of its key in `keys`."""
         place = np.full(len(self.base), -1, np.int64)
         place[keys] = np.arange(len(keys))
         which = place[self.far_key[: self.far]]
@@ -109,9 +106,7 @@ class Multisets:
         return which[theirs], self.far_value[: self.far][theirs]
 
     def next(self, keys: IntArray, values: IntArray, step: int) -> tuple[IntArray, BoolArray]:
-        """The next value that occurs above (`step` 1) or below (-1) each of these, and whether the
-        table has one.
-        """
+        """The next value above (`step` 1) or below (-1) each, and whether the table has one."""
         base = self.base[keys]
         offset = values - base
         found = np.zeros(len(keys), np.bool_)

@@ -1,4 +1,4 @@
-"""`bd_pan` and `ba_pan`: the promise holds even for somebody who looks into the mechanism's memory."""
+"""`bd_pan` and `ba_pan`: the promise also covers a look into the mechanism's memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ IntrusionName: TypeAlias = Literal["between", "within", "announced"]
 
 @dataclass(frozen=True)
 class PanState:
-    """The last release, where the sharing of the budget stands, and the buckets of the distance."""
+    """The last release, the position of the budget rule, and the buckets of the distance."""
 
     last: Released
     position: int
@@ -36,10 +36,8 @@ class PanState:
 class PanPrivate(Sharing[PanState], Incremental[PanState]):
     """Counts stand in memory only on top of noise that was there first.
 
-    `intrusion` says whom to survive: "between" units, once and unannounced; "within" a unit, once
-    and unannounced; "announced", any number of times (tell the run with `run.intruded()`). Within a
-    unit absolute differences cannot be added up without raw counts, so the distance is then the sum
-    of |Σ(c − o)| over `buckets` of keys.
+    Within a unit, absolute differences cannot be added up without raw counts. The distance is then
+    the sum of |Σ(c − o)| over buckets of keys.
     """
 
     reserve: ClassVar[int]
@@ -124,9 +122,7 @@ class PanPrivate(Sharing[PanState], Incremental[PanState]):
         return state, gate.repeat(state.last)
 
     def _publish(self, gate: Gate) -> Released:
-        """What stands in the counter, with fresh noise if somebody may have looked into it before
-        it was full.
-        """
+        """The counter, with fresh noise if somebody may have looked into it before it was full."""
         return gate.counters.read(PUBLISH, again=self.in_parts)
 
     def _distance(self, state: PanState, unit: Private, gate: Gate) -> int:
@@ -149,10 +145,27 @@ _PAPER = "Kellaris et al., PVLDB 7(12), 2014, section 4.5"
 
 @dataclass(frozen=True, kw_only=True)
 class PanDistribution(PanPrivate):
-    """Budget distribution that survives somebody who looks into its memory.
+    """Budget distribution that survives a look into its memory.
 
-    Publications have a pool of ε/3 (ε/2 if looks are announced) and spend half of what the window
-    has left of it, so that one unpaid look, worth at most ε/6, still fits into ε.
+    Publications have a pool of ε/3 (ε/2 if looks are announced) and spend half of the pool that the
+    window has left. One unpaid look, worth at most ε/6, then still fits into ε.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    intrusion : "between", "within" or "announced"
+        The looks into the memory that are survived: one unannounced look between units; one at any
+        moment; or any number that the run is told of (`run.intruded()`). Default: "within".
+    buckets : int
+        The number of buckets of keys in a distance. "between" measures keys, not buckets. Default:
+        32.
 
     Guarantee: w-event and pan-private, pure. Proof: docs/proofs/pan.md.
     Kept between units: the last release. Within a unit: counts on top of noise.
@@ -163,8 +176,8 @@ class PanDistribution(PanPrivate):
     References
     ----------
     Kellaris et al., PVLDB 7(12), 2014, section 4.5.
-    Departures: the paper spends a third of what is left of ε/2, which reaches 7/6 ε; within a unit
-    it uses the same noise in memory and in the output, so that their difference is exact.
+    Departures: the paper spends a third of the rest of ε/2, which reaches 7/6 ε. Within a unit it
+    uses the same noise in memory and in the output, so that their difference is exact.
     """
 
     name = "bd_pan"
@@ -176,10 +189,27 @@ class PanDistribution(PanPrivate):
 
 @dataclass(frozen=True, kw_only=True)
 class PanAbsorption(PanPrivate):
-    """Budget absorption that survives somebody who looks into its memory.
+    """Budget absorption that survives a look into its memory.
 
-    Shares are ε/4w (ε/2w if looks are announced), so that one unpaid look, worth at most ε/4, still
+    Shares are ε/4w (ε/2w if looks are announced). One unpaid look, worth at most ε/4, then still
     fits into ε. Data of nullified units are not counted anywhere.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    intrusion : "between", "within" or "announced"
+        The looks into the memory that are survived: one unannounced look between units; one at any
+        moment; or any number that the run is told of (`run.intruded()`). Default: "within".
+    buckets : int
+        The number of buckets of keys in a distance. "between" measures keys, not buckets. Default:
+        32.
 
     Guarantee: w-event and pan-private, pure. Proof: docs/proofs/pan.md.
     Kept between units: the last release. Within a unit: counts on top of noise.

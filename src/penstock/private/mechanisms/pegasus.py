@@ -17,18 +17,22 @@ from penstock.core.released import Released, Scale
 from penstock.private.gate import Gate
 from penstock.private.mechanisms import smoothers
 from penstock.private.mechanisms.base import Mechanism
-from penstock.private.mechanisms.grouper import FINENESS, LONGEST, STABILITY, deviations, price_of
+from penstock.private.mechanisms.grouper import (
+    FINENESS,
+    MAX_GROUP_UNITS,
+    STABILITY,
+    deviations,
+    price_of,
+)
 from penstock.private.mechanisms.smoothers import SMOOTHERS, Means, Medians, Shrinking, Smoother
 
-_MOST = 2**60
+_MAX_GROUP_SUM = 2**60
 """A group whose noisy counts have a larger sum ends, so that one more always fits into int64."""
 
 
 @dataclass(frozen=True)
 class PegasusState:
-    """Where each key's group began, whether it is over, its noisy counts and the smallest budget
-    among them: all public.
-    """
+    """The start of each key's group, whether it is over, and its noisy counts: all public."""
 
     start: IntArray
     over: BoolArray
@@ -39,9 +43,7 @@ class PegasusState:
     def nothing(
         cls, size: int, *, smoother: Smoother, perturb: Budget, sensitivity: int
     ) -> PegasusState:
-        """Before the first unit. `perturb` is the perturber's usual budget; only speed depends on
-        it.
-        """
+        """The state before the first unit. Only speed depends on `perturb`, the usual budget."""
         smoothing = smoothers.start(
             smoother, size, scale=perturb.into(sensitivity) if perturb else 1
         )
@@ -51,9 +53,7 @@ class PegasusState:
 
 
 def threshold_of(theta: Exact, group: Budget, *, sensitivity: int) -> int:
-    """θ = theta·L/ε_g for a grouper that spends `group`, on the grid on which deviations are
-    compared.
-    """
+    """θ = theta·L/ε_g for a grouper that spends `group`, in the parts that deviations have."""
     share = exact(theta)
     price = price_of(group)
     paid = price.threshold + price.question * 2
@@ -73,13 +73,12 @@ def advance(
     suffix: str = "",
     read: BoolArray | None = None,
 ) -> tuple[PegasusState, Released]:
-    """One unit of every number in `unit`: perturb it, ask whether it fits its group, smooth the
-    group.
+    """Take one unit: perturb each number, ask whether it fits its group, smooth the group.
 
-    Charges `perturb` under "publish" and at most `group` under "group", both with the suffix.
-    Numbers whose `perturb` is 0 are grouped but not perturbed; what is released of them comes from
-    the other units of their group, if there are any. With `read`, the others' groups go on as if
-    this unit had not been: they are neither read nor charged, and must not be perturbed.
+    It charges `perturb` under "publish" and at most `group` under "group", both with the suffix.
+    Numbers whose `perturb` is 0 are grouped but not perturbed. Their release comes from the other
+    units of their group, if there are any. With `read`, the groups of other numbers go on as if
+    this unit had not been. Those numbers are neither read nor charged, and must not be perturbed.
     """
     noisy = gate.laplace(unit, epsilon=perturb, label=f"publish{suffix}")
     price = price_of(group)
@@ -101,9 +100,9 @@ def advance(
         last = np.where(fresh, 0, least)
         least = np.where(where & ((last == 0) | (parts < last)), parts, last)
         parts = least
-    over = broken | (state.over & ~opens) | (gate.unit - start >= LONGEST - 1)
+    over = broken | (state.over & ~opens) | (gate.unit - start >= MAX_GROUP_UNITS - 1)
     if isinstance(smoothing, Means):
-        over |= np.abs(smoothing.total) > _MOST
+        over |= np.abs(smoothing.total) > _MAX_GROUP_SUM
     if (over & ~broken).any():
         gate.runs.close(run, where=over)
     released = Released(
@@ -127,17 +126,35 @@ class Pegasus(Mechanism[PegasusState]):
 
     With :math:`\varepsilon_p` = `perturb` :math:`\cdot\varepsilon` and
     :math:`\varepsilon_g=\varepsilon-\varepsilon_p`, every count gets discrete Laplace noise of
-    scale :math:`1/\varepsilon_p`. Per key, a unit joins the open group while the group's deviation
-    from its mean, :math:`\sum|c_i-\bar c|` with this unit in it, plus noise of scale
-    :math:`8/\varepsilon_g`, is below :math:`\theta` = `theta` :math:`/\varepsilon_g` plus noise of
-    scale :math:`4/\varepsilon_g`, drawn once a group. The unit that breaks a group stands alone.
-    What is released is the median (or mean, or James-Stein's estimate) of the noisy counts of the
-    unit's group so far. `public["noisy"]` has the noisy counts, `public["start"]` where each group
-    began.
+    scale :math:`1/\varepsilon_p`. Per key, a unit joins the open group while the group is stable.
+    The group's deviation :math:`\sum|c_i-\bar c|` with this unit in it, plus noise of scale
+    :math:`8/\varepsilon_g`, must be below :math:`\theta` = `theta` :math:`/\varepsilon_g` plus
+    noise of scale :math:`4/\varepsilon_g`, drawn once per group. The unit that breaks a group
+    stands alone. The release is the median, mean or James-Stein estimate of the noisy counts of the
+    unit's group so far. `public["noisy"]` has the noisy counts, `public["start"]` the first unit of
+    each group.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected. Default: 1.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    perturb : int, Fraction or str
+        The share of ε for the noisy counts, between 0 and 1. Default: 0.8.
+    theta : int, Fraction or str
+        The threshold of a group's deviation, in units of 1/ε_g. Default: 60.
+    smoother : "median", "mean" or "james_stein"
+        The estimate made of a group's noisy counts. Default: "median".
 
     Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window. Proof:
-    docs/proofs/pegasus.md. Kept between units: the counts of the open groups and their noisy
-    thresholds, in the gate; the groups' noisy counts.
+    docs/proofs/pegasus.md.
+    Kept between units: the groups' noisy counts; in the gate, the counts of the open groups and
+    their noisy thresholds.
 
     >>> from fractions import Fraction
     >>> mechanism = Pegasus(epsilon="0.1")
@@ -147,8 +164,8 @@ class Pegasus(Mechanism[PegasusState]):
     References
     ----------
     Chen, Machanavajjhala, Hay, Miklau, CCS 2017, section 3.
-    Departures: noise is discrete and deviations are rounded down to parts of 1/256, which needs no
-    more noise; `theta` is 60 by default, not 5, with which groups stay short; groups end after
+    Departures: noise is discrete, and deviations are rounded down to parts of 1/256, which needs no
+    more noise. `theta` is 60 by default; with the paper's 5, groups stay short. Groups end after
     2**22 units.
     """
 
@@ -180,12 +197,12 @@ class Pegasus(Mechanism[PegasusState]):
 
     @cached_property
     def perturber(self) -> Budget:
-        """What the perturber spends in every unit."""
+        """The charge of every unit for its noisy counts."""
         return self.grid.floor((self.total // self.window).epsilon * exact(self.perturb))
 
     @cached_property
     def grouper(self) -> Budget:
-        """What the grouper spends in every unit."""
+        """The charge of every unit for its question."""
         return self.total // self.window - self.perturber
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Every mechanism by name, those of other packages too, and any other by import path."""
+"""Every mechanism by name: ours, those of other packages, and any other by import path."""
 
 from __future__ import annotations
 
@@ -64,10 +64,9 @@ MECHANISMS: dict[str, AnyMechanism] = {
 
 
 def find(name: str) -> AnyMechanism:
-    """The mechanism of this name, of ours or of another package, or of this import path
-    (`module:Class`).
+    """The mechanism of this name or import path (`module:Class`).
 
-    A plug-in cannot take one of our names: ours are looked at first, and the plug-in is left alone.
+    Our names are looked at first, so a plug-in cannot take one of them.
 
     >>> find("ba").__name__
     'BudgetAbsorption'
@@ -84,7 +83,9 @@ def find(name: str) -> AnyMechanism:
     plugin = plugged(GROUP, name)
     if plugin is None:
         raise ConfigurationError(
-            f"there is no mechanism {name!r}: use {', '.join(names())}, or a path such as 'module:Class'."
+            f"there is no mechanism {name!r}: use {', '.join(names())}, "
+            "or a path such as 'module:Class'.",
+            parameter="mechanism",
         )
     return _of_plugin(plugin)
 
@@ -98,9 +99,9 @@ def names() -> tuple[str, ...]:
 
 
 def table() -> list[dict[str, Any]]:
-    """What is known of every mechanism, as plain data: ours, then what each package offers.
+    """All that is known of every mechanism, as plain data: ours, then those of each package.
 
-    A plug-in that cannot be used has its reason under `problem`, and nothing else is known of it.
+    A plug-in that cannot be used has its reason under `problem`, and nothing else.
     """
     return [describe(cls) for cls in MECHANISMS.values()] + [
         _row(plugin) for plugin in plugins(GROUP)
@@ -141,9 +142,7 @@ def _mechanism(found: Any, what: str) -> AnyMechanism:
 
 
 def describe(cls: AnyMechanism) -> dict[str, Any]:
-    """What the registry knows of a mechanism, as plain data; the proof page of somebody else's as
-    they give it.
-    """
+    """All that the registry knows of a mechanism, as plain data."""
     parameters = [
         {
             "name": field.name,

@@ -26,7 +26,7 @@ WATCH, PUBLISH = "watch", "publish"
 
 @dataclass(frozen=True)
 class OpenGroup:
-    """The last release of every key, and how many units its open group has."""
+    """The last release of every key, and the number of units in its open group."""
 
     last: Released
     held: IntArray
@@ -34,32 +34,48 @@ class OpenGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class RetroactiveGrouping(Mechanism[OpenGroup]):
-    r"""Watch every key; publish what has jumped at once, and what has not as the mean of groups of
-    2, 4, 8, … units.
+    r"""Publish a key that has jumped at once, and a stable key as means of growing groups of units.
 
     Of a unit's ε, the share `watch` is :math:`e_1` and the rest :math:`e_2`. Per key, a count c is
-    watched,
-    :math:`\tilde c = c + DLap(1/e_1)`, and compared with the last release o:
+    watched, :math:`\tilde c = c + DLap(1/e_1)`, and compared with the last release o:
 
-    - a jump, :math:`(\tilde c - o)^2 \ge \tau`: publish :math:`c + DLap(1/e_2)`, and leave the open
-      group out for good;
-    - else c joins the open group; if that now has m units, publish :math:`(\sum c +
-      DLap(1/e_2))/m`, its mean;
+    - a jump, :math:`(\tilde c - o)^2 \ge \tau`: publish :math:`c + DLap(1/e_2)`, and drop the open
+      group for good;
+    - else c joins the open group; if the group now has m units, publish its mean,
+      :math:`(\sum c + DLap(1/e_2))/m`;
     - else repeat o.
 
     m is 2 after a single publication, and twice the last group's size after a group's, up to
-    `longest`. The threshold is
-    :math:`\tau = 2/e_2^2 + 2\kappa/e_1^2` with κ = `caution`: what a single publication adds, and κ times what the watch adds
-    by itself. The first unit is published without a watch. With contribution L, noise scales and
-    :math:`\sqrt\tau` are L times as large.
+    `longest`. The threshold is :math:`\tau = 2/e_2^2 + 2\kappa/e_1^2` with κ = `caution`: the error
+    that a single publication adds, and κ times the error of the watch. The first unit is published
+    without a watch. With contribution L, noise scales and :math:`\sqrt\tau` are L times as large.
 
-    `keep` below 1 watches a sample in which every event stays with that chance, which buys less
-    noise for the same ε (`amplified`) and never pays (`best_keep`). `public["start"]` has the first
-    of the units whose mean each number is, and the `divisor` how many these are. The sum of the
-    estimates of any units in a row estimates their total.
+    `public["start"]` has the first of the units whose mean each number is; the `divisor` is their
+    number. The sum of the estimates of consecutive units estimates their total.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected. Default: 1.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    watch : int, Fraction or str
+        The share of ε for the watch, between 0 and 1. Default: 0.3.
+    caution : int, Fraction or str
+        The κ above, at least 0. Default: 6.
+    longest : int
+        The most units in a group. Default: 1024.
+    keep : int, Fraction or str
+        The probability with which an event is in the sample that is watched. Less than 1 buys less
+        noise for the same ε (`amplified`), and never pays (`best_keep`). Default: 1.
 
     Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window. Proof: docs/proofs/rg.md.
-    Kept between units: the last release, the sizes of the open groups; in the gate, their raw sums.
+    Kept between units: the last release and the sizes of the open groups; in the gate, their raw
+    sums.
 
     >>> mechanism = RetroactiveGrouping(epsilon=1, watch="0.25")
     >>> mechanism.guarantee, mechanism.watching.epsilon, mechanism.publishing.epsilon
@@ -68,9 +84,9 @@ class RetroactiveGrouping(Mechanism[OpenGroup]):
     References
     ----------
     Chen, Shen and Jin, CIKM 2015.
-    Departures: the threshold knows the watch's noise, and the watch has more of ε (`watch="0.1",
-    caution=0` are the paper's, with which a constant stream is published worse than by `laplace`);
-    the watch samples nothing unless told to; groups stop growing at `longest`.
+    Departures: the threshold accounts for the noise of the watch, and the watch has more of ε. The
+    paper has `watch="0.1", caution=0`; a constant stream is then published worse than by `laplace`.
+    The watch samples nothing by default. Groups stop growing at `longest`.
     """
 
     name = "rg"
@@ -106,20 +122,18 @@ class RetroactiveGrouping(Mechanism[OpenGroup]):
 
     @cached_property
     def watching(self) -> Budget:
-        """What the watch of every unit spends."""
+        """The charge of every unit's watch."""
         share = exact(self.watch)
         return (self.total // self.window) * share.numerator // share.denominator
 
     @cached_property
     def publishing(self) -> Budget:
-        """What every unit spends to be published, with others or alone."""
+        """The charge of every unit for its publication, in a group or alone."""
         return self.total // self.window - self.watching
 
     @cached_property
     def threshold(self) -> Fraction:
-        """The squared distance from which a key has jumped; a sampled watch adds its sampling
-        error.
-        """
+        """The squared distance from which a key has jumped, with the error of sampling."""
         return self._squared_noise(self.publishing) + exact(self.caution) * self._watch_noise
 
     @cached_property

@@ -1,4 +1,4 @@
-"""`sample`: one unit in w, with all of the budget."""
+"""`sample`: publish one unit per window with the whole budget."""
 
 from __future__ import annotations
 
@@ -9,10 +9,23 @@ from penstock.private.mechanisms.fixed import Periodic
 
 @dataclass(frozen=True, kw_only=True)
 class Sample(Periodic):
-    r"""Publish one unit in w with the whole budget, repeat it in between.
+    r"""Publish one unit per window with the whole budget, and repeat it in between.
 
-    Units 1, w + 1, 2w + 1, … are released by `histogram`: with discrete Laplace noise of scale
-    :math:`1/\varepsilon`, unless another method is given.
+    Units 1, w + 1, 2w + 1, … are released by `histogram`. By default, that is discrete Laplace
+    noise of scale :math:`1/\varepsilon`.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    histogram : Histogram
+        The method that releases a unit. Default: `Plain()`, noise on every count.
 
     Guarantee: w-event, pure. Proof: docs/proofs/sample.md.
     Kept between units: the last release.

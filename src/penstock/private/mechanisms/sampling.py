@@ -1,8 +1,7 @@
-"""What `dsft` and `dsat` share: ask in every unit whether the stream has moved away from the last
-release, release if so.
+"""The step of `dsft` and `dsat`: release a unit if the stream has moved away from the last release.
 
-The question is the sparse vector technique's: distance and threshold both carry noise, and only the
-answer leaves.
+The question is that of the sparse vector technique. Distance and threshold both carry noise, and
+only the answer leaves.
 """
 
 from __future__ import annotations
@@ -32,21 +31,16 @@ MOVED = "moved"
 
 PAPER = "Li et al., CIKM 2015"
 
-MOST_PEOPLE = 2**60
-"""All counts of a unit together are never more (`gate.limit`), and no two histograms are farther
-apart than twice this.
-"""
+MAX_PEOPLE = 2**60
+"""The largest sum of a unit's counts (`count_limit`)."""
 
-
-LITTLE = 0.001
-"""Thresholds below this bring the floor down with them."""
+SMALL_THRESHOLD = 0.001
+"""Thresholds below this lower the floor too."""
 
 
 @dataclass(frozen=True)
 class SamplingState:
-    """The last release, when the releases of the last window were made, and where the threshold
-    stands: all public.
-    """
+    """The last release, the units of recent releases, and the threshold: all public."""
 
     last: Released
     made: tuple[int, ...] = ()
@@ -61,8 +55,9 @@ class SamplingState:
 
 @dataclass(frozen=True)
 class SamplingCosts:
-    """What a release and a question cost; without a price nothing is asked, and units are released
-    as long as they may be.
+    """The budget of a release, and the price of a question.
+
+    Without a price nothing is asked: units are released while releases are left.
     """
 
     each: Budget
@@ -71,7 +66,7 @@ class SamplingCosts:
 
 @dataclass(frozen=True, kw_only=True)
 class ByQuestion(Mechanism[SamplingState]):
-    """Release when a noisy distance reaches a noisy threshold, at most `releases` times a window."""
+    """Release when a noisy distance reaches a noisy threshold, a limited number of times."""
 
     State = SamplingState
     family = "user"
@@ -89,9 +84,9 @@ class ByQuestion(Mechanism[SamplingState]):
             object.__setattr__(
                 self, "population", whole(self.population, name="population", least=1)
             )
-            if self.population > MOST_PEOPLE:
+            if self.population > MAX_PEOPLE:
                 raise ConfigurationError(
-                    f"population must be at most {MOST_PEOPLE}, not {self.population}.",
+                    f"population must be at most {MAX_PEOPLE}, not {self.population}.",
                     parameter="population",
                 )
         if self.decide is not None:
@@ -103,16 +98,16 @@ class ByQuestion(Mechanism[SamplingState]):
 
     @property
     def most(self) -> int:
-        """C: how many releases a window may have. There is one a unit at most."""
+        """C: the most releases of a window. There is at most one per unit."""
         return min(self.releases, self.window)
 
     @property
     def weights(self) -> tuple[int, int]:
         """How often a window pays for a threshold and for a question, at worst.
 
-        At user level there is one run, whose positive answers are C − 1 beside the first release,
-        and each counts twice: once for the run, once for the window. Else two runs meet a window,
-        of C positive answers each, and C are inside it.
+        At user level there is one run. It has C − 1 positive answers beside the first release, and
+        each counts twice: once for the run, once for the window. Otherwise two runs meet a window,
+        of C positive answers each, and C of them are inside it.
         """
         return (1, 2 * (self.most - 1)) if self.guarantee.user_level else (2, 3 * self.most)
 
@@ -121,7 +116,7 @@ class ByQuestion(Mechanism[SamplingState]):
         return {}
 
     def plan(self, size: int) -> SamplingCosts:
-        """The costs, for so many keys."""
+        """The costs, for `size` keys."""
         if size not in self._plans:
             self._plans[size] = self._planned(size)
         return self._plans[size]
@@ -144,7 +139,7 @@ class ByQuestion(Mechanism[SamplingState]):
         )
 
     def _affordable(self, plan: SamplingCosts, size: int) -> SamplingCosts:
-        """The plan, unless one of its noises would be so wide that the gate must refuse it."""
+        """The plan, if the gate would accept all its noise."""
         costs = (
             [plan.each]
             if plan.price is None
@@ -152,7 +147,8 @@ class ByQuestion(Mechanism[SamplingState]):
         )
         if not affordable(min(costs), sensitivity=self.contribution, keys=size):
             raise ConfigurationError(
-                f"{self.name}: epsilon={self.epsilon} is too little for {self.most} releases of {size} keys a window.",
+                f"{self.name}: epsilon={self.epsilon} is too little for {self.most} releases "
+                f"of {size} keys per window.",
                 parameter="epsilon",
             )
         return plan
@@ -168,7 +164,7 @@ class ByQuestion(Mechanism[SamplingState]):
         """T before the first question."""
 
     def adjust(self, state: SamplingState, unit: int) -> SamplingState:
-        """The threshold for this unit's question, from what was released before."""
+        """The state with the threshold for this unit's question, from the releases so far."""
         return state
 
     def resting(self, unit: int) -> bool:
@@ -194,9 +190,7 @@ class ByQuestion(Mechanism[SamplingState]):
         return self._after(state, fresh, now), fresh
 
     def _unasked(self, now: int) -> bool:
-        """The first unit is always released, and so is the last one of all if a release is left for
-        it.
-        """
+        """Whether to release without a question: unit 1, and the last unit if a release is left."""
         return now == 1 or now == self.horizon
 
     def _moved(self, state: SamplingState, unit: Private, price: Price, gate: Gate) -> bool:
@@ -208,26 +202,24 @@ class ByQuestion(Mechanism[SamplingState]):
 
     def _after(self, state: SamplingState, fresh: Released, now: int) -> SamplingState:
         people = self.population or max(1, round(float(fresh.estimate.sum())))
-        floor = round(min(apart(fresh), MOST_PEOPLE))
+        floor = round(min(apart(fresh), MAX_PEOPLE))
         return replace(state, last=fresh, made=(*state.made, now), people=people, floor=floor)
 
 
 def bound(state: SamplingState) -> int:
-    """What a distance must reach: the threshold's share of all people above the floor, of which
-    little is left below `LITTLE`.
+    """The distance that must be reached: the threshold's share of all people, above the floor.
 
-    A release may know its noise badly, and a floor that is too high would never be reached.
+    Below `SMALL_THRESHOLD` the floor is lowered. A release may know its noise badly, and a floor
+    that is too high would never be reached.
     """
-    share = min(1.0, state.threshold / LITTLE)
+    share = min(1.0, state.threshold / SMALL_THRESHOLD)
     return math.ceil(share * state.floor) + math.ceil(
-        min(state.threshold * state.people, MOST_PEOPLE)
+        min(state.threshold * state.people, MAX_PEOPLE)
     )
 
 
 def rounded(released: Released) -> IntArray:
-    """The release in whole numbers, and no larger than counts can be, so that distances to it are
-    whole and fit into int64.
-    """
+    """The release in whole numbers within the range of counts. Distances to it fit into int64."""
     most = count_limit(len(released.value))
     if isinstance(released.divisor, int) and released.divisor == 1:
         return np.clip(released.value, -most, most)
@@ -235,12 +227,11 @@ def rounded(released: Released) -> IntArray:
 
 
 def _share(size: int, most: int, window: int, weights: tuple[int, int]) -> Fraction:
-    """The share of ε for the questions that makes the noise in a distance least: a release's, and a
-    question's.
+    """The share of ε for questions with the least noise in a distance.
 
-    That is A/(1 − k)² + B/k² in all, with C releases over all keys in A, and threshold and
-    question, ε shared between them in the best way, in B. And no release may have less than it
-    would have if every unit were released.
+    The noise is A/(1 − k)² + B/k² in all. A stands for C releases over all keys, B for threshold
+    and question, with ε shared between them in the best way. A release never has less than it would
+    have if every unit were released.
     """
     thresholds, questions = weights
     releases = 2 * size * most**2

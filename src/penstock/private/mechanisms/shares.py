@@ -1,6 +1,4 @@
-"""How the w-event family shares out ε: so much for a unit's distance, the rest by halving or by
-absorbing.
-"""
+"""The budget rules of the w-event family: distances have a fixed part, publications the rest."""
 
 from __future__ import annotations
 
@@ -20,31 +18,30 @@ DISTANCE = "distance"
 """The label of every measured distance in the ledger."""
 
 SIGNIFICANT_BITS = 5
-"""Halved budgets keep this many binary digits: at most 1/17 is given up, and noise tables are used
-again.
-"""
+"""Binary digits of a halved budget. At most 1/17 is given up, and noise tables are used again."""
 
 SMALLEST_SHARE = 10**6
-"""A halved budget below ε divided by this is not worth a publication."""
+"""A halved budget below ε divided by this publishes nothing."""
 
 
 class ShareRule(Protocol):
-    """A rule for the next publication's budget. Its `position` is public and part of the
-    mechanism's state.
+    """A rule for the budget of the next publication.
+
+    Its `position` is public, and part of the mechanism's state.
     """
 
     def offer(self, position: int, gate: Gate) -> Budget:
-        """What a publication of this unit may spend; nothing if it may not publish."""
+        """The budget that a publication of this unit may spend; 0 if it must not publish."""
         ...
 
     def after(self, position: int, gate: Gate, spent: Budget) -> int:
-        """The position once this unit has published with `spent`."""
+        """The position after this unit has published with `spent`."""
         ...
 
 
 @dataclass(frozen=True)
 class Halving:
-    """Half of what the window has left of the pool (budget distribution)."""
+    """Half of the pool that the window has left (budget distribution)."""
 
     pool: Budget
     total: Budget
@@ -63,9 +60,9 @@ class Halving:
 
 @dataclass(frozen=True)
 class Absorbing:
-    """One share a unit, and those of the skipped units before it (budget absorption).
+    """One share per unit, and those of the skipped units before it (budget absorption).
 
-    `position` is the first unit whose share is still there; units before it are nullified.
+    `position` is the first unit whose share is unspent. Units before it are nullified.
     """
 
     share: Budget
@@ -89,9 +86,7 @@ class Absorbing:
 
 @dataclass(frozen=True)
 class BudgetPlan:
-    """What a unit's distance costs, and how publications are paid: public, the same for the whole
-    stream.
-    """
+    """The budget of a unit's distance, and the rule for publications: public and constant."""
 
     watch: Budget
     shares: ShareRule
@@ -99,16 +94,12 @@ class BudgetPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Sharing(Mechanism[S]):
-    """A mechanism that measures every unit with a fixed budget and publishes some of them with what
-    is left.
-    """
+    """A mechanism that measures every unit with a fixed budget and publishes some with the rest."""
 
     sharing: ClassVar[type[Halving] | type[Absorbing]]
 
     def budgets(self, size: int) -> tuple[Budget, Budget]:
-        """For this many keys: what one unit's distance costs, and the pool of a window's
-        publications.
-        """
+        """For `size` keys: the budget of one distance, and the pool of a window's publications."""
         watch = self.total // (2 * self.window)
         return watch, self.total - watch * self.window
 
@@ -128,9 +119,7 @@ class Sharing(Mechanism[S]):
 
 @dataclass(frozen=True, kw_only=True)
 class Shifting(Sharing[S]):
-    """`shift` spends only ε/d on a unit's distance and leaves the rest to publications; it needs at
-    least 2w keys.
-    """
+    """`shift` spends only ε/d on a distance. It needs at least 2w keys."""
 
     shift: bool = False
 

@@ -1,8 +1,6 @@
-"""What a group's noisy counts say about its newest unit: their mean, their median, or the newest
-shrunk towards the mean.
+"""Estimates of a group's newest unit from its noisy counts: mean, median, or James-Stein.
 
-A smoother sees noisy counts only, so it costs nothing. It is given one more for some keys, may be
-told that a group begins, and does not get slower as groups get longer.
+A smoother sees noisy counts only, so it costs nothing. It does not get slower as groups get longer.
 """
 
 from __future__ import annotations
@@ -25,8 +23,8 @@ SHRUNK = 256
 YOUNG = 16
 """Up to this many noisy counts a group is kept as a sorted list, then as a table."""
 
-NARROWEST, WIDEST = 64, 2048
-"""A table has a place for 16 noise scales of neighbouring values, within these limits."""
+MIN_TABLE_WIDTH, MAX_TABLE_WIDTH = 64, 2048
+"""The range of a table's width. Within it, a table covers 16 noise scales."""
 
 _NOTHING = np.iinfo(np.int64).max
 
@@ -59,7 +57,7 @@ class Means:
 
 @dataclass(frozen=True)
 class Shrinking(Means):
-    """As `Means`, for James-Stein's estimate."""
+    """As `Means`, for the James-Stein estimate."""
 
     kind: ClassVar[Kind] = "shrunk"
 
@@ -73,11 +71,9 @@ class Shrinking(Means):
 
 @dataclass(frozen=True)
 class Medians:
-    """The noisy counts of each key's group: sorted while they are few, then in tables, with the
-    lower median and its rank.
+    """The noisy counts of each key's group: sorted while they are few, then in tables.
 
-    The tables are changed in place: what `add` is called on is used up if it has groups of more
-    than 16.
+    The tables are changed in place: `add` uses up its object if it has groups of more than 16.
     """
 
     kind: ClassVar[Kind] = "median"
@@ -126,9 +122,7 @@ class Medians:
 def _insert(
     young: IntArray, keys: IntArray, noisy: IntArray, fresh: BoolArray, length: IntArray
 ) -> IntArray:
-    """Sorted lists (one a column) with one more number for these keys, or the largest integer where
-    there is none.
-    """
+    """Sorted lists, one per column, with one more number for these keys."""
     result = young.copy()
     result[:, fresh] = _NOTHING
     longest = max(int(length[keys].max()), 1)
@@ -156,7 +150,7 @@ def _move(
     below: IntArray,
     upper: IntArray,
 ) -> None:
-    """Bring the lower and upper medians of these keys up to date, in place, after one more number."""
+    """Update the lower and upper medians of these keys, in place, after one more number."""
     n = length[keys]
     low = middle[keys]
     under = below[keys] + (noisy < low)
@@ -191,9 +185,7 @@ def _move(
 
 
 def _look_again(tables: Multisets, key: IntArray) -> tuple[int, int, int]:
-    """The lower and upper median of one key and how many numbers are below, from all of them; its
-    table is laid anew.
-    """
+    """Find the medians of one key in all its values, and lay its table anew."""
     row = tables.counts[key[0]]
     full = np.flatnonzero(row)
     _, listed = tables.listed(key)
@@ -212,7 +204,7 @@ SMOOTHERS: Mapping[Smoother, type[Means] | type[Medians]] = {
 
 
 def start(smoother: Smoother, size: int, *, scale: int) -> Means | Medians:
-    """No groups yet. `scale` is that of the noise, roughly; only speed depends on it."""
+    """The smoother before any group. Only speed depends on `scale`, that of the noise."""
 
     def zeros() -> IntArray:
         return np.zeros(size, np.int64)
@@ -221,6 +213,6 @@ def start(smoother: Smoother, size: int, *, scale: int) -> Means | Medians:
         return (Shrinking if smoother == "james_stein" else Means)(
             length=zeros(), total=zeros(), newest=zeros()
         )
-    width = min(max(1 << (16 * max(scale, 1) - 1).bit_length(), NARROWEST), WIDEST)
+    width = min(max(1 << (16 * max(scale, 1) - 1).bit_length(), MIN_TABLE_WIDTH), MAX_TABLE_WIDTH)
     young = np.full((YOUNG, size), _NOTHING, np.int64)
     return Medians(zeros(), young, Multisets.empty(size, width), zeros(), zeros(), zeros())

@@ -21,17 +21,30 @@ LABEL = "window"
 
 @dataclass(frozen=True, kw_only=True)
 class WindowTree(Mechanism[NoState]):
-    r"""Publish the sum of the last `span` units, from the nodes of a binary tree.
+    r"""Publish the sum of the last units, from the nodes of a binary tree.
 
-    Nodes of :math:`1, 2, 4, \dots, 2^{h-1}` units, the largest not above `span`; each has noise of
-    scale
-    :math:`h/\varepsilon`, drawn once. A sum of the last :math:`W` units carries the noise of the fewest nodes that make it
-    up, at most two of a size. Before :math:`W` units have passed, the sum is of those so far.
+    Nodes have :math:`1, 2, 4, \dots, 2^{h-1}` units, the largest not above `span`. Each has noise
+    of scale :math:`h/\varepsilon`, drawn once. A sum of the last :math:`W` units carries the noise
+    of the fewest nodes that make it up, at most two of a size. Before :math:`W` units have passed,
+    the sum is over all units so far.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected. Default: 1.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    span : int
+        The number of units W in a sum. Default: 168.
 
     Guarantee: event level, pure; :math:`(\varepsilon, w)` for any window. Proof:
-    docs/proofs/sw_tree.md. Kept between units: nothing. The gate keeps the counts of `span` units
-    and the noise of at most about as many nodes. Sums of fewer units, and the counts themselves,
-    cannot be had from these releases.
+    docs/proofs/sw_tree.md.
+    Kept between units: nothing. The gate keeps the counts of `span` units and the noise of at most
+    about as many nodes. Neither counts nor sums of fewer units follow from these releases.
 
     >>> WindowTree(epsilon="1", span=64).blocks.levels
     7
@@ -39,8 +52,8 @@ class WindowTree(Mechanism[NoState]):
     References
     ----------
     Cao et al., EDBT 2013; as the competitor SW_w of Chen et al., CCS 2017, section 6.2.
-    Departures: nodes lie along the whole stream in place of one tree per `span` units; if `span` is
-    a power of two, that is the same, and it serves every other `span` too.
+    Departures: nodes lie along the whole stream in place of one tree per `span` units. If `span` is
+    a power of two, that is the same; and it serves every other `span` too.
     """
 
     name = "sw_tree"
@@ -59,12 +72,12 @@ class WindowTree(Mechanism[NoState]):
 
     @cached_property
     def share(self) -> Budget:
-        """What every unit spends."""
+        """The charge of every unit."""
         return self.total // self.window
 
     @cached_property
     def blocks(self) -> Blocks:
-        """Which nodes there are."""
+        """The nodes of the tree."""
         return Blocks(self.span, arity=2, levels=self.span.bit_length(), signed=False)
 
     def start(self, domain: Domain) -> NoState:

@@ -28,27 +28,24 @@ ONE = 2**12
 """The first coefficient: the others are whole numbers too, so that sums of counts are exact."""
 
 FINE = 2**8
-"""Released sums are whole numbers of a 256th."""
+"""Released sums are multiples of 1/256."""
 
 REACH = 2
-"""How many spans back a coefficient reaches."""
+"""The number of spans that coefficients reach back."""
 
 DAMPING = 0.2
-"""By about this part a coefficient is less than the root's for every span that it reaches back: old
-noise dies out.
-"""
+"""By which part a coefficient is below the root's, per span: old noise dies out."""
 
-LONGEST_SPAN = 2**14
+MAX_SPAN = 2**14
+"""The most units in a span or an epoch."""
 
-_LAST = 2.0**62
+_MAX_RELEASED = 2.0**62
 _MANY = 256  # keys for which going row by row is faster than all at once
 
 
 @dataclass(frozen=True)
 class UnitEstimates:
-    """What the releases so far say about the last units, oldest first; and about all before them,
-    where they count on.
-    """
+    """Estimates of the last units, oldest first, and of the sum of all units before them."""
 
     recent: FloatArray
     before: FloatArray
@@ -57,25 +54,43 @@ class UnitEstimates:
 
 @dataclass(frozen=True, kw_only=True)
 class CorrelatedGaussian(Mechanism[UnitEstimates]):
-    r"""Publish a weighted sum over the last units, with Gaussian noise that later units partly take
-    back.
+    r"""Publish a weighted sum of the last units; later Gaussian noise cancels part of the earlier.
 
     With weights :math:`a(x)=\sum_j a_j x^j` by age, :math:`l(x)` is :math:`\sqrt{a(x)}`, slightly
-    damped, cut after 2 spans and rounded to multiples of :math:`2^{-12}`. Every unit,
-    :math:`y_t=\sum_j l_j c_{t-j}+z_t` leaves the gate, and nothing else does; the sum :math:`\sum_j
-    a_j c_{t-j}` is estimated by :math:`(a/l)(y)`. The noise :math:`z_t` is a rounded Gaussian, its
-    variance :math:`\|l\|^2/2\rho` for a window of 1, and that of the estimate :math:`\|a/l\|^2`
-    times as much: for a sum over W units about :math:`(\ln W/\pi+1.07)^2/2\rho`, where one draw a
-    unit would leave :math:`W/2\rho`.
+    damped, cut after 2 spans and rounded to multiples of :math:`2^{-12}`. In every unit only
+    :math:`y_t=\sum_j l_j c_{t-j}+z_t` leaves the gate. The sum :math:`\sum_j a_j c_{t-j}` is
+    estimated by :math:`(a/l)(y)`. The noise :math:`z_t` is a rounded Gaussian. For a window of 1
+    its variance is :math:`\|l\|^2/2\rho`, and that of the estimate :math:`\|a/l\|^2` times as much.
+    For a sum over W units that is about :math:`(\ln W/\pi+1.07)^2/2\rho`, where one draw per unit
+    would leave :math:`W/2\rho`.
 
-    `weights` are those of the last `span` units: `window` (all 1), `decay` (γ to the power of the
-    age, γ = `rate`), `power` ((1 + age) to the power of −`rate`); or `prefix`, all units so far. Of
-    a prefix, `epoch` units make an epoch: within it the variance grows like the square of a
-    logarithm, and every epoch that is over leaves its own behind.
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected. Default: 1.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    delta : int, Fraction or str
+        The δ of the promise, above 0. Default: 0.000001.
+    weights : "window", "decay", "power" or "prefix"
+        The weights of the last `span` units: all 1; γ to the power of the age, γ = `rate`; or (1 +
+        age) to the power of −`rate`. "prefix" sums all units so far. Default: "window".
+    span : int
+        The number of units in a sum. Default: 24.
+    rate : int, Fraction or str
+        The rate of "decay" or "power". Default: 0.9.
+    epoch : int
+        The number of units in an epoch of "prefix". Within it the variance grows like the square of
+        a logarithm, and every past epoch leaves its own behind. Default: 1024.
 
     Guarantee: event level (or any window), (ε, δ), of Gaussian noise; ρ-zCDP too. Proof:
-    docs/proofs/toeplitz.md. Kept between units: noisy counts of the last 2 spans (or of the epoch).
-    The gate keeps the raw counts of as many.
+    docs/proofs/toeplitz.md.
+    Kept between units: noisy counts of the last 2 spans (or of the epoch). The gate keeps the raw
+    counts of as many units.
 
     >>> CorrelatedGaussian(epsilon="1").guarantee
     Guarantee(epsilon=1, delta=1/1000000, window=1)
@@ -86,11 +101,11 @@ class CorrelatedGaussian(Mechanism[UnitEstimates]):
     ----------
     Fichtenberger, Henzinger and Upadhyay, ICML 2023, and Henzinger, Upadhyay and Upadhyay, SODA
     2023 (prefix sums); Henzinger, Upadhyay and Upadhyay, SODA 2024 (decaying sums); Balle and Wang,
-    ICML 2018, and Dong, Roth and Su, JRSS B 2022 (the ε and δ of Gaussian noise). Departures:
-    coefficients are whole numbers and the noise is rounded, so that the promise holds for what is
-    computed; they are damped and cut, so that a stream may be endless; a window w above 1 pays for
-    the length of overlapping shifts, not for w² times that of one. Counts above 2^60/Σ|l| (2^40 and
-    more) are taken for that.
+    ICML 2018, and Dong, Roth and Su, JRSS B 2022 (the ε and δ of Gaussian noise).
+    Departures: coefficients are whole numbers and the noise is rounded, so that the promise holds
+    for the numbers that are computed. Coefficients are damped and cut, so that a stream may be
+    endless. A window w above 1 pays for the length of overlapping shifts, not for w² times that of
+    one. Counts above 2^60/Σ|l| (2^40 and more) are taken for that.
     """
 
     name = "toeplitz"
@@ -113,10 +128,10 @@ class CorrelatedGaussian(Mechanism[UnitEstimates]):
         object.__setattr__(self, "span", whole(self.span, name="span", least=1))
         object.__setattr__(self, "rate", exact(self.rate, name="rate"))
         object.__setattr__(self, "epoch", whole(self.epoch, name="epoch", least=1))
-        if max(self.span, self.epoch) > LONGEST_SPAN:
-            longer = "span" if self.span > LONGEST_SPAN else "epoch"
+        if max(self.span, self.epoch) > MAX_SPAN:
+            longer = "span" if self.span > MAX_SPAN else "epoch"
             raise ConfigurationError(
-                f"span and epoch must be at most {LONGEST_SPAN} units.", parameter=longer
+                f"span and epoch must be at most {MAX_SPAN} units.", parameter=longer
             )
         self.sums  # noqa: B018  (checks the weights and their rate)
         self.guarantee  # noqa: B018  (checks delta)
@@ -139,7 +154,7 @@ class CorrelatedGaussian(Mechanism[UnitEstimates]):
 
     @cached_property
     def sums(self) -> Weights:
-        """What each released number is a sum of."""
+        """The weights of the sum that each released number is."""
         if self.weights == "window":
             return Weights.window(self.span)
         if self.weights == "prefix":
@@ -165,8 +180,7 @@ class CorrelatedGaussian(Mechanism[UnitEstimates]):
 
     @cached_property
     def spread(self) -> FloatArray:
-        """The standard deviation of a sum's noise, in units of that of one draw, after 1, 2, ...
-        units.
+        """The standard deviation of a sum's noise after 1, 2, … units, in those of one draw.
 
         After the last of these it grows by less than a millionth.
         """
@@ -176,7 +190,7 @@ class CorrelatedGaussian(Mechanism[UnitEstimates]):
 
     @cached_property
     def variance(self) -> int:
-        """That of the Gaussian which is rounded to make one draw, as the gate will find it."""
+        """The variance of the Gaussian that is rounded to make one draw."""
         length = longest(self.coefficients, self.window)
         return math.ceil(self.contribution**2 * length / (2 * self.window * self.share.amount))
 
@@ -203,7 +217,7 @@ class CorrelatedGaussian(Mechanism[UnitEstimates]):
             [recent[max(len(recent) - self._kept + 1, 0) :], latest[np.newaxis]]
         )
         sums = before + _weighted(self.sums.sequence(len(recent)), recent)
-        value = np.rint(np.clip(sums * FINE, -_LAST, _LAST)).astype(np.int64)
+        value = np.rint(np.clip(sums * FINE, -_MAX_RELEASED, _MAX_RELEASED)).astype(np.int64)
         out = Released(
             unit=seen.unit,
             value=value,
@@ -219,13 +233,13 @@ class CorrelatedGaussian(Mechanism[UnitEstimates]):
 
     @property
     def _kept(self) -> int:
-        """Of how many units counts are kept."""
+        """The number of units whose counts are kept."""
         return (
             self.epoch if self.weights == "prefix" else max(len(self.coefficients) - 1, self.span)
         )
 
     def _deviation_after(self, units: int) -> float:
-        """The standard deviation of the noise in the sum that is released after so many units."""
+        """The standard deviation of the noise in the sum after `units` units."""
         if self.weights != "prefix":
             return self.deviation * float(self.spread[min(units, len(self.spread)) - 1])
         epochs, inside = divmod(units - 1, self.epoch)
@@ -233,9 +247,7 @@ class CorrelatedGaussian(Mechanism[UnitEstimates]):
 
 
 def _weighted(by_age: FloatArray | IntArray, rows: FloatArray) -> FloatArray:
-    """Σ by_age[j]·(the j-th last row), for every key by the same additions in the same order,
-    wherever it is listed.
-    """
+    """Σ by_age[j]·(the j-th last row). Every key has the same additions in the same order."""
     size = min(len(by_age), len(rows))
     ages, taken = by_age[:size][::-1], rows[len(rows) - size :]
     if taken.shape[1] < _MANY:

@@ -1,4 +1,4 @@
-"""`uniform`: every unit, with an equal share."""
+"""`uniform`: publish every unit with an equal share of the budget."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.private.mechanisms.base import Mechanism
 
 @dataclass(frozen=True)
 class NoState:
-    """No state at all."""
+    """The state of a mechanism that keeps nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +23,17 @@ class Uniform(Mechanism[NoState]):
     r"""Publish every unit with an equal share of the budget.
 
     Counts get discrete Laplace noise of scale :math:`w/\varepsilon` in every unit.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
 
     Guarantee: w-event, pure. Proof: docs/proofs/uniform.md.
     Kept between units: nothing.
@@ -43,7 +54,7 @@ class Uniform(Mechanism[NoState]):
 
     @cached_property
     def share(self) -> Budget:
-        """What every unit spends."""
+        """The charge of every unit."""
         return self.total // self.window
 
     def start(self, domain: Domain) -> NoState:
