@@ -11,7 +11,7 @@ Points = Mapping[str, Mapping[str, str]]
 
 
 def install(folder: Path, package: str, points: Points, *, version: str = "1.0") -> None:
-    """Write the metadata of a package into a folder; with that folder on the path, it is installed."""
+    """Write a package's metadata into a folder; the folder on the path makes it installed."""
     about = folder / f"{package.replace('-', '_')}-{version}.dist-info"
     about.mkdir()
     (about / "METADATA").write_text(

@@ -122,7 +122,8 @@ def test_a_mistake_in_it_would_be_found(folder: Path) -> None:
     source = (folder / "suppress.py").read_text(encoding="utf-8")
     wrong = source.replace(
         "        return replace(noisy",
-        "        again = gate._maker.noisy(counts._Private__value, noisy.scale, 'publish again', None)\n"
+        "        raw = counts._Private__value\n"
+        "        again = gate._maker.noisy(raw, noisy.scale, 'publish again', None)\n"
         "        noisy = replace(noisy, value=(noisy.value + again.value) // 2)\n"
         "        return replace(noisy",
     )

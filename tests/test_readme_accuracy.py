@@ -17,7 +17,8 @@ from penstock_bench.suite import Setting, choose
 
 ROOT = Path(__file__).parents[1]
 ROWS = re.findall(
-    r"^\| [^|]+ \| (?P<stream>[^|]+) \| (?P<promise>[^|]+) \| (?P<plain>[^|]+) \| (?P<best>[^|]+) \| (?P<zeros>[^|]+) \| "
+    r"^\| [^|]+ \| (?P<stream>[^|]+) \| (?P<promise>[^|]+) \| (?P<plain>[^|]+) "
+    r"\| (?P<best>[^|]+) \| (?P<zeros>[^|]+) \| "
     r"`(?P<command>penstock bench [^|`]+)` \|$",
     (ROOT / "README.md").read_text(encoding="utf-8"),
     re.MULTILINE,

@@ -93,7 +93,8 @@ def test_all_mistakes_are_said_at_once_with_their_lines(capsys):
     lines = done.err.splitlines()
     assert lines[0] == "penstock: taps.toml has 4 mistakes:"
     assert lines[1].startswith(
-        'penstock: taps.toml:4: stream.every: must be a number and one of s, min, h, d, w, mo, such as "1h"'
+        "penstock: taps.toml:4: stream.every: must be a number and one of s, min, h, d, w, mo, "
+        'such as "1h"'
     )
     assert lines[2].startswith("penstock: taps.toml:8: source.kind:")
     assert "taps.toml:19: privacy.windou:" in done.err

@@ -19,9 +19,10 @@ from penstock.private.mechanisms.registry import MECHANISMS
 from tests.cli.outcome import Outcome
 
 SCRIPTED = [
-    "init", "taps.toml", "--yes", "--name", "taps", "--source", "taps.csv", "--time", "tapped_at", "--key", "station",
-    "--person", "card", "--every", "1h", "--origin", "2026-01-01", "--keys", "Airport, Central,Harbour", "--mechanism", "ba",
-    "--epsilon", "1/3", "--window", "1d", "--contribution", "2",
+    "init", "taps.toml", "--yes", "--name", "taps",
+    "--source", "taps.csv", "--time", "tapped_at", "--key", "station", "--person", "card",
+    "--every", "1h", "--origin", "2026-01-01", "--keys", "Airport, Central,Harbour",
+    "--mechanism", "ba", "--epsilon", "1/3", "--window", "1d", "--contribution", "2",
 ]  # fmt: skip
 
 TAPS = "tapped_at,station,card\n2026-01-01T00:00:01Z,Airport,4711\n"
@@ -63,10 +64,8 @@ def test_every_line_has_a_comment_and_what_is_unused_is_one(capsys):
         '# until = "2027-01-01"              # the end of a finite input '
         "(default: the start of the publisher; stdin is live)" in lines
     )
-    assert (
-        'every = "1h"                        # the length of a unit: a number and s, min, h, d, w or mo'
-        in lines
-    )
+    said = "# the length of a unit: a number and s, min, h, d, w or mo"
+    assert 'every = "1h"'.ljust(36) + said in lines
 
 
 def test_every_unused_line_can_be_used(capsys):
@@ -163,10 +162,8 @@ def test_what_is_live_may_wait_for_late_events_or_not(kind, capsys):
     assert Outcome(capsys, "init", "at-once.toml", *start, "-").code == 0
     assert Pipeline.read("at-once.toml").stream.lateness == "0s"
     text = Path("at-once.toml").read_text(encoding="utf-8")
-    assert (
-        '# lateness = "10min"                # how long after its end a live unit closes (default: "0s")'
-        in text
-    )
+    said = '# how long after its end a live unit closes (default: "0s")'
+    assert '# lateness = "10min"'.ljust(36) + said in text
     wrong = Outcome(capsys, "init", "wrong.toml", *start, "soon")
     assert (wrong.code, wrong.err.startswith("penstock: --lateness: ")) == (2, True)
 

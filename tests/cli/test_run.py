@@ -576,7 +576,8 @@ def test_the_line_of_a_live_stream_says_what_is_wrong():
         publisher.loop._problem = "the source is down."
         line = status_line(publisher)
         assert line.plain == (
-            "taps · the source is down. · released unit 1 (2026-01-01T00:00+00:00), window 34 % spent, 1 unit behind"
+            "taps · the source is down. · released unit 1 (2026-01-01T00:00+00:00), "
+            "window 34 % spent, 1 unit behind"
         )
         narrow = Console(width=40, file=io.StringIO())
         narrow.print(line)

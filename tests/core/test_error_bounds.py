@@ -64,7 +64,7 @@ def test_the_variance_of_a_median_is_never_above_what_is_said(scale, draws):
     [("weighted", Weights.decay("0.8", 9)), ("weighted", Weights.power("1", 9))],
 )
 def test_the_interval_of_a_weighted_sum_keeps_its_word(kind, weights, miss):
-    """Over 400,000 sums with a fixed seed; a false alarm with another seed has a chance below 1e-6."""
+    """400,000 sums, a fixed seed; another seed gives a false alarm with a chance below 1e-6."""
     rng = np.random.default_rng(6)
     scale, n, q = 5.0, 6, np.exp(-1 / 5)
     noise = rng.geometric(1 - q, (400_000, n)) - rng.geometric(1 - q, (400_000, n))

@@ -150,7 +150,10 @@ def test_our_own_names_need_no_look_at_what_is_installed(monkeypatch: pytest.Mon
 def test_one_name_of_two_packages_is_refused_and_its_path_is_not(plug_in: PlugIn) -> None:
     plug_in(mine=f"{MODULE}:Mine")
     plug_in("others", mine=f"{MODULE}:Shadow")
-    said = rf"'mine' is offered by two packages, others \({MODULE}:Shadow\) and their-parts \({MODULE}:Mine\): uninstall one"
+    said = (
+        rf"'mine' is offered by two packages, others \({MODULE}:Shadow\) "
+        rf"and their-parts \({MODULE}:Mine\): uninstall one"
+    )
     with pytest.raises(ConfigurationError, match=said):
         mechanisms.find("mine")
     assert mechanisms.find(f"{MODULE}:Mine").__name__ == "Mine"

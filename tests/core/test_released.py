@@ -31,7 +31,7 @@ def released(scale="1", *, value=(0,), layers=1, divisor=1, private=True, parts=
 
 
 def pmf(scale: Fraction, layers: int = 1) -> np.ndarray:
-    """P(noise = k) for k = -reach..reach, summed without any closed form; the rest is below 1e-25."""
+    """P(noise = k) for k = -reach..reach, summed without a closed form; the rest is below 1e-25."""
     reach = math.ceil(60 * float(scale)) + 2
     one = np.exp(-np.abs(np.arange(-reach, reach + 1)) / float(scale))
     one /= one.sum()

@@ -35,7 +35,7 @@ def sums(scales, factors, size=400_000, seed=1):
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("miss", [0.5, 0.1, 0.01, 1e-3])
 def test_half_widths_keep_their_word(name, miss):
-    """Over 400,000 sums with a fixed seed; a false alarm with another seed has a chance below 1e-6."""
+    """400,000 sums, a fixed seed; another seed gives a false alarm with a chance below 1e-6."""
     scales, factors = (np.array(part) for part in SETS[name])
     reach = np.abs(factors) * scales
     variance = float((factors**2 * laplace_variance(scales)).sum())

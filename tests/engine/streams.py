@@ -1,4 +1,4 @@
-"""Made-up streams for tests of the publisher: a few persons at a few stations, every few minutes."""
+"""Made-up streams for tests of the publisher: a few people at a few stations every few minutes."""
 
 from __future__ import annotations
 

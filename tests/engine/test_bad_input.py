@@ -258,7 +258,10 @@ from penstock.testing import NoNoise
 from tests.engine import streams
 
 folder, kind, size = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-line = {"csv": b"2026-01-01T00:10Z,Airport,7\\n", "jsonl": b'{"ts":"2026-01-01T00:10Z","station":"Airport","card":7}\\n'}[kind]
+line = {
+    "csv": b"2026-01-01T00:10Z,Airport,7\\n",
+    "jsonl": b'{"ts":"2026-01-01T00:10Z","station":"Airport","card":7}\\n',
+}[kind]
 other = line.replace(b"7", b"8").replace(b"T00", b"T01")
 most = {}
 for name, hole in (("short", 0), ("long", size)):

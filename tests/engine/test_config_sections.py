@@ -35,15 +35,22 @@ TRICKY = {
     ),
     "empty strings": "a = \"\"\nb = ''\nc = 3\nd = \"\"\"\"\"\"\ne = 5\nf = ''''''\ng = 7",
     "dotted keys": "a.b.c = 1\na . d = 2\na.'b'.\"e\" = 3\n[g]\nh.i = 5\nh.j.k = 6\n3.14 = 7",
-    "quoted keys": '\'a.b\' = 1\n"c\\u00e9\\"]" = 2\n"" = 3\n[\'# d\']\n\'=\' = 5\n[e."f.g"]\n"#" = 7',
+    "quoted keys": (
+        '\'a.b\' = 1\n"c\\u00e9\\"]" = 2\n"" = 3\n[\'# d\']\n\'=\' = 5\n[e."f.g"]\n"#" = 7'
+    ),
     "arrays": "a = [1, 1,\n  2, # 9 ]\n  [3], [\n4\n, ], \"]\", '[', \n]\nb = 7",
     "inline tables": (
-        "a = {b = 1, c.d = 1, 'e }' = {f = [1, {g = 1}]}, h = \"}\"}\ni = 2\nj = [{k = 3}, {k = 3},\n{k = 4}]\nl = {}"
+        "a = {b = 1, c.d = 1, 'e }' = {f = [1, {g = 1}]}, h = \"}\"}\n"
+        "i = 2\nj = [{k = 3}, {k = 3},\n{k = 4}]\nl = {}"
     ),
     "arrays of tables": (
-        "[[a]]\nb = 2\n[[a]]\nb = 4\n[a.c]\nd = 6\n[[a.e]]\nf = 8\n[[a.e]]\nf = 10\n[[a]]\n[[a.e]]\nf = 13\n[[g.h]]\ni = 15"
+        "[[a]]\nb = 2\n[[a]]\nb = 4\n[a.c]\nd = 6\n[[a.e]]\nf = 8\n[[a.e]]\nf = 10\n"
+        "[[a]]\n[[a.e]]\nf = 13\n[[g.h]]\ni = 15"
     ),
-    "dates and numbers": "a = 1979-05-27 07:32:00 # x\nb = 2\nc = [1979-05-27T07:32:00Z, 0x3, 1e9]\nd = 0.5\ne = inf\nf = 6",
+    "dates and numbers": (
+        "a = 1979-05-27 07:32:00 # x\nb = 2\n"
+        "c = [1979-05-27T07:32:00Z, 0x3, 1e9]\nd = 0.5\ne = inf\nf = 6"
+    ),
     "carriage returns": 'a = 1\r\n[b]\r\nc = """\r\nd = 9\r\n"""\r\ne = 6\r\n',
 }
 
@@ -229,7 +236,10 @@ def test_secrets_are_found_wherever_they_stand():
 
 
 def test_each_reader_notes_what_it_cannot_take_and_goes_on():
-    text = "a = 1\nb = 'x'\nc = 'x'\nd = []\ne = 0.1\nf = 'not a name'\ng = 1\nh = 1\nk = 'y'\ntoken = 'z'\nspel = 1"
+    text = (
+        "a = 1\nb = 'x'\nc = 'x'\nd = []\ne = 0.1\nf = 'not a name'\n"
+        "g = 1\nh = 1\nk = 'y'\ntoken = 'z'\nspel = 1"
+    )
     section = Section.of(parse(text, name="x.toml"))
     assert section.text("a", "fine", example="z") == "fine"
     assert section.whole("b", 3, least=1, most=9) == 3

@@ -249,7 +249,7 @@ def places(rows, size, *, current):
     of the clock.
     """
     found = {(unit(row) - 1) // size + 1 for row in rows}
-    if current:  # the clock that late events are placed by is the one of the last look, or of the last commit
+    if current:  # late events are placed by the clock of the last look, or of the last commit
         found |= {(turn - back) // 2 // size + 1 for turn, *_ in rows for back in range(-1, 4)}
     return found
 
@@ -308,7 +308,7 @@ def test_larger_units_of_another_view_differ_by_at_most_twice_that_where_a_windo
 def test_late_events_that_count_in_the_current_unit_are_bounded_there(
     world, rows, contribution, cuts, kills
 ):
-    """Here the stream is stopped at the same moments: where a late event counts is up to the clock."""
+    """Both streams stop at the same moments: the clock decides where a late event counts."""
     gone = [row for row in rows if row[3] == PERSON]
     rest = [row for row in rows if row[3] != PERSON]
     (one,) = world.lived(alone(contribution, late="current"), rows, cuts[0], kills).values()
@@ -327,7 +327,7 @@ def test_late_events_that_count_in_the_current_unit_are_bounded_there(
         st.lists(st.integers(1, 3), max_size=2), st.lists(st.integers(1, 3), max_size=2)
     ),
 )
-@example(  # what was due by the end of the input is not complete before the input is read again to its end
+@example(  # units due by the end of the input are complete only once it is read again to its end
     rows=[(0, 0, 0, 0), (0, 91, 0, 0), (0, 0, 0, 0), (0, 142, 0, 0)],
     first=4,
     contribution=1,

@@ -331,7 +331,10 @@ def test_a_server_that_lost_what_it_had_confirmed_is_refused(place):
         commit(store, run)
         place.restore(backup)  # as if a standby that was behind had taken over
         end_connection(store)
-        message = "ends with unit 3, and what was committed here is of unit 4. Going on would release units again"
+        message = (
+            "ends with unit 3, and what was committed here is of unit 4. "
+            "Going on would release units again"
+        )
         for refused in (
             lambda: store.head("visits"),
             lambda: store.last("visits"),
@@ -779,7 +782,8 @@ def test_a_password_is_taken_apart_and_never_shown(place):
     guarded = os.environ.get("PENSTOCK_TEST_POSTGRES_GUARDED")
     if guarded is None:
         pytest.skip(
-            'PENSTOCK_TEST_POSTGRES_GUARDED is not set: .ci/services start, then eval "$(.ci/services env)"'
+            "PENSTOCK_TEST_POSTGRES_GUARDED is not set: "
+            '.ci/services start, then eval "$(.ci/services env)"'
         )
     filled(place, 2)
     name = re.search(r"//([^@]+)@", guarded).group(1)

@@ -470,7 +470,10 @@ def test_a_second_publisher_is_refused_while_the_first_holds_the_stream(place):
             clock.now + 30,
         )
         clock.now += 29
-        message = f"'visits' is held by publisher {first.owner} since 1970-01-12 13:46:40 UTC, until 1970-01-12 13:47:10 UTC"
+        message = (
+            f"'visits' is held by publisher {first.owner} since 1970-01-12 13:46:40 UTC, "
+            "until 1970-01-12 13:47:10 UTC"
+        )
         with pytest.raises(StateError, match=message):
             second.begin(stream(run))
         with pytest.raises(StateError, match="has not begun here"):
@@ -490,7 +493,10 @@ def test_a_commit_of_a_publisher_that_was_overtaken_is_refused(place):
         state = run.snapshot()
         clock.now += 31
         assert second.begin(stream(run)).number == 2
-        message = f"held by publisher {second.owner} since .*: another publisher has taken it over. Nothing was written"
+        message = (
+            f"held by publisher {second.owner} since .*: another publisher has taken it over. "
+            "Nothing was written"
+        )
         with pytest.raises(StateError, match=message):
             commit(first, run)
         for refused in (
@@ -686,7 +692,10 @@ def test_an_old_backup_is_refused(place, tmp_path):
         head = commit(store, run)
     assert HeadFile(noted).read() == {"visits": head}
     place.restore(backup)
-    message = f"{place.name} was restored from an old backup: series 'visits' ends with unit 3, and the head file is of unit 4"
+    message = (
+        f"{place.name} was restored from an old backup: "
+        "series 'visits' ends with unit 3, and the head file is of unit 4"
+    )
     with place.store(head=noted) as store:
         with pytest.raises(StateError, match=message):
             store.begin(stream(run))
@@ -802,7 +811,10 @@ def test_another_key_is_refused(place):
     "statement",
     [
         "UPDATE secrets SET content = zeroblob(length(content)) WHERE part = 'state'",
-        "UPDATE secrets SET content = (SELECT content FROM secrets WHERE part = 'positions') WHERE part = 'state'",
+        (
+            "UPDATE secrets SET content = (SELECT content FROM secrets WHERE part = 'positions')"
+            " WHERE part = 'state'"
+        ),
         "UPDATE secrets SET unit = 6 WHERE part = 'state'",
         "DELETE FROM secrets WHERE part = 'state'",
         "DELETE FROM secrets WHERE part = 'positions'",

@@ -328,10 +328,8 @@ def test_nothing_of_the_data_is_in_its_repr():
 def test_memory_does_not_grow_with_the_stream():
     for cls in MECHANISMS.values():
         run = cls(epsilon="1", window=4).run(3, noise=NoNoise())
-        early, late = (
-            0,
-            0,
-        )  # the largest snapshots, once windows of a week of hours are full, over a period of every tree
+        # the largest snapshots once windows of a week of hours are full, over a period of each tree
+        early, late = 0, 0
         for unit, row in enumerate(np.tile(stream(28, 3), (20, 1)), start=1):
             run.step(row)
             if 170 <= unit < 330:

@@ -49,7 +49,8 @@ def test_a_killed_publisher_repeats_loses_and_changes_nothing(source, noise, nes
         if "PENSTOCK_KILLS" in os.environ:
             with capfd.disabled():
                 print(
-                    f"{source}, noise {noise!r}: {done} of {wanted} kills, last told {dict(moments)}",
+                    f"{source}, noise {noise!r}: {done} of {wanted} kills, "
+                    f"last told {dict(moments)}",
                     flush=True,
                 )
         if done >= wanted:
@@ -57,7 +58,7 @@ def test_a_killed_publisher_repeats_loses_and_changes_nothing(source, noise, nes
 
 
 def killed(world, kills, random, moments):
-    """Kill so often while all is published, and let the last one come to the end; how often it was."""
+    """Kill publishers `kills` times, let the last one finish; return the number of kills."""
     done, problems = 0, []
 
     def feed():

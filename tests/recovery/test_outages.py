@@ -1,4 +1,4 @@
-"""What a publisher needs is gone for a while: it waits, releases what it had drawn, and catches up."""
+"""A publisher without its store or source waits, releases the units it had drawn, catches up."""
 
 from __future__ import annotations
 
@@ -120,7 +120,8 @@ def test_a_disk_that_is_full_of_other_things_is_waited_for(nest, tmp_path):
         ).returncode
     ):
         pytest.skip(
-            "needs the right to mount a small disk: run as root, outside of a container that forbids it"
+            "needs the right to mount a small disk: "
+            "run as root, outside of a container that forbids it"
         )
     try:
         with HttpWorld(nest, small / "world", noise="both", hours=HOURS) as world:
@@ -246,8 +247,10 @@ def test_a_database_that_drops_the_connection_loses_and_repeats_nothing(nest, tm
         def disturb():
             while not stopping.wait(chooser.uniform(0.05, 0.8)):
                 server.execute(
-                    "SELECT pg_terminate_backend(a.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
-                    "JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace "
+                    "SELECT pg_terminate_backend(a.pid) FROM pg_locks l "
+                    "JOIN pg_stat_activity a USING (pid) "
+                    "JOIN pg_class c ON c.oid = l.relation "
+                    "JOIN pg_namespace n ON n.oid = c.relnamespace "
                     "WHERE n.nspname = %s AND a.pid <> pg_backend_pid()",
                     (world.place.schema,),
                 )

@@ -177,7 +177,7 @@ class Watcher(threading.Thread):
                         if self._over.wait(0.004):
                             break
             except (StateError, ConfigurationError):
-                continue  # there is no store yet, or the one that wrote it has just died: it is opened again
+                continue  # there is no store yet, or its writer has just died: open it again
 
     def _look(self, reader):
         for name in reader.series_names:
@@ -376,7 +376,7 @@ class World:
         fresh.replace(self.clock)
 
     def of_hour(self, hour):
-        """What comes in this hour: most of its events, and those of the hour before that are late."""
+        """The events that arrive in this hour: most of its own, and late ones of the last hour."""
         times, _, cards = self.events
         late = (times + cards) % 5 == 0
         when = (times - BEGIN) // HOUR + 1 + late
@@ -754,5 +754,6 @@ needs_kafka = pytest.mark.skipif(
 )
 needs_postgres = pytest.mark.skipif(
     POSTGRES is None,
-    reason='needs PostgreSQL: .ci/services start && eval "$(.ci/services env)" (PENSTOCK_TEST_POSTGRES)',
+    reason="needs PostgreSQL: "
+    '.ci/services start && eval "$(.ci/services env)" (PENSTOCK_TEST_POSTGRES)',
 )

@@ -1,4 +1,4 @@
-"""What the answers of `dsft` and `dsat` really lose: sums over the threshold's noise, not a bound."""
+"""The exact privacy loss of the answers of `dsft` and `dsat`, summed over the threshold's noise."""
 
 from __future__ import annotations
 

@@ -417,7 +417,7 @@ def test_contribution_makes_the_noise_larger() -> None:
 
 
 def test_particles_follow_what_kalman_follows() -> None:
-    """Both see the same noise; their errors on a level that moves as they believe differ by little."""
+    """Both see the same noise; on a level that moves as they assume, their errors differ little."""
     stream = walk(12, keys=60, units=120, level=500, step=1.0)
 
     def error(kind: str) -> float:

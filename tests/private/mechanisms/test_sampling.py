@@ -1,4 +1,4 @@
-"""What `dsft` and `dsat` promise alike: how many releases, what each costs, and how a stream ends."""
+"""`dsft` and `dsat` alike: the number of releases, the cost of each, and the end of a stream."""
 
 from __future__ import annotations
 

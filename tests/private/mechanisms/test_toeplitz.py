@@ -58,7 +58,7 @@ def test_the_noise_of_a_window_grows_with_its_logarithm(span, most):
 
 @pytest.mark.parametrize(("span", "aim"), [(64, 128), (256, 187), (1024, 257), (4096, 339)])
 def test_the_noise_of_a_window_is_within_a_tenth_of_its_aim(span, aim):
-    """MSE of a window's sum at ε = 1, δ = 1e-6; the aim is that of a square root which never ends."""
+    """MSE of a window's sum at ε = 1, δ = 1e-6; the aim is that of the infinite square root."""
     mechanism = CorrelatedGaussian(epsilon="1", span=span)
     assert abs((mechanism.deviation * mechanism.spread[-1]) ** 2 / aim - 1) < 0.1
 

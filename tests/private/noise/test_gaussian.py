@@ -115,7 +115,7 @@ def kept_below(high: int, e: flint.arb, small: Fraction) -> flint.arb:
     "small", [Fraction(64**2 + 1), Fraction(10**4, 3) * 2, Fraction(128**2)], ids=str
 )
 def test_a_pair_is_kept_with_exactly_its_probability(small, scripted):
-    """At every edge, and with any bits that follow: what an independent library says at 400 bits."""
+    """At every edge and with any following bits, an independent library agrees at 400 bits."""
     rng = np.random.default_rng(1)
     opened = 0
     for high in (0, 1, 100, 900, 2047, 2048, 5000):

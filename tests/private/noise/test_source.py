@@ -260,7 +260,7 @@ def test_a_seed_is_a_whole_number(seed):
 
 
 def test_threads_may_share_a_source(monkeypatch):
-    """Every value of every thread is from its own place of the key stream: no byte is given twice."""
+    """Each value of each thread has its own place in the key stream: no byte is given twice."""
     source, seen, errors = SystemNoise(), [], []
     plain = source._bits.bytes
 

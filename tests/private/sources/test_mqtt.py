@@ -196,7 +196,8 @@ def test_a_killed_reader_is_gone_on_from(broker):
         import json, os, signal, sys
         from penstock.private.sources.mqtt import MqttSource
         from tests.private.sources.events import INTAKE
-        source = MqttSource(intake=INTAKE, server=sys.argv[1], topic=sys.argv[2], client=sys.argv[3], rows=7)
+        server, topic, client = sys.argv[1:4]
+        source = MqttSource(intake=INTAKE, server=server, topic=topic, client=client, rows=7)
         source.open({})
         position, count = None, 0
         while True:

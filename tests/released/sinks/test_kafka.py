@@ -215,7 +215,8 @@ def test_a_document_that_is_too_large_says_what_to_raise():
     sink = sink_of(topic)
     with pytest.raises(
         SinkError,
-        match=r"did not take unit 1 of 'large': MSG_SIZE_TOO_LARGE. Raise max.message.bytes of the topic.",
+        match=r"did not take unit 1 of 'large': MSG_SIZE_TOO_LARGE. "
+        r"Raise max.message.bytes of the topic.",
     ) as caught:
         sink.put([item(series("large", 20_000), 1)])
     assert caught.value.lasting

@@ -130,7 +130,8 @@ def test_others_read_it_with_their_partitions(tmp_path):
     pattern = f"{tmp_path}/**/*.parquet"
     with duckdb.connect() as duck:
         rows = duck.execute(
-            "SELECT series, day::text, count(*) FROM read_parquet(?, hive_partitioning = true) GROUP BY ALL",
+            "SELECT series, day::text, count(*) "
+            "FROM read_parquet(?, hive_partitioning = true) GROUP BY ALL",
             [pattern],
         ).fetchall()
     assert {(name, day): count for name, day, count in rows} == wanted

@@ -1,4 +1,4 @@
-"""The document and the table of a release: the same bytes for the same item, and nothing made up."""
+"""The document and the table of a release: the same item gives the same bytes, nothing invented."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ def test_a_document_is_one_line_and_begins_with_its_series():
 
 def test_the_same_item_gives_the_same_bytes_in_another_process():
     script = (
-        "import hashlib\nfrom tests.released.sinks.items import *\nfrom penstock.released.sinks.release_document import document\n"
+        "import hashlib\nfrom tests.released.sinks.items import *\n"
+        "from penstock.released.sinks.release_document import document\n"
         "print(hashlib.sha256(b''.join(map(document, items(series(AWKWARD), 1, 5)))).hexdigest())"
     )
     runs = [
