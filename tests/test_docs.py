@@ -25,10 +25,6 @@ BEING_REWRITTEN = {
     "CONTRIBUTING.md",
     "add-a-histogram.md",
     "add-a-mechanism.md",
-    "add-a-sink.md",
-    "add-a-source.md",
-    "audit.md",
-    "configuration.md",
     "mechanisms.md",
 }
 HANDWRITTEN = [

@@ -240,7 +240,7 @@ def _section(title: str, summary: str, options: Sequence[Option]) -> str:
 
 def _kind_sections(own: Mapping[str, EndpointKind]) -> Iterator[str]:
     for kind in own.values():
-        needs = f" Needs `pip install 'penstock[{kind.extra}]'`." if kind.extra else ""
+        needs = f"\nNeeds `pip install 'penstock[{kind.extra}]'`." if kind.extra else ""
         text = f'### kind = "{kind.name}"\n\n{kind.summary}{needs}\n\n'
         yield text + _markdown(kind.options)
 
