@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections import deque
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -22,8 +22,10 @@ from penstock.core.released import Released
 from penstock.private import state as saved
 from penstock.private.counts_input import Column, counts_of
 from penstock.private.gate import Gate, Secrets, count_limit
-from penstock.private.mechanisms.base import Incremental, Mechanism
 from penstock.private.noise import Noise, SystemNoise
+
+if TYPE_CHECKING:
+    from penstock.private.mechanisms.base import Mechanism
 
 _HEAP_BLOCK = 2**24
 """Up to this size. It takes the largest block that was ever freed as the size from which on it asks
@@ -176,9 +178,11 @@ class Run:
 
     def feed(self, part: Column) -> None:
         """Count one part of the next unit, for a mechanism that holds noise before data."""
-        mechanism = self.mechanism
-        if not isinstance(mechanism, Incremental) or not mechanism.in_parts:
-            raise ConfigurationError(f"{mechanism.name} takes whole units: count first, then step.")
+        mechanism = self.mechanism.incremental()
+        if mechanism is None or not mechanism.in_parts:
+            raise ConfigurationError(
+                f"{self.mechanism.name} takes whole units: count first, then step."
+            )
         raw = self._take(part, None)
         try:
             self._begin()
@@ -192,7 +196,8 @@ class Run:
         """Somebody has looked into the memory: fresh noise at once, and what stands there is
         published with this unit.
         """
-        if not (isinstance(self.mechanism, Incremental) and self.mechanism.announced):
+        mechanism = self.mechanism.incremental()
+        if mechanism is None or not mechanism.announced:
             raise ConfigurationError(
                 f"{self.mechanism.name} as configured makes no promise for announced intrusions."
             )
@@ -219,8 +224,9 @@ class Run:
         if not self._begun:
             self._gate.begin(self.unit + 1)
             self._begun = True
-            if isinstance(self.mechanism, Incremental) and not self.over:
-                self.mechanism.begin(self._state, self._gate)
+            mechanism = self.mechanism.incremental()
+            if mechanism is not None and not self.over:
+                mechanism.begin(self._state, self._gate)
 
     def _forget(self) -> None:
         oldest = self._ledger.unit - self.guarantee.window

@@ -105,6 +105,10 @@ class Mechanism(ABC, Generic[S]):
         """The domain of the releases. A mechanism that also releases totals overrides it."""
         return domain
 
+    def incremental(self) -> Incremental[S] | None:
+        """This mechanism, if it takes the counts of a unit in parts. Default: None."""
+        return None
+
     @abstractmethod
     def start(self, domain: Domain) -> S:
         """The state before the first unit."""
@@ -197,6 +201,9 @@ class Incremental(Mechanism[S]):
     horizon : int, optional
         The last unit that is ever read; `horizon=window` is user level. Default: none.
     """
+
+    def incremental(self) -> Incremental[S]:
+        return self
 
     @abstractmethod
     def begin(self, state: S, gate: Gate) -> None:
