@@ -36,25 +36,6 @@ class Process:
         The errors that ended publishers, by stream.
     unfinished : list of str
         The streams that were stopped, or whose sinks lack releases.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> _ = (folder / "taps.csv").write_text("ts,station\\n2026-01-01T00:10Z,north\\n")
-    >>> pipeline = Pipeline.of({
-    ...     "stream": {"name": "taps", "every": "1h", "origin": "2026-01-01",
-    ...                "until": "2026-01-01T03:00Z"},
-    ...     "source": {"kind": "csv", "path": "taps.csv", "time": "ts", "key": "station"},
-    ...     "domain": {"keys": ["north", "south"]},
-    ...     "privacy": {"mechanism": "laplace", "epsilon": "1"},
-    ...     "store": {"path": "taps.db"},
-    ... }, folder=folder)
-    >>> with Process([pipeline]) as process:
-    ...     process.start()
-    ...     process.wait(60), process.failures, process.unfinished
-    (True, {}, [])
     """
 
     def __init__(

@@ -203,11 +203,9 @@ class SqlStore(SqlWriter):
         positions: Mapping[str, Any],
         private: Mapping[str, bytes | None] | None = None,
     ) -> Head:
-        """Write everything of the next unit, all of it or nothing, before anyone can see it.
+        """Commit as `Store.commit` says. Then write the head file.
 
-        `positions` replace the earlier ones. `private` holds data of units that are still open, in
-        named parts: given parts are replaced, None removes a part, the others stay. If the head
-        file then cannot be written, that is a `HeadError` although the unit is committed.
+        If the head file cannot be written, that is a `HeadError` although the unit is committed.
         """
         lines = tuple(lines)
         unit = whole(unit, name="unit", least=1)
