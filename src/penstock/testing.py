@@ -1,7 +1,6 @@
-"""For your own tests: noise that repeats itself or is off, noise that remembers its draws, clocks,
-and a look into the memory.
+"""Helpers for your own tests: noise that repeats or is off, clocks, a look into the memory.
 
-Nothing here is private: what is made with these sources is marked `private=False` for ever.
+Nothing here is private: releases made with these sources are marked `private=False` for ever.
 
 >>> from penstock import Uniform
 >>> run = Uniform(epsilon="1", window=3).run(["north", "south"], noise=NoNoise())
@@ -41,7 +40,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Draw:
-    """One call for noise: what it was for, and the smallest scale in it."""
+    """One call for Laplace noise; `scale` is the smallest in it."""
 
     unit: int
     label: str
@@ -60,7 +59,12 @@ class GaussianDraw:
 
 
 class RecordingNoise:
-    """Another source of noise, and a list of what was drawn from it.
+    """Another source of noise, and a list of its draws.
+
+    Parameters
+    ----------
+    source : Noise
+        The source that draws.
 
     >>> noise = RecordingNoise(TestNoise(1))
     >>> _ = noise.laplace(Fraction(3), 2, unit=1, label="publish")
@@ -106,7 +110,12 @@ class RecordingNoise:
 
 
 class ManualClock:
-    """A clock that you set, also back, and advance. `ReplayClock` is the clock of a finished file.
+    """A clock that you set and advance. `ReplayClock` is the clock of a finished file.
+
+    Parameters
+    ----------
+    now : datetime or str
+        The first time, with an offset from UTC.
 
     >>> clock = ManualClock("2026-03-01T00:00Z")
     >>> clock.advance("90min")
@@ -128,10 +137,15 @@ class ManualClock:
 
 
 def intrude(run: Run) -> dict[str, Any]:
-    """What somebody who looks into the run's memory sees right now, for tests of pan-privacy.
+    """A copy of the run's memory, as an intruder would see it now: for tests of pan-privacy.
 
-    The mechanism's state under "state", and all that the gate holds: "counter …", "pot …", "fold
-    …", "threshold …".
+    The mechanism's state is under "state". The gate's secrets are under "counter …", "pot …", "fold
+    …", "threshold …", "nodes …" and "convolution …".
+
+    Parameters
+    ----------
+    run : Run
+        The run.
 
     >>> from penstock import PanAbsorption
     >>> run = PanAbsorption(epsilon="1", window=3).run(["north", "south"], noise=TestNoise(1))

@@ -1,1 +1,1 @@
-"""What was promised, what was spent, what is left: public arithmetic without data."""
+"""Budgets and ledgers: public arithmetic without data."""

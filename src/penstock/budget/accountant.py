@@ -1,7 +1,7 @@
-"""The accountant: what every window cost, recomputed from recorded lines alone.
+"""The accountant: the cost of every window, recomputed from recorded lines alone.
 
-It shares no code with the filter: the filter decides what may be drawn, the accountant says
-afterwards what was.
+It shares no code with the ledger. The ledger decides which noise may be drawn. The accountant
+verifies afterwards.
 """
 
 from __future__ import annotations
@@ -34,7 +34,23 @@ class _Run:
 
 @dataclass(frozen=True)
 class Account:
-    """All charges. `windows[t - 1]` is the cost, in quanta, of the window that ends with unit t."""
+    """The cost of every window of a stream, recomputed from its ledger.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        The promise.
+    numbers : array of int64
+        The charge of each unit, in quanta.
+    exposures : array of int64
+        The unpaid content of the memory in each unit, in quanta.
+    windows : array of int64
+        `windows[t - 1]` is the cost, in quanta, of the window that ends with unit t.
+
+    >>> from penstock.budget.ledger import Line
+    >>> account([], Guarantee("1", 3), units=2).kept
+    True
+    """
 
     guarantee: Guarantee
     numbers: IntArray
@@ -61,8 +77,17 @@ class Account:
 def account(lines: Iterable[Line], guarantee: Guarantee, *, units: int | None = None) -> Account:
     """Read all lines of a stream, in order, and recompute the cost of every window.
 
-    Lines that cannot be true (a unit out of order, a number that falls, an answer without a
+    Lines that contradict each other (a unit out of order, a number that falls, an answer without a
     question) are a `LedgerError`.
+
+    Parameters
+    ----------
+    lines : iterable of Line
+        All lines of the ledger, in order.
+    guarantee : Guarantee
+        The promise.
+    units : int, optional
+        The number of units that were released. Default: that of the last line.
     """
     numbers: dict[int, int] = {}
     exposures: dict[int, int] = {}

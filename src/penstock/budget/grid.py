@@ -1,8 +1,7 @@
-"""Amounts of ε as integers on a grid, so that sums are exact and fast and a share is the same
-number everywhere.
+"""Amounts of ε as integers on a grid: sums are exact, and a share is the same number everywhere.
 
-A promise with δ is kept in ρ, the currency of zero-concentrated differential privacy, instead: one
-currency per ledger.
+A promise with δ is kept in ρ instead, the currency of zero-concentrated differential privacy. A
+ledger has one currency.
 """
 
 from __future__ import annotations
@@ -41,9 +40,7 @@ class Grid:
 
     @staticmethod
     def of(guarantee: Guarantee) -> Grid:
-        """The grid of a promise: the same object for the same ε, δ and window, so that comparing
-        two is fast.
-        """
+        """The grid of a promise: the same object for the same ε, δ and window."""
         return _grid(guarantee.epsilon, guarantee.delta, guarantee.window)
 
     def floor(self, amount: Fraction) -> Budget:
@@ -59,7 +56,7 @@ def _grid(epsilon: Fraction, delta: Fraction, window: int) -> Grid:
 
 
 def promised(guarantee: Guarantee) -> Budget:
-    """All that a window may cost, in the promise's currency.
+    """The budget of a window, in the promise's currency.
 
     >>> promised(Guarantee("1", 3))
     Budget(1)
@@ -69,7 +66,14 @@ def promised(guarantee: Guarantee) -> Budget:
 
 @total_ordering
 class Budget:
-    """An amount of ε on a grid; noise, thresholds and the ledger all use this same number.
+    """An amount of ε (or ρ) on a grid. Noise, thresholds and the ledger all use this same number.
+
+    Parameters
+    ----------
+    quanta : int
+        The amount, in quanta of the grid.
+    grid : Grid
+        The grid of the promise.
 
     >>> whole = Grid.of(Guarantee("1", 3)).floor(Fraction(1))
     >>> half = whole // 2
@@ -85,7 +89,7 @@ class Budget:
 
     @property
     def amount(self) -> Fraction:
-        """As an exact number of the grid's currency."""
+        """The exact amount, in the grid's currency."""
         return self.quanta * self.grid.quantum
 
     @property
@@ -105,10 +109,9 @@ class Budget:
         return number * quantum.denominator // (self.quanta * quantum.numerator)
 
     def rounded(self, bits: int, *, of: Budget) -> Budget:
-        """The largest share m/2ᵏ of `of`, with m of at most `bits` binary digits, that is not above
-        this amount.
+        """The largest share m/2ᵏ of `of` up to this amount, with m of at most `bits` binary digits.
 
-        Few such shares exist, so their noise scales repeat and the noise tables with them.
+        Few such shares exist, so noise scales repeat, and the noise tables with them.
 
         >>> whole = Grid.of(Guarantee("1", 3)).floor(Fraction(1))
         >>> (whole // 3).rounded(2, of=whole).epsilon
@@ -165,7 +168,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """One amount per number of a statistic, where they are not all the same."""
+    """One amount per number of a statistic."""
 
     quanta: IntArray
     grid: Grid

@@ -58,9 +58,7 @@ from penstock.core.guarantee import Guarantee
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One view's account, how often it counts, and `places[u - 1]`, the unit of the view that small
-    unit u lies in.
-    """
+    """One view's account, its factor t_v, and `places[u - 1]`, the view's unit of small unit u."""
 
     account: Account
     times: int
@@ -69,11 +67,10 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Joint:
-    """What was spent by all views. `windows[u - 1]` is the cost, in quanta, of the window that ends
-    with small unit u.
+    """The cost of all views together.
 
-    `by_view` holds what each view has in that; the quanta are whole numbers of Python, which have
-    no end.
+    `windows[u - 1]` is the cost, in quanta, of the window that ends with small unit u. `by_view`
+    holds the part of each view. Quanta are Python's whole numbers, which have no limit.
     """
 
     guarantee: Guarantee
@@ -83,7 +80,7 @@ class Joint:
 
     @property
     def worst(self) -> Fraction:
-        """The cost of the dearest window."""
+        """The highest cost of any window."""
         return max(self.windows, default=0) * self.quantum
 
     @property
@@ -158,7 +155,7 @@ def _common(quanta: list[Fraction]) -> Fraction:
 
 
 def _costs(part: Part, factor: int) -> list[int]:
-    """Each small unit's window of this view, in common quanta."""
+    """The cost of this view's window for each small unit, in common quanta."""
     places, released = part.places, len(part.account.windows)
     if places.size and (places[0] < 1 or (np.diff(places) < 0).any()):
         raise LedgerError(

@@ -1,19 +1,16 @@
-"""The ledger: a privacy filter that refuses a charge before any noise is drawn, and the lines it
-writes.
+"""The ledger: a privacy filter that refuses a charge before any noise is drawn, and its lines.
 
-One number is kept per unit: the most, over base keys, that was charged to (unit, key). The cost of
-a window is
+One number is kept per unit: the highest charge of any (unit, key). The cost of a window is
 
 - the sum of those numbers over its units,
 - plus, for every *priced run* of the sparse vector technique, min(n·Q, T + (p + p_W)·Q): T and Q
   are the prices of its threshold and of a question, n the questions asked inside the window, p all
   positive answers of the run, p_W those inside the window,
-- plus the largest *exposure* of its units: what somebody who looks into the memory once would learn
-  unpaid.
+- plus the largest *exposure* of its units: the unpaid content of the memory, for one look into it.
 
 No window may ever cost more than the promise; docs/proofs/ledger.md proves that this is enough.
-Budgets may depend on what was released before. Memory is O(window + keys), whatever the length of
-the stream.
+Budgets may depend on earlier releases. Memory is O(window + keys), whatever the length of the
+stream.
 """
 
 from __future__ import annotations
@@ -39,12 +36,27 @@ Kind: TypeAlias = Literal["spend", "expose", "settle", "open", "ask", "yes", "cl
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One append-only line. Amounts are in quanta of the promise's grid.
+    """One append-only line of the ledger. Amounts are in quanta of the promise's grid.
 
-    `amount`: what was charged (spend, settle), exposed (expose), or the price T of a threshold
-    (open). `number`: the unit's number (spend, settle) or exposure (expose) after this line, or the
-    price Q of a question (open). `run`: the run that an open, ask, yes or close is about; runs are
-    numbered from 1.
+    Parameters
+    ----------
+    unit : int
+        The unit.
+    kind : str
+        "spend", "expose", "settle", "open", "ask", "yes" or "close".
+    label : str
+        The purpose of the charge.
+    amount : int
+        The charge (spend, settle), the exposure (expose), or the price T of a threshold (open).
+        Default: 0.
+    number : int
+        The unit's number (spend, settle) or exposure (expose) after this line, or the price Q of a
+        question (open). Default: 0.
+    run : int
+        The run of an open, ask, yes or close; runs are numbered from 1. Default: 0.
+
+    >>> Line(unit=1, kind="spend", label="publish", amount=5, number=5).unit
+    1
     """
 
     unit: int
@@ -65,7 +77,7 @@ MOST_COSTS = 2**60
 
 @dataclass
 class PricedRun:
-    """One run of the sparse vector technique whose questions each read one unit, over all keys."""
+    """One run of the sparse vector technique over all keys; each question reads one unit."""
 
     label: str
     number: int
@@ -88,7 +100,7 @@ class PricedRun:
         return replace(self, asked=list(self.asked), positive=list(self.positive))
 
     def cost(self, first: int, last: int) -> int:
-        """What the run costs the window of units `first` to `last`."""
+        """The cost of the run in the window of units `first` to `last`."""
         asked = bisect_right(self.asked, last) - bisect_left(self.asked, first)
         inside = bisect_right(self.positive, last) - bisect_left(self.positive, first)
         return min(
@@ -191,26 +203,26 @@ above the promised 1. Nothing was drawn or recorded.
 
     @property
     def number(self) -> Budget:
-        """This unit's number: the most that was charged to any of its keys."""
+        """This unit's number: the highest charge of any of its keys."""
         return Budget(self._numbers[self._slot(self.unit)], self.grid)
 
     @property
     def cost(self) -> Budget:
-        """What the window ending now costs."""
+        """The cost of the window that ends now."""
         return Budget(self._sum + self._run_cost() + self._worst_exposure(), self.grid)
 
     def spent(self, label: str) -> Budget:
-        """What was charged under this label in the window ending now."""
+        """The charges under this label in the window that ends now."""
         return Budget(self._label_sums.get(label, 0), self.grid)
 
     @property
     def left(self) -> Budget:
-        """What the window ending now has left."""
+        """The budget that is left in the window that ends now."""
         return Budget(self.promised, self.grid) - self.cost
 
     @property
     def exposed(self) -> Budget:
-        """What this unit's memory holds that is not paid for."""
+        """The unpaid content of this unit's memory."""
         return Budget(self._exposed, self.grid)
 
     def _run_cost(self) -> int:
@@ -255,9 +267,7 @@ above the promised 1. Nothing was drawn or recorded.
         self._enter(label, charge)
 
     def expose(self, amount: Budget, label: str) -> None:
-        """This unit's memory will hold `amount` that nothing has paid for; one look at it may be
-        taken, ever.
-        """
+        """Announce that this unit's memory will hold `amount` unpaid, for one look ever."""
         self._only_one_kind(bool(self._runs))
         exposed = self._exposed + self._amount(amount)
         past = self._exposures[0][1] if self._exposures else 0
@@ -270,9 +280,7 @@ above the promised 1. Nothing was drawn or recorded.
     def _after(
         self, amount: Budget | Budgets, where: BoolArray | None
     ) -> tuple[int, IntArray | None, int]:
-        """The common part, the part per key and the unit's number once `amount` is charged; nothing
-        changes yet.
-        """
+        """The common part, the part per key and the unit's number after this charge."""
         if where is None and isinstance(amount, Budget):
             common = self._common + amount.quanta
             number = (
@@ -290,7 +298,7 @@ above the promised 1. Nothing was drawn or recorded.
         return self._common, by_key, self._common + int(by_key.max())
 
     def _amount(self, amount: Budget | Budgets, where: BoolArray | None = None) -> int:
-        """The most that any key is charged, once the amount was found fit."""
+        """The highest charge of any key, after the amount was checked."""
         if amount.grid is not self.grid and amount.grid != self.grid:
             raise MechanismError("this budget lies on another grid: it belongs to another promise.")
         self._readable()
@@ -364,9 +372,7 @@ above the promised 1. Nothing was drawn or recorded.
         return run.number
 
     def ask(self, number: int) -> None:
-        """Pay for one question about this unit, as if its answer will be positive: `yes` says that
-        it was.
-        """
+        """Pay for one question about this unit, as if its answer were positive."""
         self._admit(self._run(number))
 
     def _new_run(self, label: str, threshold: Budget, question: Budget) -> PricedRun:
@@ -380,9 +386,7 @@ above the promised 1. Nothing was drawn or recorded.
         return PricedRun(label, self._opened + 1, price, each, self.unit)
 
     def _admit(self, run: PricedRun, *before: Line) -> None:
-        """Enter a question about this unit, if every window that meets the run can bear a positive
-        answer.
-        """
+        """Enter a question, if every window of the run can bear a positive answer."""
         self._readable()
         if run.asked and run.end == self.unit:
             raise MechanismError(
@@ -432,9 +436,7 @@ above the promised 1. Nothing was drawn or recorded.
             raise MechanismError("one ledger takes priced runs or exposures, not both.")
 
     def _dearest_window(self, run: PricedRun) -> tuple[int, int]:
-        """First unit and cost of the dearest window that meets `run`: a positive answer also costs
-        past windows.
-        """
+        """First unit and cost of the costliest window that meets `run`, past ones included."""
         first = max(1, run.start - self._window + 1)
         units = np.arange(first, self.unit + 1)
         numbers = np.frombuffer(self._numbers, np.int64)[units % len(self._numbers)]
@@ -487,9 +489,7 @@ above the promised 1. Nothing was drawn or recorded.
 
 
 def _push(exposures: deque[tuple[int, int]], unit: int, amount: int) -> None:
-    """Append to a queue whose left end is the largest of a sliding window: what is older and no
-    larger never counts again.
-    """
+    """Append to a queue whose left end is the largest of a sliding window."""
     while exposures and exposures[-1][1] <= amount:
         exposures.pop()
     exposures.append((unit, amount))

@@ -1,4 +1,4 @@
-"""Names for the arrays that we pass around."""
+"""Type names of the arrays that functions take and return."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Sums over boxes: ranges of every attribute at once, thousands of them from one pass over the
-counts.
-"""
+"""Sums over boxes, ranges of every attribute at once: thousands from one pass over the counts."""
 
 from __future__ import annotations
 
@@ -22,8 +20,7 @@ MAX_ATTRIBUTES = 10
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """Boxes in a `shape`: a row of `low` and one of `high` each, the first and the last value of
-    every attribute.
+    """Boxes in a `shape`: one row per box of `low` and `high`, its first and last values.
 
     >>> boxes = Boxes((2, 3), np.array([[0, 0], [0, 1]]), np.array([[1, 2], [1, 1]]))
     >>> boxes.sizes.tolist(), boxes.sums(np.arange(6)).tolist()
@@ -53,14 +50,12 @@ class Boxes:
 
     @cached_property
     def sizes(self) -> IntArray:
-        """How many cells each box has."""
+        """The number of cells of each box."""
         return np.asarray((self.high - self.low + 1).prod(axis=1), np.int64)
 
     @cached_property
     def _corners(self) -> IntArray:
-        """Where each box's corners stand in the running sums, one row a corner, those of the first
-        attribute outermost.
-        """
+        """The places of each box's corners in the running sums, one row per corner."""
         places, stride = np.zeros((1, len(self.low)), np.int64), 1
         for axis in reversed(range(len(self.shape))):
             ends = stride * np.stack([self.low[:, axis], self.high[:, axis] + 1])
@@ -69,14 +64,14 @@ class Boxes:
         return places
 
     def sums(self, values: Numbers) -> Numbers:
-        """The sum of `values` over each box. Whole numbers stay exact if every box's sum fits into
-        64 bits.
+        """The sum of `values` over each box, exact for whole numbers if it fits into 64 bits.
 
-        Running sums may wrap around on the way: differences of them are right all the same.
+        Running sums may wrap around on the way; their differences are right all the same.
         """
         if values.shape != (math.prod(self.shape),):
             raise InputError(
-                f"values must be {math.prod(self.shape)} numbers for {self.shape}, not of shape {values.shape}."
+                f"values must be {math.prod(self.shape)} numbers for {self.shape}, "
+                f"not of shape {values.shape}."
             )
         kind: Any = np.float64 if values.dtype.kind == "f" else np.int64
         running = np.zeros(tuple(side + 1 for side in self.shape), kind)

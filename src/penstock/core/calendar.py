@@ -1,7 +1,6 @@
-"""Where units begin and end: public arithmetic on instants, time zones and the civil calendar,
-without any data.
+"""Units of time: public arithmetic on instants, time zones and the civil calendar.
 
-An instant is a whole number of microseconds since the beginning of 1970 in UTC; people see local
+An instant is a whole number of microseconds since the beginning of 1970 in UTC. People see local
 time with its offset.
 """
 
@@ -35,25 +34,31 @@ _CIVIL = ("d", "w", "mo")
 class Calendar:
     """Units that follow one another without a gap, numbered from 1.
 
-    `every` is a number and one of s, min, h, d, w, mo. Seconds, minutes and hours are lengths of
-    absolute time that run on from the origin: a day on which clocks change has 23 or 25 units of
-    "1h", units of "7h" begin at another hour every day, and those of "24h" an hour earlier or later
-    on the wall clock once it has changed. Days, weeks and months are civil: they begin when a day
-    begins in `zone`, at midnight or, where clocks skip midnight, at the first instant after it, so
-    that a day may last 23 or 25 hours. A date that a zone skipped altogether is no unit.
+    Seconds, minutes and hours are lengths of absolute time that run on from the origin. A day on
+    which clocks change has 23 or 25 units of "1h". Units of "7h" begin at another hour every day.
+    Days, weeks and months are civil: they begin when a day begins in `zone`, at midnight or, where
+    clocks skip midnight, at the first instant after it. So a day may last 23 or 25 hours. A date
+    that a zone skipped is no unit.
 
-    `origin` is where unit 1 begins, a datetime with an offset or ISO text; text without an offset
-    is local time in `zone`. It must be a boundary: the beginning of a day for days and weeks (weeks
-    then begin on that weekday), of the first day of a month for months. For lengths that divide a
-    day it is a multiple of `every` on the wall clock, or the beginning of a day; for other lengths
-    a whole second, minute or hour.
+    Parameters
+    ----------
+    every : str
+        The length of a unit: a number and one of s, min, h, d, w, mo, such as "1h".
+    zone : str
+        The IANA name of the time zone. Default: "UTC".
+    origin : datetime or str
+        The beginning of unit 1, with an offset; ISO text without one is local time in `zone`. For
+        days and weeks it must begin a day, for months a month. For lengths that divide a day it
+        must be a multiple of `every` on the wall clock or begin a day; for others, a whole second,
+        minute or hour.
 
     >>> calendar = Calendar(every="1d", zone="Europe/Zurich", origin="2026-03-28")
     >>> calendar.origin
     '2026-03-28T00:00:00+01:00'
     >>> calendar.label(3), calendar.end(2) - calendar.start(2)
     ('2026-03-30T00:00+02:00', datetime.timedelta(seconds=82800))
-    >>> calendar.unit_of(np.array([instant("2026-03-27T22:59Z"), instant("2026-03-29T21:59Z"), instant("2026-03-29T22:00Z")]))
+    >>> times = ("2026-03-27T22:59Z", "2026-03-29T21:59Z", "2026-03-29T22:00Z")
+    >>> calendar.unit_of(np.array([instant(time) for time in times]))
     array([0, 2, 3])
     """
 
@@ -85,8 +90,7 @@ class Calendar:
             )
 
     def unit_of(self, times: IntArray) -> IntArray:
-        """Each instant's unit: 0 for what is before unit 1, and `last + 1` for what is after the
-        last unit.
+        """The unit of each instant: 0 before unit 1, and `last + 1` after the last unit.
 
         A boundary belongs to the unit that begins there.
         """
@@ -107,7 +111,7 @@ class Calendar:
         return units
 
     def unit_at(self, time: int) -> int:
-        """One instant's unit, as `unit_of` has it.
+        """The unit of one instant, as `unit_of` gives it.
 
         >>> Calendar(every="1h", origin="2026-01-01").unit_at(instant("2026-01-01T02:00Z"))
         3
@@ -120,7 +124,8 @@ class Calendar:
     def units_between(self, start: datetime | str, end: datetime | str) -> range:
         """The units that have any instant from `start` to before `end`.
 
-        >>> Calendar(every="1mo", origin="2026-01-01").units_between("2026-01-31T23:00Z", "2026-03-01T00:00Z")
+        >>> months = Calendar(every="1mo", origin="2026-01-01")
+        >>> months.units_between("2026-01-31T23:00Z", "2026-03-01T00:00Z")
         range(1, 3)
         """
         first, stop = instant(start, name="start"), instant(end, name="end")
@@ -139,9 +144,7 @@ class Calendar:
         return self._boundary(unit)
 
     def start(self, unit: int) -> datetime:
-        """The unit's first instant, in local time with its offset, so that a difference of two is
-        the time that passed.
-        """
+        """The unit's first instant, in local time with its offset."""
         return _fixed(_at(self.begins(unit), _zone(self.zone)))
 
     def end(self, unit: int) -> datetime:
@@ -149,7 +152,7 @@ class Calendar:
         return _fixed(_at(self.ends(unit), _zone(self.zone)))
 
     def label(self, unit: int) -> str:
-        """When the unit begins, for people: ISO, local time, with the offset.
+        """The beginning of the unit, for people: ISO, local time, with the offset.
 
         >>> Calendar(every="30s", zone="Asia/Kolkata", origin="2026-01-01").label(2)
         '2026-01-01T00:00:30+05:30'
@@ -236,7 +239,8 @@ def _parsed(text: object, *, name: str, letters: tuple[str, ...], least: int) ->
     if not found or found[2] not in letters or int(found[1]) < least:
         examples = " or ".join(f"'{least}{letter}'" for letter in (letters[0], letters[-1]))
         raise ConfigurationError(
-            f"{name} must be a whole number from {least} on and one of {', '.join(letters)}, such as {examples}, not {text!r}.",
+            f"{name} must be a whole number from {least} on and one of {', '.join(letters)}, "
+            f"such as {examples}, not {text!r}.",
             parameter=name,
         )
     return int(found[1]), found[2]
@@ -263,7 +267,8 @@ def _origin(when: datetime | str, zone: zoneinfo.ZoneInfo) -> int:
     early, late = (instant(moment.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
     if early != late:
         raise ConfigurationError(
-            f"origin must have an offset where clocks change, such as '{when}+01:00', not {when!r}.",
+            f"origin must have an offset where clocks change, such as '{when}+01:00', "
+            f"not {when!r}.",
             parameter="origin",
         )
     return early
@@ -288,9 +293,7 @@ def _broken(amount: int, letter: str, local: datetime, zone: zoneinfo.ZoneInfo) 
 
 
 def _fixed(local: datetime) -> datetime:
-    """The same with a fixed offset: Python subtracts datetimes of one zone as if its clocks never
-    changed.
-    """
+    """The same with a fixed offset: Python ignores changes of a zone's clocks in differences."""
     return local.replace(tzinfo=timezone(local.utcoffset() or timedelta(0)), fold=0)
 
 
@@ -302,7 +305,8 @@ def _at(time: int, zone: zoneinfo.ZoneInfo) -> datetime:
 def _zone(name: str) -> zoneinfo.ZoneInfo:
     if name not in zoneinfo.available_timezones():
         raise ConfigurationError(
-            f"zone must be the IANA name of a time zone, such as 'UTC' or 'Europe/Zurich', not {name!r}.",
+            "zone must be the IANA name of a time zone, such as 'UTC' or 'Europe/Zurich', "
+            f"not {name!r}.",
             parameter="zone",
         )
     return zoneinfo.ZoneInfo(name)
@@ -311,9 +315,9 @@ def _zone(name: str) -> zoneinfo.ZoneInfo:
 def _midnight(day: date, zone: zoneinfo.ZoneInfo) -> int:
     """The first instant of a date, or of the next one that exists.
 
-    Without `fold`, a midnight that comes twice is the first one, and a midnight that clocks skip
-    counts by the offset before the change, which is the instant of the change: since 1970 no zone
-    has skipped midnight from any other time.
+    Without `fold`, a midnight that comes twice is the first one. A midnight that clocks skip counts
+    by the offset before the change, which is the instant of the change. Since 1970 no zone has
+    skipped midnight from any other time.
     """
     return (datetime.combine(day, time(0), zone) - _EPOCH) // _MICROSECOND
 

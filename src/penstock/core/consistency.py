@@ -1,4 +1,4 @@
-"""Making parents and children agree: weighted least squares over a forest, on released numbers."""
+"""Make parents and children agree: weighted least squares over a forest, on released numbers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from penstock.core.arrays import BoolArray, FloatArray, IntArray
 
 
 class Forest(Protocol):
-    """Nodes level by level, outermost first: a `Hierarchy`, or anything else with these facts about
-    its nodes.
-    """
+    """Nodes level by level, outermost first: a `Hierarchy`, or any object with these properties."""
 
     @property
     def slices(self) -> tuple[slice, ...]:
@@ -27,22 +25,21 @@ class Forest(Protocol):
 
     @property
     def inner(self) -> BoolArray:
-        """Which nodes have children."""
+        """Whether each node has children."""
         ...
 
     @property
     def leaves(self) -> IntArray:
-        """How many keys are under each node."""
+        """The number of keys under each node."""
         ...
 
 
 def make_consistent(tree: Forest, estimates: FloatArray, variances: FloatArray) -> FloatArray:
-    """The numbers closest to the estimates, each counted by 1/variance, in which every parent is
-    the sum of its children.
+    """The closest numbers, by 1/variance, in which every parent is the sum of its children.
 
-    An infinite variance says that there is no estimate. What a parent has beyond its children then
-    goes to those about which nothing is known, by the number of such keys under each. Two passes,
-    level by level.
+    An infinite variance says that there is no estimate. The part of a parent beyond its children
+    then goes to those without an estimate, by the number of such keys under each. Two passes, level
+    by level.
 
     >>> from penstock.core.hierarchy import Hierarchy
     >>> pair = Hierarchy.of({"a": "both", "b": "both"})

@@ -1,4 +1,4 @@
-"""Which base keys a statistic reads, and how keys are grouped."""
+"""The base keys that a statistic reads, and groups of keys."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from penstock.core.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """Which base keys each number of a statistic reads: what a charge for it must be entered under.
+    """The base keys that each number of a statistic reads, and that are charged for it.
 
     `EACH`: number i reads key i. `ALL`: one number reads every key. `Cover(of)`: number `of[k]`
-    reads key k, none if that is −1. In every case a key is read by at most one number, so one
-    person changes the numbers by at most their own events in all, wherever these lie.
+    reads key k, none if that is −1. A key is always read by at most one number. So one person
+    changes the numbers by at most their own events in all, wherever these lie.
     """
 
     of: IntArray | None = None
@@ -30,7 +30,7 @@ class Cover:
         return chosen if self.of is None else chosen[self.of] & (self.of >= 0)
 
     def spread(self, amounts: IntArray) -> IntArray:
-        """What each base key is charged if number i is charged `amounts[i]`."""
+        """The charge of each base key if number i is charged `amounts[i]`."""
         return amounts if self.of is None else np.where(self.of >= 0, amounts[self.of], 0)
 
 
@@ -40,8 +40,7 @@ ALL = Cover(every=True)
 
 @dataclass(frozen=True)
 class Groups:
-    """A public partition of the keys (or of some of them), laid out so that exact integer sums per
-    group are one pass.
+    """A public partition of the keys, or of some of them, laid out for exact sums per group.
 
     >>> Groups.from_labels(np.array([1, 0, 1])).sums(np.array([5, 7, 9])).tolist()
     [7, 14]
@@ -64,7 +63,7 @@ class Groups:
 
     @classmethod
     def from_labels(cls, group: IntArray) -> Groups:
-        """From each key's group, −1 for none; every group from 0 to the largest must have a key."""
+        """Groups from the group of each key, −1 for none. Every group from 0 on must have a key."""
         order = np.argsort(group, kind="stable")
         starts = np.searchsorted(group[order], np.arange(int(group.max()) + 1))
         return cls(group.astype(np.int64), order.astype(np.int64), starts.astype(np.int64))
@@ -79,7 +78,7 @@ class Groups:
 
     @cached_property
     def distinct_sizes(self) -> tuple[list[int], IntArray]:
-        """The sizes that occur, and which of them each group has."""
+        """The sizes that occur, and the index of each group's size among them."""
         sizes, which = np.unique(self.sizes, return_inverse=True)
         return sizes.tolist(), which
 

@@ -11,12 +11,16 @@ import numpy as np
 
 from penstock.core.arrays import IntArray
 from penstock.core.errors import ConfigurationError
-from penstock.core.exact import whole
 
 
 @dataclass(frozen=True)
 class Domain:
-    """Keys in a fixed order; counts, releases and masks are arrays in that order.
+    """Keys in a fixed order. Counts, releases and masks are arrays in that order.
+
+    Parameters
+    ----------
+    keys : tuple of str
+        The keys, without repetition. `Domain.of` takes a number or any sequence of names.
 
     >>> Domain.of(["north", "south"]).size
     2
@@ -28,39 +32,17 @@ class Domain:
 
     @classmethod
     def of(cls, what: AnyDomain) -> Domain:
-        """A domain from itself, from a number of keys or from their names."""
-        if isinstance(what, Domain):
-            return what
-        if isinstance(what, (int, np.integer)):
-            return cls(tuple(map(str, range(whole(what, name="domain", least=1)))))
-        if isinstance(what, str):
-            raise ConfigurationError(
-                "domain must be a number of keys or several names, not one string.",
-                parameter="domain",
-            )
-        if isinstance(what, Mapping):
-            raise ConfigurationError(
-                "domain: for attributes and their values use Product.of, for keys and paths Hierarchy.of.",
-                parameter="domain",
-            )
-        if not isinstance(what, Iterable):
-            raise ConfigurationError(
-                f"domain must be a number of keys or several names, not {type(what).__name__}.",
-                parameter="domain",
-            )
-        return cls(tuple(map(str, what)))
+        """A domain from another domain, from a number of keys, or from their names.
+
+        Parameters
+        ----------
+        what : Domain, int or sequence of str
+            The domain, the number of keys, or the keys.
+        """
+        return what if isinstance(what, Domain) else cls(keys_of(what))
 
     def __post_init__(self) -> None:
-        if not self.keys:
-            raise ConfigurationError("domain must have at least one key.", parameter="domain")
-        if len(set(self.keys)) != len(self.keys):
-            raise ConfigurationError("domain must not name a key twice.", parameter="domain")
-        try:
-            "".join(self.keys).encode()
-        except UnicodeEncodeError:
-            raise ConfigurationError(
-                "domain must have keys of text that UTF-8 can write.", parameter="domain"
-            ) from None
+        check_keys(self.keys)
 
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self.keys[:3])) + (", …" if self.size > 3 else "")
@@ -72,24 +54,56 @@ class Domain:
 
     @cached_property
     def ranks(self) -> IntArray:
-        """Each key's place in the alphabet of keys: an order that does not depend on how the keys
-        were listed.
-        """
+        """Each key's place in alphabetical order, whatever the order of listing."""
         ranks = np.empty(self.size, np.int64)
         ranks[sorted(range(self.size), key=self.keys.__getitem__)] = np.arange(self.size)
         return ranks
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """All that tells this domain from another: a run goes on with the same only."""
+        """All that tells this domain from another. A run goes on with the same domain only."""
         return self.keys
 
     def totals(self, counts: IntArray) -> IntArray:
-        """What this domain's numbers are, made of the counts of the base keys: here those counts
-        themselves.
-        """
+        """The numbers of this domain, made of the counts of the base keys: here these counts."""
         return counts
 
 
 AnyDomain: TypeAlias = Domain | int | Iterable[str]
 """What a user may give as a domain."""
+
+
+def keys_of(what: AnyDomain, *, subject: str = "domain") -> tuple[str, ...]:
+    """The keys of a domain, of a number of keys, or of their names; errors begin with `subject`."""
+    if isinstance(what, Domain):
+        return what.keys
+    if isinstance(what, (int, np.integer)) and not isinstance(what, bool) and what >= 1:
+        return tuple(map(str, range(int(what))))
+    if isinstance(what, Mapping):
+        rule = "for attributes and their values use Product.of, for keys and paths Hierarchy.of."
+        raise ConfigurationError(f"{subject}: {rule}", parameter="domain")
+    if isinstance(what, (int, np.integer)):
+        rule = f"must be a whole number of at least 1, not {what!r}."
+    elif isinstance(what, str):
+        rule = "must be a number of keys or several names, not one string."
+    elif not isinstance(what, Iterable):
+        rule = f"must be a number of keys or several names, not {type(what).__name__}."
+    else:
+        return tuple(map(str, what))
+    raise ConfigurationError(f"{subject} {rule}", parameter="domain")
+
+
+def check_keys(keys: tuple[str, ...], *, subject: str = "domain") -> None:
+    """Refuse keys that are none, repeated, or not text; errors begin with `subject`."""
+    if not keys:
+        rule = "must have at least one key."
+    elif len(set(keys)) != len(keys):
+        rule = "must not name a key twice."
+    else:
+        try:
+            "".join(keys).encode()
+        except UnicodeEncodeError:
+            rule = "must have keys of text that UTF-8 can write."
+        else:
+            return
+    raise ConfigurationError(f"{subject} {rule}", parameter="domain")

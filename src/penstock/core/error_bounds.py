@@ -1,5 +1,4 @@
-"""How far noise spreads: variances and half-widths of intervals, for every way in which draws are
-combined.
+"""Variances of noise and half-widths of intervals, for every way in which draws are combined.
 
 A released number is made of `layers` independent draws of one scale, and its `kind` says how:
 
@@ -7,7 +6,7 @@ A released number is made of `layers` independent draws of one scale, and its `k
 - `median`: their median (of an even number, the mean of the middle two);
 - `shrunk`: one of them moved towards their mean, (x − mean)/n + mean;
 - `weighted`: their sum with known weights;
-- `gaussian`: a Gaussian whose standard deviation is `scale`, whatever it was made of.
+- `gaussian`: a Gaussian with standard deviation `scale`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _LEAST_MISS = Fraction(1, 10**100)
 
 
 def miss_of(confidence: Exact) -> float:
-    """How often an interval of this confidence may miss."""
+    """The probability with which an interval of this confidence may miss."""
     share = exact(confidence, name="confidence")
     if not 0 < share < 1:
         raise ConfigurationError(
@@ -51,9 +50,7 @@ def miss_of(confidence: Exact) -> float:
 
 
 def variance(kind: Kind, scale: FloatArray, layers: int | IntArray, weights: Weights) -> FloatArray:
-    """The variance of the combined draws; of a median, an upper bound: that of the mean, which it
-    never exceeds.
-    """
+    """The variance of the combined draws; for a median, that of the mean, an upper bound."""
     if kind == "gaussian":
         return np.square(scale)
     one = laplace_variance(scale)
@@ -79,8 +76,9 @@ def laplace_variance(scale: FloatArray) -> FloatArray:
 def half_width(
     kind: Kind, scale: FloatArray, layers: int | IntArray, weights: Weights, miss: float
 ) -> FloatArray:
-    """A k with P(|noise| > k) ≤ `miss`: the least whole one of a single draw or a sum, an upper
-    bound for others.
+    """A k with P(|noise| > k) ≤ `miss`.
+
+    It is the least whole one for a single draw or a sum, and an upper bound for others.
     """
     scales, draws = np.broadcast_arrays(
         np.asarray(scale, np.float64), np.asarray(layers, np.float64)
@@ -136,11 +134,11 @@ def _tail_of_two(q: float, k: float) -> float:
 
 
 def _least_of_many(scale: float, layers: int, miss: float) -> float:
-    """The least k of a sum, from its law; Chernoff's bound where that is too long, or `miss` too
-    small for floats.
+    """The least k of a sum, from its law.
 
-    E exp(iuX) = 1/(1 + v(1 − cos u)) for discrete Laplace noise of variance v, and a Fourier
-    transform has the law of the sum.
+    Chernoff's bound stands in if the law is too long or `miss` too small for floats. E exp(iuX) =
+    1/(1 + v(1 − cos u)) for discrete Laplace noise of variance v, and a Fourier transform has the
+    law of the sum.
     """
     bound = _chernoff(scale, miss, np.ones(1), np.full(1, layers))
     far = _chernoff(scale, _FAR, np.ones(1), np.full(1, layers))
@@ -158,7 +156,7 @@ def _chernoff(scale: float, miss: float, weights: FloatArray, times: FloatArray)
     """Chernoff's bound for a sum of draws with these weights, the i-th of them `times[i]` times.
 
     E exp(tX) = 1/(1 − v(cosh t − 1)) for discrete Laplace noise of variance v. Every t gives a
-    bound, so a grid will do.
+    bound, so a grid of t is enough.
     """
     v = float(laplace_variance(np.asarray(scale)))
     bounds = []
@@ -171,9 +169,7 @@ def _chernoff(scale: float, miss: float, weights: FloatArray, times: FloatArray)
 
 @lru_cache(maxsize=4096)
 def _rare(draws: int, tail: float) -> float:
-    """The largest p for which at least half of `draws` events of probability p happen with at most
-    probability `tail`.
-    """
+    """The largest p with P(Bin(draws, p) ≥ draws/2) ≤ `tail`."""
     if draws > 4096:  # Chernoff: (4p(1 − p))^(n/2)
         return 0.5 * (1 - math.sqrt(-math.expm1(2 * math.log(tail) / draws)))
     least = (draws + 1) // 2
@@ -202,10 +198,10 @@ def _rare(draws: int, tail: float) -> float:
 
 
 def median_scale(scale: FloatArray, layers: int | IntArray) -> FloatArray:
-    """The scale of one draw whose moments are above those of the median of so many.
+    """The scale of one draw whose moments are above those of the median of `layers` draws.
 
     A median of symmetric log-concave draws is one again, and has at most their variance divided by
-    their number; of all such laws with one variance, Laplace's has the largest moments.
+    their number. Of all such laws with one variance, Laplace's has the largest moments.
     """
     with np.errstate(divide="ignore", over="ignore"):
         return np.asarray(
@@ -216,7 +212,8 @@ def median_scale(scale: FloatArray, layers: int | IntArray) -> FloatArray:
 def grain(scale: FloatArray) -> FloatArray:
     """How far a discrete draw may be from a continuous one of this scale, drawn with it.
 
-    |X| ≥ k with the same chance as |Y| ≥ k − δ, δ = s log(2/(1 + exp(−1/s))) ≤ 1/2; so X and Y can be had at most 1 − δ apart.
+    |X| ≥ k has the same probability as |Y| ≥ k − δ, with δ = s log(2/(1 + exp(−1/s))) ≤ 1/2. So X
+    and Y can be drawn at most 1 − δ apart.
     """
     with np.errstate(invalid="ignore"):
         return np.asarray(

@@ -17,8 +17,8 @@
     │   │   ├── UncertainError ↻          a connection lost during a commit (engine/sql_store.py)
     │   │   └── HeadError ↻               a head file that cannot be written (engine/chain.py)
     │   ├── LeaseError                    a series of another publisher (engine/store.py)
-    │   └── DivergedError                 a sink with other units than the store (engine/delivery.py)
-    ├── SinkError ↻                       a sink that did not take a release (released/sinks/base.py)
+    │   └── DivergedError                 a sink with units of no store (engine/delivery.py)
+    ├── SinkError ↻                       a sink that took no release (released/sinks/base.py)
     ├── LedgerError                       recorded lines that contradict the promise
     └── MissingExtraError  (ImportError)  an optional dependency is not installed
 
@@ -94,7 +94,8 @@ class BudgetError(PenstockError):
         self.promised = promised
         self.currency = currency
         super().__init__(
-            f"unit {unit}: spending {currency}={amount} for {label!r} would bring units {first}..{last} to {total}, "
+            f"unit {unit}: spending {currency}={amount} for {label!r} "
+            f"would bring units {first}..{last} to {total}, "
             f"above the promised {promised}. Nothing was drawn or recorded."
         )
 

@@ -43,7 +43,8 @@ Write epsilon="0.1" or Fraction(1, 10).
             return Fraction(decimal)
         except (ValueError, InvalidOperation, OverflowError, ZeroDivisionError):
             raise ConfigurationError(
-                f"{name}={value!r} is not a number: write an int, a Fraction, a decimal such as '0.1' or a ratio such as '1/3'.",
+                f"{name}={value!r} is not a number: write an int, a Fraction, "
+                "a decimal such as '0.1' or a ratio such as '1/3'.",
                 parameter=name,
             ) from None
     if isinstance(value, numbers.Real):

@@ -72,7 +72,8 @@ class Guarantee:
     Two streams are neighbours if they differ in at most `window` consecutive units, and there by
     the presence of one person. The person has at most `contribution` events per unit, each unit in
     any key. The probability of anything that is ever published differs between neighbours by at
-    most a factor :math:`e^\\varepsilon` and, if `delta` is above 0, by at most :math:`\\delta` more.
+    most a factor :math:`e^\\varepsilon` and, if `delta` is above 0, by at most
+    :math:`\\delta` more.
 
     Parameters
     ----------
@@ -140,7 +141,8 @@ suspicion of 50 % can rise to 73.2 % at most.
         )
         if self.horizon is not None and self.horizon < self.window:
             raise ConfigurationError(
-                f"window must be at most the horizon of {self.horizon} units, not {self.window}: no person is in more.",
+                f"window must be at most the horizon of {self.horizon} units, not {self.window}: "
+                "no person is in more.",
                 parameter="window",
             )
 

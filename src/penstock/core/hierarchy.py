@@ -23,11 +23,17 @@ AnyPath: TypeAlias = str | Iterable[str]
 
 @dataclass(frozen=True)
 class Hierarchy(Domain):
-    """Keys with what lies above each of them. Counts are still given per key; the nodes are totals
-    of keys.
+    """Keys with the names above each of them. Counts are given per key; nodes are totals of keys.
 
-    A key is a node at its own depth only: where paths have different lengths, it is in no total
-    below that.
+    A key is a node at its own depth only. If paths have different lengths, it is in no total below
+    that depth.
+
+    Parameters
+    ----------
+    keys : tuple of str
+        The keys, without repetition.
+    paths : tuple of tuple of str
+        The names above each key, outermost first. `Hierarchy.of` takes a mapping.
 
     >>> campus = Hierarchy.of({"room 1": "A/floor 1", "room 2": "A/floor 1", "kiosk": ""})
     >>> campus.nodes.keys
@@ -40,7 +46,13 @@ class Hierarchy(Domain):
 
     @classmethod
     def of(cls, what: AnyDomain | Mapping[str, AnyPath]) -> Hierarchy:
-        """From each key's path; from itself; any other domain becomes a balanced binary tree."""
+        """A hierarchy from the paths of keys. Any other domain becomes a balanced binary tree.
+
+        Parameters
+        ----------
+        what : mapping of str to path, or any domain
+            The path of each key: several names, or one text with "/" between them.
+        """
         if isinstance(what, Hierarchy):
             return what
         if isinstance(what, Mapping):
@@ -49,8 +61,7 @@ class Hierarchy(Domain):
 
     @classmethod
     def binary(cls, keys: AnyDomain) -> Hierarchy:
-        """A balanced binary tree over the keys in alphabetical order, in whatever order they are
-        listed.
+        """A balanced binary tree over the keys in alphabetical order.
 
         >>> Hierarchy.binary(["d", "a", "c", "b"]).nodes.keys
         ('all', 'all/0', 'all/1', 'all/0/a', 'all/0/b', 'all/1/c', 'all/1/d')
@@ -68,7 +79,8 @@ class Hierarchy(Domain):
         for key, path in zip(self.keys, self.paths, strict=True):
             if any(not name or SEPARATOR in name for name in path):
                 raise ConfigurationError(
-                    f"hierarchy: the path {path} of key {key!r} must be of names without {SEPARATOR!r}.",
+                    f"hierarchy: the path {path} of key {key!r} "
+                    f"must be of names without {SEPARATOR!r}.",
                     parameter="hierarchy",
                 )
         above = {
@@ -79,7 +91,8 @@ class Hierarchy(Domain):
             name = SEPARATOR.join((*path, key))
             if name in above or name in seen:
                 raise ConfigurationError(
-                    f"hierarchy: {name!r} names two nodes; what is above a key cannot be a key itself.",
+                    f"hierarchy: {name!r} names two nodes; "
+                    "what is above a key cannot be a key itself.",
                     parameter="hierarchy",
                 )
             seen.add(name)
@@ -93,7 +106,7 @@ class Hierarchy(Domain):
 
     @cached_property
     def height(self) -> int:
-        """The nodes on the longest path, the key included."""
+        """The number of nodes on the longest path, the key included."""
         return 1 + max(map(len, self.paths))
 
     @cached_property
@@ -103,7 +116,7 @@ class Hierarchy(Domain):
 
     @cached_property
     def _rows(self) -> tuple[tuple[tuple[str, ...], ...], ...]:
-        """The nodes of each level, outermost first, in alphabetical order of what leads to them."""
+        """The nodes of each level, outermost first, in alphabetical order of their paths."""
         depths = range(self.height)
         return tuple(
             tuple(sorted({path[: depth + 1] for path in self._whole if len(path) > depth}))
@@ -117,19 +130,17 @@ class Hierarchy(Domain):
 
     @cached_property
     def nodes(self) -> Nodes:
-        """The domain of all nodes: what a mechanism releases that gives a number for each."""
+        """The domain of all nodes."""
         return Nodes(self.names, self)
 
     @cached_property
     def starts(self) -> IntArray:
-        """Where each level's nodes begin, and at last their number."""
+        """The place of each level's first node, and at last the number of nodes."""
         return np.cumsum([0, *map(len, self._rows)])
 
     @cached_property
     def levels(self) -> tuple[Groups, ...]:
-        """For each level, which of its nodes each key is in or under; −1 for a key that ends above
-        it.
-        """
+        """For each level, the node that each key is in or under; −1 if it ends above."""
         found = []
         for depth, row in enumerate(self._rows):
             place = {path: number for number, path in enumerate(row)}
@@ -159,19 +170,19 @@ class Hierarchy(Domain):
 
     @cached_property
     def children(self) -> IntArray:
-        """How many children each node has; 0 for keys."""
+        """The number of children of each node; 0 for keys."""
         return np.bincount(self.parents[self.parents >= 0], minlength=len(self.names)).astype(
             np.int64
         )
 
     @cached_property
     def inner(self) -> BoolArray:
-        """Which nodes have children."""
+        """Whether each node has children."""
         return self.children > 0
 
     @cached_property
     def leaves(self) -> IntArray:
-        """How many keys are under each node, itself included."""
+        """The number of keys under each node, itself included."""
         return np.concatenate([level.sizes for level in self.levels])
 
     @cached_property
@@ -196,16 +207,15 @@ def _parts(path: AnyPath) -> tuple[str, ...]:
         return tuple(path.split(SEPARATOR)) if path else ()
     if not isinstance(path, Iterable):
         raise ConfigurationError(
-            f"hierarchy: a path must be names or a text with {SEPARATOR!r}, not {type(path).__name__}.",
+            f"hierarchy: a path must be names or a text with {SEPARATOR!r}, "
+            f"not {type(path).__name__}.",
             parameter="hierarchy",
         )
     return tuple(map(str, path))
 
 
 def _halves(rank: int, size: int) -> tuple[str, ...]:
-    """The way from the root to the rank-th of so many leaves: 0 into the first half, 1 into the
-    second.
-    """
+    """The way from the root to the rank-th of `size` leaves: 0 is the first half, 1 the second."""
     way, first, last = ["all"], 0, size
     while last - first > 1:
         middle = (first + last + 1) // 2

@@ -1,6 +1,4 @@
-"""Power series: the square root and the quotient that correlated noise is made of, and how far
-shifted series reach.
-"""
+"""Power series for correlated noise: square root, quotient, and the length of sums of shifts."""
 
 from __future__ import annotations
 
@@ -10,8 +8,7 @@ from penstock.core.arrays import FloatArray, IntArray
 
 
 def root(series: FloatArray, size: int) -> FloatArray:
-    """The first `size` coefficients of the square root of a series that begins with a positive
-    number.
+    """The first coefficients of the square root of a series that begins with a positive number.
 
     >>> root(np.array([1.0, 2.0, 1.0]), 4)
     array([1., 1., 0., 0.])
@@ -41,10 +38,10 @@ def quotient(above: FloatArray, below: FloatArray | IntArray, size: int) -> Floa
 
 
 def longest(series: IntArray, shifts: int) -> int:
-    r"""At least the squared length of any :math:`\sum_i s_i x^i a(x)` with 0 ≤ i < `shifts` and all
-    :math:`|s_i| \le 1`.
+    r"""An upper bound of the squared length of any sum of signed shifts of the series.
 
-    That is :math:`\sum_{i,j}|A_{i-j}|` with :math:`A_k=\sum_n a_n a_{n+k}`: it is reached if no
+    The sums are :math:`\sum_i s_i x^i a(x)` with 0 ≤ i < `shifts` and all :math:`|s_i| \le 1`. The
+    bound is :math:`\sum_{i,j}|A_{i-j}|` with :math:`A_k=\sum_n a_n a_{n+k}`. It is reached if no
     coefficient is negative.
 
     >>> longest(np.array([3, 1]), 1), longest(np.array([3, 1]), 2), 3**2 + 4**2 + 1**2

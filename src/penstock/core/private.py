@@ -1,4 +1,4 @@
-"""`Private`: whole numbers about people, which nobody but the gate may look at."""
+"""`Private`: whole numbers about people that only the gate may open."""
 
 from __future__ import annotations
 
@@ -15,17 +15,30 @@ from penstock.core.errors import MechanismError, SealedError
 def _sealed(*_: object, **__: object) -> NoReturn:
     raise SealedError(
         "a Private value cannot be looked at: not compared, converted, iterated, indexed, "
-        "measured, copied or pickled. Ask the gate for a noisy release of it, or change it with map()."
+        "measured, copied or pickled. "
+        "Ask the gate for a noisy release of it, or change it with map()."
     )
 
 
 class Private:
     """Whole numbers about people that only the gate can open.
 
-    It carries its sensitivity: the most that adding or removing one person's events of one unit
-    changes the sum of its absolute values. This guards against mistakes, not malice: a function
-    given to `map` sees the raw numbers, must be pure, and its stability is argued in the
-    mechanism's proof.
+    This guards against mistakes, not malice. A function given to `map` sees the raw numbers. It
+    must be pure, and the mechanism's proof argues its stability.
+
+    Parameters
+    ----------
+    value : array of int64
+        The numbers.
+    sensitivity : int
+        The most that one person's events of one unit change the sum of absolute values.
+    cover : Cover
+        The base keys that each number reads. Default: number i reads key i.
+    fold : str
+        The run that the numbers were folded for. They read earlier units too, and only that run may
+        ask about them. Default: none.
+    unit : int
+        The unit that the numbers are of, and that pays for them. Default: 0, unknown.
 
     >>> secret = Private(np.array([3, 1, 4]), sensitivity=1)
     >>> secret
@@ -59,8 +72,16 @@ class Private:
     def map(
         self, function: Callable[[IntArray], IntArray], *, stability: int, cover: Cover
     ) -> Private:
-        """`function` of the numbers. One person's change of 1 may change its result by at most
-        `stability` in all.
+        """A function of the numbers, sealed again.
+
+        Parameters
+        ----------
+        function : callable
+            A pure function from an array of int64 to whole numbers.
+        stability : int
+            The most that one person's change of 1 changes the result in all.
+        cover : Cover
+            The base keys that each number of the result reads.
         """
         result = whole_numbers(function(self.__value))
         return Private(
@@ -72,8 +93,12 @@ class Private:
         )
 
     def distance(self, other: IntArray) -> Private:
-        """The sum of absolute differences to something public: one number, as sensitive as the
-        counts.
+        """The sum of absolute differences to public numbers, as sensitive as the counts.
+
+        Parameters
+        ----------
+        other : array of int64
+            The public numbers, one per key.
         """
 
         def total(value: IntArray) -> IntArray:
@@ -83,8 +108,14 @@ class Private:
         return self.map(total, stability=1, cover=ALL)
 
     def distances(self, other: IntArray, groups: Groups) -> Private:
-        """The same for each group of keys: one person moves them by no more than one distance in
-        all.
+        """The distance per group of keys. One person moves them by one distance in all.
+
+        Parameters
+        ----------
+        other : array of int64
+            The public numbers, one per key.
+        groups : Groups
+            The groups.
         """
 
         def totals(value: IntArray) -> IntArray:
@@ -94,7 +125,13 @@ class Private:
         return self.map(totals, stability=1, cover=groups.cover)
 
     def sums(self, groups: Groups) -> Private:
-        """The total of each group of keys."""
+        """The total of each group of keys.
+
+        Parameters
+        ----------
+        groups : Groups
+            The groups.
+        """
         return self.map(groups.sums, stability=1, cover=groups.cover)
 
     def __repr__(self) -> str:
@@ -130,9 +167,7 @@ class Private:
 
 
 def whole_numbers(statistic: object) -> IntArray:
-    """What a function made of private numbers, if it is whole: cut fractions would move by more
-    than their stability.
-    """
+    """Refuse a statistic that is not whole: cut fractions would break its stability."""
     result = np.atleast_1d(np.asarray(statistic))
     if result.dtype.kind not in "iub":
         raise MechanismError(f"a statistic must be whole numbers, not {result.dtype.name}.")
@@ -140,8 +175,6 @@ def whole_numbers(statistic: object) -> IntArray:
 
 
 def unseal(private: Private) -> IntArray:
-    """The numbers themselves, for the gate alone: `penstock lab check` and a test look for anybody
-    else who asks.
-    """
+    """The numbers themselves, for the gate alone. A test looks for any other caller."""
     value: IntArray = private._Private__value  # type: ignore[attr-defined]
     return value

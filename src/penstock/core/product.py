@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from penstock.core.domain import AnyDomain, Domain
+from penstock.core.domain import AnyDomain, Domain, check_keys, keys_of
 from penstock.core.errors import ConfigurationError
 
 SEPARATOR = ","
@@ -19,8 +19,12 @@ MAX_KEYS = 100_000_000
 
 @dataclass(frozen=True, repr=False)
 class Product(Domain):
-    """Several attributes, each with its values in order; the last one changes fastest from key to
-    key.
+    """Several attributes, each with its values in order; the last changes fastest from key to key.
+
+    Parameters
+    ----------
+    attributes : tuple of (str, tuple of str)
+        The name and the values of each attribute. `Product.of` takes a mapping.
 
     >>> census = Product.of({"sex": ["f", "m"], "age": 3})
     >>> census.keys
@@ -34,8 +38,12 @@ class Product(Domain):
 
     @classmethod
     def of(cls, what: AnyDomain | Mapping[str, int | Iterable[str]]) -> Product:
-        """From each attribute's values, or their number; any other domain becomes one attribute,
-        `key`.
+        """A product from the values of each attribute, or their number.
+
+        Parameters
+        ----------
+        what : mapping of str to int or values, or any domain
+            The attributes. Any other domain becomes one attribute, `key`.
         """
         if isinstance(what, Product):
             return what
@@ -72,7 +80,8 @@ class Product(Domain):
         if math.prod(self.shape) > MAX_KEYS:
             sides = " × ".join(map(str, self.shape))
             raise ConfigurationError(
-                f"domain must have at most {MAX_KEYS:,} keys: attributes of {sides} values have more.",
+                f"domain must have at most {MAX_KEYS:,} keys: "
+                f"attributes of {sides} values have more.",
                 parameter="domain",
             )
         combined = itertools.product(
@@ -81,7 +90,8 @@ class Product(Domain):
         object.__setattr__(self, "keys", tuple(map(SEPARATOR.join, combined)))
 
     def __repr__(self) -> str:
-        return f"Product({self.size} keys: {', '.join(f'{name} {len(values)}' for name, values in self.attributes)})"
+        sides = ", ".join(f"{name} {len(values)}" for name, values in self.attributes)
+        return f"Product({self.size} keys: {sides})"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -90,23 +100,18 @@ class Product(Domain):
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """How many values each attribute has: counts reshaped to it have an axis per attribute."""
+        """The number of values of each attribute."""
         return tuple(len(values) for _, values in self.attributes)
 
     @property
     def facts(self) -> tuple[str, ...]:
-        kind = (
-            "product",
-            "product",
-        )  # twice: what no other domain begins with, as it names no key twice
+        kind = ("product", "product")  # no other domain begins so: it names no key twice
         values = itertools.chain.from_iterable(values for _, values in self.attributes)
         return (*kind, str(len(self.attributes)), *self.names, *map(str, self.shape), *values)
 
 
 def _values(name: str, values: AnyDomain) -> tuple[str, ...]:
-    try:
-        return Domain.of(values).keys
-    except ConfigurationError as error:
-        raise ConfigurationError(
-            f"domain: attribute {name!r} {str(error).removeprefix('domain ')}", parameter="domain"
-        ) from None
+    subject = f"domain: attribute {name!r}"
+    keys = keys_of(values, subject=subject)
+    check_keys(keys, subject=subject)
+    return keys

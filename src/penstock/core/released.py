@@ -1,4 +1,4 @@
-"""`Released`: what everybody may see, with the noise in it known exactly."""
+"""`Released`: the numbers of one unit that everybody may see, with their noise known exactly."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from penstock.core.weights import UNIT, Weights
 
 @dataclass(frozen=True)
 class Scale:
-    """The exact scale of discrete Laplace noise, `base / parts`; per key where `parts` is an array.
+    """The exact scale of discrete Laplace noise, `base / parts`; per key if `parts` is an array.
 
-    0 parts: nothing was released there yet, and the number shown stands for nothing.
+    0 parts: nothing was released there yet, and the number stands for nothing.
     """
 
     base: Fraction
@@ -33,22 +33,45 @@ class Scale:
         return float(self.base / self.parts) if self.parts else math.inf
 
     def floats(self) -> FloatArray:
-        """The scales as floats, for looking at; privacy never depends on them."""
+        """The scales as floats, for display. Privacy never depends on them."""
         with np.errstate(divide="ignore"):
             return np.float64(self.base) / np.asarray(self.parts, np.float64)
 
 
 @dataclass(frozen=True)
 class Released:
-    """What anyone may see of one unit, with the noise in it known exactly.
+    """The release of one unit: numbers that anyone may see, with their noise known exactly.
 
-    `value` holds whole numbers in the domain's order, `divisor` what to divide them by. `scale` is
-    the noise of one draw, `layers` how many independent draws are in each number, and `kind` how
-    they were combined (see `core.spread`). `weights` says what each number is a sum of: one unit,
-    unless it says otherwise. `repeated` says that the last release stands again: its noise is that
-    of the unit it was made for, and how far the stream has moved since is not known. `public` holds
-    what else may be seen, such as the counts before smoothing and where groups began. `private` is
-    False for ever if the noise was a test's.
+    Parameters
+    ----------
+    unit : int
+        The unit.
+    value : array of int64
+        Whole numbers in the domain's order.
+    scale : Scale
+        The scale of one draw of noise.
+    guarantee : Guarantee
+        The promise.
+    private : bool
+        Whether all noise came from the system's randomness. False for ever after test noise.
+    repeated : bool or array of bool
+        Whether the last release stands again. Its noise is that of the unit it was made for; how
+        far the stream has moved since is unknown. Default: False.
+    divisor : int or array of int
+        The number to divide `value` by. Default: 1.
+    layers : int or array of int
+        The number of independent draws in each number. Default: 1.
+    public : mapping of str to array
+        Other public arrays, such as the counts before smoothing. Default: none.
+    kind : str
+        How the draws were combined (`core.error_bounds`). Default: "sum".
+    weights : Weights
+        The units that each number is a sum of. Default: this unit.
+
+    >>> from penstock.core.guarantee import Guarantee
+    >>> nothing = Released.nothing(2, Guarantee("1", 1))
+    >>> nothing.value, nothing.variance
+    (array([0, 0]), array([inf, inf]))
     """
 
     unit: int
@@ -65,7 +88,7 @@ class Released:
 
     @classmethod
     def nothing(cls, size: int, guarantee: Guarantee) -> Released:
-        """What stands before the first release: zeros that say nothing."""
+        """The state before the first release: zeros with an infinite variance."""
         zeros = np.zeros(size, np.int64)
         return cls(
             unit=0,
@@ -85,7 +108,15 @@ class Released:
             array.flags.writeable = False
 
     def again(self, unit: int, *, private: bool = True) -> Released:
-        """The same release standing for a later unit; `private` only if it was and still is."""
+        """The same release for a later unit.
+
+        Parameters
+        ----------
+        unit : int
+            The later unit.
+        private : bool
+            Whether the run is still private. Default: True.
+        """
         return replace(self, unit=unit, private=self.private and private, repeated=True)
 
     def over(self, last: Released, where: BoolArray) -> Released:
@@ -118,15 +149,19 @@ class Released:
 
     @property
     def variance(self) -> FloatArray:
-        """The variance of the noise in each estimate, of a median at most; infinite where nothing
-        was released yet.
-        """
+        """The variance of the noise in each estimate, or an upper bound."""
         one = variance(self.kind, self.scale.floats(), self.layers, self.weights)
         return np.broadcast_to(one / np.float64(self._noise_divisor) ** 2, self.value.shape)
 
     def interval(self, confidence: Exact = "0.95") -> tuple[FloatArray, FloatArray]:
-        """Per key, the range that contains the true number *of the units it was read in* with at
-        least this probability.
+        """Per key, a range that covers the added noise.
+
+        It contains the true number *of the units that were read* with at least this probability.
+
+        Parameters
+        ----------
+        confidence : int, Fraction or str
+            The probability. Default: 0.95.
         """
         one = half_width(
             self.kind, self.scale.floats(), self.layers, self.weights, miss_of(confidence)
@@ -136,9 +171,7 @@ class Released:
 
     @property
     def _noise_divisor(self) -> int | IntArray:
-        """What the noise is divided by: in medians, shrunk and weighted values the divisor is only
-        a finer grid.
-        """
+        """The divisor of the noise. Otherwise the divisor is only a finer grid."""
         return self.divisor if self.kind in ("sum", "gaussian") else 1
 
 

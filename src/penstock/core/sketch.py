@@ -1,6 +1,4 @@
-"""`AESketch`: sums over a window in which older units count less, from a few blocks a key instead
-of the whole window.
-"""
+"""`AESketch`: weighted sums over a window from a few blocks per key."""
 
 from __future__ import annotations
 
@@ -99,16 +97,16 @@ class AESketch:
 
     @property
     def blocks(self) -> int:
-        """How many blocks every key has now."""
+        """The number of blocks that every key has now."""
         return int(self.first.shape[1])
 
     @property
     def threshold(self) -> float:
-        """θ: twice the most that the estimate can be off if all values lie in [−1, 1]."""
+        """θ: twice the largest error of the estimate if all values lie in [−1, 1]."""
         return float(self.beta) * total_weight(self.gamma, self.span)
 
     def add(self, values: NDArray[Number]) -> AESketch:
-        """The sketch after one more unit, with one value a key."""
+        """The sketch after one more unit, with one value per key."""
         unit, gamma = self.unit + 1, float(self.gamma)
         start = unit - self.span + 1
         column = np.asarray(values, np.float64)[:, None]
@@ -119,9 +117,7 @@ class AESketch:
         return after if after.blocks <= self.room else after._without_one(start)
 
     def _without_one(self, start: int) -> AESketch:
-        """One block less for every key: the expired one if there is one, else the least pair
-        becomes one.
-        """
+        """One block less for every key: drop the expired one, or merge the lightest pair."""
         expired = self.first[:, 1] <= start
         joint = self.mass[:, :-1] + self.mass[:, 1:]
         joint[self.first[:, 0] < start, 0] = np.inf  # what straddles is not made larger
@@ -137,7 +133,7 @@ class AESketch:
 
     @property
     def straddles(self) -> BoolArray:
-        """Which keys' oldest block reaches over the end of the window."""
+        """Whether each key's oldest block reaches over the end of the window."""
         if not self.blocks:
             return np.zeros(len(self.first), np.bool_)
         return np.asarray(self.first[:, 0] < self.unit - self.span + 1)
@@ -150,29 +146,25 @@ class AESketch:
 
     @property
     def error(self) -> FloatArray:
-        """The most that each estimate can be off."""
+        """The largest error of each estimate."""
         return np.where(self.straddles, self._oldest(self.mass) / 2, 0.0)
 
     @property
     def even(self) -> FloatArray:
-        """The same, if the units of a straddling block are alike: as much of it counts as its units
-        have of their weight.
-        """
+        """The sums, if the units of a straddling block are alike."""
         total: FloatArray = self.weight.sum(axis=1)
         return total - (1 - self._inside()) * self._oldest(self.weight)
 
     @property
     def even_error(self) -> FloatArray:
-        """The most that each `even` estimate can be off: at least `error`, and less than twice
-        that.
-        """
+        """The largest error of each `even` estimate: from `error` to less than twice that."""
         inside = self._inside()
         return np.where(
             self.straddles, np.maximum(inside, 1 - inside) * self._oldest(self.mass), 0.0
         )
 
     def _inside(self) -> FloatArray:
-        """How much of the weight of the oldest block's units lies in the window."""
+        """The share of the weight of the oldest block's units that lies in the window."""
         if self.blocks < 2:
             return np.ones(len(self.first))
         end = self.first[:, 1]
@@ -201,7 +193,7 @@ def _joined(of: FloatArray, left: BoolArray, here: BoolArray) -> FloatArray:
 
 
 def total_weight(gamma: Fraction, span: int) -> float:
-    """(1 − γ^w)/(1 − γ): what a window of ones sums up to; w for γ = 1."""
+    """(1 − γ^w)/(1 − γ): the sum over a window of ones; w for γ = 1."""
     if gamma == 1:
         return float(span)
     return float(-np.expm1(span * np.log(float(gamma))) / float(1 - gamma))

@@ -1,4 +1,4 @@
-"""How much a unit counts in a sum, by its age."""
+"""The weight of a unit in a sum, by its age."""
 
 from __future__ import annotations
 
@@ -15,11 +15,18 @@ from penstock.core.exact import Exact, exact, whole
 
 @dataclass(frozen=True)
 class Weights:
-    """What each released number is a sum of: the newest unit has age 0.
+    """The weights of the units in a sum; the newest unit has age 0.
 
-    `unit`: that unit alone. `window`: the last `length` units. `prefix`: all units so far. `decay`:
-    the last `length` units, each worth γ^age. `power`: the last `length` units, each worth (1 +
-    age)^−p. `rate` is γ or p.
+    Parameters
+    ----------
+    kind : str
+        "unit": the newest unit alone. "window": the last `length` units. "prefix": all units so
+        far. "decay": the last `length` units, each worth γ^age. "power": the last `length` units,
+        each worth (1 + age)^−p. Default: "unit".
+    length : int
+        The number of units. Default: 1.
+    rate : Fraction
+        γ or p. Default: 1.
 
     >>> Weights.decay("0.5", 3).sequence(5)
     array([1.  , 0.5 , 0.25, 0.  , 0.  ])
@@ -77,7 +84,7 @@ class Weights:
         return np.where(ages < self.length, weights, 0.0)
 
     def in_words(self) -> str:
-        """What a number with these weights is."""
+        """The sum with these weights, in words."""
         span = f"the last {self.length} units"
         return {
             "unit": "the count of one unit",

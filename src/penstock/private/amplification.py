@@ -1,6 +1,4 @@
-"""Amplification by sampling: what a budget is worth to noise that is added to a sample. Public
-arithmetic, no data.
-"""
+"""Amplification by sampling: the noise that a budget affords on a sample. Public arithmetic."""
 
 from __future__ import annotations
 
@@ -15,12 +13,11 @@ from penstock.private.noise.fixed import exp_bounds
 
 
 def amplified(epsilon: Budget, *, keep: Fraction, events: int) -> Budget:
-    r"""The budget e′ for noise of scale events/e′ on a sample, if reading the sample is to cost no
-    more than `epsilon`.
+    r"""The budget e′ for noise of scale events/e′ on a sample that is read for `epsilon`.
 
-    Every event is kept with chance π. With :math:`g = \varepsilon/L` and :math:`f = e'/L`, L the
-    events of a person, this is the largest f on the grid with :math:`\pi(e^f - 1) \le e^g - 1`,
-    decided by integer bounds on the exponentials, so rounded down. Proof: docs/proofs/rg.md.
+    Every event is kept with probability π. With :math:`g = \varepsilon/L` and :math:`f = e'/L`, L
+    the events of a person, this is the largest f on the grid with :math:`\pi(e^f - 1) \le e^g - 1`.
+    It is decided by integer bounds on the exponentials, so rounded down. Proof: docs/proofs/rg.md.
 
     >>> from penstock.budget.grid import Grid
     >>> from penstock.core.guarantee import Guarantee
@@ -61,8 +58,9 @@ def _amplified(quanta: int, step: Fraction, keep: Fraction) -> int:
 
 
 def sampling_error(count: int, keep: Exact, epsilon: Exact) -> float:
-    r"""The mean squared error of a count from a noisy sample: :math:`N(1-\pi)/\pi + 2/(\pi e')^2`,
-    for one event a person.
+    r"""The mean squared error of a count from a noisy sample: :math:`N(1-\pi)/\pi + 2/(\pi e')^2`.
+
+    One person has one event.
 
     >>> round(sampling_error(100, 1, "0.5"), 6)
     8.0
@@ -73,12 +71,11 @@ def sampling_error(count: int, keep: Exact, epsilon: Exact) -> float:
 
 
 def best_keep(count: int, epsilon: Exact, *, steps: int = 100) -> Fraction:
-    r"""The share of events, among multiples of 1/`steps`, whose noisy sample gives the best
-    estimate of a count.
+    r"""The share of events, in multiples of 1/`steps`, whose noisy sample estimates a count best.
 
-    It is always 1: :math:`\pi\ln(1 + a/\pi)` grows with π (its derivative is :math:`\ln(1+x) -
-    x/(1+x) > 0` with
-    :math:`x = a/\pi`), so less sampling means less noise, and less sampling error too.
+    It is always 1. :math:`\pi\ln(1 + a/\pi)` grows with π, because its derivative is
+    :math:`\ln(1+x) - x/(1+x) > 0` with :math:`x = a/\pi`. So less sampling means less noise, and
+    less sampling error too.
 
     >>> best_keep(3, "0.01"), best_keep(10**6, 2)
     (Fraction(1, 1), Fraction(1, 1))

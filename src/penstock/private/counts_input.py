@@ -1,4 +1,4 @@
-"""One unit's counts, from whatever column they come in, checked before anything else happens."""
+"""One unit's counts, from any kind of column, checked before anything else happens."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ Column: TypeAlias = Any
 
 
 def counts_of(column: Column, *, size: int, most: int, unit: int) -> IntArray:
-    """The column as `size` whole numbers from 0 to `most`; anything else is an `InputError` that
-    tells no number.
+    """The column as `size` whole numbers from 0 to `most`. Errors show none of the numbers.
 
     >>> counts_of([3, 1, 4], size=3, most=100, unit=1)
     array([3, 1, 4])
@@ -63,7 +62,8 @@ def _array(column: Column, unit: int) -> np.ndarray[Any, np.dtype[Any]]:
         ) from None
     raise _refused(
         unit,
-        f"counts must be a NumPy, Polars or Arrow column or a list of ints, not {type(column).__name__}",
+        "counts must be a NumPy, Polars or Arrow column or a list of ints, "
+        f"not {type(column).__name__}",
     )
 
 

@@ -1,4 +1,4 @@
-"""A run: one mechanism on one stream, array in, `Released` out."""
+"""A run: one mechanism on one stream, counts in, `Released` out."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from penstock.private.mechanisms.base import Mechanism
 
 _HEAP_BLOCK = 2**24
-"""Up to this size. It takes the largest block that was ever freed as the size from which on it asks
-the system anew.
+"""Bytes of a block that is freed once. glibc raises its mmap threshold to the largest block freed.
+Arrays of a step then stay on the heap.
 """
 
 _CONTENT = {
@@ -47,7 +47,20 @@ _CONTENT = {
 
 
 class Run:
-    """The units of one stream, one after the other, under one promise.
+    """The units of one stream, one after the other, under one promise. `Mechanism.run` starts one.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism.
+    domain : Domain
+        The keys.
+    noise : Noise, optional
+        The source of noise. Default: the system's randomness.
+    record : bool
+        Whether to keep all ledger lines, not only those of the last window. Default: False.
+    keep : path, optional
+        A file in which every release is saved before it is handed out. Default: none.
 
     >>> from penstock.private.mechanisms.uniform import Uniform
     >>> run = Uniform(epsilon="1", window=3).run(["north", "south"])
@@ -80,9 +93,7 @@ class Run:
             ledger=self._ledger, noise=SystemNoise() if noise is None else noise, keys=domain.size
         )
         self._most = count_limit(domain.size)
-        np.empty(
-            _HEAP_BLOCK, np.uint8
-        )  # never touched: from now on the C library keeps what a step frees for the next one
+        np.empty(_HEAP_BLOCK, np.uint8)  # never touched, so it costs no memory
         self._state = mechanism.start(domain)
         self._complete = record
         self._begun = False
@@ -99,7 +110,8 @@ class Run:
                     raise
 
     def __repr__(self) -> str:
-        return f"<Run of {self.mechanism.name} over {self.domain.size} keys, {self.guarantee}, at unit {self.unit}>"
+        about = f"{self.mechanism.name} over {self.domain.size} keys, {self.guarantee}"
+        return f"<Run of {about}, at unit {self.unit}>"
 
     # -- what anyone may know ----------------------------------------------------------------------
 
@@ -110,9 +122,7 @@ class Run:
 
     @property
     def over(self) -> bool:
-        """Whether the promise's horizon has passed: every further unit repeats the last release,
-        and none is read.
-        """
+        """Whether the horizon has passed: further units repeat the last release."""
         return self.guarantee.horizon is not None and self.unit >= self.guarantee.horizon
 
     @property
@@ -126,11 +136,11 @@ class Run:
 
     @property
     def cost(self) -> Budget:
-        """What the window that ends now has cost."""
+        """The cost of the window that ends now."""
         return self._ledger.cost
 
     def account(self) -> Account:
-        """Every window's cost, recomputed from the recorded lines alone; needs `record=True`."""
+        """The cost of every window, recomputed from the lines alone. It needs `record=True`."""
         if not self._record or not self._complete:
             raise ConfigurationError(
                 "the accountant needs all lines: start the run with record=True."
@@ -142,8 +152,13 @@ class Run:
     def step(self, counts: Column, *, unit: int | None = None) -> Released:
         """Take the next unit's counts and release it. Bad counts are refused and change nothing.
 
-        `unit`, if given, must be the next one: a second release of a unit would let anyone average
-        the noise away. After `feed`, `counts` is the unit's last part.
+        Parameters
+        ----------
+        counts : array or sequence of int
+            One count per key. After `feed`, the last part of the unit.
+        unit : int, optional
+            The number of the unit, which must be the next one. A second release of a unit would let
+            anyone average the noise away. Default: the next one.
         """
         part = self._take(counts, unit)
         try:
@@ -168,7 +183,7 @@ class Run:
         return released
 
     def _look_over(self, released: object) -> None:
-        """A step gives a release of this unit, of every key."""
+        """Refuse a step whose result is not a release of this unit and of every key."""
         fits = isinstance(released, Released) and released.unit == self._ledger.unit
         if not (fits and len(released.value) == self.released.size):  # type: ignore[attr-defined]
             raise MechanismError(
@@ -177,7 +192,13 @@ class Run:
             )
 
     def feed(self, part: Column) -> None:
-        """Count one part of the next unit, for a mechanism that holds noise before data."""
+        """Count one part of the next unit, for a mechanism that holds noise before data.
+
+        Parameters
+        ----------
+        part : array or sequence of int
+            One count per key.
+        """
         mechanism = self.mechanism.incremental()
         if mechanism is None or not mechanism.in_parts:
             raise ConfigurationError(
@@ -193,8 +214,9 @@ class Run:
             raise
 
     def intruded(self) -> None:
-        """Somebody has looked into the memory: fresh noise at once, and what stands there is
-        published with this unit.
+        """Tell the run that somebody has looked into its memory.
+
+        Fresh noise is added at once, and the counters are published with this unit.
         """
         mechanism = self.mechanism.incremental()
         if mechanism is None or not mechanism.announced:
@@ -210,10 +232,12 @@ class Run:
         if unit is not None and unit != due:
             if unit < due:
                 raise InputError(
-                    f"unit {unit} was released before: run.last has it, and it is never drawn again."
+                    f"unit {unit} was released before: run.last has it, "
+                    "and it is never drawn again."
                 )
             raise InputError(
-                f"unit {unit} is out of order: unit {due} is due. A unit without events is a unit of zeros."
+                f"unit {unit} is out of order: unit {due} is due. "
+                "A unit without events is a unit of zeros."
             )
         array: IntArray = counts_of(counts, size=self.domain.size, most=self._most, unit=due)
         sealed = array.view()
@@ -236,8 +260,9 @@ class Run:
     # -- saving ------------------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
-        """Everything needed to go on, as bytes to keep secret. What is released later and lost is
-        drawn again from here.
+        """Everything needed to go on, as bytes to keep secret.
+
+        A release that is made later and lost is drawn again from here; `keep` prevents that.
         """
         if self._broken or self._begun:
             raise StateError("a snapshot is taken between units: finish the unit first.")
@@ -262,12 +287,16 @@ class Run:
 
     @property
     def _classes(self) -> tuple[type, ...]:
-        """Whose instances a snapshot may hold, with whatever their fields name."""
+        """The classes whose instances a snapshot may hold, beside those that their fields name."""
         return LedgerState, Line, Secrets, Released, self.mechanism.State
 
     def load(self, snapshot: bytes) -> None:
-        """Go on from a snapshot of the same mechanism, configuration and domain; anything else is
-        refused.
+        """Go on from a snapshot of the same mechanism, configuration and domain only.
+
+        Parameters
+        ----------
+        snapshot : bytes
+            The snapshot.
         """
         if self.last is not None or self._begun:
             raise StateError("a snapshot is loaded into a new run only.")
@@ -276,7 +305,8 @@ class Run:
             raise StateError("this snapshot cannot be read here: its content is of another kind.")
         if content["mechanism"] != self.mechanism.name:
             raise StateError(
-                f"this snapshot is of mechanism {content['mechanism']!r}, not {self.mechanism.name!r}."
+                f"this snapshot is of mechanism {content['mechanism']!r}, "
+                f"not {self.mechanism.name!r}."
             )
         here, there = self.mechanism.configuration(), content["configuration"]
         if here != there:

@@ -43,7 +43,7 @@ class Combination:
 
 @dataclass
 class TreeNodes:
-    """The secret of one label: the counts of the window, and the noise of nodes, drawn once each."""
+    """The secret of one label: the counts of the window, and the noise of its nodes."""
 
     past: IntArray
     total: IntArray
@@ -54,7 +54,10 @@ class TreeNodes:
 
 
 class Trees:
-    """Noise before data, over many units. Used by `kary` and `sw_tree`. Proof: docs/proofs/kary.md."""
+    """Noise before data, over many units.
+
+    Used by `kary` and `sw_tree`. Proof: docs/proofs/kary.md.
+    """
 
     def __init__(self, maker: ReleaseMaker) -> None:
         self._maker = maker

@@ -1,6 +1,4 @@
-"""Exact noise from cryptographic bits. No float takes part in any value. Proof:
-docs/proofs/noise.md.
-"""
+"""Exact noise from cryptographic bits, without floats. Proof: docs/proofs/noise.md."""
 
 from penstock.private.noise.source import Noise, NoNoise, SystemNoise, TestNoise
 

@@ -1,6 +1,4 @@
-"""Where random bits come from: the key stream of AES-256 in counter mode, which is faster than
-PCG64.
-"""
+"""Random bits: the key stream of AES-256 in counter mode, which is faster than PCG64."""
 
 from __future__ import annotations
 
@@ -57,9 +55,7 @@ class KeyedBits:
 
 
 class SystemBits:
-    """Bits that nobody can foresee: AES-256-CTR under a key from the operating system, replaced
-    after `REKEY_AFTER` bytes.
-    """
+    """Unpredictable bits: AES-256-CTR under a key from the operating system, replaced regularly."""
 
     __slots__ = ("_left", "_stream")
 
@@ -76,9 +72,7 @@ class SystemBits:
 
 
 class FreshBits:
-    """Bits for one draw alone: a few straight from the operating system, many under a key that
-    nobody keeps.
-    """
+    """Bits for one draw alone: from the operating system, or under a key that is not kept."""
 
     __slots__ = ("_stream",)
 

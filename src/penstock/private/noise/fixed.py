@@ -1,5 +1,4 @@
-"""Fixed-point numbers with both bounds known, in Python integers: the only arithmetic that decides
-a threshold.
+"""Fixed-point numbers with both bounds known, in Python integers. Only they decide a threshold.
 
 A real number y is held as a pair (low, high) of integers with low ≤ y·2^bits ≤ high.
 """
@@ -13,8 +12,8 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     """Bounds on e^(−x)·2^bits for x ≥ 0, at most 2 apart.
 
     The Taylor series at y = x/2^s ≤ 2^−8, then s squarings. Every term of the series is within 2 of
-    its value, what is left out is below the first term left out, and a squaring of a number of at
-    most 1 at most doubles an error and adds 1.
+    its value, and the rest is below the first term left out. Squaring a number of at most 1 at most
+    doubles an error and adds 1.
 
     >>> exp_bounds(Fraction(0), 8)
     (256, 256)

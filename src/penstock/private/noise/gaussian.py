@@ -1,14 +1,14 @@
-r"""Gaussian noise of any rational variance, rounded to whole numbers: a small table, uniform bits
-and a rare rejection.
+r"""Gaussian noise of any rational variance, rounded to whole numbers.
 
-With the k for which :math:`64 < \sigma/2^k \le 128`,
+It takes a small table, uniform bits and a rare rejection. With the k for which
+:math:`64 < \sigma/2^k \le 128`,
 
 .. math:: G = \pm 2^k (Y + e)
 
-where Y ≥ 0 is half a discrete Gaussian of variance :math:`\sigma^2/4^k`, e is uniform on [0, 1),
-and the pair is kept with probability :math:`\exp(-e(2Y + e)4^k/2\sigma^2)`, which is 0.99 and more
-on average. G is a continuous Gaussian, of which no more bits are drawn than it takes; given is the
-whole number next to it. Proof: docs/proofs/gaussian.md.
+where Y ≥ 0 is half a discrete Gaussian of variance :math:`\sigma^2/4^k` and e is uniform on [0, 1).
+The pair is kept with probability :math:`\exp(-e(2Y + e)4^k/2\sigma^2)`, which is 0.99 and more on
+average. G is a continuous Gaussian, of which only the bits that are needed are drawn. The result is
+the whole number next to it. Proof: docs/proofs/gaussian.md.
 """
 
 from __future__ import annotations
@@ -63,8 +63,7 @@ class HalfGaussianLaw(Law):
     def _weights(self, bits: int, least: int) -> tuple[list[int], list[int]]:
         """exp(−k²/2σ²)·2^bits for k = 0, 1, ... from below and from above.
 
-        At least `least` of them, and as many as it takes until all that follow are worth 1 or less
-        together.
+        There are at least `least`, and enough that all that follow are worth 1 or less together.
         """
         one = 1 << bits
         rate = Fraction(self.denominator, 2 * self.numerator)
@@ -121,13 +120,13 @@ def check_variance(variance: Fraction) -> None:
     """Refuse a variance above `MAX_VARIANCE`."""
     if variance.numerator > MAX_VARIANCE * variance.denominator:
         raise NoiseError(
-            "the variance is above 2**100, where noise could pass the range of int64. Nothing was drawn."
+            "the variance is above 2**100, where noise could pass the range of int64. "
+            "Nothing was drawn."
         )
 
 
 def gaussian(variance: Fraction, size: int, bits: Bits) -> IntArray:
-    """`size` independent values, each the whole number next to a Gaussian of this variance,
-    exactly, from ideal bits.
+    """`size` independent values, each exactly the whole number next to a Gaussian.
 
     Their own variance is larger by 1/12 at most.
     """
@@ -146,7 +145,7 @@ def gaussian(variance: Fraction, size: int, bits: Bits) -> IntArray:
 
 
 def _pairs(variance: Fraction, shift: int, wanted: int, bits: Bits) -> IntArray:
-    """What is kept of somewhat more than `wanted` pairs: nearly always enough."""
+    """The pairs that are kept of somewhat more than `wanted`: nearly always enough."""
     size = wanted + wanted // 64 + 64
     small = variance * 4**-shift if shift < 0 else variance / 4**shift
     above = max(shift, 0)
@@ -182,11 +181,11 @@ def _round(values: IntArray, e: IntArray, shift: int) -> None:
 
 
 def _kept(high: IntArray, e: IntArray, v: IntArray, small: Fraction, bits: Bits) -> BoolArray:
-    """Which pairs are kept: each with probability exp(−γ), γ = e(2Y + e)/2s², s² the variance of Y.
+    """Whether each pair is kept: with probability exp(−γ), γ = e(2Y + e)/2s², s² the variance of Y.
 
-    In units of 2^−63, and with the leading 16 bits of e, γ lies between two integers; a pair is
-    kept for certain if V ≥ γ and not kept for certain if V < γ − γ²/2, V being uniform. The few
-    that this leaves open are settled in big integers.
+    In units of 2^−63, and with the leading 16 bits of e, γ lies between two integers. With V
+    uniform, a pair is certainly kept if V ≥ γ and certainly not kept if V < γ − γ²/2. The few
+    others are settled in big integers.
     """
     rate = Fraction(1 << KNOWN - 2 * _FINE, 2) / small  # of units of 2^−32 in e(2Y + e)
     rate_low, rate_high = int(rate), int(rate) + 1
@@ -207,7 +206,7 @@ def _kept(high: IntArray, e: IntArray, v: IntArray, small: Fraction, bits: Bits)
 
 
 def survives(high: int, e: int, v: int, small: Fraction, bits: Bits) -> bool:
-    """Whether V ≥ 1 − exp(−γ), given 63 bits of e and of V, and as many more of both as it takes."""
+    """Whether V ≥ 1 − exp(−γ), given 63 bits of e and V, and more as needed."""
     known = KNOWN
     while True:
         low, _ = exp_bounds(_gamma(high, Fraction(e + 1, 1 << known), small), known)

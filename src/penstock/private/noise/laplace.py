@@ -5,8 +5,7 @@ With scale b and M = 256, let J be the smallest integer with :math:`b/M^J \le 12
 .. math:: X = \sum_{j<J} M^j W_j + M^J Y
 
 where Y is discrete Laplace of scale :math:`b/M^J` and :math:`W_j` is the difference of two digits,
-geometric of scale
-:math:`b/M^j` cut to 0..M−1, all independent. Proof: docs/proofs/noise.md.
+geometric of scale :math:`b/M^j` cut to 0..M−1, all independent. Proof: docs/proofs/noise.md.
 """
 
 from __future__ import annotations
@@ -157,8 +156,7 @@ class DigitLaw(Law):
 
 @lru_cache(maxsize=4096)
 def parts(numerator: int, denominator: int) -> tuple[tuple[Law, int], ...]:
-    """The laws whose sum is discrete Laplace of this scale, with their powers of two, the highest
-    first.
+    """The laws whose sum is discrete Laplace of this scale, and their powers of two.
 
     >>> [(type(law).__name__, shift) for law, shift in parts(100_000, 1)]
     [('LaplaceLaw', 16), ('DigitLaw', 8), ('DigitLaw', 0)]
@@ -176,7 +174,8 @@ def check_scale(scale: Fraction) -> None:
     """Refuse a scale above `MAX_SCALE`."""
     if scale.numerator > MAX_SCALE * scale.denominator:
         raise NoiseError(
-            f"scale={scale} is above 2**50, where noise could pass the range of int64. Nothing was drawn."
+            f"scale={scale} is above 2**50, where noise could pass the range of int64. "
+            "Nothing was drawn."
         )
 
 

@@ -1,5 +1,4 @@
-"""A law to draw from: its outcomes in a fixed order and bounds on how much probability lies up to
-each.
+"""A law to draw from: outcomes in a fixed order, and bounds on the probability up to each.
 
 A uniform number U in [0, 1) picks the first outcome whose cumulative probability F is above U. U is
 known by its leading bits only; `settle` asks for more of them until bounds on F decide. No float
@@ -41,9 +40,7 @@ def alternating_row(count: int) -> IntArray:
 
 
 class Law(ABC):
-    """A law on the integers. Laws are values: equal parameters make equal laws, and tables are
-    cached by them.
-    """
+    """A law on the integers. Equal parameters make equal laws, and tables are cached by them."""
 
     __slots__ = ()
 
@@ -62,18 +59,14 @@ class Law(ABC):
 
     @abstractmethod
     def bounds(self, index: int, bits: int) -> tuple[int, int]:
-        """low ≤ F·2^bits ≤ high, where F is the probability of the outcomes 0..index; closer for
-        more bits.
-        """
+        """low ≤ F·2^bits ≤ high, with F the probability of outcomes 0..index."""
 
     @abstractmethod
     def thresholds(self) -> list[int]:
-        """floor(F·2^64) of the leading outcomes: of all but the last, or up to the first that is
-        2^64 − 1.
-        """
+        """floor(F·2^64) of all outcomes but the last, or up to the first of 2^64 − 1."""
 
     def threshold(self, index: int) -> int:
-        """floor(F·2^64) of one outcome, by as much precision as it takes.
+        """floor(F·2^64) of one outcome, with as much precision as needed.
 
         It ends because F is not a multiple of 2^−64, or because its bounds become exact.
         """
@@ -86,13 +79,12 @@ class Law(ABC):
 
 
 def settle(law: Law, word: int, start: int, more: Callable[[], int]) -> int:
-    """The place of the outcome that U picks, given its first 64 bits, a place before which it
-    cannot lie, and more bits.
+    """The place of the outcome that U picks, given 64 bits of U and a place to start from.
 
-    At each precision, U lies in [u, u+1) and F in [low, high], in units of 2^−bits: U < F for
-    certain if u + 1 ≤ low, U ≥ F for certain if u ≥ high. The search finds a place whose
-    predecessor is certainly passed; if its own side is certain, too, that is the answer, and
-    otherwise U gets 64 more bits.
+    At each precision, U lies in [u, u+1) and F in [low, high], in units of 2^−bits. U < F is
+    certain if u + 1 ≤ low, and U ≥ F if u ≥ high. The search finds a place whose predecessor is
+    certainly passed. If its own side is certain too, that is the answer. Otherwise U gets 64 more
+    bits.
     """
     place, bits = start, WORD
     while True:
@@ -103,9 +95,7 @@ def settle(law: Law, word: int, start: int, more: Callable[[], int]) -> int:
 
 
 def _pass(law: Law, word: int, bits: int, place: int) -> int:
-    """The place from `place` on that U has not certainly passed, while that before it is, or is not
-    asked about.
-    """
+    """The first place from `place` on that U has not certainly passed."""
 
     def passed(index: int) -> bool:
         return (law.count is None or index + 1 < law.count) and word >= law.bounds(index, bits)[1]

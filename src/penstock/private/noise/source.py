@@ -1,6 +1,4 @@
-"""The sources of noise: `SystemNoise` for people's data, `TestNoise` and `NoNoise` for everything
-else.
-"""
+"""The sources of noise: `SystemNoise` for people's data, `TestNoise` and `NoNoise` for tests."""
 
 from __future__ import annotations
 
@@ -24,15 +22,11 @@ from penstock.private.noise.thinning import check_counts, thin
 
 
 class Noise(Protocol):
-    """Exact noise on whole numbers. `unit` and `label` say what a draw is for; only `TestNoise`
-    makes use of them.
-    """
+    """Exact noise on whole numbers. `unit` and `label` name a draw; only `TestNoise` uses them."""
 
     @property
     def private(self) -> bool:
-        """True only for `SystemNoise`; what is made with any other source is marked not private for
-        ever.
-        """
+        """True only for `SystemNoise`. Releases made with any other source are never private."""
         ...
 
     def laplace(
@@ -40,8 +34,7 @@ class Noise(Protocol):
     ) -> IntArray:
         """`size` independent values with P(k) ∝ exp(−|k|/scale).
 
-        With `fresh`, from bits or a key that the operating system makes for this call and that do
-        not outlive it.
+        With `fresh`, the bits or their key are made by the operating system for this call alone.
         """
         ...
 
@@ -67,9 +60,7 @@ class Noise(Protocol):
 
 
 class _Source(ABC):
-    """What the sources share: arguments are checked, copies refused, and a forked child cannot
-    draw.
-    """
+    """The shared part of sources: check arguments, refuse copies and draws after a fork."""
 
     _private: ClassVar[bool]
 
@@ -107,7 +98,8 @@ class _Source(ABC):
             )
         if which.size and not 0 <= which.min() <= which.max() < len(checked):
             raise ConfigurationError(
-                f"which must lie in 0..{len(checked) - 1}, the places of the {len(checked)} scales.",
+                f"which must lie in 0..{len(checked) - 1}, "
+                f"the places of the {len(checked)} scales.",
                 parameter="which",
             )
         self._check_home()
@@ -150,13 +142,15 @@ class _Source(ABC):
     def _check_home(self) -> None:
         if self._home != (os.getpid(), _forks):
             raise NoiseError(
-                f"this {type(self).__name__} was made in another process: a forked child would repeat its parent's noise. "
+                f"this {type(self).__name__} was made in another process: "
+                "a forked child would repeat its parent's noise. "
                 "Make a source in the process that draws. Nothing was drawn."
             )
 
     def _refuse(self) -> NoReturn:
         raise NoiseError(
-            f"a {type(self).__name__} cannot be copied or pickled: the copy would repeat its noise. Make a new one."
+            f"a {type(self).__name__} cannot be copied or pickled: "
+            "the copy would repeat its noise. Make a new one."
         )
 
     def __copy__(self) -> NoReturn:
@@ -221,10 +215,14 @@ Write scale="0.1" or Fraction(1, 10).
 
 @final
 class TestNoise(_Source):
-    """Noise that follows from a seed, the unit and the label, so that a restart repeats it. Never
-    private.
+    """Noise that follows from a seed, the unit and the label: a restart repeats it. Never private.
 
     The same call gives the same values, whatever was drawn before. `fresh` changes nothing.
+
+    Parameters
+    ----------
+    seed : int
+        The seed.
 
     >>> noise = TestNoise(7)
     >>> noise.private, noise

@@ -50,9 +50,7 @@ _CHUNK = 1 << 15
 
 
 class Table:
-    """The outcomes of a law by the leading 64 bits of U. Nothing here is secret: it follows from
-    the law.
-    """
+    """The outcomes of a law by the leading 64 bits of U. A table is public, as its law is."""
 
     __slots__ = ("_before", "_guide", "_outcomes", "_thresholds", "law", "marked")
 
@@ -86,9 +84,7 @@ class Table:
         return self._before.nbytes + self._outcomes.nbytes + guide
 
     def invert(self, words: NDArray[np.uint64], bits: Bits, *, shift: int = 0) -> IntArray:
-        """The outcomes that 64 bits pick, with more read from `bits` where they tie; they will be
-        shifted by `shift`.
-        """
+        """The outcomes that 64 bits pick; `bits` gives more where they tie."""
         places = self._thresholds.searchsorted(words, side="right")
         values = self._outcomes.take(places)
         tied = self._before.take(places) == words
@@ -103,11 +99,10 @@ class Table:
         return values
 
     def most(self, size: int) -> int:
-        r"""How many of `size` values to refine: more are marked with probability below
-        :math:`2^{-64}`.
+        """How many of `size` values to refine. More are marked with probability below 2^−64.
 
-        By Bernstein's inequality for a binomial of variance at most v = size·p: beyond its mean by
-        t with probability at most exp(−t²/(2v + 2t/3)), which is below 2^−64 for t = L/3 + √(L²/9 +
+        By Bernstein's inequality, a binomial of variance at most v = size·p is beyond its mean by t
+        with probability at most exp(−t²/(2v + 2t/3)). That is below 2^−64 for t = L/3 + √(L²/9 +
         2Lv) with L = 45 > 64 ln 2.
         """
         mean = -(-size * self.marked // _CELLS)
@@ -119,9 +114,7 @@ Part = tuple[Table, int]
 
 
 def draw(parts: Sequence[Part], size: int, bits: Bits) -> IntArray:
-    """`size` independent sums of one outcome of every part, times its power of two; the parts with
-    the highest power first.
-    """
+    """`size` independent sums of one outcome of every part, times its power of two."""
     return _draw_directly(parts, size, bits) if size <= DIRECT else _draw_guided(parts, size, bits)
 
 
@@ -197,9 +190,7 @@ def _word(bits: Bits) -> int:
 
 
 class TableCache:
-    """The tables that were used last, within a bound on their bytes. Shared by all sources: tables
-    are public.
-    """
+    """The tables that were used last, within a limit of bytes. All sources share them."""
 
     def __init__(self, most: int = CACHE_BYTES) -> None:
         self._most = most
@@ -207,7 +198,7 @@ class TableCache:
         self._tables: OrderedDict[Law, Table] = OrderedDict()
 
     def get(self, law: Law, *, guided: bool) -> Table:
-        """The table of this law, built if need be, with its guide if a large draw will want it."""
+        """The table of this law, built if missing, with its guide if a large draw needs it."""
         with self._lock:
             table = self._tables.get(law)
             if table is not None:

@@ -1,8 +1,7 @@
-r"""Exact binomial thinning: how many of n are kept if each is kept with probability π,
-independently.
+"""Exact binomial thinning: the number of n events that are kept, each with probability π.
 
 Bin(n, π) is a sum of independent binomials over the set bits of n, Bin(2^k, π) each with a table.
-Above 2^20, n is so many times 2^20 and a rest. Every table below the largest count is drawn from
+Above 2^20, n is a multiple of 2^20 and a rest. Every table below the largest count is drawn from
 for every key, whether or not its bit is set.
 """
 
@@ -26,23 +25,22 @@ MAX_COUNT: Final = 1 << 40
 """The largest count that can be thinned; every 2^20 of it costs one draw."""
 
 _TOP = 20
-_STEP = 4  # tables are drawn from in fours, so that time tells little of the largest count
+_STEP = 4  # tables are drawn from in fours: time then says little about the largest count
 _GUARD = 96
-_EXACT = (
-    1 << 12
-)  # binomials whose probabilities are fractions of at most this many bits are computed without rounding
+_EXACT = 1 << 12
+"""The most bits of the probabilities of binomials that are computed without rounding."""
+
 _PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class BinomialLaw(Law):
-    r"""X − mode for X of Bin(trials, numerator/denominator), from the mode outwards: 0, 1, −1, 2,
-    −2, ... while these exist.
+    r"""X − mode for X of Bin(trials, numerator/denominator), in the order 0, 1, −1, 2, ...
 
     Weights are relative to that of the mode, by the ratio of neighbours
-    :math:`P(x+1)/P(x) = (n-x)\,\pi / ((x+1)(1-\pi))`, each rounded down; ratios away from the mode are at most 1, so the
-    k-th weight is at most k below its value. Where the weights have come to 0, what is left out is
-    below a geometric series.
+    :math:`P(x+1)/P(x) = (n-x)\,\pi / ((x+1)(1-\pi))`, each rounded down. Ratios away from the mode
+    are at most 1, so the k-th weight is at most k below its value. Beyond the last weight above 0,
+    the rest is below a geometric series.
     """
 
     trials: int
@@ -75,9 +73,7 @@ class BinomialLaw(Law):
         return self.trials * self.denominator.bit_length()
 
     def _sums(self, bits: int) -> tuple[list[int], int]:
-        """Cumulative weights from below, for as long as any is above 0 (the last is the total), and
-        a bound on their error.
-        """
+        """Cumulative weights from below while any is above 0, and a bound on their error."""
         n, mode, kept, lost = (
             self.trials,
             self.mode,
@@ -182,7 +178,7 @@ def _thin_blocks(blocks: IntArray, law: BinomialLaw, bits: Bits) -> IntArray:
 
 
 def check_counts(counts: IntArray) -> None:
-    """Refuse what is not a row of counts from 0 to `MAX_COUNT`; the message shows none of them."""
+    """Refuse counts that are not a row from 0 to `MAX_COUNT`; the message shows none of them."""
     if counts.dtype != np.int64 or counts.ndim != 1:
         raise InputError(
             f"counts to thin must be one row of int64, not {counts.ndim} of {counts.dtype}."
