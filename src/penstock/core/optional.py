@@ -32,7 +32,7 @@ def require(module: str, extra: str, purpose: str) -> Any:
     [1]
     >>> require("no_such.part", "columns", "reading events")
     Traceback (most recent call last):
-    penstock.core.errors.MissingExtraError: reading events needs no-such, which is not installed: ...
+    penstock.core.errors.MissingExtraError: reading events needs no-such, which is not installed...
     """
     package = module.partition(".")[0]
     try:
