@@ -25,7 +25,7 @@ SECTIONS = (
     "Give it a name",
     "Check it",
     "Audit it",
-    "What nobody sees but an audit",
+    "A mistake that only an audit finds",
     "Compare it",
     "Publish with it",
 )

@@ -43,7 +43,9 @@ class Pace(ps.Mechanism[Pacing]):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.longest < 1:
-            raise ps.ConfigurationError(f"longest must be at least 1, not {self.longest}.")
+            raise ps.ConfigurationError(
+                f"longest must be at least 1, not {self.longest}.", parameter="longest"
+            )
 
     def start(self, domain: ps.Domain) -> Pacing:
         return Pacing(ps.Released.nothing(domain.size, self.guarantee))
