@@ -131,5 +131,5 @@ def test_commands_that_need_no_plug_in_import_none() -> None:
 
 
 def test_a_check_finds_one_that_opens_what_is_sealed() -> None:
-    with pytest.raises(CheckError, match="Opening mentions 'unseal', which is the gate's alone"):
+    with pytest.raises(CheckError, match="Opening mentions 'unseal', which only the gate may use"):
         check_nothing_private_can_be_read(find("opening"), quick=True)
