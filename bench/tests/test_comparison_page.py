@@ -69,7 +69,7 @@ def matrix(rows: list[Any], keys: int) -> list[list[float | None]]:
     return out
 
 
-class Reader(HTMLParser):
+class ComparisonPageReader(HTMLParser):
     """Tags and attributes as a browser would find them; scripts and styles apart."""
 
     def __init__(self, page: str) -> None:
@@ -93,7 +93,7 @@ class Reader(HTMLParser):
 
 def test_the_page_loads_nothing() -> None:
     page = render(demo())
-    reader = Reader(page)
+    reader = ComparisonPageReader(page)
     for _, attributes in reader.tags:
         assert not {"src", "srcset", "action", "poster"} & attributes.keys()
         assert (attributes.get("href") or "data:,").startswith("data:")
@@ -108,7 +108,7 @@ def test_the_policy_allows_exactly_the_scripts_of_the_page() -> None:
     page = render(demo(keys=(HOSTILE, "b")))
     policy = next(
         tag["content"]
-        for _, tag in Reader(page).tags
+        for _, tag in ComparisonPageReader(page).tags
         if tag.get("http-equiv") == "Content-Security-Policy"
     )
     assert policy is not None
@@ -141,7 +141,9 @@ def test_hostile_names_stay_text() -> None:
             )
         ),
     )
-    assert [tag for tag, _ in Reader(page).tags] == [tag for tag, _ in Reader(clean).tags]
+    assert [tag for tag, _ in ComparisonPageReader(page).tags] == [
+        tag for tag, _ in ComparisonPageReader(clean).tags
+    ]
     assert page.count("</script>") == clean.count("</script>") == 5
     assert block(page)["keys"][0] == HOSTILE
     assert block(page)["notes"][0][1] == HOSTILE

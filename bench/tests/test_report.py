@@ -45,12 +45,12 @@ def test_the_page_is_one_file_that_loads_nothing(page: tuple[str, SuiteFindings]
     text, _ = page
     sources: list[str] = []
 
-    class Reader(HTMLParser):
+    class ReportReader(HTMLParser):
         def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
             assert tag not in ("script", "iframe")
             sources.extend(value or "" for name, value in attributes if name in ("src", "href"))
 
-    Reader().feed(text)
+    ReportReader().feed(text)
     assert sources
     assert all(source.startswith(("data:image/", "#")) for source in sources)
     assert "default-src 'none'" in text

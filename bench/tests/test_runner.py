@@ -227,13 +227,13 @@ class Breaking(Tiny):
     """Fails in its twentieth unit."""
 
     def make(self) -> Steps:
-        class Short(Steps):
+        class ShortInRunner(Steps):
             def row(self, unit: int) -> IntArray:
                 if unit == 20:
                     raise ValueError("no more of it")
                 return super().row(unit)
 
-        return Short(self.units, self.keys)
+        return ShortInRunner(self.units, self.keys)
 
 
 class Unmade(Tiny):

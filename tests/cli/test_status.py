@@ -186,11 +186,11 @@ def test_a_database_is_opened_with_the_password_of_the_environment(monkeypatch):
     """
     seen = {}
 
-    class Reader:
+    class StatusReader:
         def __init__(self, url: str, *, password: str | None) -> None:
             seen.update(url=url, password=password)
 
-    monkeypatch.setattr("penstock.engine.postgres.PostgresReader", Reader)
+    monkeypatch.setattr("penstock.engine.postgres.PostgresReader", StatusReader)
     monkeypatch.setenv("PGPASSWORD", "hunter2")
     open_store("postgresql://reader@localhost/penstock")
     assert seen == {"url": "postgresql://reader@localhost/penstock", "password": "hunter2"}

@@ -13,12 +13,12 @@ from penstock.core.errors import StateError
 
 
 @dataclass(frozen=True)
-class Point:
+class CodecPoint:
     x: Fraction
     many: list[tuple[int, ...]]
 
 
-CODEC = Codec((FRACTION, TUPLE, MAP), {class_name(Point): Point})
+CODEC = Codec((FRACTION, TUPLE, MAP), {class_name(CodecPoint): CodecPoint})
 
 
 @pytest.mark.parametrize(
@@ -47,9 +47,9 @@ def test_a_sorted_map_does_not_depend_on_its_order():
 
 
 def test_dataclasses_come_back_and_others_are_refused():
-    point = Point(Fraction(1, 3), [(1, 2)])
+    point = CodecPoint(Fraction(1, 3), [(1, 2)])
     plain = CODEC.plain(point)
-    assert plain["class"] == class_name(Point)
+    assert plain["class"] == class_name(CodecPoint)
     assert CODEC.rich(plain) == point
     with pytest.raises(StateError, match="Point cannot be saved"):
         Codec((FRACTION,)).plain(point)
@@ -58,5 +58,5 @@ def test_dataclasses_come_back_and_others_are_refused():
 
 
 def test_a_class_that_has_another_name_now_is_found():
-    codec = Codec((FRACTION, TUPLE), renamed={"old:Spot": Point}.get)
-    assert codec.rich({"class": "old:Spot", "fields": {"x": 1, "many": []}}) == Point(1, [])
+    codec = Codec((FRACTION, TUPLE), renamed={"old:Spot": CodecPoint}.get)
+    assert codec.rich({"class": "old:Spot", "fields": {"x": 1, "many": []}}) == CodecPoint(1, [])

@@ -26,7 +26,7 @@ SERVER = os.environ.get("PENSTOCK_TEST_POSTGRES")
 NO_SERVER = 'PENSTOCK_TEST_POSTGRES is not set: .ci/services start, then eval "$(.ci/services env)"'
 
 
-class Clock:
+class StoreClock:
     def __init__(self) -> None:
         self.now = 1_000_000.0
 

@@ -121,7 +121,7 @@ def truth(columns, hours=HOURS):
     return streams.truth(*columns, units=hours).tolist()
 
 
-class Run:
+class BadInputRun:
     """A publisher of what is in a folder, finite or live, and all that it said."""
 
     def __init__(self, folder, source, *, live, **tables):
@@ -179,7 +179,7 @@ KINDS = pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_bad_lines_are_counted_and_change_nothing(tmp_path, kind, live):
     lines, columns, counts = mixed(kind)
     (tmp_path / "taps").write_bytes((HEADER if kind == "csv" else b"") + b"".join(lines))
-    run = Run(tmp_path, {"kind": kind, "path": "taps"}, live=live)
+    run = BadInputRun(tmp_path, {"kind": kind, "path": "taps"}, live=live)
     private = run.all()
     assert run.values == truth(columns)
     assert private.rejections == counts
@@ -196,7 +196,7 @@ def test_an_unknown_key_counts_as_other_where_there_is_one(tmp_path, live):
     odd = [*KEYS, "Atlantis"]
     lines = [f"{streams.moment(when)},{odd[key]},{card}\n" for when, key, card in rows]
     (tmp_path / "taps.csv").write_text("ts,station,card\n" + "".join(lines))
-    run = Run(
+    run = BadInputRun(
         tmp_path,
         {"kind": "csv", "path": "taps.csv"},
         live=live,
@@ -225,7 +225,7 @@ def test_events_a_year_away_are_refused_and_move_nothing(tmp_path, live):
     for number, line in enumerate(away):
         lines.insert(6 * number, line)
     (tmp_path / "taps.csv").write_bytes(HEADER + b"".join(lines))
-    run = Run(tmp_path, {"kind": "csv", "path": "taps.csv"}, live=live)
+    run = BadInputRun(tmp_path, {"kind": "csv", "path": "taps.csv"}, live=live)
     (series,) = run.all().series
     assert run.values == truth(columns)
     assert (series.past, series.late, series.future) == (2, 0, 4)
@@ -233,7 +233,7 @@ def test_events_a_year_away_are_refused_and_move_nothing(tmp_path, live):
 
 
 def test_a_late_event_of_last_year_counts_nowhere_and_one_of_the_last_hour_is_late(tmp_path):
-    run = Run(tmp_path, {"kind": "csv", "path": "taps.csv"}, live=True)
+    run = BadInputRun(tmp_path, {"kind": "csv", "path": "taps.csv"}, live=True)
     (tmp_path / "taps.csv").write_bytes(HEADER + csv_line(BEGIN + MINUTE, 1, 1))
     with run.open() as publisher:
         run.turn(publisher, "2026-01-01T01:10Z")
@@ -302,7 +302,7 @@ def test_a_line_of_a_gigabyte_is_passed_over_in_little_memory(tmp_path, kind, si
 TOKEN = "a-token-of-the-tests"
 
 
-class Served:
+class ServedInput:
     """A live publisher that listens, in a thread of its own, and a client."""
 
     def __init__(self, run):
@@ -336,13 +336,15 @@ class Served:
 
 @pytest.mark.slow
 def test_a_batch_that_is_sent_again_under_its_key_counts_once_also_after_a_restart(tmp_path):
-    run = Run(tmp_path, {"kind": "csv", "path": "taps.csv"}, live=True, privacy={"contribution": 5})
+    run = BadInputRun(
+        tmp_path, {"kind": "csv", "path": "taps.csv"}, live=True, privacy={"contribution": 5}
+    )
     run.clock.set("2026-01-01T00:30Z")
     one, other = (json_line(BEGIN + MINUTE, 0, card) * 2 for card in (901, 902))
-    with Served(run) as served:
+    with ServedInput(run) as served:
         assert [served.post(one, "monday") for _ in range(3)] == [200] * 3
         assert served.post(other, "monday") == 422
-    with Served(run) as served:
+    with ServedInput(run) as served:
         assert served.post(one, "monday") == 200
         assert served.post(other, "monday") == 422
         assert served.post(other, "tuesday") == 200
@@ -357,9 +359,11 @@ def test_a_batch_that_is_sent_again_under_its_key_counts_once_also_after_a_resta
 
 def test_bad_rows_of_a_sender_are_counted_and_change_nothing(tmp_path):
     lines, columns, counts = mixed("jsonl")
-    run = Run(tmp_path, {"kind": "csv", "path": "taps.csv"}, live=True, stream={"lateness": "4h"})
+    run = BadInputRun(
+        tmp_path, {"kind": "csv", "path": "taps.csv"}, live=True, stream={"lateness": "4h"}
+    )
     run.clock.set("2026-01-01T03:00Z")
-    with Served(run) as served:
+    with ServedInput(run) as served:
         assert served.post(b"".join(lines)) == 200
         assert served.post(b"Atlantis\n") == 400
         assert served.post(b"\xff\0\n") == 400
@@ -465,7 +469,7 @@ def test_a_finite_input_stops_before_a_file_that_cannot_be_read_and_goes_on_when
     source = folder(
         tmp_path, kind, written(kind, table(0)), spoil(table(1)), written(kind, table(2))
     )
-    run = Run(tmp_path, source, live=False)
+    run = BadInputRun(tmp_path, source, live=False)
     with run.open() as publisher, pytest.raises(InputError, match=message):
         publisher.run()
     before = run.values
@@ -481,7 +485,9 @@ def test_a_finite_input_stops_before_a_file_that_cannot_be_read_and_goes_on_when
 def test_a_live_stream_leaves_out_a_file_that_cannot_be_read_once_another_follows(
     tmp_path, kind, spoil, message
 ):
-    run = Run(tmp_path, folder(tmp_path, kind, written(kind, table(0)), spoil(table(1))), live=True)
+    run = BadInputRun(
+        tmp_path, folder(tmp_path, kind, written(kind, table(0)), spoil(table(1))), live=True
+    )
     with run.open() as publisher:
         run.turn(publisher, "2026-01-01T02:00Z")
         run.turn(publisher, "2026-01-01T02:05Z")
@@ -517,7 +523,7 @@ def test_a_live_stream_leaves_out_a_file_that_cannot_be_read_once_another_follow
 
 def test_a_parquet_file_that_is_still_being_written_is_waited_for(tmp_path):
     whole = written("parquet", table(1))
-    run = Run(
+    run = BadInputRun(
         tmp_path, folder(tmp_path, "parquet", written("parquet", table(0)), whole[:-100]), live=True
     )
     with run.open() as publisher:
@@ -534,7 +540,7 @@ def test_a_file_that_was_left_out_and_becomes_whole_before_a_later_one_was_read_
     tmp_path,
 ):
     good = [written("parquet", table(number)) for number in range(HOURS)]
-    run = Run(
+    run = BadInputRun(
         tmp_path, folder(tmp_path, "parquet", good[0], good[1][:-100], good[2][:-100]), live=True
     )
     with run.open() as publisher:
@@ -558,7 +564,7 @@ class Ailing(CsvFormat):
 
 def test_a_file_that_the_machine_cannot_read_is_not_left_out(tmp_path):
     """Its events are all there: they are waited for."""
-    run = Run(
+    run = BadInputRun(
         tmp_path,
         folder(tmp_path, "csv", written("csv", table(0)), written("csv", table(1))),
         live=True,
@@ -587,7 +593,7 @@ def test_a_later_file_may_have_its_columns_in_another_order_and_more_of_them(tmp
         .select(["card", "station", "ts"])
         .append_column("more", pa.array([1.5] * len(part(1)[0])))
     )
-    run = Run(
+    run = BadInputRun(
         tmp_path,
         folder(
             tmp_path, kind, written(kind, table(0)), written(kind, other), written(kind, table(2))
@@ -603,7 +609,7 @@ def test_a_later_file_may_have_its_columns_in_another_order_and_more_of_them(tmp
 def test_a_later_file_with_a_column_of_another_type_is_counted_row_by_row(tmp_path, kind, live):
     cards = pa.array([card + 0.5 for card in part(1)[2].tolist()])
     other = table(1).set_column(2, "card", cards)
-    run = Run(
+    run = BadInputRun(
         tmp_path,
         folder(
             tmp_path, kind, written(kind, table(0)), written(kind, other), written(kind, table(2))
@@ -619,13 +625,13 @@ def test_a_later_file_with_a_column_of_another_type_is_counted_row_by_row(tmp_pa
 @KINDS
 def test_an_empty_file_changes_nothing(tmp_path, kind, live):
     contents = [written(kind, table(0)), b"", written(kind, table(1)), written(kind, table(2)), b""]
-    run = Run(tmp_path, folder(tmp_path, kind, *contents), live=live)
+    run = BadInputRun(tmp_path, folder(tmp_path, kind, *contents), live=live)
     assert run.all().rejections == {}
     assert run.values == truth(COLUMNS)
     assert not run.warnings
 
 
-class Failing(Source):
+class FailingInput(Source):
     """Something that is read once, and breaks."""
 
     resumable = False
@@ -642,12 +648,12 @@ def test_standard_input_that_breaks_ends_the_run_with_an_error_and_what_came_bef
     tmp_path,
 ):
     """It cannot be asked again."""
-    run = Run(tmp_path, {"kind": "csv", "path": "taps.csv"}, live=True)
+    run = BadInputRun(tmp_path, {"kind": "csv", "path": "taps.csv"}, live=True)
     run.clock.set("2026-01-01T00:30Z")
     batch = Batch(
         time=np.array([BEGIN + MINUTE]), key=np.array([1]), person=np.array([7]), position=None
     )
-    with run.open(source=PrefetchSource(Failing(batch))) as publisher:
+    with run.open(source=PrefetchSource(FailingInput(batch))) as publisher:
         with pytest.raises(InputError, match="it is broken"):
             publisher.run()
         assert publisher.state == "failed"
@@ -661,7 +667,7 @@ def test_standard_input_that_breaks_ends_the_run_with_an_error_and_what_came_bef
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_how_much_of_a_finite_input_is_read_goes_from_nothing_to_all(tmp_path, kind):
-    run = Run(
+    run = BadInputRun(
         tmp_path,
         folder(tmp_path, kind, *(written(kind, table(number)) for number in range(HOURS))),
         live=False,
@@ -681,7 +687,7 @@ def test_how_much_of_a_finite_input_is_read_goes_from_nothing_to_all(tmp_path, k
 
 
 def test_a_file_that_is_gone_does_not_stop_the_progress(tmp_path):
-    run = Run(
+    run = BadInputRun(
         tmp_path,
         folder(tmp_path, "csv", *(written("csv", table(number)) for number in range(HOURS))),
         live=False,

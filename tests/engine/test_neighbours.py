@@ -32,7 +32,7 @@ PERSON = 0
 STAGES = ("read", "kept", "drawn", "committed")
 
 
-class Script(Source):
+class NeighbourScript(Source):
     """A source of given rows, each of which is there from a turn on; batches end wherever they are
     told to.
     """
@@ -57,7 +57,7 @@ class Script(Source):
             start = stop
 
 
-class Finished(Script):
+class Finished(NeighbourScript):
     """The same rows as a finished file that says how early the rest of its events are."""
 
     def batches(self, after=None):
@@ -74,7 +74,7 @@ class Finished(Script):
             )
 
 
-class World:
+class NeighbourWorld:
     """A folder and the pipelines in it; each run begins with an empty store."""
 
     def __init__(self, folder):
@@ -100,7 +100,7 @@ class World:
     def lived(self, content, rows, cuts, kills):
         """The counts of each view of a live stream."""
         made = self.pipeline(content)
-        driven = Driven(made, Script(sorted(rows, key=lambda row: row[0]), cuts))
+        driven = DrivenNeighbour(made, NeighbourScript(sorted(rows, key=lambda row: row[0]), cuts))
         for number in range(TURNS):
             driven.turn(number, kills.get(number, ()))
         driven.publisher.close()
@@ -129,10 +129,10 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    return World(tmp_path_factory.mktemp("neighbours"))
+    return NeighbourWorld(tmp_path_factory.mktemp("neighbours"))
 
 
-class Driven:
+class DrivenNeighbour:
     """A publisher of a script, one turn at a time, that is killed where it is told to."""
 
     def __init__(self, made, source):

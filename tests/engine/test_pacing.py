@@ -5,7 +5,7 @@ import time
 import pytest
 
 from penstock.core.errors import StateError
-from penstock.engine.pacing import ClockGuard, Pacing
+from penstock.engine.pacing import ClockGuard, ReleasePacing
 from penstock.engine.waiting import StopFlag
 from penstock.private.units import SystemClock
 from penstock.testing import ManualClock
@@ -44,7 +44,7 @@ class Turning(StopFlag):
 
 def paced(pace):
     clock = ManualClock("2026-01-01T00:00Z")
-    return clock, Pacing(clock, pace, Turning(clock))
+    return clock, ReleasePacing(clock, pace, Turning(clock))
 
 
 def test_a_late_unit_leaves_at_the_next_multiple_of_the_pace():

@@ -20,7 +20,7 @@ MUCH = [
 ]
 
 
-class Watched:
+class WatchedPublisher:
     """A live publisher of a growing file, one turn at a time, by a clock that the test sets."""
 
     def __init__(self, folder, **tables):
@@ -73,7 +73,7 @@ def watched(tmp_path):
     made = []
 
     def make(name="here", **tables):
-        made.append(Watched(tmp_path / name, **tables))
+        made.append(WatchedPublisher(tmp_path / name, **tables))
         return made[-1]
 
     yield make

@@ -29,7 +29,7 @@ from tests.engine.places import (
     KEY,
     KINDS,
     MARK,
-    Clock,
+    StoreClock,
     commit,
     content,
     counts,
@@ -460,7 +460,7 @@ def test_others_read_while_it_grows(place):
 
 
 def test_a_second_publisher_is_refused_while_the_first_holds_the_stream(place):
-    clock, run = Clock(), fresh()
+    clock, run = StoreClock(), fresh()
     with place.store(clock=clock) as first, place.store(clock=clock) as second:
         lease = first.begin(stream(run), seconds=30)
         assert (lease.owner, lease.number, lease.since, lease.expires) == (
@@ -486,7 +486,7 @@ def test_a_second_publisher_is_refused_while_the_first_holds_the_stream(place):
 
 
 def test_a_commit_of_a_publisher_that_was_overtaken_is_refused(place):
-    clock, run = Clock(), fresh()
+    clock, run = StoreClock(), fresh()
     with place.store(clock=clock) as first, place.store(clock=clock) as second:
         first.begin(stream(run), seconds=30)
         commit(first, run)
@@ -516,7 +516,7 @@ def test_a_commit_of_a_publisher_that_was_overtaken_is_refused(place):
 
 
 def test_a_lease_that_expired_and_nobody_took_is_still_good(place):
-    clock, run = Clock(), fresh()
+    clock, run = StoreClock(), fresh()
     with place.store(clock=clock) as store:
         store.begin(stream(run), seconds=30)
         clock.now += 1000
@@ -525,7 +525,7 @@ def test_a_lease_that_expired_and_nobody_took_is_still_good(place):
 
 
 def test_a_clock_that_goes_back_frees_no_lease(place):
-    clock, run = Clock(), fresh()
+    clock, run = StoreClock(), fresh()
     with place.store(clock=clock) as first, place.store(clock=clock) as second:
         first.begin(stream(run), seconds=30)
         clock.now -= 3600
@@ -542,7 +542,7 @@ def test_a_clock_that_goes_back_frees_no_lease(place):
 
 
 def test_a_clean_stop_gives_the_lease_back(place):
-    clock, run = Clock(), fresh()
+    clock, run = StoreClock(), fresh()
     with place.store(clock=clock) as store:
         store.begin(stream(run), seconds=10_000)
         store.end("visits")

@@ -65,22 +65,22 @@ class FewGroups(GroupedDistribution):
 
 
 @dataclass(frozen=True)
-class Place:
+class CheckedPlace:
     last: Released
     done: bool
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asking(Mechanism[Place]):
+class CheckedAsking(Mechanism[CheckedPlace]):
     """One priced run of questions in every block of w units, until the first positive answer."""
 
     name = "asking"
-    State = Place
+    State = CheckedPlace
 
-    def start(self, domain: Domain) -> Place:
-        return Place(Released.nothing(domain.size, self.guarantee), False)
+    def start(self, domain: Domain) -> CheckedPlace:
+        return CheckedPlace(Released.nothing(domain.size, self.guarantee), False)
 
-    def step(self, state: Place, unit: Private, gate: Gate) -> tuple[Place, Released]:
+    def step(self, state: CheckedPlace, unit: Private, gate: Gate) -> tuple[CheckedPlace, Released]:
         done = state.done
         if gate.unit % self.window == 1 % self.window:
             gate.runs.close("watch")
@@ -92,9 +92,9 @@ class Asking(Mechanism[Place]):
                 "watch", unit.distance(state.last.value), threshold=10**5, price=price
             )[0]
         ):
-            return Place(state.last, done), gate.repeat(state.last)
+            return CheckedPlace(state.last, done), gate.repeat(state.last)
         fresh = gate.laplace(unit, epsilon=self.total // 8, label="publish")
-        return Place(fresh, True), fresh
+        return CheckedPlace(fresh, True), fresh
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +147,7 @@ EVERY = [
     Announced,
     FewGroups,
     Holding,
-    Asking,
+    CheckedAsking,
     AskingEachKey,
     Uneven,
 ]
@@ -172,13 +172,13 @@ def test_every_mechanism_passes_every_full_check(cls: type[Mechanism[Any]], chec
 
 
 @dataclass(frozen=True)
-class Log:
+class CheckedLog:
     last: Released
     log: list[int]
 
 
 @dataclass(frozen=True)
-class Kept:
+class CheckedKept:
     kept: IntArray
 
 
@@ -276,10 +276,10 @@ class PoursTooPrecisely(Holding):
         return super().step(state, unit, gate)
 
 
-class AsksTooPrecisely(Asking):
+class AsksTooPrecisely(CheckedAsking):
     """Opens a run at one price and asks at another."""
 
-    def step(self, state: Place, unit: Private, gate: Gate) -> tuple[Place, Released]:
+    def step(self, state: CheckedPlace, unit: Private, gate: Gate) -> tuple[CheckedPlace, Released]:
         out = super().step(state, unit, gate)
         gate._maker.draw(
             gate._maker.scale(self.contribution, self.total // self.window), 1, "watch.question"
@@ -326,15 +326,15 @@ class LowersTheLimit(Uniform):
 class Grows(Starts):
     """Remembers every unit."""
 
-    State = Log
+    State = CheckedLog
 
     def start(self, domain: Domain) -> Any:
-        return Log(Released.nothing(domain.size, self.guarantee), [])
+        return CheckedLog(Released.nothing(domain.size, self.guarantee), [])
 
     def step(self, state: Any, unit: Private, gate: Gate) -> Any:
-        return Log(state.last, [*state.log, 1] if gate.unit % 50 == 0 else state.log), super().step(
-            NoState(), unit, gate
-        )[1]
+        return CheckedLog(
+            state.last, [*state.log, 1] if gate.unit % 50 == 0 else state.log
+        ), super().step(NoState(), unit, gate)[1]
 
 
 _SEEN: dict[int, Released] = {}
@@ -392,14 +392,14 @@ class CallsARepetitionFresh(BudgetAbsorption):
 class KeepsTheInput(Uniform):
     """Releases the last unit's array with this one's noise."""
 
-    State = Kept
+    State = CheckedKept
 
     def start(self, domain: Domain) -> Any:
-        return Kept(np.zeros(domain.size, np.int64))
+        return CheckedKept(np.zeros(domain.size, np.int64))
 
     def step(self, state: Any, unit: Private, gate: Gate) -> Any:
         released = gate.laplace(unit, epsilon=self.share, label="publish")
-        return Kept(unseal(unit)), released
+        return CheckedKept(unseal(unit)), released
 
 
 class WritesIntoTheInput(Uniform):
@@ -531,24 +531,24 @@ class KeepsAPrivate(Starts):
 class KeepsRawCounts(Starts):
     """Lets a function that may see the counts carry them out."""
 
-    State = Kept
+    State = CheckedKept
 
     def step(self, state: Any, unit: Private, gate: Gate) -> Any:
         out: list[IntArray] = []
         unit.map(lambda counts: out.append(counts.copy()) or counts, stability=1, cover=unit.cover)  # type: ignore[func-returns-value]
-        return Kept(out[0]), super().step(NoState(), unit, gate)[1]
+        return CheckedKept(out[0]), super().step(NoState(), unit, gate)[1]
 
 
 class KeepsTheirDistance(Starts):
     """As above, less the release."""
 
-    State = Kept
+    State = CheckedKept
 
     def step(self, state: Any, unit: Private, gate: Gate) -> Any:
         out: list[IntArray] = []
         unit.map(lambda counts: out.append(counts.copy()) or counts, stability=1, cover=unit.cover)  # type: ignore[func-returns-value]
         released = super().step(NoState(), unit, gate)[1]
-        return Kept(released.value - out[0]), released
+        return CheckedKept(released.value - out[0]), released
 
 
 class LenientRun(Run):
@@ -792,11 +792,11 @@ def test_every_check_says_what_it_shows() -> None:
 
 
 def test_a_configuration_that_a_mechanism_refuses_is_no_example() -> None:
-    class Shifting(BudgetAbsorption):
+    class CheckedShifting(BudgetAbsorption):
         """Needs twice as many keys as the window has units."""
 
         shift = True
 
-    checks.check_no_window_costs_more_than_promised(Shifting, quick=True)
-    run = Shifting(epsilon="1", window=2).run(4, noise=NoNoise())
+    checks.check_no_window_costs_more_than_promised(CheckedShifting, quick=True)
+    run = CheckedShifting(epsilon="1", window=2).run(4, noise=NoNoise())
     assert run.step([1, 2, 3, 4]).unit == 1

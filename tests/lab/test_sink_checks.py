@@ -88,7 +88,7 @@ def test_every_declaration_is_complete(kind):
     check_the_declaration_is_complete(kind)
 
 
-class Holding:
+class HoldingSink:
     """A sink in memory that keeps what it is sent; each subclass is broken in one way."""
 
     held: dict[str, list] = {}  # noqa: RUF012 - the place that all of them share
@@ -105,24 +105,24 @@ class Holding:
         pass
 
 
-class NeverReports(Holding):
+class NeverReports(HoldingSink):
     def head(self, series):
         return None
 
 
-class LosesAll(Holding):
+class LosesAll(HoldingSink):
     def __init__(self):
         self.held = {}
 
 
-class OneForAll(Holding):
+class OneForAll(HoldingSink):
     def head(self, series):
         return super().head(next(iter(self.held), series))
 
 
 @pytest.fixture
 def broken():
-    Holding.held.clear()
+    HoldingSink.held.clear()
     return lambda cls: replace(JSONL, build=lambda setup: cls())
 
 
@@ -131,8 +131,8 @@ def broken():
     [
         (NeverReports, check_it_reports_as_declared, "the head is None, and should be"),
         (LosesAll, check_the_head_is_there_after_a_restart, "the head is None, and should be"),
-        (Holding, check_another_past_is_refused, "unit 3 was taken again with another link"),
-        (Holding, check_units_come_in_order, "unit 3 was taken after unit 1"),
+        (HoldingSink, check_another_past_is_refused, "unit 3 was taken again with another link"),
+        (HoldingSink, check_units_come_in_order, "unit 3 was taken after unit 1"),
         (OneForAll, check_series_do_not_disturb_each_other, "the head is unit"),
     ],
 )
@@ -142,7 +142,7 @@ def test_a_broken_sink_is_found(cls, check, said, broken):
         check(kind)
 
 
-class Appends(Holding):
+class Appends(HoldingSink):
     """A file that gets whatever is sent."""
 
     def __init__(self, path):
@@ -155,7 +155,7 @@ class Appends(Holding):
 
 
 def test_a_sink_that_writes_a_unit_twice_is_found():
-    Holding.held.clear()
+    HoldingSink.held.clear()
     kind = replace(JSONL, build=lambda setup: Appends(setup.path("path")))
     with pytest.raises(CheckError, match="were written again although the sink holds them"):
         check_a_unit_is_kept_once(kind)

@@ -197,7 +197,7 @@ class Outer:
 
 
 @dataclass(frozen=True)
-class Line:
+class StateLine:
     """Named like one of ours."""
 
     inner: Inner
@@ -256,9 +256,9 @@ def test_a_nested_state_of_a_third_party_comes_back():
 
 
 def test_a_third_partys_class_may_be_named_like_one_of_ours():
-    state = Line(Inner(Fraction(1), np.zeros(1)), "red")
-    back = there_and_back(third_party(Line, state))
-    assert type(back) is Line
+    state = StateLine(Inner(Fraction(1), np.zeros(1)), "red")
+    back = there_and_back(third_party(StateLine, state))
+    assert type(back) is StateLine
     assert back.colour == "red"
 
 

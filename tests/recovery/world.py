@@ -202,7 +202,7 @@ def as_bytes(release):
     return encoding.flags(release) + encoding.body(release)
 
 
-class Receiver:
+class ReleaseReceiver:
     """Where a webhook posts to. It remembers everything, and can be down."""
 
     def __init__(self):
@@ -318,7 +318,7 @@ class World:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "elsewhere").mkdir(exist_ok=True)
         self.events = streams.events(hours=hours, each=60, people=40, seed=seed)
-        self.receiver = Receiver() if webhook else None
+        self.receiver = ReleaseReceiver() if webhook else None
         self.prepare()
         self.tables = tables(self.source, noise, **more)
         if webhook:

@@ -24,8 +24,8 @@ from penstock_bench.live_city.run import (
     HOURLY,
     MARK,
     CityEvent,
+    CityOutcome,
     CityPlan,
-    Outcome,
     Outside,
     Parcel,
     TapGates,
@@ -57,12 +57,12 @@ def shown() -> list[CityEvent]:
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory: pytest.TempPathFactory, shown: list[CityEvent]) -> Outcome:
+def outcome(tmp_path_factory: pytest.TempPathFactory, shown: list[CityEvent]) -> CityOutcome:
     return run(plan_in(tmp_path_factory.mktemp("live")), lambda each, reader: shown.append(each))
 
 
 @pytest.fixture(scope="module")
-def found(outcome: Outcome) -> CityFindings:
+def found(outcome: CityOutcome) -> CityFindings:
     return find(outcome)
 
 
@@ -126,13 +126,15 @@ def test_gates_are_careless() -> None:
 # -- the show --------------------------------------------------------------------------------------
 
 
-def test_every_unit_is_released_and_none_has_changed(outcome: Outcome, found: CityFindings) -> None:
+def test_every_unit_is_released_and_none_has_changed(
+    outcome: CityOutcome, found: CityFindings
+) -> None:
     assert set(outcome.seen) == {(HOURLY, unit) for unit in range(1, HOURS + 1)} | {(DAILY, 1)}
     assert (found.changed, found.sunk, found.well) == (0, HOURS + 1, True)
 
 
 def test_the_publisher_is_killed_and_goes_on_where_it_was(
-    outcome: Outcome, shown: list[CityEvent]
+    outcome: CityOutcome, shown: list[CityEvent]
 ) -> None:
     crash = outcome.crash
     assert crash.hour == outcome.plan.crash
@@ -149,7 +151,7 @@ def test_the_publisher_is_killed_and_goes_on_where_it_was(
     ]
 
 
-def test_the_releases_lie_around_the_truth(outcome: Outcome, found: CityFindings) -> None:
+def test_the_releases_lie_around_the_truth(outcome: CityOutcome, found: CityFindings) -> None:
     """1,620 intervals of 95 % in one view: fewer than 90 % right has a chance below 1e-12."""
     assert found.hourly.truth.shape == (HOURS, 60)
     assert found.hourly.held > 0.9
@@ -163,13 +165,13 @@ def test_all_views_together_cost_what_was_promised_and_no_more(found: CityFindin
     assert set(found.joint.by_view) == {"hourly", "daily"}
 
 
-def test_a_release_that_has_changed_is_noticed(outcome: Outcome) -> None:
+def test_a_release_that_has_changed_is_noticed(outcome: CityOutcome) -> None:
     other = outcome.seen[HOURLY, 5] + 1
     found = find(dataclasses.replace(outcome, seen=outcome.seen | {(HOURLY, 5): other}))
     assert (found.changed, found.well) == (1, False)
 
 
-def test_a_release_that_no_sink_has_is_noticed(outcome: Outcome, tmp_path: Path) -> None:
+def test_a_release_that_no_sink_has_is_noticed(outcome: CityOutcome, tmp_path: Path) -> None:
     copied = tmp_path / "city"
     shutil.copytree(outcome.plan.folder, copied)
     next((copied / "releases" / "series=city%2Fdaily").glob("*/*.parquet")).unlink()
@@ -179,7 +181,7 @@ def test_a_release_that_no_sink_has_is_noticed(outcome: Outcome, tmp_path: Path)
     assert (found.changed, found.sunk, found.well) == (1, HOURS, False)
 
 
-def test_the_configuration_that_is_left_is_a_valid_one(outcome: Outcome) -> None:
+def test_the_configuration_that_is_left_is_a_valid_one(outcome: CityOutcome) -> None:
     pipeline = Pipeline.read(outcome.plan.folder / "city.toml")
     assert [pipeline.series(view.name) for view in pipeline.views] == [HOURLY, DAILY]
     assert pipeline.guarantee.epsilon == outcome.plan.epsilon
@@ -203,7 +205,7 @@ def test_the_page_tells_the_story(found: CityFindings) -> None:
         assert line.split("--key")[0] in page
 
 
-def test_the_page_does_not_hide_what_went_wrong(outcome: Outcome) -> None:
+def test_the_page_does_not_hide_what_went_wrong(outcome: CityOutcome) -> None:
     crash = dataclasses.replace(outcome.crash, resumed={HOURLY: 0, DAILY: 0})
     wrong = dataclasses.replace(
         outcome, crash=crash, seen=outcome.seen | {(HOURLY, 2): outcome.seen[HOURLY, 2] + 1}

@@ -15,7 +15,7 @@ MAX_LEAP_SECONDS = 600.0
 """How far a clock may run ahead of the time that has passed."""
 
 
-class Pacing:
+class ReleasePacing:
     """Lets releases leave at multiples of `pace` after their unit closed.
 
     So nobody learns from the moment of a release how long the work took. A publisher that catches

@@ -12,7 +12,7 @@ One thread does all of it; sinks and servers have threads of their own. The orde
 4. Senders that wait are answered, and sinks read the new units from the store (`Deliveries`).
 
 In a live stream a release leaves on the clock, at a multiple of `pace` after its unit closed,
-whatever time the work took (`Pacing`).
+whatever time the work took (`ReleasePacing`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from penstock.engine import factory
 from penstock.engine.committer import Committer
 from penstock.engine.deliveries import Deliveries
 from penstock.engine.notices import Listener, Notifier
-from penstock.engine.pacing import Pacing
+from penstock.engine.pacing import ReleasePacing
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.process_lock import ProcessLock
 from penstock.engine.publishing_loop import LiveLoop, ReplayLoop
@@ -167,7 +167,7 @@ class Publisher:
                 progress=self.progress,
                 committer=self.committer,
                 deliveries=self.deliveries,
-                pacing=Pacing(self.clock, pace, self._stop),
+                pacing=ReleasePacing(self.clock, pace, self._stop),
                 stop=self._stop,
                 notify=self._notify,
             )
@@ -178,7 +178,7 @@ class Publisher:
             progress=self.progress,
             committer=self.committer,
             deliveries=self.deliveries,
-            pacing=Pacing(self.clock, 0, self._stop),
+            pacing=ReleasePacing(self.clock, 0, self._stop),
             stop=self._stop,
             patience=patience,
         )

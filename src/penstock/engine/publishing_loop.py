@@ -11,7 +11,7 @@ from penstock.engine import pacing as paces
 from penstock.engine.committer import Committer
 from penstock.engine.deliveries import Deliveries
 from penstock.engine.notices import Notifier
-from penstock.engine.pacing import ClockGuard, Pacing
+from penstock.engine.pacing import ClockGuard, ReleasePacing
 from penstock.engine.source_progress import SourceProgress
 from penstock.engine.waiting import Backoff, StopFlag
 from penstock.private.sources.base import Receiver
@@ -32,7 +32,7 @@ class PublishingLoop:
     progress: SourceProgress
     committer: Committer
     deliveries: Deliveries
-    pacing: Pacing
+    pacing: ReleasePacing
     stop: StopFlag
 
     @property

@@ -256,7 +256,7 @@ def test_a_look_into_the_memory_is_part_of_the_output():
 
 
 @dataclass(frozen=True)
-class Thirds(Halving):
+class InThirds(Halving):
     """The paper's rule: a third of the remainder of ε/2."""
 
     def offer(self, position, gate):
@@ -267,7 +267,7 @@ class Thirds(Halving):
 class AsPublished(PanDistribution):
     """Claims half of its `epsilon`, so that the ledger does not stop it."""
 
-    sharing = Thirds
+    sharing = InThirds
 
     def budgets(self, size):
         claimed = self.total // 2
@@ -310,7 +310,7 @@ def test_the_worst_output_has_the_loss_that_is_reported():
 
 
 @dataclass(frozen=True, kw_only=True)
-class HalfSensitivity(Uniform):
+class HalvedSensitivity(Uniform):
     """Noise for half of the events that a person may have."""
 
     def step(self, state, unit, gate):
@@ -318,7 +318,7 @@ class HalfSensitivity(Uniform):
 
 
 def test_too_little_noise_is_convicted_with_its_exact_loss():
-    found = exact_loss(HalfSensitivity(epsilon=4, window=1, contribution=2), pair([[2]], [[0]]))
+    found = exact_loss(HalvedSensitivity(epsilon=4, window=1, contribution=2), pair([[2]], [[0]]))
     assert found.low == pytest.approx(8, abs=1e-6)
 
 

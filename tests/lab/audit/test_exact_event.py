@@ -93,24 +93,24 @@ class Grouping(Mechanism[Begun]):
 
 
 @dataclass(frozen=True)
-class Place:
+class EventPlace:
     last: Released
     done: bool
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asking(Mechanism[Place]):
+class Asking(Mechanism[EventPlace]):
     """One priced run of questions over all keys in every block of w units, until the first positive
     answer.
     """
 
     name = "asking"
-    State = Place
+    State = EventPlace
 
-    def start(self, domain: Domain) -> Place:
-        return Place(Released.nothing(domain.size, self.guarantee), False)
+    def start(self, domain: Domain) -> EventPlace:
+        return EventPlace(Released.nothing(domain.size, self.guarantee), False)
 
-    def step(self, state: Place, unit: Private, gate: Gate) -> tuple[Place, Released]:
+    def step(self, state: EventPlace, unit: Private, gate: Gate) -> tuple[EventPlace, Released]:
         done = state.done
         if gate.unit % self.window == 1 % self.window:
             gate.runs.close("watch")
@@ -122,9 +122,9 @@ class Asking(Mechanism[Place]):
                 "watch", unit.distance(state.last.value), threshold=2, price=price
             )[0]
         ):
-            return Place(state.last, done), gate.repeat(state.last)
+            return EventPlace(state.last, done), gate.repeat(state.last)
         fresh = gate.laplace(unit, epsilon=self.total // 8, label="publish")
-        return Place(fresh, True), fresh
+        return EventPlace(fresh, True), fresh
 
 
 # -- against a naive twin --------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def naive(mechanism: Mechanism[Any], stream: IntArray, least: float) -> dict[Out
         given = iter(values)
         asked: list[float] = []
 
-        class Branching(ScriptedNoise):
+        class EventBranching(ScriptedNoise):
             weight = 1.0
 
             def _give(self, label: str, rates: tuple[float, ...]) -> IntArray:
@@ -162,7 +162,7 @@ def naive(mechanism: Mechanism[Any], stream: IntArray, least: float) -> dict[Out
                     self.weight *= chance(rate, value)
                 return np.array(row, np.int64)
 
-        noise = Branching({})
+        noise = EventBranching({})
         run = mechanism.run(stream.shape[1], noise=noise)
         try:
             shown = tuple(SeenUnit.of(run.step(counts)) for counts in stream)

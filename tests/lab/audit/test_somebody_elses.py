@@ -23,14 +23,14 @@ HERE = __name__
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plain(ps.Uniform):
+class PlainStranger(ps.Uniform):
     """Nothing is said about how to audit it."""
 
     name = "plain_uniform"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told(ps.Uniform):
+class ToldStranger(ps.Uniform):
     """Says with what to audit it."""
 
     name = "told"
@@ -38,7 +38,7 @@ class Told(ps.Uniform):
     grain: int = 1
 
 
-class Peeking(ps.Uniform):
+class PeekingStranger(ps.Uniform):
     """Marks units with exactly 50 events: it looks, and nobody paid for that."""
 
     name = "peeking"
@@ -51,7 +51,7 @@ class Peeking(ps.Uniform):
         return state, replace(released, public={"odd": np.full(gate.keys, int(seen[0] == 50))})
 
 
-class PeekingWhereItIsHard(Peeking):
+class PeekingWhereItIsHard(PeekingStranger):
     """The same, by an author who knows where it matters."""
 
     def hard_streams(self) -> Iterator[np.ndarray[Any, Any]]:
@@ -79,7 +79,7 @@ class Neighbourly(ps.Uniform):
         return state, replace(released, value=np.full(gate.keys, released.value[0]))
 
 
-class Greedy(ps.Uniform):
+class GreedyStranger(ps.Uniform):
     """Wants another promise for its audit."""
 
     audited: ClassVar[dict[str, Any]] = {"epsilon": "100"}
@@ -93,7 +93,7 @@ class Modest(ps.Uniform):
         return ps.Guarantee(100, self.window)
 
 
-class Vague(ps.Uniform):
+class VagueStranger(ps.Uniform):
     """Calls something a stream that is none."""
 
     def hard_streams(self) -> list[Any]:
@@ -107,7 +107,7 @@ def verdict_on(cls: type, *, runs: int = 200) -> Verdict:
 
 
 def test_without_a_word_it_gets_the_streams_and_the_window_that_ours_get() -> None:
-    found = subject(f"{HERE}:Plain")
+    found = subject(f"{HERE}:PlainStranger")
     ours = list(standard(window=WINDOW, keys=KEYS, epsilon=2.0))
     assert found.window == WINDOW
     assert found.learn
@@ -115,17 +115,18 @@ def test_without_a_word_it_gets_the_streams_and_the_window_that_ours_get() -> No
 
 
 def test_its_class_says_with_what_to_audit_it_unless_told() -> None:
-    found = subject(f"{HERE}:Told")
+    found = subject(f"{HERE}:ToldStranger")
     assert (found.window, found.mechanism.grain) == (3, 7)  # type: ignore[attr-defined]
-    assert subject(f"{HERE}:Told", window=2).window == 2
-    assert subject(f"{HERE}:Told@user").mechanism.guarantee.user_level
+    assert subject(f"{HERE}:ToldStranger", window=2).window == 2
+    assert subject(f"{HERE}:ToldStranger@user").mechanism.guarantee.user_level
 
 
 def test_the_promise_is_not_the_authors_to_choose() -> None:
     with pytest.raises(
-        ConfigurationError, match=r"`audited` of Greedy must be a dict with some of window\."
+        ConfigurationError,
+        match=r"`audited` of GreedyStranger must be a dict with some of window\.",
     ):
-        subject(f"{HERE}:Greedy")
+        subject(f"{HERE}:GreedyStranger")
     with pytest.raises(
         ConfigurationError,
         match=r"Modest was asked for epsilon=2, window=2, but states Guarantee\(epsilon=100",
@@ -140,14 +141,14 @@ def test_hard_streams_become_neighbouring_pairs() -> None:
     assert all(pair.is_neighbouring(window=2, contribution=1) for pair in own)
     assert own[0].left.tolist() == [[50], [50]]
     with pytest.raises(
-        ConfigurationError, match="hard_streams of Vague must give arrays of whole numbers"
+        ConfigurationError, match="hard_streams of VagueStranger must give arrays of whole numbers"
     ):
-        subject(f"{HERE}:Vague")
+        subject(f"{HERE}:VagueStranger")
 
 
 def test_a_peek_at_one_number_is_found_where_the_author_says_that_it_matters() -> None:
     """At a confidence of 0.999, a false conviction has chance 1e-3 at most; the seed is fixed."""
-    assert not verdict_on(Peeking).convicted
+    assert not verdict_on(PeekingStranger).convicted
     found = verdict_on(PeekingWhereItIsHard)
     assert found.convicted
     assert found.pair.name.startswith("hard stream 1")
@@ -157,7 +158,7 @@ def test_half_of_the_noise_is_found_by_a_check_and_by_the_audit() -> None:
     with pytest.raises(CheckError, match="too small for the claimed scale"):
         check_noise_has_the_scale_it_claims(HalfTheNoise, quick=True)
     assert verdict_on(HalfTheNoise, runs=4_000).lower_bound > 1.5
-    assert not verdict_on(Plain, runs=4_000).convicted
+    assert not verdict_on(PlainStranger, runs=4_000).convicted
 
 
 def test_keys_that_are_not_treated_by_themselves_are_noticed() -> None:

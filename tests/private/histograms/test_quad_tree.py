@@ -134,7 +134,7 @@ def test_height_ends_the_tree() -> None:
         assert out.estimate.sum() == pytest.approx(counts.sum())
 
 
-class Tape(RecordingNoise):
+class QuadTape(RecordingNoise):
     """Noise that remembers what it gave, by label."""
 
     def __init__(self, seed: int) -> None:
@@ -150,7 +150,7 @@ class Tape(RecordingNoise):
 @pytest.mark.parametrize("shape", [(4, 4), (3, 5), (1, 6)])
 def test_the_numbers_are_the_least_squares_of_all_totals(shape: tuple[int, int]) -> None:
     counts = np.random.default_rng(4).poisson(20, math.prod(shape))
-    tape = Tape(9)
+    tape = QuadTape(9)
     tree = QuadTree(shape=shape, split=None)
     out = run_of(tree, len(counts), noise=tape).step(counts)
     shares = [

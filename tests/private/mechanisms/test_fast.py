@@ -49,7 +49,7 @@ def units_of(releases: list[Released]) -> list[int]:
     return [release.unit for release in releases if release.repeated is False]
 
 
-class Twin:
+class FastTwin:
     """What `fast` with the Kalman filter does, key by key in plain numbers, from noisy counts
     alone.
     """
@@ -189,7 +189,7 @@ def test_schedule_and_estimates_follow_from_the_releases(
         if mechanism.measurement is None
         else float(mechanism.measurement)
     )
-    twin = Twin(mechanism, noise)
+    twin = FastTwin(mechanism, noise)
     for counts in walk(5, keys=4, units=90):
         now = run.step(counts)
         assert (now.repeated is False) == twin.samples(now.unit)

@@ -71,7 +71,7 @@ def floor(x: Fraction) -> int:
     return x.numerator // x.denominator
 
 
-class Twin:
+class HierarchyTwin:
     """The whole mechanism in plain loops over node names, with the noise that a tape remembers."""
 
     def __init__(self, mechanism: OverHierarchy, tree: Hierarchy, tape: Tape) -> None:
@@ -218,7 +218,7 @@ def test_it_is_the_same_as_plain_loops_over_the_nodes(mechanism: OverHierarchy) 
     rng = np.random.default_rng(7)
     tape = Tape(3)
     run = mechanism.run(FOREST, noise=tape)
-    twin = Twin(mechanism, FOREST, tape)
+    twin = HierarchyTwin(mechanism, FOREST, tape)
     level = np.array([30, 2, 0, 5, 0, 1, 12])
     pruned = 0
     for _ in range(60):

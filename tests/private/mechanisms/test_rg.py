@@ -143,7 +143,7 @@ def test_parameters_without_a_meaning_are_refused(how: dict[str, object]) -> Non
 # -- a naive twin ----------------------------------------------------------------------------------
 
 
-class Twin:
+class GroupingTwin:
     """The same, key by key, in plain Python and fractions, on the same draws."""
 
     def __init__(self, mechanism: RetroactiveGrouping, keys: int, noise: Noise) -> None:
@@ -220,7 +220,10 @@ def test_it_does_what_its_naive_twin_does(
         epsilon=epsilon, watch=watch, caution=caution, contribution=contribution, longest=longest
     )
     noise = NoNoise() if seed is None else TestNoise(seed)
-    run, twin = mechanism.run(len(stream[0]), noise=noise), Twin(mechanism, len(stream[0]), noise)
+    run, twin = (
+        mechanism.run(len(stream[0]), noise=noise),
+        GroupingTwin(mechanism, len(stream[0]), noise),
+    )
     for counts in stream:
         assert rows(run.step(counts)) == twin.step(counts)
 

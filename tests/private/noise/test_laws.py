@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from penstock.private.noise.laws import WORD, Law, settle
 
 
-class Wide(Law):
+class WideLaw(Law):
     """Outcomes 0..size−1, equally likely, with bounds as wide as `slack` units: what settles must
     still be right.
     """
@@ -36,7 +36,7 @@ class Wide(Law):
     words=st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=2),
 )
 def test_what_settles_is_what_exact_inversion_picks(size, slack, words):
-    law, later = Wide(size, slack), iter([*words[1:], *[12345] * 8])
+    law, later = WideLaw(size, slack), iter([*words[1:], *[12345] * 8])
     number = (
         Fraction(words[0], 2**64)
         + Fraction(words[1], 2**128)
@@ -47,7 +47,7 @@ def test_what_settles_is_what_exact_inversion_picks(size, slack, words):
 
 @pytest.mark.parametrize("place", [0, 1, 5, 98])
 def test_a_near_tie_takes_as_many_words_as_it_needs(place):
-    law, asked = Wide(99, 3), []
+    law, asked = WideLaw(99, 3), []
     threshold = Fraction(place + 1, 99)
     words = [int(threshold * 2 ** (64 * n)) % 2**64 for n in range(1, 6)]
     last = place == 98  # nothing lies beyond the last outcome
@@ -62,5 +62,5 @@ def test_a_near_tie_takes_as_many_words_as_it_needs(place):
 
 
 def test_one_threshold_by_as_much_precision_as_it_takes():
-    law = Wide(7, 2**100)
+    law = WideLaw(7, 2**100)
     assert law.threshold(2) == (3 << 64) // 7

@@ -100,7 +100,7 @@ def test_a_fresh_draw_uses_bits_or_a_key_of_its_own(monkeypatch):
 
 @pytest.mark.parametrize("size", [100, 5000])
 def test_the_bits_of_a_draw_are_overwritten(size):
-    class Watched(bits_module.KeyedBits):
+    class WatchedBits(bits_module.KeyedBits):
         def __init__(self):
             super().__init__(bytes(32))
             self.given = []
@@ -109,7 +109,7 @@ def test_the_bits_of_a_draw_are_overwritten(size):
             self.given.append(super().bytes(count))
             return self.given[-1]
 
-    watched = Watched()
+    watched = WatchedBits()
     laplace(Fraction(1000), size, watched)
     assert len(watched.given) >= 2
     assert not any(given.any() for given in watched.given)
@@ -264,13 +264,13 @@ def test_threads_may_share_a_source(monkeypatch):
     source, seen, errors = SystemNoise(), [], []
     plain = source._bits.bytes
 
-    class Watched:
+    class RecordedBits:
         def bytes(self, count):
             given = plain(count)
             seen.append(given.tobytes())
             return given
 
-    source._bits = Watched()
+    source._bits = RecordedBits()
 
     def work():
         try:

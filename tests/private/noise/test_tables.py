@@ -17,7 +17,7 @@ LAWS = [
 ]
 
 
-class Constant:
+class ConstantLaw:
     """A source in which every byte is the same."""
 
     def __init__(self, byte):
@@ -79,8 +79,8 @@ def test_more_marked_values_than_foreseen_are_refined_all_the_same(recorded, mon
 @pytest.mark.parametrize("byte", [0x00, 0x55, 0x80, 0xFE])
 @pytest.mark.parametrize("scale", [1, 128, 1000])
 def test_guided_and_direct_draws_agree_where_their_bits_do(scale, byte):
-    direct = laplace(Fraction(scale), 1, Constant(byte))
-    guided = laplace(Fraction(scale), DIRECT + 1, Constant(byte))
+    direct = laplace(Fraction(scale), 1, ConstantLaw(byte))
+    guided = laplace(Fraction(scale), DIRECT + 1, ConstantLaw(byte))
     assert set(guided.tolist()) == set(direct.tolist())
 
 

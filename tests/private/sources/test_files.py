@@ -228,7 +228,7 @@ def test_the_number_of_rows_is_a_whole_number(tmp_path, rows):
         StdinSource(format=CsvFormat(), intake=INTAKE, rows=rows)
 
 
-class Talkative(CsvFormat):
+class TalkativeFile(CsvFormat):
     """A format that fails with data in its message."""
 
     def tables(self, *places, **parameters):
@@ -238,8 +238,8 @@ class Talkative(CsvFormat):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda path: source(path, Talkative()),
-        lambda path: StdinSource(format=Talkative(), intake=INTAKE),
+        lambda path: source(path, TalkativeFile()),
+        lambda path: StdinSource(format=TalkativeFile(), intake=INTAKE),
     ],
 )
 def test_what_arrow_says_is_not_passed_on(tmp_path, make):

@@ -42,7 +42,7 @@ def value(row):
     ).encode()
 
 
-class Broker:
+class KafkaBroker:
     """A topic of one test's own, and what it takes to fill it."""
 
     def __init__(self, partitions=1):
@@ -99,7 +99,7 @@ def read(source, after=None, *, until=None):
 
 @needs_kafka
 def test_all_events_come_in_their_order(opened):
-    broker, rows = Broker(), events(500)
+    broker, rows = KafkaBroker(), events(500)
     broker.send_rows(rows)
     source = opened(broker, rows=64)
     batches, _ = read(source)
@@ -112,7 +112,7 @@ def test_all_events_come_in_their_order(opened):
 
 @needs_kafka
 def test_reading_goes_on_from_every_position_without_loss_or_repetition(opened):
-    broker, rows = Broker(), events(100)
+    broker, rows = KafkaBroker(), events(100)
     broker.send_rows(rows)
     batches, _ = read(opened(broker, rows=9))
     for number, batch in enumerate(batches):
@@ -123,7 +123,7 @@ def test_reading_goes_on_from_every_position_without_loss_or_repetition(opened):
 
 @needs_kafka
 def test_an_older_position_is_gone_back_to_in_the_same_source(opened):
-    broker, rows = Broker(), events(60)
+    broker, rows = KafkaBroker(), events(60)
     broker.send_rows(rows)
     source = opened(broker, rows=20)
     first, _, _ = batches = read(source)[0]
@@ -134,7 +134,7 @@ def test_an_older_position_is_gone_back_to_in_the_same_source(opened):
 
 @needs_kafka
 def test_a_batch_that_was_given_up_is_read_again(opened):
-    broker, rows = Broker(), events(60)
+    broker, rows = KafkaBroker(), events(60)
     broker.send_rows(rows)
     source = opened(broker, rows=20)
     reading = source.batches()
@@ -146,7 +146,7 @@ def test_a_batch_that_was_given_up_is_read_again(opened):
 
 @needs_kafka
 def test_what_comes_later_is_waited_for(opened):
-    broker, rows = Broker(), events(5)
+    broker, rows = KafkaBroker(), events(5)
     source = opened(broker)
     batches, after = read(source)
     assert rows_of(batches) == []
@@ -159,7 +159,7 @@ def test_what_comes_later_is_waited_for(opened):
 
 @needs_kafka
 def test_a_killed_reader_is_gone_on_from(opened):
-    broker, rows = Broker(partitions=2), events(400)
+    broker, rows = KafkaBroker(partitions=2), events(400)
     for partition in (0, 1):
         broker.send_rows(rows[partition::2], partition)
     script = """
@@ -189,7 +189,7 @@ def test_a_killed_reader_is_gone_on_from(opened):
 
 @needs_kafka
 def test_every_partition_is_read_in_its_order(opened):
-    broker, rows = Broker(partitions=3), events(300)
+    broker, rows = KafkaBroker(partitions=3), events(300)
     for partition in range(3):
         broker.send_rows(rows[partition::3], partition)
     found = rows_of(read(opened(broker, rows=50))[0])
@@ -201,7 +201,7 @@ def test_every_partition_is_read_in_its_order(opened):
 
 @needs_kafka
 def test_a_partition_that_is_added_later_is_read_from_its_beginning(opened):
-    broker, rows = Broker(), events(20)
+    broker, rows = KafkaBroker(), events(20)
     broker.send_rows(rows[:10])
     source = opened(broker)
     first, after = read(source)
@@ -215,7 +215,7 @@ def test_a_partition_that_is_added_later_is_read_from_its_beginning(opened):
 
 @needs_kafka
 def test_a_bad_value_loses_only_itself(opened):
-    broker, rows = Broker(), events(6)
+    broker, rows = KafkaBroker(), events(6)
     good = list(map(value, rows))
     broker.send(
         [
@@ -261,7 +261,7 @@ def test_values_in_avro_are_read(opened, header):
         "name": "Tap",
         "fields": [{"name": name, "type": kind} for name, kind in kinds.items()],
     }
-    broker, rows = Broker(), events(50)
+    broker, rows = KafkaBroker(), events(50)
 
     def written(row):
         out = io.BytesIO()
@@ -292,7 +292,7 @@ def test_a_schema_without_a_column_is_refused_at_once():
 def test_a_large_batch_is_read_in_pieces(opened, monkeypatch):
     monkeypatch.setattr(kafka, "VALUES_PER_TABLE", 40)
     monkeypatch.setattr(kafka, "MAX_MESSAGES_PER_CALL", 30)
-    broker, rows = Broker(), events(500)
+    broker, rows = KafkaBroker(), events(500)
     broker.send([*map(value, rows[:250]), b"{", *map(value, rows[250:])])
     source = opened(broker, rows=200)
     batches, _ = read(source)
@@ -302,7 +302,7 @@ def test_a_large_batch_is_read_in_pieces(opened, monkeypatch):
 
 @needs_kafka
 def test_a_batch_ends_where_it_has_enough_bytes(opened, monkeypatch):
-    broker, rows = Broker(), events(60)
+    broker, rows = KafkaBroker(), events(60)
     broker.send_rows(rows)
     source = opened(broker)
     monkeypatch.setattr(kafka, "MAX_BYTES_PER_BATCH", 1_000)
@@ -314,7 +314,7 @@ def test_a_batch_ends_where_it_has_enough_bytes(opened, monkeypatch):
 
 @needs_kafka
 def test_bad_values_alone_are_passed_by(opened):
-    broker, rows = Broker(), events(1)
+    broker, rows = KafkaBroker(), events(1)
     broker.send([None, b"{", b"x"])
     batches, after = read(opened(broker))
     assert rows_of(batches) == []
@@ -324,7 +324,7 @@ def test_bad_values_alone_are_passed_by(opened):
 
 @needs_kafka
 def test_events_of_an_aborted_transaction_are_not_seen(opened):
-    broker, rows = Broker(), events(9)
+    broker, rows = KafkaBroker(), events(9)
     producer = Producer({"bootstrap.servers": SERVER, "transactional.id": broker.topic})
     producer.init_transactions(DEADLINE)
     for start, end in (
@@ -345,7 +345,7 @@ def test_events_of_an_aborted_transaction_are_not_seen(opened):
 
 @needs_kafka
 def test_events_of_an_open_transaction_are_waited_for(opened):
-    broker, rows = Broker(), events(3)
+    broker, rows = KafkaBroker(), events(3)
     producer = Producer({"bootstrap.servers": SERVER, "transactional.id": broker.topic})
     producer.init_transactions(DEADLINE)
     producer.begin_transaction()
@@ -361,7 +361,7 @@ def test_events_of_an_open_transaction_are_waited_for(opened):
 
 @needs_kafka
 def test_events_deleted_before_they_were_read_are_an_error_unless_accepted(opened):
-    broker, rows = Broker(), events(30)
+    broker, rows = KafkaBroker(), events(30)
     broker.send_rows(rows)
     after = read(opened(broker, rows=10))[0][0].position
     broker.delete_records(15)
@@ -376,7 +376,7 @@ def test_events_deleted_before_they_were_read_are_an_error_unless_accepted(opene
 def test_events_deleted_while_they_are_being_read_are_an_error_unless_accepted(
     opened, monkeypatch, accept
 ):
-    broker, rows = Broker(), events(30)
+    broker, rows = KafkaBroker(), events(30)
     broker.send_rows(rows)
     after = read(opened(broker, rows=10))[0][0].position
     source = opened(broker, accept_loss=accept)
@@ -395,7 +395,7 @@ def test_events_deleted_while_they_are_being_read_are_an_error_unless_accepted(
 
 @needs_kafka
 def test_events_deleted_after_they_were_read_are_not_missed(opened):
-    broker, rows = Broker(), events(30)
+    broker, rows = KafkaBroker(), events(30)
     broker.send_rows(rows)
     source = opened(broker)
     _, after = read(source)
@@ -406,7 +406,7 @@ def test_events_deleted_after_they_were_read_are_not_missed(opened):
 
 @needs_kafka
 def test_another_topic_of_the_same_name_is_an_error_unless_accepted(opened):
-    broker, rows = Broker(), events(30)
+    broker, rows = KafkaBroker(), events(30)
     broker.send_rows(rows[:10])
     _, after = read(opened(broker))
     broker.admin.delete_topics([broker.topic])[broker.topic].result(DEADLINE)
@@ -425,7 +425,7 @@ def test_another_topic_of_the_same_name_is_an_error_unless_accepted(opened):
 
 @needs_kafka
 def test_fewer_events_than_were_read_are_an_error_unless_accepted(opened):
-    broker, rows = Broker(), events(4)
+    broker, rows = KafkaBroker(), events(4)
     broker.send_rows(rows)
     source = opened(broker)
     _, after = read(source)
@@ -443,7 +443,7 @@ def test_fewer_events_than_were_read_are_an_error_unless_accepted(opened):
 
 @needs_kafka
 def test_a_topic_that_is_not_there_yet_is_waited_for(opened):
-    broker = Broker()
+    broker = KafkaBroker()
     broker.topic += "-later"
     source = opened(broker)
     assert read(source) == ([], None)
@@ -471,7 +471,7 @@ def test_a_broker_that_does_not_answer_is_no_error(capfd):
     reason="needs a listener with a password: .ci/services start",
 )
 def test_a_listener_with_a_password_is_read_with_it_alone(opened):
-    broker, rows = Broker(), events(3)
+    broker, rows = KafkaBroker(), events(3)
     broker.send_rows(rows)
     guarded = {"servers": [os.environ["PENSTOCK_TEST_KAFKA_GUARDED"]], "tls": False, "patience": 1}
     name, password = os.environ["PENSTOCK_TEST_USERNAME"], os.environ["PENSTOCK_TEST_PASSWORD"]

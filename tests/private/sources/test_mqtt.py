@@ -42,7 +42,7 @@ def connected(name="", **parameters):
     return client
 
 
-class Broker:
+class MqttBroker:
     """A topic and a session of one test's own."""
 
     def __init__(self):
@@ -84,7 +84,7 @@ class Broker:
 
 @pytest.fixture
 def broker():
-    broker = Broker()
+    broker = MqttBroker()
     yield broker
     broker.close()
 
@@ -96,7 +96,7 @@ def until(condition):
         time.sleep(0.01)
 
 
-class Kept:
+class KeptMessages:
     """What a store would have: the events, the position and the parts of all batches that were
     kept.
     """
@@ -134,7 +134,7 @@ def settled(broker, source, kept, row):
 
 @needs_broker
 def test_all_events_come_in_their_order(broker):
-    source, kept, rows = broker.open(), Kept(), events(100)
+    source, kept, rows = broker.open(), KeptMessages(), events(100)
     broker.send(*map(value, rows))
     kept.read(source, 100)
     assert kept.rows == rows
@@ -144,7 +144,7 @@ def test_all_events_come_in_their_order(broker):
 
 @needs_broker
 def test_what_comes_while_we_are_away_is_kept_for_us(broker):
-    rows, kept = events(50), Kept()
+    rows, kept = events(50), KeptMessages()
     broker.open().close()
     broker.send(*map(value, rows))
     kept.read(broker.open(), 50)
@@ -153,7 +153,7 @@ def test_what_comes_while_we_are_away_is_kept_for_us(broker):
 
 @needs_broker
 def test_what_was_not_kept_comes_again_after_a_crash(broker):
-    rows, kept = events(5), Kept()
+    rows, kept = events(5), KeptMessages()
     source = broker.open()
     broker.send(*map(value, rows))
     seen, position = [], None
@@ -173,7 +173,7 @@ def test_what_was_not_kept_comes_again_after_a_crash(broker):
 
 @needs_broker
 def test_what_was_kept_and_not_acknowledged_is_not_counted_twice(broker):
-    rows, kept = events(5), Kept()
+    rows, kept = events(5), KeptMessages()
     source = broker.open()
     broker.send(*map(value, rows))
     deadline = time.monotonic() + DEADLINE
@@ -189,7 +189,7 @@ def test_what_was_kept_and_not_acknowledged_is_not_counted_twice(broker):
 
 @needs_broker
 def test_a_killed_reader_is_gone_on_from(broker):
-    rows, kept = events(60), Kept()
+    rows, kept = events(60), KeptMessages()
     broker.open().close()
     broker.send(*map(value, rows))
     script = """
@@ -233,7 +233,7 @@ def test_a_killed_reader_is_gone_on_from(broker):
 
 @needs_broker
 def test_a_batch_that_could_not_be_kept_is_given_again(broker):
-    rows, kept = events(3), Kept()
+    rows, kept = events(3), KeptMessages()
     source = broker.open()
     broker.send(*map(value, rows))
     until(lambda: len(source._queue) == 3)
@@ -245,7 +245,7 @@ def test_a_batch_that_could_not_be_kept_is_given_again(broker):
 
 @needs_broker
 def test_a_connection_that_breaks_loses_and_repeats_nothing(broker):
-    rows, kept = events(30), Kept()
+    rows, kept = events(30), KeptMessages()
     source = broker.open()
     broker.send(*map(value, rows[:10]))
     until(lambda: len(source._queue) == 10)
@@ -262,7 +262,7 @@ def test_a_connection_that_breaks_loses_and_repeats_nothing(broker):
 
 @needs_broker
 def test_a_payload_is_an_object_an_array_or_lines(broker):
-    rows, kept = events(8), Kept()
+    rows, kept = events(8), KeptMessages()
     source = broker.open()
     one, *others = map(value, rows)
     broker.send(
@@ -280,7 +280,7 @@ def test_a_payload_is_an_object_an_array_or_lines(broker):
 
 @needs_broker
 def test_a_bad_payload_loses_only_itself(broker):
-    rows, kept = events(4), Kept()
+    rows, kept = events(4), KeptMessages()
     source = broker.open()
     good = list(map(value, rows))
     bad = [b"{", b"[1, {", b"[" * 5000, b"\xff", b"7", b""]
@@ -297,7 +297,7 @@ def test_a_bad_payload_loses_only_itself(broker):
 
 @needs_broker
 def test_retained_messages_are_no_events(broker):
-    rows, kept = events(2), Kept()
+    rows, kept = events(2), KeptMessages()
     broker.send(value(rows[0]), retain=True)
     source = broker.open()
     assert settled(broker, source, kept, rows[1])
@@ -306,7 +306,7 @@ def test_retained_messages_are_no_events(broker):
 
 @needs_broker
 def test_messages_that_need_no_answer_are_events_too(broker):
-    rows, kept = events(2), Kept()
+    rows, kept = events(2), KeptMessages()
     source = broker.open()
     broker.send(*map(value, rows), quality=0)
     kept.read(source, 2)
@@ -315,7 +315,7 @@ def test_messages_that_need_no_answer_are_events_too(broker):
 
 @needs_broker
 def test_the_same_message_twice_is_two_events(broker):
-    rows, kept = events(1), Kept()
+    rows, kept = events(1), KeptMessages()
     source = broker.open()
     broker.send(value(rows[0]), value(rows[0]))
     kept.read(source, 2)
@@ -324,7 +324,7 @@ def test_the_same_message_twice_is_two_events(broker):
 
 @needs_broker
 def test_what_is_remembered_stays_small(broker):
-    source, kept = broker.open(), Kept()
+    source, kept = broker.open(), KeptMessages()
     broker.send(b"[" + value(events(1)[0]) + b"]")
     kept.read(source, 1)
     source._known = dict.fromkeys(range(2 * MAX_REMEMBERED_MESSAGES), "0" * 16)
@@ -340,7 +340,7 @@ def test_what_is_remembered_stays_small(broker):
     reason="needs a listener with a password: .ci/services start",
 )
 def test_a_listener_with_a_password_is_read_with_it_alone(broker):
-    rows, kept = events(1), Kept()
+    rows, kept = events(1), KeptMessages()
     guarded = {"server": os.environ["PENSTOCK_TEST_MQTT_GUARDED"], "tls": False}
     name, password = os.environ["PENSTOCK_TEST_USERNAME"], os.environ["PENSTOCK_TEST_PASSWORD"]
     source = broker.open(**guarded, username=name, password=password)

@@ -21,11 +21,11 @@ TAPS = series()
 SECRET = "hunter2-token"
 
 
-class Receiver(ThreadingHTTPServer):
+class WebhookReceiver(ThreadingHTTPServer):
     """Keeps what it is sent and answers as it is told."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(("127.0.0.1", 0), WebhookHandler)
         self.got: list[tuple[str, dict[str, str], bytes]] = []
         self.answers: list[tuple[int, dict[str, str]]] = []
 
@@ -34,8 +34,8 @@ class Receiver(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}/hooks/of-secret-name?sig=hidden"
 
 
-class Handler(BaseHTTPRequestHandler):
-    server: Receiver
+class WebhookHandler(BaseHTTPRequestHandler):
+    server: WebhookReceiver
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -55,7 +55,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def receiver():
-    with Receiver() as server:
+    with WebhookReceiver() as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield server

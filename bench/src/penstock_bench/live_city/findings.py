@@ -18,7 +18,7 @@ from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import Reader, SeriesLog
 from penstock.released.queries import Alerts, Jump, LowSignal, UnitCounts
 from penstock.released.queries.answer import Answer
-from penstock_bench.live_city.run import DAILY, DAY, HOURLY, RELEASES, STORE, STREAM, Outcome
+from penstock_bench.live_city.run import DAILY, DAY, HOURLY, RELEASES, STORE, STREAM, CityOutcome
 
 JUMP = 2
 LOW = 5
@@ -88,7 +88,7 @@ class CrashHour:
 class CityFindings:
     """Everything that the page and the summary say."""
 
-    outcome: Outcome
+    outcome: CityOutcome
     hourly: CitySeries
     daily: CitySeries | None
     joint: Joint
@@ -115,7 +115,7 @@ class CityFindings:
         )
 
 
-def find(outcome: Outcome) -> CityFindings:
+def find(outcome: CityOutcome) -> CityFindings:
     """Read the store as a public reader and compare it with the truth of the simulation."""
     plan = outcome.plan
     with SQLiteReader(plan.folder / STORE) as reader:
@@ -181,7 +181,7 @@ def _series(reader: Reader, name: str, truth: IntArray, counts: Answer) -> CityS
     )
 
 
-def _crash_hour(counts: Answer, outcome: Outcome) -> CrashHour:
+def _crash_hour(counts: Answer, outcome: CityOutcome) -> CrashHour:
     hour = outcome.crash.hour
     everything = counts.among([np.arange(len(counts.names))], ("all stations",))
     low, high = everything.interval("0.99")
@@ -193,7 +193,9 @@ def _crash_hour(counts: Answer, outcome: Outcome) -> CrashHour:
     )
 
 
-def _judged(alerts: Alerts, outcome: Outcome, *, by_day: bool) -> tuple[list[Alert], AlertTally]:
+def _judged(
+    alerts: Alerts, outcome: CityOutcome, *, by_day: bool
+) -> tuple[list[Alert], AlertTally]:
     """The alerts of a query beside those of the same query on the truth."""
     hours = alerts.units - 1
     if by_day:

@@ -14,7 +14,7 @@ from penstock.released.pages import render as render_page
 from penstock.released.pages.chart import starts
 from penstock_bench.live_city.findings import CityFindings, CitySeries
 from penstock_bench.live_city.publisher import CONFIGURATION
-from penstock_bench.live_city.run import DAILY, DAY, GATES, HOURLY, STORE, CityPlan, Outcome
+from penstock_bench.live_city.run import DAILY, DAY, GATES, HOURLY, STORE, CityOutcome, CityPlan
 from penstock_bench.simulated.city import City
 
 _CENTRE, _ARENA, _NEW_TOWN = "Grand Central", "Lantern Arena", "Orchard New Town"
@@ -150,13 +150,13 @@ def _lines(city: City) -> list[list[int]]:
     return [[0, *range(line or GATES, city.stations, GATES)] for line in range(GATES)]
 
 
-def _closed_hours(outcome: Outcome) -> list[int]:
+def _closed_hours(outcome: CityOutcome) -> list[int]:
     """The daytime hours in which all stations of the closing line are empty."""
     shut = outcome.truth[:, outcome.plan.city.closed].sum(axis=1) == 0
     return [hour for hour in np.flatnonzero(shut).tolist() if 10 <= hour % DAY < 22]
 
 
-def _start(outcome: Outcome) -> dict[str, int]:
+def _start(outcome: CityOutcome) -> dict[str, int]:
     """The station and hour to show first.
 
     The station lies on the closing line and is neither its busiest nor its quietest, so that its

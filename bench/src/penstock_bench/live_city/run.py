@@ -526,7 +526,7 @@ class CityEvent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class CityOutcome:
     """Everything known at the end, with the truth: nobody in this city is real."""
 
     plan: CityPlan
@@ -541,7 +541,7 @@ class Outcome:
 
 def run(
     plan: CityPlan, watch: Callable[[CityEvent, SQLiteReader], None] = lambda shown, reader: None
-) -> Outcome:
+) -> CityOutcome:
     """Run the city: gates send every half hour, every hour is released, one crash on the way."""
     needed()
     plan.write()
@@ -560,7 +560,7 @@ class _Show:
         self._seen: dict[tuple[str, int], IntArray] = {}
         self._crash: Crash | None = None
 
-    def run(self) -> Outcome:
+    def run(self) -> CityOutcome:
         began = time.monotonic()
         self._outside.begin()
         try:
@@ -585,7 +585,7 @@ class _Show:
                 "the publisher of the city has failed: "
                 f"{self._outside.problem or 'it did not say why.'}"
             )
-        return Outcome(
+        return CityOutcome(
             plan=self.plan,
             truth=self._gates.truth,
             sent=self._sent,
