@@ -400,7 +400,7 @@ above the promised 1. Nothing was drawn or recorded.
         run.asked.append(self.unit)
         run.positive.append(self.unit)
         try:
-            first, total = self._dearest_window(run)
+            first, total = self._costliest_window(run)
             if total > self.promised:
                 raise self._refusal(run.label, run.question, total, first)
             for line in (*before, Line(self.unit, "ask", run.label, run=run.number)):
@@ -435,7 +435,7 @@ above the promised 1. Nothing was drawn or recorded.
         if other:
             raise MechanismError("one ledger takes priced runs or exposures, not both.")
 
-    def _dearest_window(self, run: PricedRun) -> tuple[int, int]:
+    def _costliest_window(self, run: PricedRun) -> tuple[int, int]:
         """First unit and cost of the costliest window that meets `run`, past ones included."""
         first = max(1, run.start - self._window + 1)
         units = np.arange(first, self.unit + 1)
@@ -452,8 +452,8 @@ above the promised 1. Nothing was drawn or recorded.
             answers = np.minimum(len(each.positive) + hits, MOST_COSTS // each.question)
             costs += np.minimum(asking, each.threshold + answers * each.question)
             np.minimum(costs, MOST_COSTS, out=costs)
-        dearest = int(np.argmax(costs))
-        return int(units[dearest]), int(costs[dearest])
+        costliest = int(np.argmax(costs))
+        return int(units[costliest]), int(costs[costliest])
 
     # -- saving ------------------------------------------------------------------------------------
 

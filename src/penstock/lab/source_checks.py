@@ -287,8 +287,8 @@ def _trial(kind: SourceKind) -> Iterator[_SourceTrial]:
 
 
 def _batches(source: Source, after: Position | None, least: int) -> list[Batch]:
-    """All batches after a position. A source that waits for a broker is asked until it has given
-    so many events.
+    """All batches after a position. A source that waits for a broker is asked again until it has
+    given `least` events.
     """
     found = list(source.batches(after))
     deadline = time.monotonic() + PATIENCE

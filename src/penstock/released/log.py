@@ -173,7 +173,7 @@ class Log:
         return self._read(first, last)
 
     def estimates(self, first: int | None = None, last: int | None = None) -> FloatArray:
-        """What was released of these units (all, unless told otherwise), one row a unit."""
+        """The releases of these units, one row per unit. Default: all units."""
         start, end = self._bounds()
         start, end = start if first is None else first, end if last is None else last
         out = np.empty((max(end - start + 1, 0), self.domain.size))

@@ -59,8 +59,8 @@ class Mechanism(ABC, Generic[S]):
     """The page under docs/proofs/ that its promise rests on."""
     State: ClassVar[type]
     family: ClassVar[str] = "w-event"
-    """What it was made for: `w-event`; `event`, with a window of 1 unless asked for another; or
-    `user`, with few releases.
+    """The kind of promise that the mechanism was made for: `w-event`; `event` (default window: 1);
+    or `user`, with few releases.
     """
     by_key: ClassVar[bool] = False
     """Whether every key is treated by itself, so that an audit may take independent runs as keys.
