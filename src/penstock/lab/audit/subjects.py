@@ -196,7 +196,7 @@ def _parameters(name: str, cls: AnyMechanism, window: int, *, user_level: bool) 
 
 def _audited(cls: AnyMechanism) -> dict[str, Any]:
     """The parameters that a third-party class wants for audits. It cannot choose the promise."""
-    wanted: Any = getattr(cls, "audited", {})
+    wanted: Any = cls.audited
     known = {field.name for field in dataclasses.fields(cls)} - {
         "epsilon",
         "delta",
@@ -239,8 +239,7 @@ def _check_by_key(mechanism: Mechanism[Any]) -> None:
 
 def _their_own(mechanism: Mechanism[Any]) -> Iterator[Pair]:
     """Pairs with a person in the first and in the last window of every hard stream of the class."""
-    give = getattr(mechanism, "hard_streams", None)
-    streams = [] if give is None else list(islice(give(), MAX_HARD_STREAMS + 1))
+    streams = list(islice(mechanism.hard_streams(), MAX_HARD_STREAMS + 1))
     if len(streams) > MAX_HARD_STREAMS:  # every pair takes a part of the confidence
         raise ConfigurationError(
             f"hard_streams of {type(mechanism).__name__} gives more than {MAX_HARD_STREAMS}: "

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from penstock.budget.grid import Budget, Grid, promised
+from penstock.core.arrays import IntArray
 from penstock.core.domain import AnyDomain, Domain
 from penstock.core.exact import Exact
 from penstock.core.guarantee import Guarantee, Intrusion
@@ -66,6 +68,9 @@ class Mechanism(ABC, Generic[S]):
     """Whether every key is treated by itself, so that an audit may take independent runs as keys.
     """
 
+    audited: ClassVar[Mapping[str, Any]] = {}
+    """Parameters for audits, where the defaults leave nothing to decide on short streams."""
+
     epsilon: Exact
     window: int
     contribution: int = 1
@@ -108,6 +113,10 @@ class Mechanism(ABC, Generic[S]):
     def incremental(self) -> Incremental[S] | None:
         """This mechanism, if it takes the counts of a unit in parts. Default: None."""
         return None
+
+    def hard_streams(self) -> Iterable[IntArray]:
+        """Arrays of counts, units × keys, on which decisions are close: an audit tries them too."""
+        return ()
 
     @abstractmethod
     def start(self, domain: Domain) -> S:
