@@ -40,9 +40,11 @@ def test_its_streams_are_neighbouring(variant: Variant) -> None:
         assert pair.is_neighbouring(window=1, contribution=1)
 
 
+@pytest.mark.nightly
 def test_noise_first_is_acquitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a classifier that is learned on the releases, too; a false conviction has probability at
-    most 1e-3.
+    """By a learned classifier, too. False alarm: at most 1e-3 for a new seed.
+
+    Quick twins: the test below, and `test_a_short_audit_acquits[eshp]`.
     """
     monkeypatch.setattr(
         WeightedHistogram, "by_key", True

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import FixedThreshold
-from penstock.lab.audit.thresholds import Belief, ThresholdAnswer
+from penstock.lab.audit.exact.thresholds import Belief, ThresholdAnswer
 
 EPSILON = 12
 DECIDE = Fraction(1, 2)
