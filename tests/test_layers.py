@@ -39,6 +39,7 @@ def test_the_layers_are_kept(copy: Path) -> None:
     assert "0 broken" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "line", "contract"),
     [

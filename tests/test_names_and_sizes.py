@@ -68,6 +68,7 @@ def test_a_class_name_is_defined_once() -> None:
     assert {name: paths for name, paths in where.items() if len(paths) > 1} == {}
 
 
+@pytest.mark.slow
 def test_a_long_function_gives_its_reason() -> None:
     assert [found for each in sources() for found in long_functions(*each)] == []
 

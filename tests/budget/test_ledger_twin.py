@@ -306,6 +306,7 @@ class SpendsAndRuns(Lockstep):
         self.open.pop(number).closed = True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_long_runs_cost_what_the_twin_says(seed):
     """Runs that are asked in every unit, so that threshold and positives are what they cost, beside

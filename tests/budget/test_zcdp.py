@@ -70,6 +70,7 @@ def exact_delta(mu: flint.arb, epsilon: flint.arb) -> flint.arb:
     return beyond(a) - (epsilon - b * b / 2).exp() * (beyond(b) * (b * b / 2).exp())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "delta"), PROMISES + EASIER)
 def test_it_is_the_largest_that_keeps_the_promise(epsilon, delta):
     """Certified at 4000 bits: this μ keeps it, and one more in its twelfth digit would not."""

@@ -169,6 +169,7 @@ def test_fixed_units_are_lengths_of_absolute_time(zone, length, first, times):
     assert [calendar.unit_at(time) for time in times] == slow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("every", ["1h", "7h", "1d", "3d", "1w", "1mo"])
 def test_boundaries_and_units_lead_to_each_other(every, zone):
@@ -186,6 +187,7 @@ def test_boundaries_and_units_lead_to_each_other(every, zone):
     assert local(calendar.ends(calendar.last), ZoneInfo(zone)).date() <= END
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", ZONES)
 def test_every_date_since_1970_begins_at_midnight_or_right_after_a_change_of_clocks(zone):
     where = ZoneInfo(zone)

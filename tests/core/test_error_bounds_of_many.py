@@ -32,6 +32,7 @@ def sums(scales, factors, size=400_000, seed=1):
     return noise @ np.array(factors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("miss", [0.5, 0.1, 0.01, 1e-3])
 def test_half_widths_keep_their_word(name, miss):

@@ -44,6 +44,7 @@ def streams(kind: str, units: int, keys: int, seed: int) -> np.ndarray:
     return np.ones((units, keys))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["any", "rare", "bursts", "ramps", "ones"])
 @pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("beta", BETAS)

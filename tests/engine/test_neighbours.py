@@ -316,6 +316,7 @@ def test_late_events_that_count_in_the_current_unit_are_bounded_there(
     compared(one, other, rows, gone, contribution, current=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ordered", [True, False])
 @FEW
 @given(

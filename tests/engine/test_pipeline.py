@@ -680,6 +680,7 @@ def test_three_views_of_one_stream_share_its_promise():
         pipeline.mechanism()
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     epsilon=st.fractions(min_value="1/997", max_value=20, max_denominator=997),

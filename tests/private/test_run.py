@@ -43,6 +43,7 @@ BAD = {
 }
 
 
+@pytest.mark.slow
 @EVERY
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
 def test_bad_counts_are_refused_and_change_nothing(cls, bad):

@@ -34,6 +34,7 @@ def seal(body: bytes) -> bytes:
     return MAGIC + VERSION.to_bytes(2, "big") + hashlib.sha256(body).digest() + body
 
 
+@pytest.mark.slow
 @EVERY
 def test_a_restart_changes_nothing(cls):
     rows = counts(30)

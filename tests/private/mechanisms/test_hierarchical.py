@@ -213,6 +213,7 @@ CONFIGURATIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", CONFIGURATIONS, ids=str)
 def test_it_is_the_same_as_plain_loops_over_the_nodes(mechanism: OverHierarchy) -> None:
     rng = np.random.default_rng(7)
@@ -472,6 +473,7 @@ def shipped(epsilon: Fraction, kappa: int, contribution: int = 1) -> tuple[float
     return float(scale), steps[1] - steps[0], 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [Fraction(1, 20), Fraction(1), Fraction(4), Fraction(9)])
 @pytest.mark.parametrize("kappa", [2, 3, 16])
 def test_the_answers_about_a_path_never_lose_more_than_they_cost(

@@ -55,6 +55,7 @@ def play(
         assert state.length.tolist() == [len(group) for group in groups]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("smoother", EVERY)
 @given(
     seed=st.integers(0, 2**32),

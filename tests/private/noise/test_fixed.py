@@ -14,6 +14,7 @@ def exponential(x: Fraction, bits: int):
     return flint.arb(flint.fmpq(-x.numerator, x.denominator)).exp() * flint.arb(2) ** bits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [8, 64, 160, 1000])
 @given(x=st.fractions(min_value=0, max_value=2000, max_denominator=10**15))
 def test_the_exponential_lies_within_its_bounds(bits, x):

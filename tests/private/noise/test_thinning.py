@@ -92,6 +92,7 @@ def test_thresholds_of_large_binomials_are_those_that_flint_computes(bit, keep):
     assert np.abs(law.outcomes(len(thresholds) + 1)).max() < 1 << 13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", KEEPS[:3], ids=str)
 @pytest.mark.parametrize("bit", [3, 12])
 @pytest.mark.parametrize("bits", [64, 200])
@@ -123,6 +124,7 @@ def test_a_threshold_that_is_a_short_binary_fraction_is_decided_without_end(scri
         assert thin(np.array([1]), Fraction(1, 2), bits).tolist() == [value]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [Fraction(1, 3), Fraction(1, 2)], ids=str)
 def test_the_tail_beyond_a_table_is_exact(scripted, keep):
     law = BinomialLaw(1 << 12, keep.numerator, keep.denominator)

@@ -65,6 +65,7 @@ def test_iso_times_are_understood_alone_and_among_others(text, moment):
     assert mixed == [expected, 1_767_225_600_000_000, 1_767_225_600_000_000]
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     text=st.from_regex(

@@ -222,6 +222,7 @@ def test_what_is_certain_holds_in_every_zone_and_where_clocks_are_changed(
         assert batch.certain == min(each.time.min() for each in batches[place:])
 
 
+@pytest.mark.slow
 @given(
     times=st.lists(
         st.integers(-(2**63), 2**63 - 1)

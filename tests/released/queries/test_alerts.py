@@ -36,6 +36,7 @@ def test_without_noise_alerts_are_the_truth(stream, delta, data):
     assert (LowSignal(width, delta).series(log).raised == (sums < delta)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_a_jump_is_the_difference_of_what_is_known_of_two_units(name):
     rng = np.random.default_rng(5)

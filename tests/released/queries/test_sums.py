@@ -66,6 +66,7 @@ def test_a_sum_and_its_variance_are_those_of_its_draws(name, stream, seed, data)
                 assert answer.noise.draws[0, key] == draws
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("width", [1, 2, 5, 24, 60])
 def test_the_fast_way_and_the_slow_way_agree(name, width):
@@ -90,6 +91,7 @@ def test_the_fast_way_and_the_slow_way_agree(name, width):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("width", [2, 5, 24, 60])
 def test_so_do_those_of_differences(name, width):
@@ -179,6 +181,7 @@ def test_noise_that_is_repeated_counts_as_often_as_it_is(name, width, unread):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confidence", ["0.5", "0.9", "0.99"])
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("width", [1, 2, 5, 12])

@@ -122,6 +122,7 @@ def test_whole_numbers_stay_as_they_are():
     assert np.isnan(module._rounded(np.array([np.inf, np.nan]), module._UP)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
 @settings(max_examples=8, deadline=None)
 @given(counts=counts_of)
