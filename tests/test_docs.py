@@ -21,9 +21,7 @@ PAGES = sorted(
         ROOT / "bench" / "README.md",
     ]
 )
-HANDWRITTEN = [
-    page for page in PAGES if page.parent.name != "results" and page.name != "CONTRIBUTING.md"
-]
+HANDWRITTEN = [page for page in PAGES if page.parent.name != "results"]
 MAX_COLUMNS = 100
 
 
