@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo quick test nightly lint bench papers torture clean
+.PHONY: setup demo quick unit test nightly lint bench papers torture clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -32,8 +32,10 @@ lint: $(READY)  ## ruff, mypy --strict, the layers
 QUICK := src tests/core tests/budget tests/private tests/released tests/engine tests/test_*.py
 
 quick: $(READY)  ## lint, types, doctests and unit tests, within 90 seconds on two cores
+	@$(MAKE) -j2 --output-sync=target --no-print-directory lint unit
+
+unit: $(READY)
 	$(BIN)/pytest -n auto --dist worksteal -m "not nightly and not slow" $(QUICK)
-	@$(MAKE) --no-print-directory lint
 
 test: lint  ## lint, doctests and all tests but the nightly ones, within 8 minutes on two cores
 	$(BIN)/pytest -n auto --dist worksteal
