@@ -2,17 +2,20 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from penstock.engine.waiting import Backoff, StopFlag
 
 
+@pytest.mark.slow
 def test_a_signal_handler_may_stop_it_in_the_middle_of_a_wait():
-    """Hundreds of times: with a lock in it, one of these would be held by the very thread that the
-    handler interrupts.
+    """A hundred times: if the flag had a lock, the thread that the handler interrupts would hold it
+    in one of these.
     """
     asked = StopFlag()
     signal.signal(signal.SIGALRM, lambda *_: asked.set())
     try:
-        for _ in range(300):
+        for _ in range(100):
             asked._flag = False
             signal.setitimer(signal.ITIMER_REAL, 0.001)
             assert asked.wait(20)
