@@ -262,6 +262,19 @@ def test_a_store_that_is_none_is_told(capsys):
     assert json.loads(machines.err)["level"] == "error"
 
 
+def test_a_key_that_others_can_read_is_a_mistake_of_the_configuration(capsys):
+    path = finite(store={"key_file": "state.key"})
+    Path("state.key").write_text("ab" * 32)
+    Path("state.key").chmod(0o644)
+    outcome = Outcome(capsys, "run", str(path))
+    assert outcome.code == 2
+    assert re.fullmatch(
+        r"penstock: the file '.*state\.key' holds the key, and other users can read .*\.\n",
+        outcome.err,
+    )
+    assert not Path("taps.db").exists()
+
+
 def test_a_second_publisher_is_refused(capsys):
     path = finite()
     with Publisher(module.read_pipeline(path)):

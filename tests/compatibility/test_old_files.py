@@ -55,6 +55,8 @@ def old_store(tmp_path):
         shutil.copytree(OLD / "stores" / name, folder)
         for path in folder.glob("*.gz"):
             unpacked(path, folder)
+        for key in folder.glob("*.key"):
+            key.chmod(0o600)
         return folder
 
     return copied

@@ -7,7 +7,9 @@ import stat
 
 import pytest
 
+from penstock.core.errors import ConfigurationError
 from penstock.core.files import (
+    check_secret_file,
     make_folder,
     open_locked,
     remove_leftovers,
@@ -75,3 +77,41 @@ def test_folders_are_made_with_their_parents(tmp_path):
     make_folder(tmp_path / "a" / "b")
     make_folder(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b").is_dir()
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o602, 0o660, 0o666])
+def test_a_secret_that_others_can_read_or_write_is_refused(tmp_path, monkeypatch, mode):
+    path = tmp_path / "token"
+    path.write_text("the content of the secret")
+    path.chmod(mode)
+    monkeypatch.setattr("penstock.core.files._ROOT", -1)  # tests may run as root
+    with pytest.raises(
+        ConfigurationError, match=rf"holds the token, .*\(mode {mode:04o}\)\. It was not read"
+    ) as caught:
+        check_secret_file(path, "token")
+    assert "content" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o700])
+def test_a_secret_of_its_owner_alone_is_accepted(tmp_path, mode):
+    path = tmp_path / "token"
+    path.write_text("secret")
+    path.chmod(mode)
+    check_secret_file(path, "token")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file of root")
+def test_the_group_of_a_file_of_root_may_read_it_and_nobody_else(tmp_path):
+    path = tmp_path / "token"
+    path.write_text("secret")
+    path.chmod(0o440)
+    check_secret_file(path, "token")
+    path.chmod(0o444)
+    with pytest.raises(ConfigurationError, match="mode 0444"):
+        check_secret_file(path, "token")
+
+
+def test_a_missing_file_and_a_pipe_are_left_to_whoever_opens_them(tmp_path):
+    check_secret_file(tmp_path / "nothing", "token")
+    os.mkfifo(tmp_path / "pipe", 0o644)
+    check_secret_file(tmp_path / "pipe", "token")

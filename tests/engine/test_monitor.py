@@ -242,9 +242,19 @@ def test_without_a_token_nothing_private_is_served(served):
 
 
 def test_a_token_may_stand_in_a_file(served, tmp_path):
-    (folder(tmp_path / "secrets") / "token").write_text(f"{TOKEN}\n")
+    token = folder(tmp_path / "secrets") / "token"
+    token.write_text(f"{TOKEN}\n")
+    token.chmod(0o600)
     here = served({"operator": {**HERE, "token_file": "../secrets/token"}})
     assert here.get("/operator", TOKEN).status_code == 200
+
+
+def test_a_token_that_others_can_read_is_refused(served, tmp_path):
+    token = folder(tmp_path / "secrets") / "token"
+    token.write_text(f"{TOKEN}\n")
+    token.chmod(0o644)
+    with pytest.raises(ConfigurationError, match="holds the token, and other users can read"):
+        served({"operator": {**HERE, "token_file": "../secrets/token"}})
 
 
 def test_pipelines_with_one_address_share_a_server_and_no_secrets(served):

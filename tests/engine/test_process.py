@@ -60,6 +60,7 @@ def test_two_streams_of_one_name_are_refused(tmp_path):
 
 def test_a_store_that_is_shared_has_one_key(tmp_path):
     (tmp_path / "key").write_bytes(bytes(32))
+    (tmp_path / "key").chmod(0o600)
     one, other = made(tmp_path, "gates"), made(tmp_path, "buses")
     other = replace(other, store=replace(other.store, key_file="key"))
     with pytest.raises(

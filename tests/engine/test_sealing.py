@@ -59,7 +59,17 @@ def test_a_key_is_known_by_its_id_and_shown_by_nothing_else():
 def test_a_key_is_read_from_a_file(tmp_path, content):
     path = tmp_path / "key"
     path.write_bytes(content)
+    path.chmod(0o600)
     assert Key.from_file(path).id == Key(SECRET).id
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path):
+    path = tmp_path / "key"
+    path.write_bytes(SECRET)
+    path.chmod(0o644)
+    with pytest.raises(ConfigurationError, match="holds the key, and other users can read") as told:
+        Key.from_file(path)
+    assert SECRET.hex() not in str(told.value)
 
 
 def test_a_key_is_read_from_the_environment(monkeypatch):
@@ -73,6 +83,7 @@ def test_a_key_is_read_from_the_environment(monkeypatch):
 def test_what_is_no_key_is_refused_and_not_shown(tmp_path, content):
     path = tmp_path / "key"
     path.write_bytes(content)
+    path.chmod(0o600)
     with pytest.raises(
         ConfigurationError, match="holds no key: it must be 32 bytes, as 64 hexadecimal digits"
     ) as caught:

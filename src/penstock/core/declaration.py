@@ -18,6 +18,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from penstock.core.errors import ConfigurationError
+from penstock.core.files import check_secret_file
 from penstock.core.plugins import imported, plugged, plugins
 
 Options: TypeAlias = Mapping[str, Any]
@@ -196,6 +197,7 @@ def secret_value(options: Options, name: str, folder: Path) -> str | None:
             )
         return value
     if file:
+        check_secret_file(Path(folder, file), name)
         try:
             value = Path(folder, file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:

@@ -1,4 +1,6 @@
-"""Files that are written whole or not at all, folders that survive a power cut, and file locks."""
+"""Files that are written whole or not at all, folders that survive a power cut, file locks, and
+files with secrets.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,16 @@ import fcntl
 import glob
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from penstock.core.errors import ConfigurationError
+
+_ROOT = 0
+_GROUP_READS = 0o040
+_OTHERS = 0o077
 
 
 @contextmanager
@@ -82,6 +91,33 @@ def open_locked(
         os.close(descriptor)
         raise
     return descriptor
+
+
+def check_secret_file(path: Path, holds: str) -> None:
+    """Refuse a file with a secret that users other than its owner can read or write.
+
+    The rule is PostgreSQL's: mode 0600 or less, or 0640 for a file of root, whose group was chosen
+    by the system's administrator. An access list shows in the mode of the group. A missing file and
+    a file that is no regular one, such as a pipe, are left to whoever opens them.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    holds : str
+        What the file holds, such as "token"; it stands in the message.
+    """
+    try:
+        found = path.stat()
+    except OSError:
+        return
+    refused = _OTHERS & ~(_GROUP_READS if found.st_uid == _ROOT else 0)
+    if stat.S_ISREG(found.st_mode) and found.st_mode & refused:
+        raise ConfigurationError(
+            f"the file {str(path)!r} holds the {holds}, and other users can read or write it "
+            f"(mode {stat.S_IMODE(found.st_mode):04o}). It was not read. Run chmod 600 on it; "
+            f"if others have read it, make a new {holds}."
+        )
 
 
 def _sync(path: Path) -> None:

@@ -12,6 +12,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from penstock.core.errors import ConfigurationError, StateError
+from penstock.core.files import check_secret_file
 
 SIZE = 32
 """The bytes of a key: AES-256."""
@@ -41,7 +42,8 @@ class Key:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Key:
-        """The key in a file: 32 bytes, or 64 hexadecimal digits."""
+        """The key in a file that its owner alone can read: 32 bytes, or 64 hexadecimal digits."""
+        check_secret_file(Path(path), "key")
         try:
             content = Path(path).read_bytes()
         except OSError as error:
