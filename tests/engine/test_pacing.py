@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.errors import StateError
 from penstock.engine.pacing import ClockGuard, ReleasePacing
-from penstock.engine.waiting import StopFlag
+from penstock.engine.waiting import Runtime, StopFlag
 from penstock.private.units import SystemClock
 from penstock.testing import ManualClock
 
@@ -15,7 +15,7 @@ SECOND = 1_000_000
 
 def test_a_clock_that_leaps_ahead_closes_nothing():
     wall = time.time_ns()
-    guard = ClockGuard(SystemClock(lambda: wall))
+    guard = ClockGuard(SystemClock(lambda: wall), Runtime())
     guard.now()
     wall += 3_600 * 10**9
     with pytest.raises(StateError, match="leapt ahead by 3600 seconds"):
@@ -24,7 +24,7 @@ def test_a_clock_that_leaps_ahead_closes_nothing():
 
 def test_a_clock_of_a_test_may_leap():
     clock = ManualClock("2026-01-01T00:00Z")
-    guard = ClockGuard(clock)
+    guard = ClockGuard(clock, Runtime())
     guard.now()
     clock.advance("1d")
     assert guard.now() == clock.now()

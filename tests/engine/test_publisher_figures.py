@@ -266,8 +266,8 @@ def test_a_publisher_that_has_failed_is_not_on_time(tmp_path):
 def test_a_lease_that_could_not_be_renewed_is_not_held(watched, monkeypatch):
     live = watched()
     assert live.stream.lease
-    now = time.monotonic()
-    monkeypatch.setattr("penstock.engine.committer.time.monotonic", lambda: now + 60)
+    later = time.monotonic() + 60
+    monkeypatch.setattr(live.publisher._stop.runtime, "monotonic", lambda: later)
     assert not live.stream.lease
     live.publisher.committer.leases.renew_if_due()
     assert live.stream.lease

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -35,13 +34,14 @@ class StreamLeases:
         self._views = views
         self._notify = notify
         self._stop = stop
+        self._runtime = stop.runtime
         self._taken: list[str] = []
         self._tried = self._confirmed = 0.0
 
     @property
     def held(self) -> bool:
         """Whether nobody else may publish this stream now."""
-        return self._confirmed > 0 and time.monotonic() - self._confirmed < LEASE_SECONDS
+        return self._confirmed > 0 and self._runtime.monotonic() - self._confirmed < LEASE_SECONDS
 
     def take(self, *, takeover: bool) -> None:
         """Take all leases. Wait once for a lease that nobody renews: its holder has crashed."""
@@ -59,13 +59,13 @@ class StreamLeases:
 
     def confirm(self) -> None:
         """Note that the store has just renewed all leases."""
-        self._tried = self._confirmed = time.monotonic()
+        self._tried = self._confirmed = self._runtime.monotonic()
 
     def renew_if_due(self) -> None:
         """Renew the leases after a third of their time. An unavailable store is asked later."""
-        if time.monotonic() - self._tried < LEASE_SECONDS / 3:
+        if self._runtime.monotonic() - self._tried < LEASE_SECONDS / 3:
             return
-        self._tried = time.monotonic()
+        self._tried = self._runtime.monotonic()
         try:
             for view in self._views:
                 self._store.renew(view.name)
@@ -113,6 +113,7 @@ class Committer:
         self._patience = patience
         self._notify = notify
         self._stop = stop
+        self._runtime = stop.runtime
 
     def commit(self) -> None:
         """Commit the drawn units, with the open units of all other views."""
@@ -124,11 +125,11 @@ class Committer:
 
     def _write(self, *, commit: bool) -> None:
         drawn = {view.name: view.prepared for view in self.views if commit and view.prepared}
-        began = time.monotonic()
+        began = self._runtime.monotonic()
         self._write_until_stored(drawn, commit=commit)
         self.leases.confirm()
         if drawn:
-            self.seconds.append(time.monotonic() - began)
+            self.seconds.append(self._runtime.monotonic() - began)
         for view in self.views:
             closed = view.settled(commit=commit)
             if closed is not None:
@@ -137,7 +138,11 @@ class Committer:
 
     def _write_until_stored(self, drawn: Mapping[str, PreparedUnit], *, commit: bool) -> None:
         """Try the transaction until it succeeds, the patience ends, or a stop is wanted."""
-        deadline, backoff, trouble = time.monotonic() + self._patience, Backoff(*RETRY_SECONDS), ""
+        deadline, backoff, trouble = (
+            self._runtime.monotonic() + self._patience,
+            Backoff(*RETRY_SECONDS),
+            "",
+        )
         while True:
             try:
                 if trouble and self._is_stored(drawn):
@@ -145,7 +150,7 @@ class Committer:
                 else:
                     self._transaction(commit=commit)
             except StoreUnavailableError as error:
-                if self._stop.is_set() or time.monotonic() > deadline:
+                if self._stop.is_set() or self._runtime.monotonic() > deadline:
                     raise
                 if str(error) != trouble:
                     self.problem = trouble = str(error)

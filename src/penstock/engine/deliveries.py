@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 
 from penstock.core.errors import PenstockError
@@ -62,6 +61,7 @@ class Deliveries:
             gathers=declared.declaration.gathers,
             fail=self._fail,
             notify=self._notify,
+            runtime=self._stop.runtime,
         )
 
     def _fail(self, error: PenstockError) -> None:
@@ -77,9 +77,10 @@ class Deliveries:
         """Start all, and wait a little for what the sinks hold."""
         for delivery in self._all:
             delivery.start()
-        deadline = time.monotonic() + ANSWER_SECONDS
+        monotonic = self._stop.runtime.monotonic
+        deadline = monotonic() + ANSWER_SECONDS
         for delivery in self._all:
-            delivery.tried.wait(max(deadline - time.monotonic(), 0))
+            delivery.tried.wait(max(deadline - monotonic(), 0))
         self.raise_failure()
 
     def wake(self) -> None:

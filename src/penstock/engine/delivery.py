@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -10,7 +9,7 @@ from penstock.core.errors import ConfigurationError, PenstockError, StateError
 from penstock.engine.chain import Head
 from penstock.engine.notices import Notifier
 from penstock.engine.store import Store
-from penstock.engine.waiting import Backoff
+from penstock.engine.waiting import Backoff, Runtime
 from penstock.released.series import Series
 from penstock.released.sinks.base import ReleaseItem, Sink, SinkError
 
@@ -46,6 +45,7 @@ class Delivery:
         gathers: bool,
         fail: Callable[[PenstockError], None],
         notify: Notifier,
+        runtime: Runtime,
     ) -> None:
         self.name = name
         self.reports = reports
@@ -53,7 +53,7 @@ class Delivery:
         self.problem = ""
         self.known = False  # whether the sink has said, since the start, what it holds
         self.sent = {each.name: 0 for each in series}
-        self.tried = threading.Event()  # set after the first comparison, whatever came of it
+        self.tried = runtime.event()  # set after the first comparison, whatever came of it
         self.gathering = False
         self._gathers = gathers
         self._open_sink = open_sink
@@ -61,9 +61,9 @@ class Delivery:
         self._fail = fail
         self._notify = notify
         self._sink: Sink | None = None
-        self._more = threading.Event()
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._work, name=f"sink {name}", daemon=True)
+        self._more = runtime.event()
+        self._ending = runtime.event()
+        self._thread = runtime.thread(self._work, name=f"sink {name}")
 
     def start(self) -> None:
         """Compare the sink with the store, and begin to send the units that it lacks."""

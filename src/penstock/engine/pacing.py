@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 from penstock.core.errors import StateError
-from penstock.engine.waiting import StopFlag
+from penstock.engine.waiting import Runtime, StopFlag
 from penstock.private.units import Clock, SystemClock
 
 IDLE_SECONDS = 0.2
@@ -54,8 +52,9 @@ class ClockGuard:
     A leap would close every unit up to the new time, for good.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, runtime: Runtime) -> None:
         self._clock = clock
+        self._runtime = runtime
         self._last: tuple[float, float] | None = None
 
     def now(self) -> int:
@@ -63,11 +62,7 @@ class ClockGuard:
         now = self._clock.now()
         if not isinstance(self._clock, SystemClock):
             return now
-        passed = (  # includes the time in which the machine slept, where the system can tell
-            time.clock_gettime(time.CLOCK_BOOTTIME)
-            if hasattr(time, "CLOCK_BOOTTIME")
-            else time.monotonic()
-        )
+        passed = self._runtime.elapsed()
         if self._last is not None:
             leap = (now / 1e6 - self._last[0]) - (passed - self._last[1])
             if leap > MAX_LEAP_SECONDS:

@@ -37,7 +37,7 @@ from penstock.engine.source_progress import SourceProgress, source_parts
 from penstock.engine.sqlite import SQLiteStore
 from penstock.engine.store import Store
 from penstock.engine.view_run import ViewRun
-from penstock.engine.waiting import StopFlag
+from penstock.engine.waiting import Runtime, StopFlag
 from penstock.private.noise import Noise
 from penstock.private.sources.base import Position, Source
 from penstock.private.units import Clock, ReplayClock, SystemClock
@@ -70,6 +70,8 @@ class Publisher:
     patience : float, optional
         Seconds for which an unavailable store is tried again; default: 30 for a finite input, no
         limit for a live stream.
+    runtime : Runtime, optional
+        Gives time and threads; default: the system's.
 
     Examples
     --------
@@ -101,6 +103,7 @@ class Publisher:
         listener: Listener = lambda notice: None,
         takeover: bool = False,
         patience: float | None = None,
+        runtime: Runtime | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.finite = (
@@ -113,7 +116,7 @@ class Publisher:
         self._grace = min(patience, FINITE_PATIENCE)
         self._failure = ""
         self._notify = Notifier(pipeline.stream.name, listener)
-        self._stop = StopFlag()
+        self._stop = StopFlag(runtime)
         self._closing = ExitStack()
         try:
             self.source = source or factory.source(pipeline)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 
 from penstock.core.errors import InputError, StateError
@@ -84,9 +83,9 @@ class ReplayLoop(PublishingLoop):
         self._release_all()
 
     def _release_all(self) -> None:
-        deadline = time.monotonic() + self.patience
+        deadline = self.stop.runtime.monotonic() + self.patience
         while not self.deliveries.witnessed() and not self.stop.wait(paces.IDLE_SECONDS):
-            if time.monotonic() > deadline:
+            if self.stop.runtime.monotonic() > deadline:
                 raise StateError(
                     f"{self.deliveries.doubt} Nothing was released. Start again when one of them "
                     "can be reached."
@@ -115,7 +114,7 @@ class LiveLoop(PublishingLoop):
         Everything that is there is read before the clock is asked: a unit that ended while nobody
         was reading still gets the events that came for it.
         """
-        guard = ClockGuard(self.clock)
+        guard = ClockGuard(self.clock, self.stop.runtime)
         while not self.stop.is_set():
             now = guard.now()
             self.read()
@@ -138,7 +137,7 @@ class LiveLoop(PublishingLoop):
         cannot go on (`StateError`) ends the publisher: units without events would say that nothing
         happened.
         """
-        if time.monotonic() < self._retry_at and not self._unit_ends():
+        if self.stop.runtime.monotonic() < self._retry_at and not self._unit_ends():
             return
         try:
             for batch in self.progress.source.batches(self.progress.position):
@@ -154,7 +153,7 @@ class LiveLoop(PublishingLoop):
             if self.progress.source.ended:  # it cannot be read a second time
                 self.committer.save()
                 raise
-            self._retry_at = time.monotonic() + self._backoff.next_pause()
+            self._retry_at = self.stop.runtime.monotonic() + self._backoff.next_pause()
             self._set_problem(str(error), " It is asked again; units still close by the clock.")
         else:
             self._pass_on_notes()
@@ -193,7 +192,7 @@ class LiveLoop(PublishingLoop):
         if seconds <= 0:
             return
         source = self.progress.source
-        if isinstance(source, Receiver) and time.monotonic() >= self._retry_at:
+        if isinstance(source, Receiver) and self.stop.runtime.monotonic() >= self._retry_at:
             source.wait(min(seconds, paces.IDLE_SECONDS))
         else:
             self.stop.wait(min(seconds, paces.IDLE_SECONDS))

@@ -56,6 +56,9 @@ class SQLiteReader(SqlReader):
 
     _file: sqlite3.Connection
 
+    _driver = staticmethod(sqlite3.connect)
+    """Opens a connection to a file. A simulated disk has a driver of its own."""
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
         self.name = self.path.name
@@ -78,7 +81,7 @@ class SQLiteReader(SqlReader):
         for mode in ("ro",) if live else ("ro", "ro&immutable=1"):
             file = None
             try:
-                file = sqlite3.connect(
+                file = self._driver(
                     f"file:{quote(str(self.path))}?mode={mode}",
                     uri=True,
                     isolation_level=None,
@@ -136,7 +139,7 @@ class SQLiteWriter(SqlWriter, SQLiteReader):
             with suppress(FileExistsError):
                 flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
                 os.close(os.open(self.path, flags, self._mode))
-            file = sqlite3.connect(
+            file = self._driver(
                 self.path, timeout=self._wait, isolation_level=None, check_same_thread=False
             )
         except OSError as error:

@@ -1,8 +1,39 @@
-"""Waits that a stop ends, and pauses between retries."""
+"""Time and threads of a publisher, waits that a stop ends, and pauses between retries."""
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
+
+
+class Runtime:
+    """The time that passes and the threads that work, as the system gives them.
+
+    All parts of a publisher ask one runtime, so that a simulation can give another.
+    """
+
+    def monotonic(self) -> float:
+        """Return the seconds of a clock that nobody sets."""
+        return time.monotonic()
+
+    def elapsed(self) -> float:
+        """Return the same, with the time in which the machine slept, where the system can tell."""
+        if hasattr(time, "CLOCK_BOOTTIME"):
+            return time.clock_gettime(time.CLOCK_BOOTTIME)
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Let this much time pass."""
+        time.sleep(seconds)
+
+    def event(self) -> threading.Event:
+        """Return a new event that threads of this runtime can wait for."""
+        return threading.Event()
+
+    def thread(self, work: Callable[[], None], *, name: str) -> threading.Thread:
+        """Return a new thread, which is not started. It does not keep the process alive."""
+        return threading.Thread(target=work, name=name, daemon=True)
 
 
 class StopFlag:
@@ -12,7 +43,8 @@ class StopFlag:
     the handler would wait for that lock for ever.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, runtime: Runtime | None = None) -> None:
+        self.runtime = runtime or Runtime()
         self._flag = False
 
     def set(self) -> None:
@@ -23,9 +55,9 @@ class StopFlag:
 
     def wait(self, seconds: float) -> bool:
         """Wait until the flag is set, at most this long; return whether it is set."""
-        deadline = time.monotonic() + seconds
-        while not self._flag and (left := deadline - time.monotonic()) > 0:
-            time.sleep(min(left, 0.05))
+        deadline = self.runtime.monotonic() + seconds
+        while not self._flag and (left := deadline - self.runtime.monotonic()) > 0:
+            self.runtime.sleep(min(left, 0.05))
         return self._flag
 
 
