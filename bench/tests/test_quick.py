@@ -42,13 +42,8 @@ def test_one_question_of_every_suite_is_answered(
     assert found.cells == found.wanted > 0
 
 
-ALL_QUICK = [
-    pytest.param(suite, id=name, marks=[] if name == "w-event" else pytest.mark.nightly)
-    for name, suite in SUITES.items()
-]
-
-
-@pytest.mark.parametrize("suite", ALL_QUICK)
+@pytest.mark.nightly
+@pytest.mark.parametrize("suite", SUITES.values(), ids=list(SUITES))
 def test_the_quick_setting_answers_every_question(
     suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

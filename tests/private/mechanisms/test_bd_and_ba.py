@@ -18,6 +18,7 @@ from penstock.testing import NoNoise, TestNoise
 from tests.private.mechanisms.patterns import charged, play, worst_window
 
 EPSILON = Fraction(7, 5)
+WINDOWS = [1, 2, 3, 4, pytest.param(5, marks=pytest.mark.nightly)]
 
 
 def test_bd_spends_as_in_the_papers_example() -> None:
@@ -41,7 +42,7 @@ def test_ba_spends_as_in_the_papers_example() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("window", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("window", WINDOWS)
 def test_bd_keeps_to_half_of_epsilon_whatever_is_published(window: int) -> None:
     mechanism = ps.BudgetDistribution(epsilon=EPSILON, window=window)
     worst = Fraction(0)
@@ -57,7 +58,7 @@ def test_bd_keeps_to_half_of_epsilon_whatever_is_published(window: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("window", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("window", WINDOWS)
 def test_ba_keeps_to_half_of_epsilon_whatever_is_published(window: int) -> None:
     mechanism = ps.BudgetAbsorption(epsilon=EPSILON, window=window)
     share = EPSILON / (2 * window)
