@@ -46,6 +46,16 @@ def test_mechanisms_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Kellaris" in done.out
 
 
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_mechanism_is_described_without_latex(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = Outcome(capsys, "mechanisms", name)
+    assert done.code == 0
+    assert "\\" not in done.out
+    assert "math:" not in done.out
+
+
 def test_mechanisms_as_json_are_what_the_registry_says(capsys: pytest.CaptureFixture[str]) -> None:
     done = Outcome(capsys, "mechanisms", "--json")
     assert json.loads(done.out) == [describe(cls) for cls in MECHANISMS.values()]
