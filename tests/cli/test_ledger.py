@@ -5,14 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-import shutil
-import sqlite3
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from penstock.engine.chain import HeadFile
 from penstock.engine.ledger_report import spent, streams_of, together
 from penstock.engine.sqlite import SQLiteReader
 
@@ -30,12 +27,6 @@ def taps() -> None:
 @pytest.fixture
 def views() -> None:
     publish(TAPS, several(), 50, seed=1)
-
-
-def tamper(statement: str) -> None:
-    file = sqlite3.connect(TAPS, isolation_level=None)
-    assert file.execute(statement).rowcount
-    file.close()
 
 
 def told(capsys, *tokens: str) -> dict:
@@ -188,127 +179,7 @@ def test_questions_and_thresholds_are_told_in_words(mechanism, capsys):
     )
 
 
-# -- verify ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("views")
-def test_what_stands_is_verified_and_its_head_printed(capsys):
-    done = Outcome(capsys, "ledger", "verify", "taps.db")
-    assert (done.code, done.err) == (0, "")
-    assert "Valid" in done.out
-    with SQLiteReader("taps.db") as reader:
-        for name in reader.series_names:
-            assert f"head {reader.head(name)}" in done.out
-        worst = together(reader, streams_of(reader)["taps"]).worst
-    report = told(capsys, "verify", "taps.db")
-    assert report["valid"] is True
-    assert report["together"] == [
-        {
-            "stream": "taps",
-            "worst_window": str(worst),
-            "worst_window_decimal": float(worst),
-            "promised": "1",
-        }
-    ]
-
-
-@pytest.mark.usefixtures("taps")
-@pytest.mark.parametrize(
-    ("statement", "message"),
-    [
-        (
-            "UPDATE lines SET amount = amount - 1 WHERE unit = 8 AND place = 2",
-            "line 2 of unit 8 is not what was committed",
-        ),
-        (
-            "UPDATE lines SET label = 'nothing' WHERE unit = 9 AND place = 1",
-            "line 1 of unit 9 is not what was committed",
-        ),
-        (
-            "DELETE FROM lines WHERE unit = 4",
-            "the release of unit 4 is not what was committed, or a line is missing",
-        ),
-        (
-            "UPDATE releases SET flags = X'92C3C2' || X'00' WHERE unit = 3",
-            "the release of unit 3 is not what was committed",
-        ),
-    ],
-)
-def test_the_first_wrong_line_is_said_and_the_exit_code_is_1(statement, message, capsys):
-    tamper(statement)
-    done = Outcome(capsys, "ledger", "verify", "taps.db")
-    assert done.code == 1
-    assert done.err.startswith("penstock: not valid: ")
-    assert message in done.err
-    assert "Valid" not in done.out
-    as_json = Outcome(capsys, "ledger", "verify", "taps.db", "--json")
-    assert as_json.code == 1
-    assert json.loads(as_json.out)["valid"] is False
-
-
-@pytest.mark.usefixtures("views")
-def test_a_view_that_was_taken_away_is_found_out(capsys):
-    for table in ("streams", "releases", "lines"):
-        tamper(
-            f"DELETE FROM {table} WHERE {'name' if table == 'streams' else 'stream'} = 'taps/daily'"
-        )
-    done = Outcome(capsys, "ledger", "verify", "taps.db")
-    assert done.code == 1
-    assert "view 'daily' is not in the store" in done.err
-
-
-@pytest.mark.usefixtures("views")
-def test_one_view_can_be_verified_by_itself(capsys):
-    report = told(capsys, "verify", "taps.db", "--stream", "taps/daily")
-    assert [row["series"] for row in report["series"]] == ["taps/daily"]
-    assert report["together"] == []
-    assert len(told(capsys, "verify", "taps.db", "--stream", "taps")["series"]) == 2
-
-
-@pytest.mark.usefixtures("taps")
-def test_a_noted_head_shows_an_old_backup_and_another_past(capsys, tmp_path):
-    assert Outcome(capsys, "ledger", "verify", "taps.db", "--note", "noted.head").code == 0
-    with SQLiteReader("taps.db") as reader:
-        newest = reader.head("taps")
-    assert HeadFile("noted.head").read() == {"taps": newest}
-    assert Outcome(capsys, "ledger", "verify", "taps.db", "--head", "noted.head").code == 0
-    assert Outcome(capsys, "ledger", "verify", "taps.db", "--head", str(newest)).code == 0
-    for old in tmp_path.glob("taps.db*"):
-        old.unlink()
-    publish(TAPS, pipeline(), 49, seed=1)
-    older = Outcome(capsys, "ledger", "verify", "taps.db", "--head", "noted.head")
-    assert older.code == 1
-    assert "restored from an old backup" in older.err
-    for old in tmp_path.glob("taps.db*"):
-        old.unlink()
-    publish(TAPS, pipeline(), 51, seed=2)
-    other = Outcome(capsys, "ledger", "verify", "taps.db", "--head", str(newest))
-    assert other.code == 1
-    assert "has another past" in other.err
-
-
-@pytest.mark.usefixtures("taps")
-def test_a_noted_stream_that_is_gone_is_found_out(capsys):
-    Outcome(capsys, "ledger", "verify", "taps.db", "--note", "noted.head")
-    publish(
-        Path("other.db"),
-        pipeline(stream={"name": "other", "every": "1h", "origin": "2026-01-01"}),
-        2,
-    )
-    done = Outcome(capsys, "ledger", "verify", "other.db", "--head", "noted.head")
-    assert done.code == 1
-    assert "series 'taps' is not in the store" in done.err
-
-
-@pytest.mark.usefixtures("taps")
-def test_an_exported_copy_must_be_in_the_past(capsys):
-    shutil.copy("taps.db", "copy.db")
-    assert Outcome(capsys, "ledger", "verify", "taps.db", "--export", "copy.db").code == 0
-    Path("copy.db").unlink()
-    publish(Path("copy.db"), pipeline(), 12, seed=9)
-    done = Outcome(capsys, "ledger", "verify", "taps.db", "--export", "copy.db")
-    assert done.code == 1
-    assert "another past" in done.err
+# -- both ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("views")

@@ -172,7 +172,8 @@ def test_an_old_store_has_the_same_numbers(old_store, name):
 @pytest.mark.parametrize("name", STORES)
 def test_an_old_ledger_verifies_with_the_same_head(old_store, asked, name):
     store = old_store(name) / STORES[name]["store"]
-    assert asked("ledger", "verify", store) == STORES[name]["now"]["verified"]
+    verified = STORES[name]["now"]["verified"]
+    assert verified.items() <= asked("ledger", "verify", store).items()
 
 
 @pytest.mark.parametrize("name", ["taps", "sealed"])
@@ -250,7 +251,8 @@ def test_a_store_that_goes_on_gets_the_old_codes_head(old_store, asked, monkeypa
     """What is chained is written as before, so that an old auditor can follow."""
     monkeypatch.setenv("TAPS_TOKEN", STORES["http"]["sent"]["token"])
     store = went_on(old_store(name), name)
-    assert asked("ledger", "verify", store) == STORES[name]["after"]["verified"]
+    verified = STORES[name]["after"]["verified"]
+    assert verified.items() <= asked("ledger", "verify", store).items()
 
 
 def test_a_store_with_real_noise_goes_on_from_the_command_line(old_store, told, asked):
@@ -384,7 +386,7 @@ def test_a_sealed_store_is_not_gone_on_with_under_another_key(old_store):
 @pytest.mark.parametrize("name", EXPORTS)
 def test_an_old_export_verifies_and_is_in_the_past_of_its_store(old_store, asked, tmp_path, name):
     export = unpacked(OLD / "exports" / f"{name}.db.gz", tmp_path)
-    assert asked("ledger", "verify", export) == EXPORTS[name]
+    assert EXPORTS[name].items() <= asked("ledger", "verify", export).items()
     assert asked("ledger", "verify", old_store(name) / "taps.db", "--export", export)["valid"]
     for series in STORES[name]["now"]["series"]:
         assert releases(export, series) == STORES[name]["now"]["releases"][series]

@@ -580,12 +580,20 @@ SOMEBODY = [
     ("INSERT INTO lines VALUES ('visits', 3, 3, 'spend', 'x', 0, 0, 0, x'00')", "line 3 of unit 3"),
     (
         "INSERT INTO lines VALUES ('visits', 8, 1, 'spend', 'x', 1, 1, 0, x'00')",
-        "1 lines are of units that were never",
+        "lines are of units that were never released: 8",
     ),
     (
         "INSERT INTO lines VALUES ('visits', 0, 1, 'spend', 'x', 1, 1, 0, x'00')",
-        "1 lines are of units that were never",
+        "lines are of units that were never released: 0",
     ),
+    (
+        (
+            "INSERT INTO releases SELECT stream, -1, body_of, flags, digest, link, body "
+            "FROM releases WHERE unit = 1"
+        ),
+        "releases are of units that were never released: -1",
+    ),
+    ("INSERT INTO marks VALUES ('visits', 'web', 8)", "sink 'web' was sent unit 8"),
     ("UPDATE lines SET unit = 4, place = 3 WHERE unit = 3 AND place = 2", "release of unit 3"),
     ("UPDATE releases SET flags = x'92c3c2' WHERE unit = 2", "release of unit 2"),
     ("UPDATE releases SET link = zeroblob(32) WHERE unit = 2", "release of unit 2"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
+from rich.console import Console
 from rich.text import Text
 
 from penstock.core.calendar import Calendar
@@ -89,3 +91,17 @@ def times(calendar: Calendar | None, unit: int) -> dict[str, str | None]:
     if calendar is None:
         return {"begins": None, "ends": None}
     return {"begins": calendar.start(unit).isoformat(), "ends": calendar.end(unit).isoformat()}
+
+
+def exact_and_decimal(name: str, value: Fraction) -> dict[str, Any]:
+    """An amount for programs.
+
+    >>> exact_and_decimal("window", Fraction(1, 4))
+    {'window': '1/4', 'window_decimal': 0.25}
+    """
+    return {name: str(value), f"{name}_decimal": float(value)}
+
+
+def say(text: str, style: str = "") -> None:
+    """Print one paragraph, never cut or broken into lines."""
+    Console().print(Text(text, style), soft_wrap=True)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from itertools import groupby
-from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 from rich.console import Console
@@ -18,18 +16,26 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from penstock.budget.accountant import Account
 from penstock.budget.grid import Grid, promised
 from penstock.budget.ledger import Line
-from penstock.cli.formatting import amount, bar, begin, decimal, fraction, times
+from penstock.cli.formatting import (
+    amount,
+    bar,
+    begin,
+    decimal,
+    exact_and_decimal,
+    fraction,
+    say,
+    times,
+)
+from penstock.cli.ledger_verify import verify
 from penstock.cli.options import Json
 from penstock.cli.store_argument import chosen, open_store
 from penstock.core.calendar import Calendar
-from penstock.core.errors import ConfigurationError, LedgerError, StateError
+from penstock.core.errors import ConfigurationError
 from penstock.core.guarantee import Guarantee
-from penstock.engine.chain import Head, HeadFile
 from penstock.engine.ledger_report import ViewsLedger, spent, streams_of, together, units_from
-from penstock.engine.store import Reader, VerifiedLedger
+from penstock.engine.store import Reader
 from penstock.released.series import Series
 
 MAX_UNITS_SHOWN = 40
@@ -55,10 +61,10 @@ _WORDS = {
     "yes": "answered yes: ",
     "close": "closed: ",
 }
-_HEAD = re.compile(r"([0-9]+):([0-9a-f]{64})")
 
 
 app = App(name="ledger", help=HELP, help_format="markdown")
+app.command(verify)
 
 
 # -- show ------------------------------------------------------------------------------------------
@@ -145,8 +151,8 @@ def _single(
             "unit": unit,
             **times(series.calendar, unit),
             "charges": [_charge(line, quantum) for line in by_unit.get(unit, ())],
-            **_both("charged", int(found.numbers[unit - 1]) * quantum),
-            **_both("window", found.window(unit)),
+            **exact_and_decimal("charged", int(found.numbers[unit - 1]) * quantum),
+            **exact_and_decimal("window", found.window(unit)),
         }
         for unit in units
     ]
@@ -154,9 +160,13 @@ def _single(
 
 
 def _charge(line: Line, quantum: Fraction) -> dict[str, Any]:
-    charged = {"kind": line.kind, "label": line.label, **_both("amount", line.amount * quantum)}
+    charged = {
+        "kind": line.kind,
+        "label": line.label,
+        **exact_and_decimal("amount", line.amount * quantum),
+    }
     if line.kind == "open":
-        charged |= _both("question", line.number * quantum)
+        charged |= exact_and_decimal("question", line.number * quantum)
     return charged | ({"run": line.run} if line.run else {})
 
 
@@ -180,11 +190,11 @@ def _joint(
                 "views": {
                     view: {
                         "unit": series.calendar.unit_at(begins) if series.calendar else None,
-                        **_both("window", found.window(unit, view)),
+                        **exact_and_decimal("window", found.window(unit, view)),
                     }
                     for view, series in views.series.items()
                 },
-                **_both("window", found.window(unit)),
+                **exact_and_decimal("window", found.window(unit)),
             }
         )
     return {**_about(views.name, views.guarantee, units), "rows": rows}
@@ -199,10 +209,6 @@ def _about(name: str, guarantee: Guarantee, units: range) -> dict[str, Any]:
         "units_in_a_window": guarantee.window,
         "units": len(units),
     }
-
-
-def _both(name: str, value: Fraction) -> dict[str, Any]:
-    return {name: str(value), f"{name}_decimal": float(value)}
 
 
 def _print_csv(book: Mapping[str, Any]) -> None:
@@ -250,14 +256,14 @@ def _print_book(book: Mapping[str, Any], calendar: Calendar | None) -> None:
         table = _table(book, views, calendar, bars=False)
     console.print(table)
     if len(rows) < book["units"]:
-        _print(
+        say(
             f"The newest {len(rows)} of {book['units']:,} units: --from and --to choose others, "
             "--csv and --json show all."
         )
     if not rows:
-        _print("No units.")
+        say("No units.")
     elif views:
-        _print(
+        say(
             "Each view: its own unit at that time, and the cost of its window. "
             "The window: all views together."
         )
@@ -319,205 +325,3 @@ def _charges(row: Mapping[str, Any]) -> str:
             + (f", {fraction(Fraction(each['question']))} a question" if "question" in each else "")
         )
     return "; ".join(told) or "nothing"
-
-
-# -- verify ----------------------------------------------------------------------------------------
-
-
-@app.command
-def verify(
-    store: str,
-    /,
-    *,
-    stream: str | None = None,
-    head: str | None = None,
-    export: str | None = None,
-    note: Path | None = None,
-    as_json: Json = False,
-) -> None:
-    """Recompute every link of the chain and the cost of every window. Exit code 1 if anything is
-    not as it was committed.
-
-    Everything is recomputed from the store, for several views also their joint cost. The printed
-    head stands for all of it. Note it elsewhere: later it shows whether anything up to it was
-    changed, or an old backup restored.
-
-    For example:
-
-    * penstock ledger verify taps.db
-
-    * penstock ledger verify taps.db --note elsewhere/auditor.head
-
-    * penstock ledger verify taps.db --head elsewhere/auditor.head
-
-    * penstock ledger verify pipeline.toml --stream taps --export public.db
-
-    Parameters
-    ----------
-    store
-        The store: a file, postgresql://… (the password in PGPASSWORD), or the pipeline.toml that
-        names it.
-    stream
-        Only this stream with all its views, or only this view. Default: everything.
-    head
-        A head file, or one printed head: each head must be in the store's past.
-    export
-        An exported store: every head of it must be in the store's past.
-    note
-        Write the heads into this file, if everything is valid.
-    as_json
-        As JSON, for programs.
-    """
-    with open_store(store) as reader:
-        known = streams_of(reader)
-        wanted = _wanted(known, stream)
-        noted = [*_heads(head, wanted), *_exported(export, stream, wanted)]
-        try:
-            if stream is None:
-                _check_names(reader, noted)
-            found = {series: _verified(reader, series, noted) for series in wanted}
-            together = _verified_together(reader, known, found)
-        except (LedgerError, StateError) as error:
-            _not_valid(str(error), as_json=as_json)
-        rows = [_row(reader.series(series), each) for series, each in found.items()]
-    if note is not None:
-        HeadFile(note).update({series: each.head for series, each in found.items()})
-    if as_json:
-        content = {"valid": True, "series": rows, "together": together}
-        print(json.dumps(content, indent=2, ensure_ascii=False))
-    else:
-        _print_verified(rows, together, note)
-
-
-def _check_names(reader: Reader, noted: Sequence[tuple[str, Head]]) -> None:
-    """Refuse heads of series that the store does not have."""
-    for name, head in noted:
-        if name not in reader.series_names:
-            raise LedgerError(
-                f"series {name!r} is not in the store, and a head of unit {head.unit} of it was "
-                "noted."
-            )
-
-
-def _verified(reader: Reader, series: str, noted: Sequence[tuple[str, Head]]) -> VerifiedLedger:
-    """A series whose chain was followed, and which has all of these heads in its past."""
-    heads = [head for name, head in noted if name == series]
-    for head in heads[1:]:
-        reader.verify(series, head=head)
-    return reader.verify(series, head=heads[0] if heads else None)
-
-
-def _verified_together(
-    reader: Reader, known: Mapping[str, ViewsLedger], found: Mapping[str, VerifiedLedger]
-) -> list[dict[str, Any]]:
-    """The highest joint spend of each stream with several views, if all of them were verified."""
-    rows = []
-    for views in known.values():
-        if views.several and {each.name for each in views.series.values()} <= found.keys():
-            worst = _together(reader, views, found)
-            limit = {"promised": str(views.guarantee.epsilon)}
-            rows.append({"stream": views.name, **_both("worst_window", worst), **limit})
-    return rows
-
-
-def _wanted(known: Mapping[str, ViewsLedger], stream: str | None) -> tuple[str, ...]:
-    every = {each.name: (each.name,) for views in known.values() for each in views.series.values()}
-    whole = {
-        name: tuple(each.name for each in views.series.values()) for name, views in known.items()
-    }
-    if stream is None:
-        return tuple(sorted(every))
-    return {**every, **whole}[chosen({**every, **whole}, stream)]
-
-
-def _heads(head: str | None, wanted: tuple[str, ...]) -> list[tuple[str, Head]]:
-    if head is None:
-        return []
-    literal = _HEAD.fullmatch(head)
-    if literal:
-        if len(wanted) != 1:
-            raise ConfigurationError(
-                "a head alone does not say whose it is: choose a stream with --stream."
-            )
-        return [(wanted[0], Head(int(literal[1]), bytes.fromhex(literal[2])))]
-    if not Path(head).is_file():
-        raise ConfigurationError(f"there is no head file {head!r}.")
-    return list(HeadFile(head).read().items())
-
-
-def _exported(
-    export: str | None, stream: str | None, wanted: tuple[str, ...]
-) -> list[tuple[str, Head]]:
-    if export is None:
-        return []
-    with open_store(export) as copy:
-        return [
-            (name, copy.head(name))
-            for name in copy.series_names
-            if stream is None or name in wanted
-        ]
-
-
-def _together(reader: Reader, views: ViewsLedger, found: Mapping[str, VerifiedLedger]) -> Fraction:
-    accounts: dict[str, Account] = {
-        view: found[series.name].account for view, series in views.series.items()
-    }
-    joint = together(reader, views, accounts)
-    unit = joint.first_above
-    if unit is not None:
-        raise LedgerError(
-            f"stream {views.name!r}: the window that ends with unit {unit} cost "
-            f"{joint.window(unit)} in all views together, above {views.guarantee.epsilon}."
-        )
-    return joint.worst
-
-
-def _not_valid(message: str, *, as_json: bool) -> NoReturn:
-    if as_json:
-        print(json.dumps({"valid": False, "problem": message}, indent=2, ensure_ascii=False))
-    print(f"penstock: not valid: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(1)
-
-
-def _row(series: Series, verified: VerifiedLedger) -> dict[str, Any]:
-    most = promised(series.guarantee)
-    return {
-        "series": series.name,
-        "units": verified.head.unit,
-        "currency": most.grid.currency,
-        **_both("worst_window", verified.account.worst),
-        "promised": str(most.amount),
-        "head": str(verified.head),
-    }
-
-
-def _print_verified(
-    rows: list[dict[str, Any]], together: list[dict[str, Any]], note: Path | None
-) -> None:
-    if not rows:
-        _print("The store is empty.")
-        return
-    _print("Valid: every link and every window was recomputed.", "bold green")
-    for row in rows:
-        units = "1 unit" if row["units"] == 1 else f"{row['units']:,} units"
-        _print(f"{row['series']}: {units}; {_highest_spend(row)}")
-        _print(f"  head {row['head']}")
-    for row in together:
-        _print(f"{row['stream']}, all views together: {_highest_spend(row)}")
-    if note is not None:
-        _print(f"The heads are noted in {note}: give it as --head next time.")
-    else:
-        _print(
-            "Note the head elsewhere, or use --note FILE. With --head it shows later whether "
-            "anything was changed."
-        )
-
-
-def _highest_spend(row: Mapping[str, Any]) -> str:
-    sign = "ρ" if row.get("currency") == "rho" else "ε"
-    spent, limit = amount(Fraction(row["worst_window"])), amount(Fraction(row["promised"]))
-    return f"highest spend in any window: {sign} {spent} (limit: {limit})."
-
-
-def _print(text: str, style: str = "") -> None:
-    Console().print(Text(text, style), soft_wrap=True)

@@ -89,8 +89,15 @@ class Reader(Protocol):
     def verify(self, series: str, *, head: Head | None = None) -> VerifiedLedger:
         """Recompute every link and the cost of every window.
 
-        The first line that is not as it was committed is a `LedgerError`.
+        The first line that is not as it was committed is a `LedgerError`. `head`, if given, must
+        be in the past of the series.
         """
+
+    def check_past(self, series: str, head: Head, whose: str) -> None:
+        """Refuse a head that this store never had, by a `StateError`; `whose` names the witness."""
+
+    def strays(self) -> tuple[str, ...]:
+        """A sentence for each series that has rows, and is not in the store."""
 
     def close(self) -> None:
         """Close the store."""

@@ -19,10 +19,12 @@ from penstock.engine.sql_store.schema import (
     Migration,
     known_version,
 )
-from penstock.engine.sql_store.verification import verify
+from penstock.engine.sql_store.verification import check_past, verify
 from penstock.engine.store import Lease, VerifiedLedger
 from penstock.released import encoding
 from penstock.released.series import Series
+
+_NEWEST = "(SELECT coalesce(max(unit), 0) FROM releases WHERE stream = ?)"
 
 
 class SqlReader(ABC):
@@ -108,7 +110,14 @@ class SqlReader(ABC):
         rows = self._select(
             "unit, link FROM releases WHERE stream = ? ORDER BY unit DESC LIMIT 1", series
         )
-        return Head(*rows[0]) if rows else Head(0, beginning(self.series(series).about))
+        if not rows:
+            return Head(0, beginning(self.series(series).about))
+        unit, link = rows[0]
+        if not isinstance(unit, int):
+            raise StateError(
+                f"{self.name}: the number of the newest unit of {series!r} is damaged."
+            )
+        return Head(unit, link)
 
     def at(self, series: str, unit: int) -> Head:
         """The link after a released unit; unit 0 is the beginning."""
@@ -186,6 +195,10 @@ class SqlReader(ABC):
         """
         return verify(self, series, head=head)
 
+    def check_past(self, series: str, head: Head, whose: str) -> None:
+        """Refuse a head that this store never had, by a `StateError`; `whose` names the witness."""
+        check_past(self, self.series(series), head, whose)
+
     # -- rows, for verification and export ---------------------------------------------------------
 
     def line_rows(self, series: str, first: int, last: int) -> list[Any]:
@@ -216,15 +229,54 @@ class SqlReader(ABC):
         )
         return rows[0][0] if rows else None
 
-    def stray_lines(self, series: str) -> int:
-        """The number of ledger lines of units that were never released."""
-        later = "(SELECT coalesce(max(unit), 0) FROM releases WHERE stream = ?)"
-        ((stray,),) = self._select(
-            f"count(*) FROM lines WHERE stream = ? AND (unit < 1 OR unit > {later})",
+    def next_unit(self, series: str, unit: int) -> int:
+        """The first released unit after this one."""
+        ((found,),) = self._select(
+            "min(unit) FROM releases WHERE stream = ? AND unit > ?", series, unit
+        )
+        return int(found)
+
+    def count_releases(self, series: str, last: int) -> int:
+        """The number of rows of `releases` up to a unit."""
+        ((count,),) = self._select(
+            "count(*) FROM releases WHERE stream = ? AND unit <= ?", series, last
+        )
+        return int(count)
+
+    def stray_units(self, table: str, series: str) -> list[Any]:
+        """The units of rows that are no number from 1 to the newest release, each once.
+
+        SQLite keeps fractions and text in a column of whole numbers, too.
+        """
+        rows = self._select(
+            f"DISTINCT unit FROM {table} WHERE stream = ? AND (unit < 1 "
+            f"OR unit > {_NEWEST} OR unit <> CAST(unit AS BIGINT)) ORDER BY unit",
             series,
             series,
         )
-        return int(stray)
+        return [unit for (unit,) in rows]
+
+    def stray_marks(self, series: str) -> list[Any]:
+        """Marks of units that were never released: sink, unit, and the newest release."""
+        return self._select(
+            f"sink, unit, {_NEWEST} FROM marks WHERE stream = ? AND (unit < 1 OR unit > {_NEWEST})",
+            series,
+            series,
+            series,
+        )
+
+    def strays(self) -> tuple[str, ...]:
+        """A sentence for each series that has rows, and is not in the store."""
+        found = []
+        for table in ("releases", "lines", "marks"):
+            rows = self._select(
+                f"stream, count(*) FROM {table} "  # noqa: S608 - one of the names above
+                "WHERE stream NOT IN (SELECT name FROM streams) GROUP BY stream ORDER BY stream"
+            )
+            for stream, count in rows:
+                many = f"1 row of {table} is" if count == 1 else f"{count} rows of {table} are"
+                found.append(f"{many} of series {stream!r}, which is not in the store.")
+        return tuple(found)
 
     # -- inside ------------------------------------------------------------------------------------
 

@@ -20,6 +20,9 @@ from penstock.released.series import Series
 if TYPE_CHECKING:
     from penstock.engine.sql_store.reader import SqlReader
 
+_MAX_UNITS_NAMED = 5
+"""The most stray units that a message names."""
+
 
 def verify(reader: SqlReader, name: str, *, head: Head | None = None) -> VerifiedLedger:
     """Recompute every link and the cost of every window of a series: see `Reader.verify`."""
@@ -35,9 +38,7 @@ def verify(reader: SqlReader, name: str, *, head: Head | None = None) -> Verifie
     if not found.kept:
         limit = promised(series.guarantee).amount
         raise LedgerError(f"series {name!r}: a window cost {found.worst}, above {limit}.")
-    stray = reader.stray_lines(name)
-    if stray:
-        raise LedgerError(f"series {name!r}: {stray} lines are of units that were never released.")
+    _check_strays(reader, name, newest.unit)
     if head is not None:
         check_past(reader, series, head, "the head that was noted")
     return VerifiedLedger(head=newest, account=found)
@@ -66,6 +67,8 @@ def verified_units(
             lines = lines_of.get(unit, [])
             link = _after_lines(link, name, unit, lines)
             body = reader.own_body(name, unit)
+            if unit not in releases:
+                raise LedgerError(f"series {name!r}: {_gap(reader, name, unit)} missing.")
             with _damaged(
                 f"series {name!r}: the release of unit {unit} is not what was committed, or a "
                 "line is missing."
@@ -87,6 +90,34 @@ def _after_lines(link: bytes, name: str, unit: int, rows: list[Any]) -> bytes:
             link = after_line(link, Line(unit, kind, label, amount, number, run))
             _same((link, place), (stored, stored_place))
     return link
+
+
+def _gap(reader: SqlReader, name: str, first: int) -> str:
+    """The missing units from this one on, up to the next that is there."""
+    last = reader.next_unit(name, first) - 1
+    if last == first:
+        return f"the release of unit {first} is"
+    return f"the releases of units {first}..{last} are"
+
+
+def _check_strays(reader: SqlReader, name: str, newest: int) -> None:
+    """Refuse rows of a series that belong to none of its units."""
+    for table in ("releases", "lines"):
+        stray = reader.stray_units(table, name)
+        if stray:
+            units = ", ".join(map(str, stray[:_MAX_UNITS_NAMED]))
+            more = ", …" if len(stray) > _MAX_UNITS_NAMED else ""
+            raise LedgerError(
+                f"series {name!r}: {table} are of units that were never released: {units}{more}."
+            )
+    count = reader.count_releases(name, newest)
+    if count != newest:
+        raise LedgerError(f"series {name!r}: {newest} units have {count} releases.")
+    for sink, unit, last in reader.stray_marks(name):
+        raise LedgerError(
+            f"series {name!r}: it ends with unit {last}, and by the store's own mark sink "
+            f"{sink!r} was sent unit {unit}."
+        )
 
 
 def check_past(reader: SqlReader, series: Series, head: Head, whose: str) -> None:
