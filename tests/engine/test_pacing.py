@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from penstock.core.errors import StateError
@@ -13,18 +11,61 @@ from penstock.testing import ManualClock
 SECOND = 1_000_000
 
 
-def test_a_clock_that_leaps_ahead_closes_nothing():
-    wall = time.time_ns()
-    guard = ClockGuard(SystemClock(lambda: wall), Runtime())
-    guard.now()
-    wall += 3_600 * 10**9
-    with pytest.raises(StateError, match="leapt ahead by 3600 seconds"):
-        guard.now()
+class Hours:
+    """A wall clock beside the time that passes; both move by hand."""
+
+    def __init__(self, *, unit_seconds):
+        self.wall, self.passed = 1_767_225_600.0, 100.0
+        runtime = Runtime()
+        runtime.elapsed = lambda: self.passed
+        clock = SystemClock(lambda: int(self.wall * 1e9))
+        self.guard = ClockGuard(clock, runtime, unit_seconds=unit_seconds)
+        self.guard.now()
+
+    def go(self, seconds, *, leap=0.0):
+        self.passed += seconds
+        self.wall += seconds + leap
+        return self.guard.now()
+
+
+@pytest.mark.parametrize(("unit", "limit"), [(86_400, 600), (3_600, 600), (60, 60), (2, 2)])
+def test_a_clock_that_leaps_ahead_by_more_than_a_unit_closes_nothing(unit, limit):
+    hours = Hours(unit_seconds=unit)
+    assert hours.go(1, leap=limit) == int(hours.wall * 1e6)
+    hours = Hours(unit_seconds=unit)
+    with pytest.raises(StateError, match=f"leapt ahead.* and the limit is {limit}[.]"):
+        hours.go(1, leap=limit + 2)
+
+
+@pytest.mark.parametrize("unit", [3_600, 2])
+def test_leaps_add_up(unit):
+    hours = Hours(unit_seconds=unit)
+    limit = min(unit, 600)
+    with pytest.raises(StateError, match="leapt ahead"):
+        for _ in range(5):
+            hours.go(60, leap=0.4 * limit)
+
+
+def test_a_clock_that_is_corrected_slowly_goes_on_for_ever():
+    hours = Hours(unit_seconds=2)
+    for _ in range(5_000):
+        hours.go(3_600, leap=3_600 * 500e-6)
+
+
+def test_a_clock_that_is_set_by_less_than_a_second_is_accepted_with_the_shortest_units():
+    hours = Hours(unit_seconds=0.1)
+    hours.go(1, leap=0.9)
+
+
+def test_a_clock_that_is_set_back_and_forward_again_stops_nothing_by_that_alone():
+    hours = Hours(unit_seconds=60)
+    hours.go(10, leap=-45)
+    hours.go(10, leap=45)
 
 
 def test_a_clock_of_a_test_may_leap():
     clock = ManualClock("2026-01-01T00:00Z")
-    guard = ClockGuard(clock, Runtime())
+    guard = ClockGuard(clock, Runtime(), unit_seconds=1)
     guard.now()
     clock.advance("1d")
     assert guard.now() == clock.now()

@@ -10,7 +10,13 @@ IDLE_SECONDS = 0.2
 """The pause until a source that cannot call is asked again."""
 
 MAX_LEAP_SECONDS = 600.0
-"""How far a clock may run ahead of the time that has passed."""
+"""How far a clock may run ahead of the time that has passed, whatever the length of a unit."""
+
+MIN_LEAP_SECONDS = 1.0
+"""A lead that is always accepted: a time service sets a clock by that much in one step."""
+
+FASTEST_SLEW = 500e-6
+"""How much faster than time a time service lets a clock run while it corrects it."""
 
 
 class ReleasePacing:
@@ -49,27 +55,35 @@ class ReleasePacing:
 class ClockGuard:
     """Reads the system's clock, and stops the publisher when that has leapt ahead.
 
-    A leap would close every unit up to the new time, for good.
+    A leap closes every unit up to the new time, for good. So the clock may run ahead of the time
+    that has passed by one unit, and by ten minutes at most. Leaps add up: within a day, the lead is
+    forgiven once, or as fast as a time service corrects a clock if that is faster.
     """
 
-    def __init__(self, clock: Clock, runtime: Runtime) -> None:
+    def __init__(self, clock: Clock, runtime: Runtime, *, unit_seconds: float) -> None:
         self._clock = clock
         self._runtime = runtime
-        self._last: tuple[float, float] | None = None
+        self._limit = min(max(unit_seconds, MIN_LEAP_SECONDS), MAX_LEAP_SECONDS)
+        self._forgiven = max(self._limit / 86_400, FASTEST_SLEW)  # per second
+        self._lead = 0.0
+        self._last: tuple[int, float] | None = None
 
     def now(self) -> int:
         """Return the clock's time in microseconds. Clocks of tests may leap."""
         now = self._clock.now()
         if not isinstance(self._clock, SystemClock):
             return now
-        passed = self._runtime.elapsed()
+        elapsed = self._runtime.elapsed()
         if self._last is not None:
-            leap = (now / 1e6 - self._last[0]) - (passed - self._last[1])
-            if leap > MAX_LEAP_SECONDS:
+            passed = elapsed - self._last[1]
+            leap = (now - self._last[0]) / 1e6 - passed
+            self._lead = max(0.0, self._lead + leap - self._forgiven * passed)
+            if self._lead > self._limit:
                 raise StateError(
-                    f"the clock leapt ahead by {leap:.0f} seconds. Units close by the clock and "
+                    f"the clock leapt ahead: it is {self._lead:.0f} seconds ahead of the time that "
+                    f"has passed, and the limit is {self._limit:g}. Units close by the clock and "
                     "never open again, so no unit was closed. Correct the clock; if it is right "
                     "now, start again."
                 )
-        self._last = now / 1e6, passed
+        self._last = now, elapsed
         return now

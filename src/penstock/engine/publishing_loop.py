@@ -114,7 +114,10 @@ class LiveLoop(PublishingLoop):
         Everything that is there is read before the clock is asked: a unit that ended while nobody
         was reading still gets the events that came for it.
         """
-        guard = ClockGuard(self.clock, self.stop.runtime)
+        shortest = min(
+            view.view.calendar.end(1) - view.view.calendar.start(1) for view in self.committer.views
+        )
+        guard = ClockGuard(self.clock, self.stop.runtime, unit_seconds=shortest.total_seconds())
         while not self.stop.is_set():
             now = guard.now()
             self.read()
