@@ -162,8 +162,7 @@ def test_metrics_tell_nothing_of_the_process_or_of_the_events(served):
 def test_sinks_are_shown(served):
     here = served({"operator": HERE, "sink": [{"kind": "jsonl", "path": "releases.jsonl"}]})
     here.turn("2026-01-01T02:00Z")
-    for delivery in here.publishers[0].deliveries:
-        delivery.finish(20)
+    assert here.publishers[0].deliveries.finish(20)
     _, told = here.metrics()
     assert told("sink_up", stream="taps", sink="jsonl") == 1
     assert told("sink_units_behind", stream="taps", sink="jsonl") == 0

@@ -41,9 +41,10 @@ def test_a_clock_that_leaps_ahead_by_more_than_a_unit_closes_nothing(unit, limit
 def test_leaps_add_up(unit):
     hours = Hours(unit_seconds=unit)
     limit = min(unit, 600)
+    for _ in range(2):
+        hours.go(60, leap=0.4 * limit)
     with pytest.raises(StateError, match="leapt ahead"):
-        for _ in range(5):
-            hours.go(60, leap=0.4 * limit)
+        hours.go(60, leap=0.4 * limit)
 
 
 def test_a_clock_that_is_corrected_slowly_goes_on_for_ever():

@@ -229,8 +229,7 @@ def test_a_sink_that_has_everything_and_one_that_is_down(watched):
 
 def test_a_sink_that_lacks_units_is_behind(watched):
     live = watched(sink=[{"kind": "jsonl", "path": "releases.jsonl"}])
-    (delivery,) = live.publisher.deliveries
-    delivery.finish(20)
+    assert live.publisher.deliveries.finish(20)
     live.turn("2026-01-01T03:10Z")
     assert live.stream.sinks[0].behind == 3
 

@@ -14,7 +14,10 @@ from penstock.engine.view_run import ViewRun
 from penstock.engine.waiting import StopFlag
 
 END_SECONDS = 5.0
-"""How long each sink may finish what it has begun, when the publisher is closed."""
+"""How long the sinks together may finish what they have begun, after a stop."""
+
+INTERRUPT_SECONDS = 1.0
+"""How long sinks that were interrupted may take to notice it."""
 
 ANSWER_SECONDS = 10.0
 """How long the start waits for sinks to say what they hold. A slower sink says it later."""
@@ -41,6 +44,7 @@ class Deliveries:
         self._notify = notify
         self._stop = stop
         self._failure: PenstockError | None = None
+        self._waited = False
         self._witnessed = pipeline.store.head is not None
         self._all = tuple(self._delivery(sink, pipeline, store) for sink in pipeline.sinks)
 
@@ -89,16 +93,32 @@ class Deliveries:
             delivery.wake()
 
     def finish(self, seconds: float) -> bool:
-        """Send all units that sinks lack, each for at most this long; return whether all have
-        them.
+        """Send all units that sinks lack, for at most this long and not much longer than a stop;
+        return whether all sinks have them.
         """
-        return min([delivery.finish(seconds) for delivery in self._all], default=True)
+        self._wait(seconds)
+        return all(delivery.complete for delivery in self._all)
 
     def end(self) -> None:
         """End all. A sink that is sending gets a little time, because it reads the store."""
-        for seconds in (0.0, END_SECONDS):
-            for delivery in self._all:
-                delivery.end(seconds)
+        if not self._waited:
+            self._wait(END_SECONDS)
+        for delivery in self._all:
+            delivery.interrupt()
+        self._wait(INTERRUPT_SECONDS)
+
+    def _wait(self, seconds: float) -> None:
+        """Let all end, and wait for them together; a stop leaves them `END_SECONDS`."""
+        self._waited = True
+        for delivery in self._all:
+            delivery.end()
+        monotonic, stopped = self._stop.runtime.monotonic, False
+        deadline = monotonic() + seconds
+        for delivery in self._all:
+            while not delivery.ended and (left := deadline - monotonic()) > 0:
+                if self._stop.is_set() and not stopped:
+                    stopped, deadline = True, min(deadline, monotonic() + END_SECONDS)
+                delivery.wait(min(left, 0.05))
 
     def witnessed(self) -> bool:
         """Whether something has shown that the store is not an old backup: the head file at the

@@ -11,7 +11,7 @@ from penstock.engine.notices import Notifier
 from penstock.engine.store import Store
 from penstock.engine.waiting import Backoff, Runtime
 from penstock.released.series import Series
-from penstock.released.sinks.base import ReleaseItem, Sink, SinkError
+from penstock.released.sinks.base import Interruptible, ReleaseItem, Sink, SinkError
 
 MAX_UNITS_PER_PUT = 100
 MAX_NUMBERS_PER_PUT = 1_000_000
@@ -80,19 +80,32 @@ class Delivery:
             (self._store.head(name).unit - sent for name, sent in self.sent.items()), default=0
         )
 
-    def finish(self, seconds: float) -> bool:
-        """Send all units that are left, for at most this long; return whether the sink has all."""
-        self.end(seconds)
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is being sent, and nothing will be."""
+        return not self._thread.is_alive()
+
+    @property
+    def complete(self) -> bool:
+        """Whether the sink has all units, and nothing more is being sent."""
         with suppress(StateError):
-            return not self._thread.is_alive() and not self.problem and not self.behind
+            return self.ended and not self.problem and not self.behind
         return False
 
-    def end(self, seconds: float) -> None:
-        """Begin nothing after the units that are left; wait for at most this long."""
+    def end(self) -> None:
+        """Begin nothing after the units that are left."""
         self._ending.set()
         self._more.set()
-        if self._thread.ident is not None:
-            self._thread.join(seconds)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it has ended, for at most this long."""
+        self._thread.join(seconds)
+
+    def interrupt(self) -> None:
+        """End a call of the sink under way, where the sink can do that."""
+        sink = self._sink
+        if isinstance(sink, Interruptible):
+            sink.interrupt()
 
     def _work(self) -> None:
         backoff = Backoff(*RETRY_SECONDS)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import socket
 import sys
 import threading
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 
 import pytest
@@ -252,6 +255,36 @@ def test_an_account_that_may_not_make_tables_uses_those_that_are_there(sink, nam
 def test_many_keys_fit(sink, name):
     sink.put([item(series("cells", 88_762), 1)])
     assert run("SELECT count(*), count(DISTINCT key) FROM {}", name) == [(88_762, 88_762)]
+
+
+@real
+def test_a_server_that_falls_silent_does_not_hold_it_up(monkeypatch):
+    monkeypatch.setattr("penstock.released.sinks.postgres._SILENT_SECONDS", 0.1)
+    host, port = re.search(r"@([^:/]+):(\d+)/", URL).groups()
+    frozen = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as proxy, ExitStack() as opened:
+
+        def forward(one, other):
+            with suppress(OSError):
+                while data := one.recv(1 << 16):
+                    if not frozen.is_set():
+                        other.sendall(data)
+
+        def accept():
+            client, _ = proxy.accept()
+            server = socket.create_connection((host, int(port)))
+            for one, other in ((client, server), (server, client)):
+                opened.enter_context(one)
+                threading.Thread(target=forward, args=(one, other), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        url = re.sub(r"@[^/]+/", f"@127.0.0.1:{proxy.getsockname()[1]}/", URL)
+        sink = PostgresSink(f"{url}?sslmode=disable&gssencmode=disable", timeout=0.3)
+        assert sink.head("taps") is None
+        frozen.set()
+        with pytest.raises(SinkError, match="did not confirm it"):
+            sink.head("taps")
+        sink.close()
 
 
 @real

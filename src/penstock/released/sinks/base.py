@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from penstock.core.declaration import EndpointKind, EndpointSetup, Option, Options
 from penstock.core.deprecated import moved
@@ -123,6 +123,14 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Let go of files and connections. All that was put is safe already."""
+
+
+@runtime_checkable
+class Interruptible(Protocol):
+    """A sink whose `put` or `head` another thread can end, so that a stop need not wait for it."""
+
+    def interrupt(self) -> None:
+        """End a call under way with an error. Without such a call, nothing happens."""
 
 
 @dataclass(frozen=True, kw_only=True)

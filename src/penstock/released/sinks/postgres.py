@@ -26,6 +26,7 @@ from penstock.released.sinks.base import (
     in_order,
     missing,
 )
+from penstock.released.sinks.deadline import ConnectionDeadline
 from penstock.released.sinks.release_document import numbers
 
 TABLE = """CREATE TABLE IF NOT EXISTS {} (
@@ -46,6 +47,9 @@ _ADVANCE = """INSERT INTO {0} (series, unit, link) VALUES (%s, %s, %s)
 
 _HELD = "SELECT unit, link FROM {} WHERE series = %s"
 _LOCKED = f"{_HELD} FOR UPDATE"
+
+_SILENT_SECONDS = 2.0
+"""How long after its own timeout a server may stay silent before the connection is given up."""
 
 _MAX_NAME_BYTES = 63
 _HEADS = "_heads"
@@ -101,6 +105,7 @@ class PostgresSink:
         self._table = self._psycopg.sql.Identifier(*parts)
         self._heads = self._psycopg.sql.Identifier(*parts[:-1], parts[-1] + _HEADS)
         self._connection: Any = None
+        self._deadline: ConnectionDeadline | None = None
 
     def __repr__(self) -> str:
         return f"<Postgres {self.table!r}>"
@@ -134,6 +139,12 @@ class PostgresSink:
         if connection is not None:
             connection.close()
 
+    def interrupt(self) -> None:
+        """End a transaction under way."""
+        deadline = self._deadline
+        if deadline is not None:
+            deadline.abort()
+
     def _head(self, do: Any, series: str, *, lock: bool = False) -> SinkHead | None:
         row = do(_LOCKED if lock else _HELD, self._heads, series).fetchone()
         return None if row is None else SinkHead(*row)
@@ -153,12 +164,20 @@ class PostgresSink:
         done = False
         try:
             connection = self._opened()
-            with connection.transaction():
-                connection.execute(f"SET LOCAL statement_timeout = {int(1000 * self.timeout)}")
-                connection.execute(f"SET LOCAL lock_timeout = {int(1000 * self.timeout)}")
-                yield lambda query, name, *values: connection.execute(
-                    self._psycopg.sql.SQL(query).format(name), values
-                )
+            # The server ends a statement by itself; the deadline is for a server that is silent.
+            with ConnectionDeadline(self.timeout + _SILENT_SECONDS) as deadline:
+                deadline.watch(connection.fileno())
+                self._deadline = deadline
+
+                def do(query: str, name: Any, *values: Any) -> Any:
+                    deadline.renew()
+                    return connection.execute(self._psycopg.sql.SQL(query).format(name), values)
+
+                with connection.transaction():
+                    connection.execute(f"SET LOCAL statement_timeout = {int(1000 * self.timeout)}")
+                    connection.execute(f"SET LOCAL lock_timeout = {int(1000 * self.timeout)}")
+                    yield do
+                    deadline.renew()
             done = True
         except self._psycopg.Error as error:
             code = error.sqlstate or ""
@@ -169,6 +188,7 @@ class PostgresSink:
                 lasting=code[:2] in _LASTING,
             ) from None
         finally:
+            self._deadline = None
             if not done:
                 self.close()
 

@@ -3,7 +3,8 @@
 The body is the document. The `Idempotency-Key` is "series/unit/link", with the series quoted as in
 a URL. A receiver that knows the key has nothing to do and answers as before. A status from 200 to
 299 means that the unit is safe there; otherwise it is sent again. Redirects are not followed, as
-the token belongs to one URL. Neither the URL nor the receiver's answer is ever shown.
+the token belongs to one URL. Neither the URL nor the receiver's answer is ever shown. The body of
+an answer is not read.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ from penstock.core.declaration import EndpointSetup, Option
 from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError
 from penstock.released.sinks.base import ReleaseItem, SinkError, SinkKind, in_order
+from penstock.released.sinks.deadline import ConnectionDeadline
 from penstock.released.sinks.release_document import document
 
 MAX_WAIT_SECONDS = 3_600.0
 """The most seconds that a receiver may ask to wait."""
+
+ANSWER_SECONDS = 10.0
+"""The most seconds of a request with its answer, where nothing else is said."""
 
 _PASSING = (408, 425, 429)
 
@@ -39,15 +44,20 @@ class WebhookSink:
     token : str or None
         Sent as `Authorization: Bearer …`. Default: None.
     timeout : float
-        The most seconds of each wait. Default: 10.
+        The most seconds of a request with its answer, however slowly that comes. Default: 10.
     """
 
-    def __init__(self, url: str, *, token: str | None = None, timeout: float = 10.0) -> None:
+    def __init__(
+        self, url: str, *, token: str | None = None, timeout: float = ANSWER_SECONDS
+    ) -> None:
         _check(url, token)
         self._url = url
         self._token = token
         self.timeout = timeout
-        self._opener = urllib.request.build_opener(_NoRedirect)
+        self._deadline: ConnectionDeadline | None = None
+        self._opener = urllib.request.build_opener(
+            _NoRedirect, _WatchedHttp(self), _WatchedHttps(self)
+        )
 
     def __repr__(self) -> str:
         return "<Webhook>"
@@ -64,6 +74,17 @@ class WebhookSink:
     def close(self) -> None:
         """Nothing is open."""
 
+    def interrupt(self) -> None:
+        """End a request under way."""
+        deadline = self._deadline
+        if deadline is not None:
+            deadline.abort()
+
+    def watch(self, connection: http.client.HTTPConnection) -> None:
+        """Let the deadline of the request end this connection."""
+        if self._deadline is not None:
+            self._deadline.watch(connection.sock.fileno())
+
     def _post(self, item: ReleaseItem, done: int) -> None:
         key = f"{quote(item.series.name, safe='')}/{item.unit}/{item.link}"
         headers = {
@@ -72,24 +93,23 @@ class WebhookSink:
             "User-Agent": "penstock",
         }
         where = f"unit {item.unit} of {item.series.name!r}"
-        try:
-            request = urllib.request.Request(self._url, document(item), headers, method="POST")  # noqa: S310
-            if self._token is not None:
-                request.add_unredirected_header("Authorization", f"Bearer {self._token}")
-            with self._opener.open(request, timeout=self.timeout) as answer:
-                status, wait = answer.status, None
-        except urllib.error.HTTPError as answer:
-            status, wait = answer.code, _wait(answer.headers.get("Retry-After"))
-            answer.close()
-        except TimeoutError:
-            raise SinkError(
-                f"{where}: no answer within {self.timeout:g} seconds; it will be sent again.",
-                done=done,
-            ) from None
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise SinkError(
-                f"{where}: {_reason(error)}; it will be sent again.", done=done
-            ) from None
+        with ConnectionDeadline(self.timeout) as deadline:
+            self._deadline = deadline
+            try:
+                status, wait = self._answer(document(item), headers)
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                if not deadline.over:
+                    raise SinkError(
+                        f"{where}: {_reason(error)}; it will be sent again.", done=done
+                    ) from None
+            finally:
+                self._deadline = None
+            if deadline.over:
+                raise SinkError(
+                    f"{where}: no whole answer in time (at most {self.timeout:g} seconds); "
+                    "it will be sent again.",
+                    done=done,
+                )
         if not 200 <= status < 300:
             lasting = status < 500 and status not in _PASSING
             advice = " See to the address, the token and the receiver." if lasting else ""
@@ -99,6 +119,48 @@ class WebhookSink:
                 after=wait,
                 done=done,
             )
+
+    def _answer(self, body: bytes, headers: dict[str, str]) -> tuple[int, float | None]:
+        """Post a body; return the status of the answer, and the seconds that it asks to wait."""
+        request = urllib.request.Request(self._url, body, headers, method="POST")  # noqa: S310
+        if self._token is not None:
+            request.add_unredirected_header("Authorization", f"Bearer {self._token}")
+        try:
+            with self._opener.open(request, timeout=self.timeout) as answer:
+                return answer.status, None
+        except urllib.error.HTTPError as answer:
+            answer.close()
+            return answer.code, _wait(answer.headers.get("Retry-After"))
+
+
+class _Watched(urllib.request.AbstractHTTPHandler):
+    """Shows each connection to the sink as soon as it is made."""
+
+    def __init__(self, sink: WebhookSink) -> None:
+        super().__init__()
+        self._sink = sink
+
+    def do_open(self, http_class: Any, req: Any, **arguments: Any) -> Any:
+        return super().do_open(_watched(http_class, self._sink), req, **arguments)
+
+
+class _WatchedHttp(_Watched, urllib.request.HTTPHandler):
+    """Connections without TLS."""
+
+
+class _WatchedHttps(_Watched, urllib.request.HTTPSHandler):
+    """Connections with TLS."""
+
+
+def _watched(connection_class: Any, sink: WebhookSink) -> Any:
+    """A class of connections that shows each one to the sink once it is made."""
+
+    class Connection(connection_class):  # type: ignore[misc]
+        def connect(self) -> None:
+            super().connect()
+            sink.watch(self)
+
+    return Connection
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -158,7 +220,7 @@ def _wait(header: str | None) -> float | None:
 
 
 def _build(setup: EndpointSetup) -> WebhookSink:
-    return WebhookSink(setup.url(), token=setup.secret("token"))
+    return WebhookSink(setup.url(), token=setup.secret("token"), timeout=ANSWER_SECONDS)
 
 
 KIND = SinkKind(
