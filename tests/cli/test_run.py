@@ -244,22 +244,54 @@ def test_files_that_are_not_there_are_told(capsys):
     path = finite()
     Path("taps.parquet").unlink()
     outcome = Outcome(capsys, "run", str(path))
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert (
         outcome.err.splitlines()[-1]
         == "penstock: taps: source.path: no file matches 'taps.parquet'."
     )
 
 
-def test_a_store_that_is_none_is_told(capsys):
-    path = finite()
-    Path("taps.db").write_text("this is no database, and has been here before" * 100)
-    outcome = Outcome(capsys, "run", str(path))
+def test_a_column_that_is_not_there_is_a_mistake_in_the_configuration(capsys):
+    outcome = Outcome(capsys, "run", str(finite(source={"key": "place"})))
+    assert outcome.code == 2
+    assert outcome.err.splitlines()[-1].startswith(
+        "penstock: taps: taps.parquet has no column 'place'; it has 'ts', 'station', 'card'."
+    )
+
+
+def test_a_promise_that_was_changed_is_a_mistake_in_the_configuration(capsys):
+    assert Outcome(capsys, "run", str(finite())).code == 0
+    changed = finite(privacy={"epsilon": "2"})
+    for style in ("text", "json"):
+        outcome = Outcome(capsys, "run", str(changed), "--log", style)
+        assert outcome.code == 2
+        assert "privacy.epsilon" in outcome.err
+        assert "begin one with another name" in outcome.err
+    assert units() == 12
+
+
+def test_a_mistake_and_a_problem_that_may_pass_end_with_1(capsys):
+    """A restart helps one of the two streams."""
+    one = finite(sink=[{"kind": "webhook", "url": "http://127.0.0.1:1/"}])
+    source, stream = {"path": "gone.parquet"}, {**UNTIL, "name": "gone"}
+    other = written(Path("gone.toml"), stream=stream, source=source)
+    outcome = Outcome(capsys, "run", str(one), str(other))
     assert outcome.code == 1
+    assert "no file matches 'gone.parquet'" in outcome.err
+    assert "some sinks lack releases" in outcome.err
+
+
+@pytest.mark.parametrize("content", ["x", "this is no database, and was here before" * 100])
+def test_a_store_that_is_none_is_told(capsys, content):
+    path = finite()
+    Path("taps.db").write_text(content)
+    outcome = Outcome(capsys, "run", str(path))
+    assert outcome.code == 2
     assert re.fullmatch(r"penstock: taps\.db .*\.\n", outcome.err)
     machines = Outcome(capsys, "run", str(path), "--log", "json")
-    assert machines.code == 1
+    assert machines.code == 2
     assert json.loads(machines.err)["level"] == "error"
+    assert Path("taps.db").read_text() == content
 
 
 def test_a_key_that_others_can_read_is_a_mistake_of_the_configuration(capsys):

@@ -98,7 +98,7 @@ def test_a_key_that_is_not_there_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("PENSTOCK_TEST_KEY", "é" * 64)
     with pytest.raises(ConfigurationError, match="PENSTOCK_TEST_KEY holds no key"):
         Key.from_environment("PENSTOCK_TEST_KEY")
-    with pytest.raises(StateError, match="cannot be read: No such file"):
+    with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
         Key.from_file(tmp_path / "none")
     with pytest.raises(ConfigurationError, match="key must be 32 bytes"):
         Key(b"x")

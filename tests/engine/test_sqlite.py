@@ -19,6 +19,7 @@ from penstock.core.errors import (
     ConfigurationError,
     InputError,
     LedgerError,
+    NotAStoreError,
     StateError,
     StoreUnavailableError,
 )
@@ -61,8 +62,31 @@ def test_a_file_that_is_no_store_is_refused_and_left_alone(tmp_path, path, kind)
         kind(path)
     assert path.read_bytes() == before
     (tmp_path / "text").write_bytes(b"a text that is long enough to be no database" * 100)
-    with pytest.raises(StateError, match="is not a store"):
+    with pytest.raises(NotAStoreError, match="is not a store"):
         kind(tmp_path / "text")
+
+
+@pytest.mark.parametrize("kind", [SQLiteStore, SQLiteReader])
+@pytest.mark.parametrize("content", [b"\n", b"x", b"SQLite format 3", b"x" * 512], ids=len)
+def test_a_file_with_any_content_of_another_kind_is_never_overwritten(path, kind, content):
+    path.write_bytes(content)
+    with pytest.raises(NotAStoreError, match=r"city\.db .* It is not a store"):
+        kind(path)
+    assert path.read_bytes() == content
+    assert [each.name for each in path.parent.iterdir()] == ["city.db"]
+
+
+def test_a_folder_is_no_store(path):
+    path.mkdir()
+    with pytest.raises(NotAStoreError, match=r"city\.db is not a store: it is not a file"):
+        SQLiteStore(path)
+
+
+def test_an_empty_file_becomes_a_store(path):
+    """SQLite takes a file of 0 bytes for a new database, and nothing in it can be lost."""
+    path.touch(0o600)
+    with SQLiteStore(path) as store:
+        assert store.series_names == ()
 
 
 def test_a_store_that_is_not_there_cannot_be_read(tmp_path, path):

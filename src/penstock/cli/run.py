@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,7 +65,8 @@ def run(
     configuration will publish, and reads no data.
 
     Exit codes: 0 if all was published or it was asked to stop; 1 if it could not go on (solve the
-    problem and start it again); 2 if a configuration or an option is wrong.
+    problem and start it again); 2 if a configuration or an option is wrong, or does not fit the
+    input or the store.
 
     Examples:
 
@@ -114,15 +115,19 @@ def run(
                     stop.passed_on = True
                     logs(Notice(kind="stopping", text=STOP))
                     process.stop()
-    if process.failures:
-        _end(logs, process.failures)
+    failures = dict(process.failures)
     if process.unfinished and not stop.wanted:
         names = ", ".join(process.unfinished)
-        _end(logs, {names: StateError("some sinks lack releases. Start again to send them.")})
+        failures[names] = StateError("some sinks lack releases. Start again to send them.")
+    if failures:
+        _end(logs, failures)
 
 
-def _end(logs: RunLog, failures: dict[str, BaseException] | dict[str, StateError]) -> NoReturn:
-    """Print the errors and exit with code 1. Texts of errors that are not ours may hold data."""
+def _end(logs: RunLog, failures: Mapping[str, BaseException]) -> NoReturn:
+    """Print the errors and exit: with 2 if all are mistakes in a configuration, otherwise with 1.
+
+    Texts of errors that are not ours may hold data.
+    """
     for name, error in failures.items():
         known = isinstance(error, PenstockError)
         text = (
@@ -134,7 +139,8 @@ def _end(logs: RunLog, failures: dict[str, BaseException] | dict[str, StateError
             logs(Notice(kind="failed", stream=name, text=text, level="error"))
         else:
             print(f"penstock: {name + ': ' if name else ''}{text}", file=sys.stderr)
-    sys.exit(1)
+    mistakes = all(isinstance(error, ConfigurationError) for error in failures.values())
+    sys.exit(2 if mistakes else 1)
 
 
 # -- the log ----------------------------------------------------------------------------------

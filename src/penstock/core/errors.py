@@ -7,6 +7,9 @@
     │   ├── InexactError   (TypeError)    a float where an exact number is needed
     │   ├── MechanismError                a mechanism failed or used the gate against its rules
     │   ├── NotCoveredError (InputError)  a query asks for units or sums that were not released
+    │   ├── UnusableSourceError (InputError)  a source without its file, columns or readable rows
+    │   ├── NotAStoreError (StateError)   a store's name on a file of something else
+    │   ├── ChangedPromiseError (StateError)  a stream that began with another promise
     │   └── InvalidConfigurationError     a file with all its mistakes (engine/config_sections.py)
     ├── InputError         (ValueError)   counts or units that cannot be taken
     ├── BudgetError                       a charge above the promise
@@ -110,6 +113,18 @@ class NoiseError(PenstockError):
 
 class StateError(PenstockError):
     """A snapshot of something else, of another configuration or version, or a damaged one."""
+
+
+class UnusableSourceError(ConfigurationError, InputError):
+    """A source without its file or its columns, or whose rows cannot be read as configured."""
+
+
+class NotAStoreError(ConfigurationError, StateError):
+    """The file or database that is named as a store holds something else. It was not changed."""
+
+
+class ChangedPromiseError(ConfigurationError, StateError):
+    """A series that has begun with another promise. Nothing was released or changed."""
 
 
 class StoreUnavailableError(StateError):

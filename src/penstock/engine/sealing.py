@@ -47,7 +47,7 @@ class Key:
         try:
             content = Path(path).read_bytes()
         except OSError as error:
-            raise StateError(
+            raise ConfigurationError(
                 f"the key file {str(path)!r} cannot be read: {error.strerror}."
             ) from None
         return cls(

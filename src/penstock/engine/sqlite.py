@@ -17,7 +17,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from penstock.core.errors import ConfigurationError, StateError, StoreUnavailableError
+from penstock.core.errors import (
+    ConfigurationError,
+    NotAStoreError,
+    StateError,
+    StoreUnavailableError,
+)
 from penstock.engine.sealing import Key
 from penstock.engine.sql_store import SqlReader, SqlStore, SqlWriter
 from penstock.engine.sql_store.schema import PRIVATE_TABLES, Migration, first_tables
@@ -77,6 +82,7 @@ class SQLiteReader(SqlReader):
         """
         if not self.path.is_file():
             raise ConfigurationError(f"there is no store {self.name!r}.")
+        self._check_content()
         live = self.path.with_name(self.name + "-wal").exists()
         for mode in ("ro",) if live else ("ro", "ro&immutable=1"):
             file = None
@@ -99,6 +105,22 @@ class SQLiteReader(SqlReader):
                 return
         raise problem
 
+    def _check_content(self) -> None:
+        """Refuse a file that is no database. SQLite itself would overwrite a file of one byte.
+
+        An empty file is accepted: SQLite takes it for a new database, and it holds nothing.
+        """
+        if not self.path.is_file():
+            raise NotAStoreError(f"{self.name} is not a store: it is not a file.")
+        start = b""
+        with suppress(OSError), self.path.open("rb") as file:  # SQLite says what the matter is
+            start = file.read(len(_FILE_HEADER))
+        if start not in (b"", _FILE_HEADER):
+            raise NotAStoreError(
+                f"{self.name} cannot be read: file is not a database. It is not a store. It "
+                "was not changed: name another file, or move this one away."
+            )
+
     def _migrations(self) -> Sequence[Migration]:
         return MIGRATIONS
 
@@ -120,9 +142,11 @@ class SQLiteReader(SqlReader):
     def _problem(self, error: sqlite3.Error, action: str) -> StateError:
         """The error with advice. A closed connection has no error code, and no advice helps."""
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code
-        kind = StoreUnavailableError if code in _MAY_PASS else StateError
         message = str(error).rstrip(".")
-        return kind(f"{self.name} cannot be {action}: {message}.{_ADVICE.get(code, '')}")
+        text = f"{self.name} cannot be {action}: {message}.{_ADVICE.get(code, '')}"
+        if code == sqlite3.SQLITE_NOTADB:
+            return NotAStoreError(text)
+        return StoreUnavailableError(text) if code in _MAY_PASS else StateError(text)
 
 
 class SQLiteWriter(SqlWriter, SQLiteReader):
@@ -139,6 +163,7 @@ class SQLiteWriter(SqlWriter, SQLiteReader):
             with suppress(FileExistsError):
                 flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
                 os.close(os.open(self.path, flags, self._mode))
+            self._check_content()
             file = self._driver(
                 self.path, timeout=self._wait, isolation_level=None, check_same_thread=False
             )
@@ -257,10 +282,13 @@ class SQLiteStore(SqlStore, SQLiteWriter):
         tables = self._tables()
         self._version()  # nothing is changed before it is known to be a store
         if tables and "secrets" not in tables:
-            raise StateError(f"{self.name} is an export: it is for reading only.")
+            raise NotAStoreError(f"{self.name} is an export: it is for reading only.")
         self._set_up()
         self._bring_up_to_date()
 
+
+_FILE_HEADER = b"SQLite format 3\x00"
+"""The first bytes of every SQLite database."""
 
 _MAY_PASS = {
     sqlite3.SQLITE_BUSY,

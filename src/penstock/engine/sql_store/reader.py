@@ -10,7 +10,7 @@ from typing import Any, Self
 import msgspec
 
 from penstock.budget.ledger import Line
-from penstock.core.errors import InputError, StateError
+from penstock.core.errors import InputError, NotAStoreError, StateError
 from penstock.core.released import Released
 from penstock.engine.chain import Head, beginning
 from penstock.engine.sql_store.schema import (
@@ -304,7 +304,7 @@ class SqlReader(ABC):
         if not tables:
             return 0
         if VERSION_TABLE not in tables:
-            raise StateError(f"{self.name} is not a store: it holds something else.")
+            raise NotAStoreError(f"{self.name} is not a store: it holds something else.")
         ((version,), *_) = self._select(f"version FROM {VERSION_TABLE}")
         return known_version(int(version), self._migrations(), self.name)
 

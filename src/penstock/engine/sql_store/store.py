@@ -12,7 +12,12 @@ from typing import Any
 import msgspec
 
 from penstock.budget.ledger import Line
-from penstock.core.errors import ConfigurationError, StateError, StoreUnavailableError
+from penstock.core.errors import (
+    ChangedPromiseError,
+    ConfigurationError,
+    StateError,
+    StoreUnavailableError,
+)
 from penstock.core.exact import whole
 from penstock.core.released import Released
 from penstock.engine.chain import Head, HeadFile
@@ -148,7 +153,7 @@ class SqlStore(SqlWriter):
             self._execute("UPDATE streams SET about = ? WHERE name = ?", series.about, series.name)
             self._series.pop(series.name, None)
         elif changed:
-            raise StateError(
+            raise ChangedPromiseError(
                 f"series {series.name!r} in {self.name} is another one: {', '.join(changed)} "
                 "differs. A series goes on as it began: restore what was changed, or begin one "
                 "with another name."

@@ -21,7 +21,7 @@ import numpy as np
 from penstock.core.arrays import IntArray
 from penstock.core.declaration import Option, Options
 from penstock.core.deprecated import moved
-from penstock.core.errors import InputError, StateError
+from penstock.core.errors import InputError, StateError, UnusableSourceError
 from penstock.core.exact import whole
 from penstock.private.sources.base import (
     UTF8,
@@ -258,7 +258,7 @@ class FileSource(Source):
             first = names.index(place.path)
             self.rejections.add(Reason.ORDER, max(first + 1 - place.files, 0))
         elif not names and not self.growing:
-            raise InputError(f"source.path: no file matches {str(self.pattern)!r}.")
+            raise UnusableSourceError(f"source.path: no file matches {str(self.pattern)!r}.")
         later: dict[int, int | None] = {}
         promised = None
         for number, path in enumerate(names[first:], start=first + 1):
@@ -525,7 +525,7 @@ def check_columns(columns: Columns, there: Sequence[str], *, name: str) -> None:
                 not each or not (each[0].isalpha() or each[0] == "_") for each in there
             ):
                 shown = "names that do not look like names of columns"
-            raise InputError(f"{name} {what} {column!r}; it has {shown}.")
+            raise UnusableSourceError(f"{name} {what} {column!r}; it has {shown}.")
 
 
 def _bounds(data: bytes, *, quote: bytes | None, limit: int, final: bool) -> IntArray:
