@@ -105,7 +105,7 @@ def test_parts_of_closed_units_go_and_others_stay():
     each.take(batch((1, 2, 1, 7)), BEGIN + 2 * HOUR)
     assert [name for name, content in each.changes().items() if content] == [
         "units",
-        "events 000000000003",
+        "events 000000000002",
     ]
 
 

@@ -107,6 +107,7 @@ class Committer:
         self.views = views
         self.leases = StreamLeases(store, views, notify=notify, stop=stop)
         self.problem = ""
+        self._to_erase = True  # a crash may have left something
         self.seconds: deque[float] = deque(maxlen=MAX_REMEMBERED_COMMITS)
         self._store = store
         self._progress = progress
@@ -118,6 +119,12 @@ class Committer:
     def commit(self) -> None:
         """Commit the drawn units, with the open units of all other views."""
         self._write(commit=True)
+
+    def erase(self) -> None:
+        """Erase what the store still keeps of closed units, if anything; later where that fails."""
+        if self._to_erase:
+            with suppress(StoreUnavailableError):
+                self._to_erase = not self._store.erase()
 
     def save(self) -> None:
         """Store the open units, so that their events need not be read again."""
@@ -133,6 +140,7 @@ class Committer:
         for view in self.views:
             closed = view.settled(commit=commit)
             if closed is not None:
+                self._to_erase = True
                 self._notify("release", series=view.name, unit=closed.unit)
         self._progress.stored()
 

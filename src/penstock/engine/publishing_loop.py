@@ -81,6 +81,7 @@ class ReplayLoop(PublishingLoop):
         self.progress.complete = True
         self.clock.finish()
         self._release_all()
+        self.committer.erase()
 
     def _release_all(self) -> None:
         deadline = self.stop.runtime.monotonic() + self.patience
@@ -131,6 +132,7 @@ class LiveLoop(PublishingLoop):
             if self.progress.source.ended:
                 return  # standard input has ended, and open units are stored at the end
             self.committer.leases.renew_if_due()
+            self.committer.erase()
             self._rest()
 
     def read(self) -> None:

@@ -181,6 +181,7 @@ class SQLiteWriter(SqlWriter, SQLiteReader):
             self._file.execute("PRAGMA synchronous = FULL")
             # Replaced rows must not stay readable in the file.
             self._file.execute("PRAGMA secure_delete = ON")
+            self._file.execute("PRAGMA temp_store = MEMORY")
         if mode != "wal":
             raise StateError(
                 f"{self.name} lies where SQLite cannot keep a log beside it: put it on a local "
@@ -215,6 +216,11 @@ class SQLiteWriter(SqlWriter, SQLiteReader):
 class SQLiteStore(SqlStore, SQLiteWriter):
     """A store for publishing: everything of a unit commits in one durable transaction, or nothing
     does.
+
+    Nothing of a closed unit stays in the file or in the log beside it. SQLite zeroes what is
+    removed (`secure_delete`), but when it splits a page it leaves old copies of rows behind, which
+    it never zeroes. So a page of zeros stands before every secret content. The content itself then
+    lies in pages of its own, which SQLite never splits. `erase` empties the log.
 
     Parameters
     ----------
@@ -264,9 +270,17 @@ class SQLiteStore(SqlStore, SQLiteWriter):
         SqlStore.__init__(self, head=head, key=key)
 
     def _erase(self) -> None:
+        self.erase()
+
+    def erase(self) -> bool:
         """Empty the log beside the file; a reader in the way only delays this."""
         with self._lock, self._explained("written"):
-            self._file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._file.execute("PRAGMA busy_timeout = 0")
+            try:
+                ((busy, *_),) = self._file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            finally:
+                self._file.execute(f"PRAGMA busy_timeout = {int(1000 * self._wait)}")
+            return not busy
 
     def _now(self) -> float:
         return self._clock()
@@ -285,6 +299,25 @@ class SQLiteStore(SqlStore, SQLiteWriter):
             raise NotAStoreError(f"{self.name} is an export: it is for reading only.")
         self._set_up()
         self._bring_up_to_date()
+        ((size,),) = self._select("* FROM pragma_page_size")
+        self.padding = bytes(size)
+        self._pad_old_secrets()
+
+    def _pad_old_secrets(self) -> None:
+        """Write secrets of version 0.1, which had no padding, anew, and leave no copy behind."""
+        place = "FROM secrets WHERE substr(content, 1, ?) <> ? LIMIT 1"
+        if not self._select(f"1 {place}", len(self.padding), self.padding):
+            return
+        with self._transaction():
+            rows = self._select("stream, part, unit, key, content FROM secrets")
+            self._execute("DELETE FROM secrets")  # without a condition: every page is zeroed
+            self._execute_many(
+                "INSERT INTO secrets (stream, part, unit, key, content) VALUES (?, ?, ?, ?, ?)",
+                [
+                    (*row, content if content.startswith(self.padding) else self.padding + content)
+                    for *row, content in rows
+                ],
+            )
 
 
 _FILE_HEADER = b"SQLite format 3\x00"

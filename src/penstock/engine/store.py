@@ -196,6 +196,13 @@ class Store(Reader, Protocol):
         nothing. No unit is released.
         """
 
+    def erase(self) -> bool:
+        """Erase what the database still keeps of private data that were replaced or removed.
+
+        Returns whether nothing of them is left; if not, ask again later. A database that cannot
+        erase says True.
+        """
+
 
 if not TYPE_CHECKING:
     __getattr__ = moved(__name__)

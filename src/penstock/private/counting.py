@@ -200,9 +200,12 @@ class _File:
 
 @dataclass(frozen=True)
 class _Part:
-    """A part in the store: the last unit in it, and its number of events."""
+    """A part in the store: the unit of its events, and their number.
 
-    last: int
+    A part has events of one unit only, so that nothing of a closed unit stays in the store.
+    """
+
+    unit: int
     rows: int
 
 
@@ -370,7 +373,7 @@ class Counting:
             "again": closed if self.finite else self._again,
         }
         parts: dict[str, bytes | None] = {_UNITS: msgspec.msgpack.encode(units)}
-        kept = {name: part for name, part in self._kept.items() if part.last > closed}
+        kept = {name: part for name, part in self._kept.items() if part.unit > closed}
         if not self.finite:
             fresh = Events.joined([events.where(events.unit > closed) for events in self._fresh])
             apart = [part.rows for name, part in kept.items() if name.startswith(_EVENTS)] + [
@@ -392,12 +395,12 @@ class Counting:
         return parts
 
     def _apart(self, fresh: Events) -> Iterator[tuple[str, bytes, _Part]]:
-        if len(fresh):
-            yield (
-                f"{_EVENTS}{self._next:012d}",
-                fresh.encode(),
-                _Part(int(fresh.unit.max()), len(fresh)),
-            )
+        parts: dict[int, list[Events]] = {}
+        for number, events in fresh.by_unit():
+            parts.setdefault(number, []).append(events)
+        for place, number in enumerate(sorted(parts), self._next):
+            events = Events.joined(parts[number])
+            yield f"{_EVENTS}{place:012d}", events.encode(), _Part(number, len(events))
 
     def _whole(self, closed: int) -> Iterator[tuple[str, bytes, _Part]]:
         for number, unit in self._open.items():
@@ -412,7 +415,7 @@ class Counting:
     def settled(self) -> None:
         """The parts that `changes` gave last are on disk."""
         if self._asked is not None:
-            self._next += 1
+            self._next += len(self._asked.keys() - self._kept.keys())
             self._kept, self._asked = self._asked, None
             self._fresh.clear()
 
@@ -437,10 +440,18 @@ class Counting:
                 self._open[number] = _Unit(bounding, rows=len(unit.ids))
                 self._kept[name] = _Part(number, max(len(unit.ids), 1))
             elif name.startswith(_EVENTS):
-                events = Events.decode(parts[name])
-                self._kept[name] = _Part(int(events.unit.max(initial=0)), len(events))
-                self._next = max(self._next, int(name.removeprefix(_EVENTS)) + 1)
-                self._count(events.where(events.unit > self.units.closed))
+                self._restore_events(name, Events.decode(parts[name]))
+
+    def _restore_events(self, name: str, events: Events) -> None:
+        self._next = max(self._next, int(name.removeprefix(_EVENTS)) + 1)
+        units = events.unit
+        one = len(units) > 0 and bool((units == units[0]).all())
+        self._kept[name] = _Part(int(units[0]) if one else 0, len(events))
+        if not one or units[0] <= self.units.closed:
+            events = events.where(units > self.units.closed)
+        if not one and len(events):  # version 0.1 mixed units in a part: it is replaced soon
+            self._fresh.append(events)
+        self._count(events)
 
 
 def _add(bounding: Bounding, events: Events) -> None:

@@ -230,11 +230,11 @@ class SqlReader(ABC):
         return rows[0][0] if rows else None
 
     def next_unit(self, series: str, unit: int) -> int:
-        """The first released unit after this one."""
+        """The first released unit after this one; where a damaged table has none, the next."""
         ((found,),) = self._select(
             "min(unit) FROM releases WHERE stream = ? AND unit > ?", series, unit
         )
-        return int(found)
+        return unit + 1 if found is None else int(found)
 
     def count_releases(self, series: str, last: int) -> int:
         """The number of rows of `releases` up to a unit."""

@@ -68,12 +68,13 @@ class SealedState:
                 part,
                 unit,
                 key,
-                kept,
+                self._store.padding + kept,
             )
 
     def rows(self, series: str) -> list[Any]:
-        """The rows of a series as they are stored, for `reveal`."""
-        return self._store._select("part, unit, key, content FROM secrets WHERE stream = ?", series)
+        """The rows of a series, for `reveal`."""
+        rows = self._store._select("part, unit, key, content FROM secrets WHERE stream = ?", series)
+        return [(part, unit, key, self._unpadded(content)) for part, unit, key, content in rows]
 
     def reveal(self, series: str, rows: list[Any], *, unit: int) -> dict[str, bytes]:
         """The content of each part, if state and positions are both of this unit."""
@@ -105,9 +106,13 @@ class SealedState:
             self._check_key(series, key)
         if self._key is None:
             return {}
-        return dict(
-            self._store._select("part, content FROM secrets WHERE stream = ? AND key = ''", series)
+        rows = self._store._select(
+            "part, content FROM secrets WHERE stream = ? AND key = ''", series
         )
+        return {part: self._unpadded(content) for part, content in rows}
+
+    def _unpadded(self, content: bytes) -> bytes:
+        return content[len(self._store.padding) :]
 
     def _revealed(self, series: str, part: str, unit: int, key: str, content: bytes) -> bytes:
         if not key:

@@ -6,7 +6,7 @@ import os
 import secrets
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -48,6 +48,9 @@ class SqlStore(SqlWriter):
     nothing does.
     """
 
+    padding = b""
+    """What stands before every secret content; see `SQLiteStore`."""
+
     _locking = ""
     """The end of a SELECT whose rows no other transaction may change until this one ends."""
 
@@ -70,6 +73,8 @@ class SqlStore(SqlWriter):
                 continue
             except StateError:
                 break  # the store cannot be reached: the leases expire
+        with suppress(StateError):
+            self.erase()
         super().close()
 
     # -- the database ------------------------------------------------------------------------------
@@ -82,7 +87,13 @@ class SqlStore(SqlWriter):
         """Refuse to begin where others could read the secret part."""
 
     def _erase(self) -> None:
-        """Remove what the database still keeps of rows that were just replaced."""
+        """Remove what the tables still keep of rows that were just sealed."""
+
+    def erase(self) -> bool:
+        """Erase as `Store.erase` says. Most databases keep removed rows, and nobody can tell them
+        not to: only a key protects those.
+        """
+        return True
 
     # -- who may publish ---------------------------------------------------------------------------
 
