@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
-from penstock.core.errors import StateError, StoreUnavailableError
+from penstock.core.errors import PenstockError, StateError, StoreUnavailableError
 from penstock.engine import committer
 from penstock.engine.pipeline import Pipeline
+from penstock.engine.process import Process
 from penstock.engine.publisher import Publisher
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore
 from penstock.engine.store import LeaseError
-from penstock.testing import TestNoise
+from penstock.testing import NoNoise, TestNoise
 
 from tests.engine import streams
 
@@ -157,3 +159,59 @@ def test_a_lease_that_cannot_be_renewed_is_renewed_later(made, store, monkeypatc
         store.before = [LeaseError("somebody else publishes.")]
         with pytest.raises(LeaseError):
             leases.renew_if_due()
+
+
+# -- the start -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def locked(tmp_path, monkeypatch):
+    """A store that another program holds, alone, until it is closed."""
+    SQLiteStore(tmp_path / "taps.db").close()
+    monkeypatch.setitem(SQLiteStore.__init__.__kwdefaults__, "wait", 0.01)
+    other = sqlite3.connect(tmp_path / "taps.db", isolation_level=None, check_same_thread=False)
+    other.execute("PRAGMA locking_mode = EXCLUSIVE")
+    other.execute("BEGIN EXCLUSIVE")
+    yield other
+    other.close()
+
+
+@pytest.mark.parametrize("kind", ["publisher", "process"])
+def test_a_start_waits_for_a_store_that_somebody_holds(made, locked, kind):
+    told = []
+
+    def listen(notice):
+        told.append((notice.kind, notice.level, notice.text))
+        locked.close()
+
+    if kind == "publisher":
+        with Publisher(made, noise=NoNoise, listener=listen) as publisher:
+            assert publisher.run()
+    else:
+        with Process([made], noise=NoNoise, listener=listen) as process:
+            (publisher,) = process.publishers
+            process.start()
+            while not process.wait(1):
+                pass
+            assert not process.failures
+    assert publisher.views[0].closed == 12
+    stores = [(level, text) for kind, level, text in told if kind == "store"]
+    assert stores == [
+        ("warning", stores[0][1]),
+        ("info", "the store is available."),
+    ]
+    assert stores[0][1].endswith(" The start waits for it.")
+
+
+def test_a_start_loses_patience_with_a_finite_input(made, locked):
+    with pytest.raises(StoreUnavailableError, match="locked"):
+        Publisher(made, noise=NoNoise, patience=0.01)
+
+
+def test_a_mistake_is_not_waited_for(made, tmp_path):
+    (tmp_path / "taps.db").write_text("this is no database" * 100)
+    told = []
+    with pytest.raises(PenstockError) as caught:
+        Publisher(made, noise=NoNoise, listener=told.append)
+    assert not isinstance(caught.value, StoreUnavailableError)
+    assert told == []

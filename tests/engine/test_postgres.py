@@ -345,6 +345,17 @@ def test_a_server_that_lost_what_it_had_confirmed_is_refused(place):
                 refused()
 
 
+def test_a_start_waits_for_a_server_and_not_for_one_that_refuses_it(place):
+    with pytest.raises(StoreUnavailableError, match="cannot be reached"):
+        PostgresStore(re.sub(r"@[^/]+/", "@127.0.0.1:1/", place.address))
+    with pytest.raises(StateError, match=r"cannot be reached: .*does not exist") as told:
+        PostgresStore(re.sub(r"/penstock\?", "/nowhere_at_all?", place.address))
+    assert not isinstance(told.value, StoreUnavailableError)
+    with pytest.raises(StateError, match=r"cannot be reached: .*role .* does not exist") as told:
+        PostgresStore(re.sub(r"//[^@]+@", "//nobody_at_all@", place.address))
+    assert not isinstance(told.value, StoreUnavailableError)
+
+
 def test_a_server_that_cannot_be_reached_says_so_and_a_publisher_can_still_stop(place, proxy):
     store = PostgresStore(proxy.address)
     store.begin(stream())

@@ -1,10 +1,14 @@
-"""Commits drawn units, with retries, and holds the leases that this needs."""
+"""Commits drawn units, with retries, and holds the leases that this needs. At the start, waits for
+the store.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
 
 from penstock.core.errors import StateError, StoreUnavailableError
 from penstock.engine.notices import Notifier
@@ -22,6 +26,38 @@ MAX_REMEMBERED_COMMITS = 20
 
 RETRY_SECONDS = (0.5, 15.0)
 """The first and the longest pause before a transaction is tried again."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreWait:
+    """Repeats a call at the start until the store is available, and tells why it waits.
+
+    Every other error, such as a mistake in the configuration, is raised at once.
+    """
+
+    patience: float
+    notify: Notifier
+    stop: StopFlag
+
+    def __call__(self, call: Callable[[], T]) -> T:
+        monotonic = self.stop.runtime.monotonic
+        deadline, backoff, trouble = monotonic() + self.patience, Backoff(*RETRY_SECONDS), ""
+        while True:
+            try:
+                result = call()
+            except StoreUnavailableError as error:
+                if monotonic() > deadline or self.stop.is_set():
+                    raise
+                if str(error) != trouble:
+                    trouble = str(error)
+                    self.notify("store", f"{error} The start waits for it.", level="warning")
+                self.stop.wait(backoff.next_pause())
+            else:
+                if trouble:
+                    self.notify("store", "the store is available.")
+                return result
 
 
 class StreamLeases:

@@ -111,6 +111,7 @@ class PostgresReader(SqlReader):
         )
         self._inside = False
         self._closed = False
+        self._connected_once = False
 
     def _parsed(self, url: str, password: str | None) -> dict[str, Any]:
         """The address in parts. A character of a password that is not encoded may end up in any
@@ -139,7 +140,7 @@ class PostgresReader(SqlReader):
             told = (str(error).splitlines() or [""])[0].rstrip(".")
             hidden = self._parameters.get("password")
             told = told.replace(hidden, "…") if hidden else told
-            kind = StateError if (error.sqlstate or "")[:2] in _REFUSED else StoreUnavailableError
+            kind = StateError if self._refused(error) else StoreUnavailableError
             raise kind(f"{self.name} cannot be reached: {told}.") from None
         self._server = server
         try:
@@ -157,6 +158,21 @@ class PostgresReader(SqlReader):
         except BaseException:
             server.close()
             raise
+        self._connected_once = True
+
+    def _refused(self, error: psycopg.Error) -> bool:
+        """Whether the server refuses this connection for good: a wrong password, no such database.
+
+        The client has no SQLSTATE for a connection that was never made. The first connection counts
+        as refused if the server takes connections just then. A later one is worth a retry.
+        """
+        if error.sqlstate is not None:
+            return error.sqlstate[:2] in _REFUSED
+        if self._connected_once:
+            return False
+        pq = self._psycopg.pq
+        address = self._psycopg.conninfo.make_conninfo(**self._parameters)
+        return bool(pq.PGconn.ping(address.encode()) == pq.Ping.OK)
 
     def _connected(self) -> None:
         """Prepare a new connection."""

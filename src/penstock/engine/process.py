@@ -13,10 +13,12 @@ from typing import Self
 
 from penstock.core.errors import ConfigurationError, PenstockError
 from penstock.engine import factory, publisher_figures
-from penstock.engine.notices import Listener
+from penstock.engine.committer import StoreWait
+from penstock.engine.notices import Listener, Notifier
 from penstock.engine.pipeline import Pipeline, StoreConfig
-from penstock.engine.publisher import Publisher
+from penstock.engine.publisher import FINITE_PATIENCE, Publisher
 from penstock.engine.store import Store
+from penstock.engine.waiting import StopFlag
 from penstock.private.noise import Noise
 
 
@@ -62,6 +64,7 @@ class Process:
             raise ConfigurationError(
                 "two of these pipelines have a sink at the same place. Give each sink its own."
             )
+        self._listener = listener
         self.failures: dict[str, BaseException] = {}
         self.unfinished: list[str] = []
         self._closing = ExitStack()
@@ -103,7 +106,13 @@ class Process:
         declared = pipeline.store
         place = declared if declared.path is None else pipeline.path(declared.path).resolve()
         if place not in self._stores:
-            self._stores[place] = declared, self._closing.enter_context(factory.store(pipeline))
+            wait = StoreWait(
+                patience=FINITE_PATIENCE if factory.finite(pipeline) else float("inf"),
+                notify=Notifier(pipeline.stream.name, self._listener),
+                stop=StopFlag(),
+            )
+            store = wait(lambda: factory.store(pipeline))
+            self._stores[place] = declared, self._closing.enter_context(store)
         first, store = self._stores[place]
         if replace(first, path=declared.path) != declared:
             raise ConfigurationError(

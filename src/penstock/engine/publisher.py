@@ -26,7 +26,7 @@ from penstock.core.calendar import duration, instant
 from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError, PenstockError, StateError
 from penstock.engine import factory
-from penstock.engine.committer import Committer
+from penstock.engine.committer import Committer, StoreWait
 from penstock.engine.deliveries import Deliveries
 from penstock.engine.notices import Listener, Notifier
 from penstock.engine.pacing import ReleasePacing
@@ -120,7 +120,8 @@ class Publisher:
         self._closing = ExitStack()
         try:
             self.source = source or factory.source(pipeline)
-            self.store = store or self._closing.enter_context(factory.store(pipeline))
+            wait = StoreWait(patience=patience, notify=self._notify, stop=self._stop)
+            self.store = store or self._closing.enter_context(wait(lambda: factory.store(pipeline)))
             folder = self.store.path.parent if isinstance(self.store, SQLiteStore) else None
             self.views = tuple(
                 ViewRun(pipeline, view, finite=self.finite, noise=noise(), folder=folder)
