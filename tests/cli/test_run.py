@@ -32,6 +32,7 @@ from penstock.engine.sqlite import SQLiteReader
 from penstock.private.sources.files import FileSource
 from penstock.testing import ManualClock, NoNoise
 
+from tests.certificates import Authority
 from tests.cli.outcome import Outcome
 from tests.engine import streams
 
@@ -665,44 +666,57 @@ def free_port():
         return found.getsockname()[1]
 
 
-@pytest.mark.skipif(
-    not (shutil.which("curl") and shutil.which("sqlite3")),
-    reason="curl or sqlite3 is missing: apt-get install curl sqlite3",
-)
-def test_every_command_of_the_page_does_what_it_says():
-    (configuration,) = blocks("toml")
-    begin = (datetime.now(UTC) - timedelta(seconds=2)).replace(microsecond=0)
-    quick = {
-        'every = "1h"': 'every = "1s"',
-        'origin = "2026-01-01"': f'origin = "{begin.isoformat()}"',
-        'lateness = "10min"': 'lateness = "0s"',
-    }
-    ports = {
-        "127.0.0.1:8080": f"127.0.0.1:{free_port()}",
-        "127.0.0.1:9464": f"127.0.0.1:{free_port()}",
-    }
+class Page:
+    """The configuration and the commands of the page, for a stream that begins now."""
 
-    def here(text, changes):
+    def __init__(self):
+        begin = (datetime.now(UTC) - timedelta(seconds=2)).replace(microsecond=0)
+        self.quick = {
+            'every = "1h"': 'every = "1s"',
+            'origin = "2026-01-01"': f'origin = "{begin.isoformat()}"',
+            'lateness = "10min"': 'lateness = "0s"',
+        }
+        self.ports = {
+            "127.0.0.1:8080": f"127.0.0.1:{free_port()}",
+            "127.0.0.1:9464": f"127.0.0.1:{free_port()}",
+        }
+
+    def here(self, text, changes):
         for old, new in changes.items():
-            assert old in text or old in ports
+            assert old in text or old in self.ports
             text = text.replace(old, new)
         return text
 
-    def do(commands):
+    def configure(self, configuration):
+        Path("taps.toml").write_text(self.here(configuration, self.quick | self.ports))
+
+    def do(self, commands):
         environment = {
             **os.environ,
             "PATH": f"{PENSTOCK.parent}:{os.environ['PATH']}",
             "NO_PROXY": "*",
         }
-        command = ["bash", "-euo", "pipefail", "-c", here(commands, ports)]
+        command = ["bash", "-euo", "pipefail", "-c", self.here(commands, self.ports)]
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    Path("taps.toml").write_text(here(configuration, quick | ports))
-    secrets, check, send, watch, read, backup, export = blocks("sh")
+
+needs_tools = pytest.mark.skipif(
+    not (shutil.which("curl") and shutil.which("sqlite3")),
+    reason="curl or sqlite3 is missing: apt-get install curl sqlite3",
+)
+
+
+@needs_tools
+def test_every_command_of_the_page_does_what_it_says():
+    configuration, _ = blocks("toml")
+    page = Page()
+    do = page.do
+    page.configure(configuration)
+    secrets, check, send, _, watch, read, backup, export = blocks("sh")
     do(secrets)
     assert "BEWARE" not in do(check)
     with Running("taps.toml") as running:
@@ -741,6 +755,39 @@ def test_every_command_of_the_page_does_what_it_says():
     (message,) = blocks("text")
     start = re.escape(message.partition("…")[0].strip())
     assert re.match(re.sub(r"unit\\ [0-9]+", r"unit [0-9]+", start), refused.stderr)
+
+
+@needs_tools
+@pytest.mark.slow
+def test_the_encryption_of_the_page_works_and_wrong_files_end_the_start():
+    configuration, encryption = blocks("toml")
+    for table in encryption.split("\n\n"):
+        heading, _, lines = table.partition("\n")
+        configuration = configuration.replace(f"{heading}\n", f"{heading}\n{lines.strip()}\n")
+    secrets, _, _, encrypted, *_ = blocks("sh")
+    page = Page()
+    page.configure(configuration)
+    authority = Authority(Path("tls"))
+    for name in ("server", "gate"):
+        authority.issue(name)
+    page.do(secrets)
+    page.do("cp tls/ca.pem tls/gates.pem")
+    with Running("taps.toml") as running:
+        running.wait_for("release")
+        told = page.do(encrypted)
+        assert '{"status":"listening"}' in told
+        assert '"on time"' in told
+        running.send(signal.SIGTERM)
+        assert running.end() == 0
+    (metrics,) = [each["text"] for each in running.events if each["event"] == "metrics"]
+    assert metrics.startswith("https://127.0.0.1:")
+    for wrong in ("chmod 644 tls/server.key", "rm tls/server.key"):
+        page.do(wrong)
+        done = subprocess.run(
+            [str(PENSTOCK), "run", "taps.toml"], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 2
+        assert "tls/server.key" in done.stderr
 
 
 def test_the_service_of_the_page_starts_again_only_when_that_helps():

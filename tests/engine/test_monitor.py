@@ -18,6 +18,7 @@ from penstock.engine.pipeline import Pipeline
 from penstock.engine.publisher import Publisher
 from penstock.testing import ManualClock, NoNoise
 
+from tests.certificates import Authority
 from tests.engine import streams
 
 TOKEN, OTHER = "operator-of-the-taps", "operator-of-the-buses"
@@ -220,6 +221,18 @@ def test_private_figures_need_the_token(served):
     assert stream["series"][0]["open"] == {"1": 1}
 
 
+def test_connections_that_went_wrong_are_a_private_figure(served):
+    here = served({"operator": {**HERE, "token_env": "TAPS_OPERATOR"}})
+    with socket.create_connection(here.monitor.addresses[0]) as connection:
+        connection.sendall(b"s3cret\r\n\r\n")
+        while connection.recv(1000):
+            pass
+    answer = here.get("/operator", TOKEN)
+    assert answer.json()["connections"] == {"malformed": 1}
+    assert answer.json()["streams"][0]["connections"] == {}
+    assert "malformed" not in here.get("/metrics").text + here.get("/status").text
+
+
 def test_the_token_is_a_bearer_token(served):
     here = served({"operator": {**HERE, "token_env": "TAPS_OPERATOR"}})
     host, port = here.monitor.addresses[0]
@@ -283,6 +296,57 @@ def test_addresses_show_only_their_own_pipelines(served):
     here = served({"operator": HERE}, {"operator": {"metrics": "localhost:0"}}, {})
     assert [each["stream"] for each in here.get("/status").json()["streams"]] == ["taps"]
     assert [each["stream"] for each in here.get("/status", server=1).json()["streams"]] == ["taps1"]
+
+
+# -- TLS -------------------------------------------------------------------------------------------
+
+
+def tls_options(files):
+    cert, key = files.cert, files.key
+    return {"tls_cert": str(cert), "tls_key": str(key)} | (
+        {} if files.client_ca is None else {"tls_client_ca": str(files.client_ca)}
+    )
+
+
+def test_figures_are_served_over_tls(served, tmp_path):
+    authority = Authority(tmp_path / "tls")
+    here = served({"operator": HERE | tls_options(authority.server(clients=authority))})
+    (url,) = here.monitor.urls
+    assert url.startswith("https://127.0.0.1:")
+    for path in ("health", "metrics", "status"):
+        answer = httpx.get(f"{url}/{path}", verify=authority.client(authority), trust_env=False)
+        assert answer.status_code == 200
+    with pytest.raises(httpx.TransportError):
+        httpx.get(f"{url}/health", verify=authority.client(), trust_env=False)
+    with pytest.raises(httpx.TransportError):
+        here.get("/health")
+
+
+def test_pipelines_with_one_address_have_the_same_tls_files(tmp_path):
+    options = tls_options(Authority(tmp_path / "tls").server())
+    with pytest.raises(ConfigurationError, match="differ in their TLS files"):
+        Monitor([pipeline(tmp_path, **HERE, **options), pipeline(tmp_path, **HERE)])
+    Monitor([pipeline(tmp_path, **HERE, **options)] * 2)
+
+
+def test_wrong_tls_files_are_said_before_anything_is_opened(tmp_path):
+    options = tls_options(Authority(tmp_path / "tls").server())
+    with pytest.raises(ConfigurationError, match="tls_cert and tls_key"):
+        pipeline(tmp_path, **HERE, tls_cert=options["tls_cert"])
+    with pytest.raises(ConfigurationError, match=r"tls_key: .*cannot be read"):
+        Monitor([pipeline(tmp_path, **HERE, **options | {"tls_key": "none.key"})])
+
+
+def test_senders_cannot_keep_the_monitor_from_answering(served):
+    here = served()
+    with ExitStack() as stack:
+        for _ in range(monitor.LIMITS.connections + 5):
+            connection = stack.enter_context(socket.create_connection(here.monitor.addresses[0]))
+            connection.sendall(b"GET /health HTTP/1.1\r\nhost: test\r\n\r\n")
+            assert connection.recv(65536)
+            connection.sendall(b"GET /health HT")
+        for path in ("/health", "/metrics"):
+            assert here.get(path).status_code == 200
 
 
 # -- what goes wrong -------------------------------------------------------------------------------

@@ -214,7 +214,17 @@ def test_a_domain_can_be_declared_in_five_ways(domain, keys, tmp_path):
             {"kind": "stdin", "format": "csv"},
             {"format": "csv", "delimiter": ",", "names": None, "quoted_newlines": False},
         ),
-        ({"kind": "http", "token_env": "T"}, {"listen": "127.0.0.1:8080", "token_env": "T"}),
+        (
+            {"kind": "http", "token_env": "T"},
+            {
+                "listen": "127.0.0.1:8080",
+                "token_env": "T",
+                "tls_cert": None,
+                "tls_key": None,
+                "tls_client_ca": None,
+                "connections_per_peer": 100,
+            },
+        ),
         (
             {
                 "kind": "kafka",

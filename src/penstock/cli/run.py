@@ -192,12 +192,8 @@ def _introduce(process: Process, monitor: Monitor, logs: RunLog) -> None:
                 logs(Notice(kind="resume", stream=view.name, unit=series.unit + 1, text=what))
             else:
                 logs(Notice(kind="start", stream=view.name, unit=1, text=what))
-    for host, port in monitor.addresses:
-        logs(
-            Notice(
-                kind="metrics", text=f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
-            )
-        )
+    for url in monitor.urls:
+        logs(Notice(kind="metrics", text=f"{url}/metrics"))
 
 
 class _Bridge(logging.Handler):

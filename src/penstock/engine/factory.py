@@ -6,6 +6,7 @@ Secrets are read here and kept nowhere.
 from __future__ import annotations
 
 from penstock.core.declaration import EndpointSetup
+from penstock.core.server_tls import ServerTls
 from penstock.engine.pipeline import Pipeline, SinkConfig, StoreConfig
 from penstock.engine.sealing import Key
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore
@@ -65,7 +66,16 @@ def reader(pipeline: Pipeline) -> Reader:
 
 def operator_token(pipeline: Pipeline) -> str | None:
     """The token that shows private figures; None where no token is named."""
-    return EndpointSetup(options=vars(pipeline.operator), folder=pipeline.folder).secret("token")
+    return _operator_setup(pipeline).secret("token")
+
+
+def operator_tls(pipeline: Pipeline) -> ServerTls | None:
+    """The TLS files of the address that serves figures; None for plain HTTP."""
+    return ServerTls.of(_operator_setup(pipeline))
+
+
+def _operator_setup(pipeline: Pipeline) -> EndpointSetup:
+    return EndpointSetup(options=vars(pipeline.operator), folder=pipeline.folder)
 
 
 def _store_setup(pipeline: Pipeline) -> tuple[StoreConfig, EndpointSetup]:

@@ -15,20 +15,20 @@ is asked for, without the store: so nobody delays a commit by looking.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import logging
 import math
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import blake2b
 from typing import Any, Self, TypeAlias
 
+from penstock.core.connections import ConnectionLimits
 from penstock.core.errors import ConfigurationError
 from penstock.core.optional import require
-from penstock.core.web_server import bound, configuration
+from penstock.core.server_tls import ServerTls
+from penstock.core.web_server import WebServer
 from penstock.engine import factory, publisher_figures
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.publisher import Publisher
@@ -40,10 +40,9 @@ MIN_TOKEN_LENGTH = 16
 """A shorter token could be guessed."""
 
 PURPOSE = "serving metrics"
-MAX_CONNECTIONS = 100
-IDLE_SECONDS = 75
-REQUEST_SECONDS = 30
 SHUTDOWN_SECONDS = 2
+LIMITS = ConnectionLimits(connections=100, per_peer=50, spare_files=64)
+"""More files stay free for it than for senders of events, so senders cannot use them all up."""
 
 _NO_STORE = {"cache-control": "no-store"}
 
@@ -55,8 +54,8 @@ class Monitor:
 
     The constructor finds missing packages and secrets, before anything is opened. `watch` binds the
     addresses; call it before anything is published. Pipelines with the same address share a server,
-    and the operator of one sees nothing private of the others. The monitor speaks plain HTTP: for
-    access from other machines, put a proxy with TLS before it.
+    and the operator of one sees nothing private of the others. Each server has limits of
+    connections and of time of its own, so nothing that happens to a source delays it.
 
     Parameters
     ----------
@@ -66,13 +65,21 @@ class Monitor:
 
     def __init__(self, pipelines: Sequence[Pipeline]) -> None:
         self._desks: dict[str, _MonitorDesk] = {}
-        self._servers: list[_MonitorServer] = []
+        self._servers: list[WebServer] = []
         for pipeline in pipelines:
             address = pipeline.operator.metrics
             if address is not None:
                 for name in ("fastapi", "uvicorn", "prometheus_client"):
                     require(name, "serve", PURPOSE)
-                desk = self._desks.setdefault(address, _MonitorDesk())
+                tls = factory.operator_tls(pipeline)
+                if tls is not None:
+                    tls.context()
+                desk = self._desks.setdefault(address, _MonitorDesk(tls=tls))
+                if desk.tls != tls:
+                    raise ConfigurationError(
+                        f"two of these pipelines serve metrics at {address} and differ in their "
+                        "TLS files. Write the same in both, or use two addresses."
+                    )
                 desk.tokens[pipeline.stream.name] = _token(pipeline)
 
     def __enter__(self) -> Self:
@@ -86,6 +93,11 @@ class Monitor:
         """The hosts and ports where it listens."""
         return tuple(server.address for server in self._servers)
 
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Where it listens, as URLs."""
+        return tuple(server.url for server in self._servers)
+
     def watch(self, publishers: Sequence[Publisher]) -> None:
         """Listen at every address, or at none: an address in use is an error."""
         try:
@@ -93,7 +105,7 @@ class Monitor:
                 desk.publishers = tuple(
                     each for each in publishers if each.pipeline.stream.name in desk.tokens
                 )
-                self._servers.append(_MonitorServer(desk, address))
+                self._servers.append(_server(desk, address))
         except BaseException:
             self.close()
             raise
@@ -131,6 +143,8 @@ def _digest(token: str) -> bytes:
 class _MonitorDesk:
     """Answers the requests at one address."""
 
+    tls: ServerTls | None = None
+    counts: Callable[[], Mapping[str, int]] = dict
     tokens: dict[str, bytes | None] = field(default_factory=dict, repr=False)
     publishers: tuple[Publisher, ...] = ()
 
@@ -179,7 +193,7 @@ class _MonitorDesk:
         told = publisher_figures.private(
             each for each in self.publishers if each.pipeline.stream.name in known
         )
-        return _json(200, {"streams": publisher_figures.plain(told)})
+        return _json(200, {"streams": publisher_figures.plain(told), "connections": self.counts()})
 
 
 def _json(status: int, content: Any, headers: dict[str, str] | None = None) -> Response:
@@ -311,47 +325,27 @@ _OF_SINKS: tuple[tuple[str, str, Callable[[publisher_figures.SinkFigures], _Numb
 )
 
 
-class _MonitorServer:
-    """A thread that serves one address."""
-
-    def __init__(self, desk: _MonitorDesk, address: str) -> None:
-        host, _, port = address.rpartition(":")
-        self._socket = bound(host, int(port), key="operator: metrics")
-        self.address: tuple[str, int] = self._socket.getsockname()[:2]
-        self._server = require("uvicorn", "serve", PURPOSE).Server(_configuration(desk))
-        self._thread = threading.Thread(target=self._run, name="penstock-monitor", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.should_exit = True
-        if self._thread.ident is not None:
-            self._thread.join(2 * SHUTDOWN_SECONDS)
-        self._socket.close()
-
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._server.serve(sockets=[self._socket]))
-        except Exception as error:
-            log.error("metrics: the server failed (%s). Publishing goes on.", type(error).__name__)
-
-
-def _configuration(desk: _MonitorDesk) -> Any:
+def _server(desk: _MonitorDesk, address: str) -> WebServer:
     """Use plain routes, so that no library adds to the answers; log nothing about requests."""
     application = require("fastapi", "serve", PURPOSE).FastAPI(
         openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     for name in ("metrics", "health", "status", "operator"):
         application.add_route(f"/{name}", _guarded(getattr(desk, name)), methods=["GET"])
-    return configuration(
+    host, _, port = address.rpartition(":")
+    server = WebServer(
         application,
-        patience=REQUEST_SECONDS,
-        connections=MAX_CONNECTIONS,
-        idle=IDLE_SECONDS,
+        host=host,
+        port=int(port),
+        key="operator: metrics",
+        name="metrics",
+        limits=LIMITS,
         grace=SHUTDOWN_SECONDS,
         purpose=PURPOSE,
+        tls=desk.tls,
     )
+    desk.counts = server.table.tally.for_operator
+    return server
 
 
 def _guarded(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:

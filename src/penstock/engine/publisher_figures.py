@@ -136,10 +136,14 @@ class PrivateSeries(_Unprinted):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PrivateStream(_Unprinted):
-    """One stream: rejected rows by reason, problems in words, and the seconds of recent commits."""
+    """One stream: rejected rows by reason, problems in words, and the seconds of recent commits.
+
+    `connections`: what went wrong with connections of senders, as in `ConnectionTally`.
+    """
 
     stream: str
     rejections: Mapping[str, int]
+    connections: Mapping[str, int]
     problem: str
     sinks: Mapping[str, str]
     commits: tuple[float, ...]
@@ -259,6 +263,7 @@ def _private(publisher: Publisher) -> PrivateStream:
     return PrivateStream(
         stream=publisher.pipeline.stream.name,
         rejections=publisher.source.rejections.for_operator(),
+        connections=publisher.source.connection_counts,
         problem=publisher.problem,
         sinks={each.name: each.problem for each in publisher.deliveries},
         commits=tuple(publisher.committer.seconds),

@@ -10,21 +10,23 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import product
 
 import httpx
 import pyarrow as pa
 import pytest
 
+from penstock.core.connections import Phase
 from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
 from penstock.private.sources import idempotency
 from penstock.private.sources.base import Columns, Intake, Receiver
 from penstock.private.sources.http import HttpSource
 from penstock.private.sources.request_bodies import JSON, NDJSON, STREAM, RequestBodies
 
+from tests.certificates import Authority
 from tests.private.sources.events import INTAKE, KEYS, events, jsonl_text, rows_of, table_of
-from tests.private.sources.test_request_bodies import stream
+from tests.private.sources.test_request_bodies import BAD_VALUES, stream
 
 TOKEN = "a token of the tests".replace(" ", "-")
 DEADLINE = 20
@@ -138,6 +140,12 @@ def head(length, *more, token=TOKEN):
     ).encode()
 
 
+def requests(http):
+    """The number of requests that have no answer yet."""
+    table = http._servers[0].table
+    return table.count(Phase.BODY) + table.count(Phase.ANSWER)
+
+
 def answered(connection):
     """The status of an answer, and its content."""
     data = b""
@@ -240,7 +248,7 @@ def test_a_key_that_comes_again_while_the_first_waits_hears_the_same():
     with served() as (http, engine, client), ThreadPoolExecutor(3) as pool:
         engine.hold.set()
         waiting = [pool.submit(post, client, key="monday") for _ in range(3)]
-        until(lambda: engine.taken and len(http._server._server.server_state.tasks) == 3)
+        until(lambda: engine.taken and requests(http) == 3)
         until(lambda: http._inbox._bytes == http._inbox._handed[0][2][0].size)
         assert not any(each.done() for each in waiting)
         engine.hold.clear()
@@ -257,8 +265,11 @@ def test_all_who_wait_for_a_body_hear_that_it_cannot_be_read(monkeypatch):
 
     monkeypatch.setattr(RequestBodies, "read", slow)
     with served() as (http, engine, client), ThreadPoolExecutor(2) as pool:
-        waiting = [pool.submit(post, client, b"no line", key="monday") for _ in range(2)]
-        until(lambda: len(http._server._server.server_state.tasks) == 2 and http._inbox._open)
+        waiting = [
+            pool.submit(post, client, b"no array", key="monday", content_type=JSON)
+            for _ in range(2)
+        ]
+        until(lambda: requests(http) == 2 and http._inbox._open)
         going.set()
         assert [each.result().status_code for each in waiting] == [400, 400]
         assert post(client, key="monday").json() == KEPT
@@ -369,9 +380,28 @@ def test_bad_rows_are_counted_for_the_operator_and_not_told():
             "missing value": 1,
             "unknown key": 1,
         }
-        assert post(client, b"nothing\nat all\n", key="monday").status_code == 400
-        assert http.rejections.for_operator()["broken line"] == 3
-        assert post(client, ROWS[:1], key="monday").json() == KEPT
+
+
+@pytest.mark.parametrize("what", BAD_VALUES)
+def test_a_sender_of_one_event_is_not_told_whether_it_was_good(what):
+    bad, reason = BAD_VALUES[what]
+    good = jsonl_text(ROWS[:1]).encode()
+    with served() as (http, engine, client):
+        answers = [post(client, body, key) for key in (None, "monday") for body in (good, bad)]
+        assert [each.status_code for each in answers] == [200, 200, 200, 422]
+        assert answers[0].content == answers[1].content
+        assert answers[0].headers.keys() == answers[1].headers.keys()
+        assert post(client, bad, "tuesday").json() == post(client, bad, "tuesday").json() == KEPT
+        assert http.rejections.for_operator() == {reason: 2}
+        assert engine.rows == ROWS[:1] * 2
+
+
+def test_a_body_is_refused_by_its_form_alone_and_may_come_again():
+    with served() as (http, engine, client):
+        assert post(client, b"[{", key="monday", content_type=JSON).status_code == 400
+        assert http.rejections.for_operator() == {}
+        assert post(client, key="monday").json() == KEPT
+        assert engine.rows == ROWS
 
 
 def test_the_columns_may_change_from_one_batch_to_the_next():
@@ -491,13 +521,13 @@ def test_a_sender_that_has_waited_long_is_sent_away_and_its_key_stays_known():
 
 
 def test_a_slow_body_is_given_up_and_others_go_on():
-    with served(patience=0.5) as (http, engine, client), raw(http) as connection:
+    with served(patience=1) as (http, engine, client), raw(http) as connection:
         connection.sendall(head(1000) + b"{")
         until(lambda: http._inbox._bytes == 1)
         assert post(client).json() == KEPT
         assert answered(connection)[0] == 408
         assert connection.recv(1) == b""
-        assert http._inbox._bytes == 0
+        until(lambda: http._inbox._bytes == 0)
         assert engine.rows == ROWS
 
 
@@ -505,17 +535,45 @@ def test_a_connection_that_says_nothing_is_let_go():
     with served(patience=0.05) as (http, _, _), raw(http) as silent, raw(http) as slow:
         slow.sendall(b"POST /events HT")
         assert silent.recv(1) == b""
+        assert answered(slow)[0] == 408
         assert slow.recv(1) == b""
 
 
-def test_only_so_many_connections_are_served():
-    with served(connections=2) as (http, engine, client):
-        with raw(http), raw(http):
-            until(lambda: len(http._server._server.server_state.connections) == 2)
-            assert post(client).status_code == 503
-        until(lambda: not http._server._server.server_state.connections)
+def test_slow_second_requests_shut_nobody_out():
+    with served(connections=20) as (http, engine, client), ExitStack() as stack:
+        for _ in range(25):
+            connection = stack.enter_context(raw(http))
+            connection.sendall(b"GET /health HTTP/1.1\r\nhost: test\r\n\r\n")
+            assert connection.recv(65536)
+            connection.sendall(b"POST /events HT")
+        assert client.get("/health").json() == {"status": "listening"}
         assert post(client).json() == KEPT
         assert engine.rows == ROWS
+
+
+def test_a_body_without_a_token_keeps_no_connection_from_a_sender():
+    with served(connections=3) as (http, engine, client), ExitStack() as stack:
+        for _ in range(5):
+            connection = stack.enter_context(raw(http))
+            connection.sendall(head(1000, token="wrong") + b"{")
+            assert answered(connection)[0] == 401
+        assert post(client).json() == KEPT
+        assert engine.rows == ROWS
+
+
+def test_senders_that_wait_keep_their_connections():
+    with (
+        served(connections=9, connections_per_peer=2) as (http, engine, client),
+        ThreadPoolExecutor(2) as pool,
+    ):
+        engine.hold.set()
+        waiting = [pool.submit(post, client) for _ in range(2)]
+        until(lambda: sum(map(len, engine.taken)) == 80)
+        with raw(http) as another:
+            assert another.recv(1) == b""
+        engine.hold.clear()
+        assert [each.result().json() for each in waiting] == [KEPT] * 2
+        assert http.connection_counts == {"refused": 1}
 
 
 def test_a_body_that_takes_long_to_read_holds_up_no_one_for_ever(monkeypatch):
@@ -582,10 +640,7 @@ def test_closing_sends_all_away_who_wait():
         until(lambda: http._inbox._ready)
         slow.sendall(head(1000) + b"{")
         until(
-            lambda: (
-                http._inbox._bytes % 2 != (http._inbox._bytes - 1) % 2
-                and len(http._server._server.server_state.tasks) == 3
-            )
+            lambda: http._inbox._bytes % 2 != (http._inbox._bytes - 1) % 2 and requests(http) == 3
         )
         http.close()
         assert handed.result().status_code == queued.result().status_code == 503
@@ -671,8 +726,10 @@ def test_no_answer_and_no_log_shows_data(caplog):
             line * 50_000,
             (line + b"\n") * 1001,
         )
-        for media, body, encoding in product((NDJSON, JSON, STREAM), bodies, ("", "gzip", secret)):
-            answers += [post(client, body, secret, content_type=media, content_encoding=encoding)]
+        sent = product((NDJSON, JSON, STREAM), bodies, ("", "gzip", secret))
+        for place, (media, body, encoding) in enumerate(sent):
+            key = f"{secret} {place}"
+            answers += [post(client, body, key, content_type=media, content_encoding=encoding)]
         answers += [
             post(client, jsonl_text(ROWS).encode() + line, secret),
             post(client, line, secret),
@@ -715,7 +772,7 @@ def test_a_failure_of_our_own_is_answered_without_data(caplog, monkeypatch):
         def fail(*_):
             raise MemoryError("s3cret")
 
-        monkeypatch.setattr(type(http._server.desk.bodies), "read", fail)
+        monkeypatch.setattr(type(http._desk.bodies), "read", fail)
         answer = post(client, key="monday")
         assert (answer.status_code, answer.json()) == (
             500,
@@ -731,8 +788,8 @@ def test_a_failure_of_our_own_is_answered_without_data(caplog, monkeypatch):
 def test_a_server_that_has_stopped_by_itself_is_an_error():
     http = source()
     http.open({})
-    http._server._server.should_exit = True
-    until(lambda: not http._server._thread.is_alive())
+    http._servers[0].stop()
+    until(lambda: not http._servers[0].alive)
     with pytest.raises(StateError, match="stopped by itself"):
         http.wait(0)
     http.close()
@@ -774,6 +831,29 @@ def test_it_listens_on_ipv6_too():
         http.close()
 
 
+def test_events_are_taken_over_tls_from_senders_with_a_certificate(tmp_path):
+    authority, senders = Authority(tmp_path / "tls"), Authority(tmp_path / "senders")
+    with served(tls=authority.server(clients=senders)) as (http, engine, _):
+        base = "https://{}:{}".format(*http.address)
+        headers = {"authorization": f"Bearer {TOKEN}", "content-type": NDJSON}
+        known, unknown = authority.client(shows=senders), authority.client()
+        with httpx.Client(base_url=base, headers=headers, verify=known) as client:
+            assert post(client, ROWS * 500).json() == KEPT
+        with (
+            httpx.Client(base_url=base, headers=headers, verify=unknown) as client,
+            pytest.raises(httpx.TransportError),
+        ):
+            post(client)
+        assert engine.rows == ROWS * 500
+
+
+def test_wrong_tls_files_are_said_before_anything_is_opened(tmp_path):
+    files = Authority(tmp_path / "tls").server()
+    files.key.unlink()
+    with pytest.raises(ConfigurationError, match=r"tls_key: .*cannot be read"):
+        source(tls=files)
+
+
 @pytest.mark.parametrize(
     ("parameters", "rule"),
     [
@@ -789,6 +869,7 @@ def test_it_listens_on_ipv6_too():
         ({"window": 0}, "window"),
         ({"patience": 0}, "patience"),
         ({"connections": 0}, "connections"),
+        ({"connections_per_peer": 0}, "connections_per_peer"),
     ],
 )
 def test_parameters_are_checked(parameters, rule):

@@ -176,8 +176,9 @@ def test_what_is_no_json_is_refused(body):
     ("body", "media"),
     [(b"soon\nnever\n", NDJSON), (b"[1,2]", JSON), (b"5", NDJSON), (b"\0" * 99, NDJSON)],
 )
-def test_without_one_readable_line_the_body_is_refused(body, media):
-    assert refused(body, media) == (400, "the body has no line that can be read.")
+def test_a_body_of_bad_rows_alone_is_taken(body, media):
+    rows, counts = read(body, media)
+    assert (rows, list(counts)) == ([], ["broken line"])
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from penstock.core.declaration import EndpointKind, KindRegistry, Options
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
 from penstock.core.product import Product
+from penstock.core.server_tls import check_server_tls
 from penstock.engine.config_sections import (
     Document,
     InvalidConfigurationError,
@@ -180,4 +181,8 @@ def read_operator(section: Section) -> OperatorConfig:
     """The table [operator]."""
     found = section.options(OPERATOR)
     section.close()
+    try:
+        check_server_tls(found)
+    except ConfigurationError as error:
+        section.refuse(error)
     return OperatorConfig(**found)

@@ -112,3 +112,6 @@ class OperatorConfig:
     token_file: str | None = None
     metrics: str | None = None
     figures: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    tls_client_ca: str | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.core.declaration import Option
+from penstock.core.server_tls import SERVER_TLS_OPTIONS
 
 TYPES: Final = ("text", "integer")
 CLOCKS: Final = ("iso", "seconds", "milliseconds", "microseconds")
@@ -294,4 +295,5 @@ OPERATOR: Final = (
         example="private.json",
         help="the file for private figures, written when a run ends",
     ),
+    *SERVER_TLS_OPTIONS,
 )

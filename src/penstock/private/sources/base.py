@@ -201,6 +201,11 @@ class Source(Protocol):
         """What the operator must know since the last call, without any data (default: nothing)."""
         return ()
 
+    @property
+    def connection_counts(self) -> Mapping[str, int]:
+        """What went wrong with senders' connections, for the operator (default: nothing)."""
+        return {}
+
     def progress(self, position: Position) -> float:
         """Which share of a finite input lies before a position, from 0 to 1 (default: 0)."""
         return 0.0

@@ -12,15 +12,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from penstock.core.connections import ConnectionLimits
 from penstock.core.declaration import Option
 from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.exact import whole
 from penstock.core.optional import require
-from penstock.core.web_server import bound, configuration
+from penstock.core.server_tls import SERVER_TLS_OPTIONS, ServerTls, check_server_tls
+from penstock.core.web_server import WebServer
 from penstock.private.sources.base import (
     Batch,
     Intake,
@@ -50,13 +51,16 @@ MAX_WAITING_BYTES = 256 * 2**20
 REMEMBERED_KEYS = 100_000
 PATIENCE_SECONDS = 30
 MAX_CONNECTIONS = 1_000
+MAX_CONNECTIONS_PER_PEER = 100
+SPARE_FILES = 256
+HEAD_SECONDS = 10
+WRITE_SECONDS = 30
 IDLE_SECONDS = 75
 GRACE_SECONDS = 5
 MIN_TOKEN_LENGTH = 16
 PURPOSE = "taking events by HTTP"
 
 NO_TOKEN = SenderReply(401, "a bearer token is needed.")
-SLOW = SenderReply(408, "the body did not come in time; nothing was taken.")
 LATE = SenderReply(
     503, "this is not on disk yet, and may be soon. Send it again with the same idempotency key."
 )
@@ -71,7 +75,7 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HttpSource(Receiver):
     """A server that takes batches of events by `POST /events` and answers 200 once they are on
-    disk.
+    disk, and `GET /health`.
 
     A sender needs the token, as `Authorization: Bearer …`. The body is JSON lines, JSON or an Arrow
     stream, also with `Content-Encoding: gzip`; see `RequestBodies` for the formats and for bad
@@ -82,9 +86,11 @@ class HttpSource(Receiver):
     come with the same bytes, type and encoding. A request without a key is a batch of its own.
 
     - 200: the events are on disk and will be counted once.
-    - 400: the body or the key cannot be read.
+    - 400: the body as a whole, the idempotency key or the request is not in its format. Rows are
+      never judged: a body of rows that are all dropped is answered with 200.
     - 401: the token is missing or wrong.
-    - 408: the body did not come within `patience` seconds.
+    - 408: the head of the request did not come within 10 seconds, or the body not within
+      `patience` seconds, or with less than 1 KiB per second.
     - 413: the body is too large. Send it in pieces.
     - 415: the type or the encoding is not accepted.
     - 422: the key came before with another body.
@@ -93,8 +99,10 @@ class HttpSource(Receiver):
     - 503: not on disk within `patience` seconds, or the server is closing. Send it again with its
       key.
 
-    The server speaks plain HTTP. For other machines, put a proxy in front of it that adds
-    encryption and limits who may connect.
+    The server speaks plain HTTP, or TLS with `tls`. A connection is closed after 75 seconds without
+    a request. Above the limits of connections, the ones that have waited longest without a request
+    are closed first; a connection that finds no room is closed without an answer. A proxy in front
+    is one peer: raise `connections_per_peer` then.
 
     Parameters
     ----------
@@ -116,6 +124,10 @@ class HttpSource(Receiver):
         Seconds to wait for a body, and for its events to be on disk. Default: 30.
     connections : int
         The most connections at the same time. Default: 1,000.
+    connections_per_peer : int
+        The most connections of one IPv4 address or /64 network of IPv6. Default: 100.
+    tls : ServerTls, optional
+        The files for TLS. Default: plain HTTP.
     """
 
     intake: Intake
@@ -129,7 +141,10 @@ class HttpSource(Receiver):
     window: int = REMEMBERED_KEYS
     patience: float = PATIENCE_SECONDS
     connections: int = MAX_CONNECTIONS
+    connections_per_peer: int = MAX_CONNECTIONS_PER_PEER
+    tls: ServerTls | None = None
     rejections: Rejections = field(default_factory=Rejections, init=False)
+    _servers: list[WebServer] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         least = {
@@ -140,6 +155,7 @@ class HttpSource(Receiver):
             "most_bytes": self.size,
             "window": 1,
             "connections": 1,
+            "connections_per_peer": 1,
         }
         for name, value in least.items():
             whole(getattr(self, name), name=name, least=value)
@@ -154,6 +170,8 @@ class HttpSource(Receiver):
             )
         for name in ("fastapi", "uvicorn"):
             require(name, "serve", PURPOSE)
+        if self.tls is not None:
+            self.tls.context()
 
     @property
     def resumable(self) -> bool:
@@ -166,20 +184,39 @@ class HttpSource(Receiver):
     @property
     def address(self) -> tuple[str, int]:
         """The host and the port that are bound."""
-        return self._server.address
+        return self._opened.address
+
+    @property
+    def connection_counts(self) -> Mapping[str, int]:
+        return self._servers[0].table.tally.for_operator() if self._servers else {}
 
     def open(self, parts: Mapping[str, bytes]) -> None:
         """Start to listen, with the idempotency keys that were kept."""
+        if self._servers:
+            raise StateError("http: the source was opened before.")
         self._inbox.seen.restore(parts)
-        self._server.open(self.host, self.port)
+        server = WebServer(
+            _application(self._desk),
+            host=self.host,
+            port=self.port,
+            key="listen",
+            name="http",
+            limits=self._limits,
+            grace=GRACE_SECONDS,
+            purpose=PURPOSE,
+            tls=self.tls,
+            begin=self._desk.begin,
+        )
+        self._servers.append(server)
+        server.start()
 
     def wait(self, seconds: float) -> None:
-        self._server.check()
+        self._check()
         self._inbox.wait(seconds)
 
     def batches(self, after: Position | None = None) -> Iterator[Batch]:
         """The waiting requests, several per batch. A batch is given again until it is kept."""
-        self._server.check()
+        self._check()
         yield from self._inbox.batches(after)
 
     def kept(self, batch: Batch) -> None:
@@ -188,7 +225,35 @@ class HttpSource(Receiver):
     def close(self) -> None:
         """Answer 503 to all waiting senders and stop listening."""
         self._inbox.close()
-        self._server.close()
+        for server in self._servers:
+            self._desk.end()
+            server.close()
+            self._desk.reader.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def _opened(self) -> WebServer:
+        if not self._servers:
+            raise StateError("http: the source is not open.")
+        return self._servers[0]
+
+    def _check(self) -> None:
+        """Check that the server still runs."""
+        if not self._opened.alive and not self._inbox.closed:
+            raise StateError(
+                "http: the server has stopped by itself. Start again; what was answered is on disk."
+            )
+
+    @property
+    def _limits(self) -> ConnectionLimits:
+        return ConnectionLimits(
+            connections=self.connections,
+            per_peer=self.connections_per_peer,
+            spare_files=SPARE_FILES,
+            head=min(HEAD_SECONDS, self.patience),
+            body=self.patience,
+            answer=self.patience + WRITE_SECONDS,
+            idle=IDLE_SECONDS,
+        )
 
     @cached_property
     def _inbox(self) -> Inbox:
@@ -202,81 +267,11 @@ class HttpSource(Receiver):
         )
 
     @cached_property
-    def _server(self) -> _IngestServer:
+    def _desk(self) -> _IngestDesk:
         bodies = RequestBodies(intake=self.intake, size=self.size, rows=self.rows)
-        desk = _IngestDesk(
+        return _IngestDesk(
             bodies=bodies, inbox=self._inbox, token=_digest(self.token), patience=self.patience
         )
-        return _IngestServer(desk=desk, connections=self.connections)
-
-
-@dataclass(kw_only=True, eq=False)
-class _IngestServer:
-    """The thread that serves, and a second thread that reads bodies while the first one answers."""
-
-    desk: _IngestDesk
-    connections: int
-    _server: Any = field(default=None, init=False)
-    _thread: Thread | None = field(default=None, init=False)
-    _address: tuple[str, int] | None = field(default=None, init=False)
-
-    @property
-    def address(self) -> tuple[str, int]:
-        if self._address is None:
-            raise StateError("http: the source is not open.")
-        return self._address
-
-    def open(self, host: str, port: int) -> None:
-        if self._thread is not None:
-            raise StateError("http: the source was opened before.")
-        listening = bound(host, port, key="listen")
-        self._address = listening.getsockname()[:2]
-        ready = Event()
-        self._server = require("uvicorn", "serve", PURPOSE).Server(self._configuration())
-
-        async def serve() -> None:
-            self.desk.begin()
-            ready.set()
-            await self._server.serve(sockets=[listening])
-
-        def run() -> None:
-            try:
-                asyncio.run(serve())
-            except Exception as error:
-                log.error("http: the server has failed (%s).", type(error).__name__)
-            finally:
-                ready.set()
-                listening.close()
-
-        self._thread = Thread(target=run, name="penstock-http", daemon=True)
-        self._thread.start()
-        ready.wait()
-
-    def _configuration(self) -> Any:
-        return configuration(
-            _application(self.desk),
-            patience=self.desk.patience,
-            connections=self.connections + 1,
-            idle=IDLE_SECONDS,
-            grace=GRACE_SECONDS,
-            purpose=PURPOSE,
-        )
-
-    def check(self) -> None:
-        """Check that the server still runs."""
-        if self._thread is None:
-            raise StateError("http: the source is not open.")
-        if not self._thread.is_alive() and not self.desk.inbox.closed:
-            raise StateError(
-                "http: the server has stopped by itself. Start again; what was answered is on disk."
-            )
-
-    def close(self) -> None:
-        if self._thread is not None:
-            self.desk.end()
-            self._server.should_exit = True
-            self._thread.join(2 * GRACE_SECONDS)
-            self.desk.reader.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -317,12 +312,7 @@ class _IngestDesk:
     async def events(self, request: Request) -> Response:
         transit = _Transit(inbox=self.inbox, most=self.bodies.size)
         try:
-            answer = self._refused(request)
-            if answer is None:
-                answer = await self._taken(request, transit)
-            elif answer.status not in (413, 503) and "expect" not in request.headers:
-                with suppress(BodyError):
-                    await self._within(transit.discard(request))
+            answer = self._refused(request) or await self._taken(request, transit)
         except BodyError as error:
             answer = SenderReply(error.status, str(error))
         except Exception as error:
@@ -333,14 +323,13 @@ class _IngestDesk:
         if answer == KEPT:
             return _response(200, status=KEPT.text)
         again = {"retry-after": "1"}
-        headers = {401: {"www-authenticate": "Bearer"}, 429: again, 503: again}.get(
-            answer.status, {}
-        )
-        return _response(
-            answer.status,
-            headers if transit.ended else {**headers, "connection": "close"},
-            error=answer.text,
-        )
+        by_status = {401: {"www-authenticate": "Bearer"}, 429: again, 503: again}
+        headers = dict(by_status.get(answer.status, {}))
+        # The rest of a refused body is read and dropped, so that the sender reads the answer. The
+        # server limits how long.
+        if not transit.ended and (answer.status in (413, 503) or "expect" in request.headers):
+            headers |= {"connection": "close"}
+        return _response(answer.status, headers, error=answer.text)
 
     def _refused(self, request: Request) -> SenderReply | None:
         """The reply to a request that is refused before its body has come; else None."""
@@ -371,7 +360,7 @@ class _IngestDesk:
 
     async def _taken(self, request: Request, transit: _Transit) -> SenderReply:
         """Read the body, queue its events, and wait for the outcome."""
-        body = await self._within(transit.read(request))
+        body = await self._unless_closing(transit.read(request))
         media, encoding = _described(request)
         key = request.headers.get("idempotency-key")
         sending = Sending(
@@ -411,19 +400,17 @@ class _IngestDesk:
             return
         self.inbox.release(held)
 
-    async def _within(self, reading: Coroutine[Any, Any, bytes]) -> bytes:
-        """The result of reading a request, unless it takes too long or the server closes."""
+    async def _unless_closing(self, reading: Coroutine[Any, Any, bytes]) -> bytes:
+        """The result of reading a request, unless the server closes before."""
         task = asyncio.ensure_future(reading)
         both: set[asyncio.Future[Any]] = {task, self._closing}
         try:
-            done, _ = await asyncio.wait(
-                both, timeout=self.patience, return_when=asyncio.FIRST_COMPLETED
-            )
+            done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         finally:
             task.cancel()
         if task in done:
             return task.result()
-        raise BodyError(*(CLOSED if self._closing.done() else SLOW))
+        raise BodyError(*CLOSED)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -446,13 +433,6 @@ class _Transit:
             self.held += len(piece)
             pieces.append(piece)
         return b"".join(pieces)
-
-    async def discard(self, request: Request) -> bytes:
-        """Receive the rest, so that the sender reads why it was refused."""
-        size = 0
-        while not self.ended and size <= self.most:
-            size += len(await self._next(request))
-        return b""
 
     def give(self) -> int:
         """Hand over the reserved bytes; the caller releases them."""
@@ -510,7 +490,14 @@ def _build(setup: SourceSetup) -> Source:
     host, _, port = setup.options["listen"].rpartition(":")
     token = setup.secret("token")
     assert token is not None
-    return HttpSource(intake=setup.intake, host=host.strip("[]"), port=int(port), token=token)
+    return HttpSource(
+        intake=setup.intake,
+        host=host.strip("[]"),
+        port=int(port),
+        token=token,
+        connections_per_peer=setup.options["connections_per_peer"],
+        tls=ServerTls.of(setup),
+    )
 
 
 KIND = SourceKind(
@@ -523,7 +510,7 @@ KIND = SourceKind(
             default="127.0.0.1:8080",
             example="127.0.0.1:8080",
             asked=True,
-            help="the address to listen at, in plain HTTP: put a proxy with TLS in front of it",
+            help="the address to listen at; for other machines than this one, use TLS",
         ),
         Option(
             name="token",
@@ -532,8 +519,19 @@ KIND = SourceKind(
             example="PENSTOCK_TOKEN",
             help="the token that senders need, of at least 16 visible ASCII characters",
         ),
+        *SERVER_TLS_OPTIONS,
+        Option(
+            name="connections_per_peer",
+            type="whole",
+            default=MAX_CONNECTIONS_PER_PEER,
+            help="the most connections of one IPv4 address or /64 network of IPv6; "
+            "all senders behind a proxy share the proxy's",
+        ),
     ),
-    describe=lambda options: f"HTTP requests at {options['listen']}",
+    check=check_server_tls,
+    describe=lambda options: (
+        f"{'HTTPS' if options.get('tls_cert') else 'HTTP'} requests at {options['listen']}"
+    ),
     extra="serve,columns",
     build=_build,
 )

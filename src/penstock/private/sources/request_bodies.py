@@ -50,9 +50,9 @@ class RequestBodies:
     - `application/vnd.apache.arrow.stream`: an Arrow IPC stream without compressed buffers, five
       times as fast. To compress it, use `Content-Encoding: gzip`.
 
-    A bad row is dropped alone and counted. A body is refused as a whole in these cases:
+    A bad row is dropped alone and counted, even if there is no other: no answer depends on what is
+    in a row. A body is refused as a whole in these cases:
 
-    - It has no readable line.
     - Its array is not closed.
     - Its Arrow stream is damaged or compressed, or lacks a column.
     - A column of its Arrow stream has a type that is not accepted. Accepted are numbers, text,
@@ -110,10 +110,7 @@ class RequestBodies:
             rejections=rejections,
         )
         tables = self._lines.tables(_ReadOnce(data), Mark(), how)
-        table = pa.concat_tables([each for each, _ in tables] or [_empty(self.intake.columns)])
-        if not table.num_rows and rejections.for_operator():
-            raise BodyError(400, "the body has no line that can be read.")
-        return table
+        return pa.concat_tables([each for each, _ in tables] or [_empty(self.intake.columns)])
 
     def _stream(self, body: bytes) -> Arrow:
         pa, ipc = arrow(), arrow("pyarrow.ipc")
