@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from penstock.budget.ledger import Line
 from penstock.core.errors import StateError
-from penstock.engine.chain import Head, HeadFile, after_line, after_release, beginning, canonical
+from penstock.engine.chain import (
+    Head,
+    HeadError,
+    HeadFile,
+    after_line,
+    after_release,
+    beginning,
+    canonical,
+)
 
 LINE = Line(7, "open", "watch", 5, 3, 1)
 START = beginning("a stream")
@@ -101,9 +109,7 @@ def test_a_head_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch,
 
     with monkeypatch.context() as patch:
         patch.setattr(os, call, full)
-        with pytest.raises(
-            StateError, match=r"unit 2 of 'visits' is committed, and .* cannot be written: No space"
-        ):
+        with pytest.raises(HeadError, match=r"head file heads\.json cannot be written: No space"):
             file.write("visits", Head(2, b"b" * 32))
     assert file.read() == {"visits": Head(1, b"a" * 32)}
     assert [path.name for path in tmp_path.iterdir()] == ["heads.json"]
@@ -163,3 +169,52 @@ def test_what_a_killed_process_left_beside_the_file_is_taken_away(tmp_path):
     left.write_bytes(b"half")
     HeadFile(tmp_path / "heads").write("gates", Head(1, bytes(32)))
     assert not left.exists()
+
+
+# -- the fence -------------------------------------------------------------------------------------
+
+ONE, TWO, OTHER = Head(1, b"a" * 32), Head(2, b"b" * 32), Head(2, b"c" * 32)
+
+
+def test_of_two_who_would_move_a_head_one_does(tmp_path):
+    first, second = HeadFile(tmp_path / "heads"), HeadFile(tmp_path / "heads")
+    assert first.swap({"visits": None}, {"visits": ONE}) == {"visits": ONE}
+    assert first.swap({"visits": ONE}, {"visits": TWO}) == {"visits": TWO}
+    assert second.swap({"visits": ONE}, {"visits": OTHER}) == {"visits": TWO}
+    assert second.swap({"visits": None}, {"visits": OTHER}) == {"visits": TWO}
+    assert HeadFile(tmp_path / "heads").read() == {"visits": TWO}
+
+
+def test_heads_move_all_at_once_or_not_at_all(tmp_path):
+    file = HeadFile(tmp_path / "heads")
+    file.update({"hourly": ONE, "daily": ONE, "rides": ONE})
+    before = {"hourly": ONE, "daily": TWO}
+    assert file.swap(before, {"hourly": TWO, "daily": OTHER}) == {"hourly": ONE, "daily": ONE}
+    assert file.read() == {"hourly": ONE, "daily": ONE, "rides": ONE}
+
+
+def test_a_head_file_that_is_gone_does_not_move(tmp_path):
+    file = HeadFile(tmp_path / "heads")
+    assert file.swap({"visits": ONE}, {"visits": TWO}) == {}
+    assert not file.path.exists()
+
+
+def test_a_head_that_is_there_already_is_written_again(tmp_path, monkeypatch):
+    """The attempt that wrote it may have failed before the new name was on the disk."""
+    file = HeadFile(tmp_path / "heads")
+    file.write("visits", ONE)
+    synced = []
+    real = os.fsync
+
+    def fails_late(handle):
+        synced.append(handle)
+        if len(synced) == 2:
+            raise OSError(5, "Input/output error")
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fails_late)
+    with pytest.raises(HeadError, match="Input/output error"):
+        file.swap({"visits": ONE}, {"visits": TWO})
+    assert file.read() == {"visits": TWO}
+    assert file.swap({"visits": ONE}, {"visits": TWO}) == {"visits": TWO}
+    assert len(synced) == 4

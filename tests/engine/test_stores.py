@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +15,10 @@ from penstock.budget.ledger import Line
 from penstock.core.calendar import Calendar
 from penstock.core.errors import ConfigurationError, InputError, LedgerError, StateError
 from penstock.core.hierarchy import Hierarchy
-from penstock.engine.chain import Head, HeadFile
+from penstock.engine.chain import FencedError, Head, HeadError, HeadFile
 from penstock.engine.sealing import Key
+from penstock.engine.sql_store import SqlStore
+from penstock.engine.sqlite import SQLiteStore
 from penstock.engine.store import Reader, SeriesLog, Store
 from penstock.private.mechanisms.ba import BudgetAbsorption
 from penstock.private.mechanisms.laplace import Laplace
@@ -309,6 +311,9 @@ def test_units_of_several_streams_commit_together_or_not_at_all(place, tmp_path)
             commit(store, second, name="visits/daily")
             store.mark("visits", "partners", 1)
             assert head.read()["visits"].unit == 0  # nobody can have seen it yet
+        with place.reader() as reader:
+            assert [reader.head(name).unit for name in reader.series_names] == [0, 0]
+        store.settle(["visits", "visits/daily"])
         assert {name: each.unit for name, each in head.read().items()} == {
             "visits": 1,
             "visits/daily": 1,
@@ -765,25 +770,174 @@ def test_a_head_file_that_is_behind_is_brought_up_to_date(place, tmp_path, behin
         commit(store, run)
 
 
-def test_a_crash_between_the_commit_and_the_head_is_repaired(place, tmp_path, monkeypatch):
+@pytest.mark.parametrize("key", [None, KEY])
+def test_a_unit_whose_head_cannot_be_written_waits_and_is_shown_later(
+    place, tmp_path, monkeypatch, key
+):
+    noted = HeadFile(tmp_path / "heads.json")
+    run = filled(place, 2, head=noted.path, key=key)
+    with place.store(head=noted.path, key=key) as store:
+        store.begin(stream(run))
+        with monkeypatch.context() as patch:
+            patch.setattr(HeadFile, "swap", full_disk)
+            with pytest.raises(HeadError, match="No space left"):
+                commit(store, run)
+        waits = store.pending("visits")
+        assert (waits.unit, waits.value.tolist()) == (3, run.last.value.tolist())
+        assert (store.last("visits").unit, store.last("visits").release.unit) == (3, 2)
+        assert noted.read()["visits"] == store.head("visits") == store.at("visits", 2)
+        store.save("visits", positions={"events": 31}, private={"open": b"more"})
+        with pytest.raises(StateError, match="unit 3 of 'visits' is stored and waits to be shown"):
+            commit(store, rewound(run))
+    with place.reader() as reader:
+        assert reader.verify("visits").head.unit == 2
+    with place.store(head=noted.path, key=key) as store:
+        store.begin(stream(run))
+        assert noted.read()["visits"] == store.head("visits") == store.last("visits").head
+        assert store.pending("visits") is None
+        assert store.last("visits").positions == {"events": 31}
+        (shown,) = store.releases("visits", 3)
+        assert same(shown, run.last)
+        assert store.verify("visits").head.unit == 3
+        commit(store, run)
+
+
+def full_disk(*_):
+    raise HeadError("the head file cannot be written: No space left on device.")
+
+
+def rewound(run):
+    again = fresh(seed=8)
+    again.load(run.snapshot())
+    return again
+
+
+def test_a_crash_before_a_unit_is_shown_shows_it_at_the_next_start(place, tmp_path, monkeypatch):
+    """The head was written, and the process died before the unit was public."""
+    noted = HeadFile(tmp_path / "heads.json")
+    run = filled(place, 2, head=noted.path)
+    with place.store(head=noted.path) as store:
+        store.begin(stream(run))
+        with monkeypatch.context() as patch:
+            patch.setattr(SqlStore, "_show", lambda *_: (_ for _ in ()).throw(KeyError()))
+            with pytest.raises(KeyError):
+                commit(store, run)
+        assert noted.read()["visits"].unit == 3
+        assert store.head("visits").unit == 2
+    with place.store(head=noted.path) as store:
+        store.begin(stream(run))
+        assert noted.read()["visits"] == store.head("visits")
+        assert same(next(store.releases("visits", 3)), run.last)
+
+
+def test_units_of_two_views_are_shown_when_both_have_begun(place, tmp_path, monkeypatch):
+    first, second = fresh(), fresh(seed=4)
+    noted = HeadFile(tmp_path / "heads.json")
+    names = ("visits", "visits/daily")
+    with place.store(head=noted.path) as store:
+        for run, name in zip((first, second), names, strict=True):
+            store.begin(stream(run, name))
+        with store.together():
+            commit(store, first)
+            commit(store, second, name="visits/daily")
+    with place.store(head=noted.path) as store:
+        store.begin(stream(first))
+        assert [store.head(name).unit for name in names] == [0, 0]
+        store.begin(stream(second, "visits/daily"))
+        assert [store.head(name).unit for name in names] == [1, 1]
+        assert noted.read() == {name: store.head(name) for name in names}
+
+
+def test_of_two_copies_one_releases_and_the_other_shows_nothing(place, tmp_path):
+    noted = tmp_path / "heads.json"
+    run = filled(place, 3, head=noted)
+    backup, state, before = place.backup(), run.snapshot(), HeadFile(noted).read()
+    with place.store(head=noted) as store:
+        store.begin(stream(run))
+        first = commit(store, run)
+    place.restore(backup)
+    other = fresh(seed=99)
+    other.load(state)
+    with place.store() as store:
+        store.begin(stream(other), fence=Asleep(noted, before))
+        with pytest.raises(
+            FencedError,
+            match=r"another copy of this store has released unit 4 of 'visits': the head file has "
+            r"another head than this store\. Unit 4 of this store was shown to nobody\.",
+        ):
+            commit(store, other)
+        assert store.head("visits").unit == 3
+        with pytest.raises(FencedError, match="another copy of this store"):
+            store.settle(["visits"])
+    with place.reader() as reader:
+        assert reader.verify("visits").head.unit == 3
+    assert HeadFile(noted).read() == {"visits": first}
+    with place.store(head=noted) as store, pytest.raises(FencedError, match="another copy of this"):
+        store.begin(stream(other))
+
+
+class Asleep(HeadFile):
+    """A head file as a copy saw it that began before the other one went on."""
+
+    def __init__(self, path, heads):
+        super().__init__(path)
+        self._first = [heads]
+
+    def read(self):
+        return self._first.pop() if self._first else super().read()
+
+
+def test_of_two_new_stores_one_releases(tmp_path):
+    noted = tmp_path / "heads.json"
+    run, other = (Laplace(epsilon="1").run(3, noise=TestNoise(seed)) for seed in (1, 2))
+    with (
+        SQLiteStore(tmp_path / "one.db", head=noted) as store,
+        SQLiteStore(tmp_path / "two.db", head=noted) as twin,
+    ):
+        store.begin(stream(run))
+        twin.begin(stream(other))
+        head = commit(store, run)
+        with pytest.raises(FencedError, match="released unit 1 of 'visits'"):
+            commit(twin, other)
+        commit(store, run)
+        assert (store.head("visits").unit, twin.head("visits").unit) == (2, 0)
+        assert store.at("visits", 1) == head
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (Path.unlink, "the head file has no head of 'visits' any more: it was removed"),
+        (
+            lambda path: HeadFile(path).write("visits", Head(1, bytes(32))),
+            "the head file was changed by others: it has unit 1 of 'visits'",
+        ),
+    ],
+    ids=["gone", "changed"],
+)
+def test_a_head_file_that_changes_while_a_publisher_runs_stops_it(place, tmp_path, change, message):
     noted = tmp_path / "heads.json"
     run = filled(place, 2, head=noted)
     with place.store(head=noted) as store:
         store.begin(stream(run))
-        with monkeypatch.context() as patch:
-            patch.setattr(
-                os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device"))
-            )
-            with pytest.raises(
-                StateError, match="unit 3 of 'visits' is committed, and the head file"
-            ):
-                commit(store, run)
-        assert HeadFile(noted).read()["visits"].unit == 2
-        assert store.last("visits").unit == 3
-    with place.store(head=noted) as store:
+        change(noted)
+        with pytest.raises(FencedError, match=message):
+            commit(store, run)
+        assert store.head("visits").unit == 2
+
+
+def test_a_unit_that_waits_is_shown_without_a_fence_that_was_taken_away(
+    place, tmp_path, monkeypatch
+):
+    run = filled(place, 2, head=tmp_path / "heads.json")
+    with place.store(head=tmp_path / "heads.json") as store:
         store.begin(stream(run))
-        assert HeadFile(noted).read()["visits"] == store.head("visits")
-        assert store.head("visits").unit == 3
+        monkeypatch.setattr(HeadFile, "swap", full_disk)
+        with pytest.raises(HeadError):
+            commit(store, run)
+    with place.store() as store:
+        store.begin(stream(run))
+        assert same(next(store.releases("visits", 3)), run.last)
 
 
 def test_a_damaged_head_file_is_no_head_file(place, tmp_path):

@@ -154,11 +154,13 @@ class Fault:
         "restored",
         "read",
         "drawn",
-        "written, not committed",
-        "committed, head not written",
+        "written, not stored",
+        "stored, head not moved",
         "head written, not renamed",
-        "head renamed",
-        "settled",
+        "head moved, not shown",
+        "shown, not committed",
+        "shown",
+        "told",
         "to be answered",
         "answered",
         "kept",
@@ -193,11 +195,13 @@ class Fault:
         self._around(view_run.ViewRun, "restore", after="restored")
         self._around(Counting, "take", after="read")
         self._around(view_run.ViewRun, "prepare", after="drawn")
-        self._around(view_run.ViewRun, "write", after="written, not committed")
+        self._around(view_run.ViewRun, "write", after="written, not stored")
         self._around(
-            chain.HeadFile, "update", before="committed, head not written", after="head renamed"
+            chain.HeadFile, "swap", before="stored, head not moved", after="head moved, not shown"
         )
-        self._around(view_run.ViewRun, "settled", after="settled")
+        self._around(sql_store.SqlStore, "_show", after="shown, not committed")
+        self._around(sql_store.SqlStore, "settle", after="shown")
+        self._around(view_run.ViewRun, "shown", after="told")
         self._around(HttpSource, "kept", before="to be answered", after="answered")
         self._around(committer.Committer, "save", after="kept")
         for sink in (sinks.ParquetSink, sinks.JsonLinesSink, sinks.WebhookSink):

@@ -51,11 +51,11 @@ def hour_by_hour(world, first, last):
         wait_for(lambda hour=hour: hour < 3 or head_of(world) >= hour - 2, f"unit {hour - 2}")
 
 
-def stays(world, unit):
-    """The publisher is in trouble with its store, and nothing more is released."""
-    told = world.starts[-1].until("store")
+def stays(world, unit, kind="store", tries="The same content is tried again."):
+    """The publisher is in trouble with its store or its fence, and nothing more is released."""
+    told = world.starts[-1].until(kind)
     assert told, world.starts[-1].told[-3:]
-    assert "The same content is tried again." in told["text"]
+    assert tries in told["text"]
     assert set(world.heads().values()) == {unit}, world.heads()
     return told["text"]
 
@@ -151,9 +151,7 @@ def test_a_disk_that_is_full_of_other_things_is_waited_for(nest, tmp_path):
 
 
 @pytest.mark.parametrize("killed", [True, False])
-def test_a_head_file_that_cannot_be_written_is_waited_for_although_its_unit_is_committed(
-    killed, nest, tmp_path
-):
+def test_a_unit_whose_head_cannot_be_written_waits_and_nobody_sees_it(killed, nest, tmp_path):
     with CsvWorld(nest, tmp_path, noise="both", hours=HOURS) as world:
         world.set_clock(0)
         started = world.start()
@@ -162,14 +160,15 @@ def test_a_head_file_that_cannot_be_written_is_waited_for_although_its_unit_is_c
         (tmp_path / "elsewhere").rename(tmp_path / "gone")
         world.set_clock(4)
         world.send(world.of_hour(4), 4)
-        assert "the head file taps.head cannot be written" in stays(world, 2)
+        told = stays(world, 1, "waiting", "Nobody sees a unit until its head is there.")
+        assert "the head file taps.head cannot be written" in told
         world.set_clock(5)
         world.send(world.of_hour(5), 5)
         if killed:
             started.kill()
             assert "cannot be written" in world.start().until("refused")["text"]
             world.starts[-1].ended()
-            assert set(world.heads().values()) == {2}
+            assert set(world.heads().values()) == {1}
         (tmp_path / "gone").rename(tmp_path / "elsewhere")
         if killed:
             world.start()

@@ -333,7 +333,7 @@ def _live_display(process: Process, screen: Console, log: Style) -> Iterator[Non
         for publisher in process.publishers:
             name = publisher.pipeline.stream.name
             if name in tasks:
-                units = " · ".join(f"{view.closed:,} units" for view in publisher.views)
+                units = " · ".join(f"{view.committed.unit:,} units" for view in publisher.views)
                 bars.update(tasks[name], completed=progress(publisher), units=units)
             else:
                 lines.append(status_line(publisher))
@@ -353,7 +353,8 @@ def progress(publisher: Publisher) -> float:
         return 1.0
     now = datetime.now(UTC) if end is None else end
     units = [
-        (view.closed, view.view.calendar.unit_at(instant(now)) - 1) for view in publisher.views
+        (view.committed.unit, view.view.calendar.unit_at(instant(now)) - 1)
+        for view in publisher.views
     ]
     released = min((closed / last if last > 0 else 1.0 for closed, last in units), default=1.0)
     return max(released, (9 * publisher.progress.share + released) / 10)

@@ -18,7 +18,8 @@
     ├── StateError                        saved state that is damaged or belongs elsewhere
     │   ├── StoreUnavailableError ↻       a store that is locked, full or not reachable
     │   │   ├── UncertainError ↻          a connection lost during a commit (engine/sql_store.py)
-    │   │   └── HeadError ↻               a head file that cannot be written (engine/chain.py)
+    │   │   └── HeadError ↻               a head that cannot be written (engine/chain.py)
+    │   ├── FencedError                   another copy of the store went on (engine/chain.py)
     │   ├── LeaseError                    a series of another publisher (engine/store.py)
     │   └── DivergedError                 a sink with units of no store (engine/delivery.py)
     ├── SinkError ↻                       a sink that took no release (released/sinks/base.py)

@@ -11,10 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import index
 from pathlib import Path
+from typing import Protocol
 
 from penstock.budget.ledger import Line
 from penstock.core.errors import StateError, StoreUnavailableError
@@ -76,14 +78,57 @@ def after_release(before: bytes, unit: int, flags: bytes, body: bytes) -> bytes:
 
 
 class HeadError(StoreUnavailableError):
-    """A head file that cannot be written, although its unit is committed."""
+    """A head that cannot be read or written at the fence. What waits for it is shown to nobody."""
+
+
+class FencedError(StateError):
+    """The fence has another head than this store: another copy of the store has released units.
+
+    Nothing of this store's newest unit was shown, and it must not go on.
+    """
+
+
+class Fence(Protocol):
+    """Where the heads of a stream are kept outside its store, and change from exactly what they
+    were.
+
+    Of two copies of a store, only one can move the heads to its next unit, and a unit is shown only
+    after that.
+    """
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages, such as "the head file"."""
+
+    def read(self) -> Mapping[str, Head]:
+        """The heads of all series that it knows."""
+
+    def swap(
+        self, before: Mapping[str, Head | None], after: Mapping[str, Head]
+    ) -> Mapping[str, Head]:
+        """Replace some heads if each is as before, all in one durable step; return what is there
+        then.
+
+        A head that is `after` already counts as replaced: an earlier answer may have been lost.
+        `before` is None for a head that is not there. A `StoreUnavailableError` or `SinkError`
+        means that the same call is worth a retry.
+        """
 
 
 class HeadFile:
-    """The heads of a store's series in a file, kept where a restored backup does not reach."""
+    """The heads of a store's series in a file, kept where a restored backup does not reach.
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The file.
+    name : str
+        What it is called in messages. Default: "the head file".
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, name: str = "the head file") -> None:
         self.path = Path(path).absolute()
+        self.name = name
         self._tidy = False
 
     def read(self) -> dict[str, Head]:
@@ -93,8 +138,8 @@ class HeadFile:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise StateError(
-                f"the head file {self.path.name} cannot be read: {error.strerror}."
+            raise HeadError(
+                f"{self.name} {self.path.name} cannot be read: {error.strerror}."
             ) from None
         try:
             content = json.loads(text)
@@ -112,36 +157,50 @@ class HeadFile:
         self.update({stream: head})
 
     def update(self, heads: Mapping[str, Head]) -> None:
-        """Note the newest heads of some series: killed at any point, the old or the new file is
-        read.
+        """Note the newest heads of some series, whatever was noted before."""
+        with self._locked():
+            self._write(self.read() | dict(heads))
+
+    def swap(self, before: Mapping[str, Head | None], after: Mapping[str, Head]) -> dict[str, Head]:
+        """Replace some heads if each is as before: see `Fence`.
+
+        Heads that are `after` already are written again, because the attempt that wrote them may
+        have failed before they were on the disk.
         """
-        try:  # several processes may note their heads in one file: one after the other
+        with self._locked():
+            heads = self.read()
+            if all(heads.get(name) in (before[name], head) for name, head in after.items()):
+                heads |= after
+                self._write(heads)
+            return {name: heads[name] for name in after if name in heads}
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Let no other process in: several may keep their heads in one file."""
+        try:
             lock = open_locked(self.path.parent, os.O_RDONLY, wait=True)
         except OSError as error:
-            raise HeadError(
-                f"the head file {self.path.name} cannot be written: {error.strerror}."
-            ) from None
+            raise self._unwritable(error) from None
         try:
-            self._update(heads)
+            yield
         finally:
             os.close(lock)
 
-    def _update(self, heads: Mapping[str, Head]) -> None:
-        committed = " and ".join(
-            f"unit {head.unit} of {stream!r}" for stream, head in heads.items()
-        )
-        heads = {**self.read(), **heads}
+    def _write(self, heads: Mapping[str, Head]) -> None:
+        """Write all heads: killed at any point, the old or the new file is read."""
         try:
             if not self._tidy:
                 remove_leftovers(self.path)
                 self._tidy = True
             write_file(self.path, _text(heads))
         except OSError as error:
-            raise HeadError(
-                f"{committed} is committed, and the head file {self.path.name} cannot be written: "
-                f"{error.strerror}. Make its folder writable, see that the disk is not full, and "
-                "start again."
-            ) from None
+            raise self._unwritable(error) from None
+
+    def _unwritable(self, error: OSError) -> HeadError:
+        return HeadError(
+            f"{self.name} {self.path.name} cannot be written: {error.strerror}. Make its folder "
+            "writable, and see that the disk is not full."
+        )
 
 
 def _head(unit: object, link: str) -> Head:

@@ -1,5 +1,5 @@
-"""Commits drawn units, with retries, and holds the leases that this needs. At the start, waits for
-the store.
+"""Commits drawn units and shows them, with retries, and holds the leases that this needs. At the
+start, waits for the store.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
-from penstock.core.errors import StateError, StoreUnavailableError
+from penstock.core.errors import PenstockError, StateError, StoreUnavailableError
 from penstock.engine.notices import Notifier
 from penstock.engine.source_progress import SourceProgress
 from penstock.engine.store import LeaseError, Store
 from penstock.engine.view_run import PreparedUnit, ViewRun
 from penstock.engine.waiting import Backoff, StopFlag
 from penstock.released.log import same
+from penstock.released.sinks.base import SinkError
 
 LEASE_SECONDS = 30.0
 """How long a lease lasts. It is renewed after a third of that."""
@@ -110,12 +111,6 @@ class StreamLeases:
         else:
             self._confirmed = self._tried
 
-    def renew_and_write_heads(self) -> None:
-        """Renew the leases, and write the head file, which may have been the part that failed."""
-        for view in self._views:
-            self._store.renew(view.name)
-            self._store.begin(view.series, seconds=LEASE_SECONDS)
-
     def give_back(self) -> None:
         """Let others publish, as far as the store can be reached."""
         for name in reversed(self._taken):
@@ -128,6 +123,9 @@ class Committer:
 
     The content of a transaction is fixed before the first attempt. An unavailable store gets the
     same content again, and nothing is drawn a second time. Every other error ends the publisher.
+
+    With a fence, a unit that is stored is shown only after the fence has taken its head. While the
+    fence cannot be reached, the unit waits (`hidden`), and events are stored as before.
     """
 
     def __init__(
@@ -144,6 +142,7 @@ class Committer:
         self.leases = StreamLeases(store, views, notify=notify, stop=stop)
         self.problem = ""
         self._to_erase = True  # a crash may have left something
+        self.hidden = False  # whether units are stored and not shown
         self.seconds: deque[float] = deque(maxlen=MAX_REMEMBERED_COMMITS)
         self._store = store
         self._progress = progress
@@ -151,6 +150,13 @@ class Committer:
         self._notify = notify
         self._stop = stop
         self._runtime = stop.runtime
+        self._backoff = Backoff(*RETRY_SECONDS)
+        self._next_try = 0.0
+        self._gives_up: float | None = None
+
+    def restore(self) -> None:
+        """Go on with units that are stored and that the start could not show."""
+        self.hidden = any(self._store.pending(view.name) is not None for view in self.views)
 
     def commit(self) -> None:
         """Commit the drawn units, with the open units of all other views."""
@@ -166,18 +172,57 @@ class Committer:
         """Store the open units, so that their events need not be read again."""
         self._write(commit=False)
 
+    def show(self) -> bool:
+        """Show the units that are stored; return whether none waits.
+
+        If the fence or the store cannot be reached, the next call tries again, after a pause. A
+        fence that another copy of the store has moved is a `FencedError`.
+        """
+        if not self.hidden:
+            return True
+        if self._runtime.monotonic() < self._next_try:
+            return False
+        try:
+            self._store.settle(view.name for view in self.views)
+        except (StoreUnavailableError, SinkError) as error:
+            self._wait_to_show(error)
+            return False
+        if self._gives_up is not None:
+            self._notify("waiting", "the fence has answered: units are shown again.")
+            self.problem, self._gives_up = "", None
+            self._backoff.reset()
+        self.hidden = False
+        for view in self.views:
+            unit = view.shown()
+            if unit is not None:
+                self._notify("release", series=view.name, unit=unit)
+        return True
+
+    def _wait_to_show(self, error: PenstockError) -> None:
+        """Tell of the problem once, and say when to try again; without patience, raise it."""
+        now = self._runtime.monotonic()
+        if self._gives_up is None:
+            self._gives_up = now + self._patience
+        if now > self._gives_up:
+            raise error
+        if str(error) != self.problem:
+            self.problem = str(error)
+            text = f"{error} Nobody sees a unit until its head is there. It is tried again."
+            self._notify("waiting", text, level="warning")
+        self._next_try = now + self._backoff.next_pause()
+
     def _write(self, *, commit: bool) -> None:
         drawn = {view.name: view.prepared for view in self.views if commit and view.prepared}
         began = self._runtime.monotonic()
         self._write_until_stored(drawn, commit=commit)
         self.leases.confirm()
-        if drawn:
-            self.seconds.append(self._runtime.monotonic() - began)
         for view in self.views:
-            closed = view.settled(commit=commit)
-            if closed is not None:
-                self._to_erase = True
-                self._notify("release", series=view.name, unit=closed.unit)
+            view.stored(commit=commit)
+        if drawn:
+            self._to_erase = True
+            self.hidden = True
+            self.show()
+            self.seconds.append(self._runtime.monotonic() - began)
         self._progress.stored()
 
     def _write_until_stored(self, drawn: Mapping[str, PreparedUnit], *, commit: bool) -> None:
@@ -189,9 +234,7 @@ class Committer:
         )
         while True:
             try:
-                if trouble and self._is_stored(drawn):
-                    self.leases.renew_and_write_heads()
-                else:
+                if not (trouble and self._is_stored(drawn)):
                     self._transaction(commit=commit)
             except StoreUnavailableError as error:
                 if self._stop.is_set() or self._runtime.monotonic() > deadline:
@@ -224,12 +267,14 @@ class Committer:
             return False
 
     def _has(self, name: str, drawn: PreparedUnit) -> bool:
-        """Whether the store has this unit with these numbers. Other numbers are another
-        publisher's.
+        """Whether the store has this unit with these numbers, shown or not. Other numbers are
+        another publisher's.
         """
-        if self._store.head(name).unit != drawn.unit:
+        stored = self._store.pending(name)
+        if stored is None and self._store.head(name).unit == drawn.unit:
+            (stored,) = self._store.releases(name, drawn.unit, drawn.unit)
+        if stored is None or stored.unit != drawn.unit:
             return False
-        (stored,) = self._store.releases(name, drawn.unit, drawn.unit)
         if not same(stored, drawn.release):
             raise LeaseError(
                 f"unit {drawn.unit} of {name!r} was released by another publisher, with other "

@@ -77,7 +77,8 @@ class Delivery:
     def behind(self) -> int:
         """How many units the sink lacks, of the series that lacks most."""
         return max(
-            (self._store.head(name).unit - sent for name, sent in self.sent.items()), default=0
+            (max(self._store.head(name).unit - sent, 0) for name, sent in self.sent.items()),
+            default=0,
         )
 
     @property
@@ -217,6 +218,9 @@ def check_sink_history(store: Store, series: str, head: tuple[int, str], sink: s
     """Return the newest unit of a sink; raise a `DivergedError` if the store never had it so."""
     unit, link = head
     newest = store.head(series).unit
+    last = store.last(series) if unit == newest + 1 else None
+    if last is not None and last.head == Head(unit, bytes.fromhex(link)):
+        return unit  # a power cut undid that the store showed this unit; it is shown again
     if unit > newest == 0:
         raise DivergedError(
             f"this store is new, and sink {sink!r} has {unit} units of {series!r} already. If the "

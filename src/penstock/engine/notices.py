@@ -13,7 +13,7 @@ NoticeKind: TypeAlias = Literal[
     "resume",  # a series goes on from its newest unit
     "metrics",  # where the monitor listens
     "begin",  # the publisher reads its input
-    "release",  # a unit is committed
+    "release",  # a unit is public
     "waiting",  # nothing is released until somebody else has answered
     "source",  # the source has a problem, or is back
     "store",  # the store has a problem, or is back

@@ -358,8 +358,16 @@ class PostgresStore(SqlStore, PostgresReader):
         except self._psycopg.Error as error:
             raise self._problem(error, "read") from None
         self._left = None
+        lost = {}
         for name, head in self._heads.items():
-            check_past(self, self.series(name), head, "what was committed here")
+            rows = self._pending(name)
+            if rows is None or rows.head != head:
+                check_past(self, self.series(name), head, "what was committed here")
+            elif self._fence_heads.get(name) == head:
+                lost[name] = rows
+        if lost:  # a server that crashed may have lost that these units were shown
+            with self._transaction():
+                self._show(lost)
 
     # -- transactions ------------------------------------------------------------------------------
 
@@ -401,8 +409,13 @@ class PostgresStore(SqlStore, PostgresReader):
             if kind == "read":
                 statement = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
             else:
+                durable = (
+                    "; SET LOCAL synchronous_commit = off"
+                    if kind == "repeatable"
+                    else self._durable
+                )
                 statement = (
-                    f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE{self._durable}"
+                    f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE{durable}"
                     f"{_LOCKS.get(kind, '')}"
                 )
             try:

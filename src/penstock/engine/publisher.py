@@ -7,9 +7,11 @@ One thread does all of it; sinks and servers have threads of their own. The orde
 2. A unit that the clock has closed is drawn, once, in memory (`ViewRun`).
 3. **One** transaction stores, for all views: ledger lines, release, state of the mechanism, open
    units, and the position of the source (`Committer`). Before it nobody has seen anything, and a
-   crash leaves nothing behind. After it the release is final. If the transaction fails, the same
+   crash leaves nothing behind. After it the content is final. If the transaction fails, the same
    content is tried again: nothing is ever drawn a second time.
-4. Senders that wait are answered, and sinks read the new units from the store (`Deliveries`).
+4. The fence, where there is one, takes the heads of these units, and then they are public. If it
+   has other heads, another copy of the store went on, and nothing is shown.
+5. Senders that wait are answered, and sinks read the new units from the store (`Deliveries`).
 
 In a live stream a release leaves on the clock, at a multiple of `pace` after its unit closed,
 whatever time the work took (`ReleasePacing`).
@@ -203,6 +205,7 @@ class Publisher:
             )
             self._notify("store", text, level="warning")
         parts, position = self._restore()
+        self.committer.restore()
         self._closing.callback(self.deliveries.end)
         self.deliveries.start()
         self.progress.restore(parts, position)

@@ -42,8 +42,11 @@ class PublishingLoop:
     def draw(self, now: int) -> bool:
         """Draw the next unit of every view that has one due; return whether any waits for its
         commit.
+
+        Nothing is drawn while the store may be an old backup, or while an earlier unit waits to be
+        shown.
         """
-        if not self.deliveries.witnessed():
+        if not self.show() or not self.deliveries.witnessed():
             return False
         for view in self.committer.views:
             due = view.counting.due(now) if view.prepared is None else ()
@@ -51,6 +54,15 @@ class PublishingLoop:
                 view.prepare(due[0])
                 self.pacing.schedule(view.closes(due[0]), catching_up=len(due) > 1)
         return any(view.prepared for view in self.committer.views)
+
+    def show(self) -> bool:
+        """Show the units that wait for that; return whether none is left."""
+        if not self.committer.hidden:
+            return True
+        if not self.committer.show():
+            return False
+        self.deliveries.wake()
+        return True
 
     def commit(self) -> None:
         """Commit the drawn units, and tell the deliveries."""
@@ -92,8 +104,14 @@ class ReplayLoop(PublishingLoop):
                     "can be reached."
                 )
             self.committer.leases.renew_if_due()
-        while not self.stop.is_set() and self.draw(self.clock.now()):
+        while self._all_shown() and self.draw(self.clock.now()):
             self.commit()
+
+    def _all_shown(self) -> bool:
+        """Wait until no unit is left to be shown; return False if a stop is wanted before."""
+        while not self.show() and not self.stop.wait(paces.IDLE_SECONDS):
+            self.committer.leases.renew_if_due()
+        return not self.stop.is_set()
 
 
 @dataclass(kw_only=True, eq=False)
@@ -194,6 +212,8 @@ class LiveLoop(PublishingLoop):
             if view.closed < view.view.calendar.last
         ]
         seconds = min((min(moments, default=now) - now) / 1e6, commits.LEASE_SECONDS / 3)
+        if self.committer.hidden or self.deliveries.doubt:
+            seconds = paces.IDLE_SECONDS  # nothing is drawn before somebody else has answered
         if seconds <= 0:
             return
         source = self.progress.source

@@ -204,6 +204,9 @@ class SQLiteWriter(SqlWriter, SQLiteReader):
     def _whole(self, kind: TransactionKind) -> Iterator[None]:
         with self._explained("written"):
             try:
+                if kind != "read":
+                    level = "NORMAL" if kind == "repeatable" else "FULL"
+                    self._file.execute(f"PRAGMA synchronous = {level}")
                 self._file.execute("BEGIN" if kind == "read" else "BEGIN IMMEDIATE")
                 yield
                 self._file.execute("COMMIT")

@@ -14,7 +14,7 @@ from penstock.budget.ledger import Line
 from penstock.core.deprecated import moved
 from penstock.core.errors import InputError, StateError
 from penstock.core.released import Released
-from penstock.engine.chain import Head
+from penstock.engine.chain import Fence, Head
 from penstock.released.log import Log
 from penstock.released.series import Series
 
@@ -36,7 +36,10 @@ class LeaseError(StateError):
 
 @dataclass(frozen=True, kw_only=True)
 class Committed:
-    """The newest unit of a series. Before the first unit there is no release and no state."""
+    """The newest unit of a series. Before the first unit there is no release and no state.
+
+    The unit may wait to be shown. Then the release is of the unit before it.
+    """
 
     unit: int
     head: Head
@@ -149,12 +152,13 @@ class Store(Reader, Protocol):
         seconds: float = 30,
         heads: Iterable[Head] = (),
         takeover: bool = False,
+        fence: Fence | None = None,
     ) -> Lease:
         """Take the lease of a series.
 
         `heads` are those that sinks have seen: one that is not in the store's past is refused. A
         lease that another publisher holds is refused until it expires; with `takeover` it is taken
-        at once.
+        at once. `fence` is asked before a unit is shown; default: the head file, if there is one.
         """
 
     def renew(self, series: str) -> Lease:
@@ -167,7 +171,10 @@ class Store(Reader, Protocol):
         """The newest unit, with everything needed to go on; None if nothing was saved yet."""
 
     def together(self) -> AbstractContextManager[None]:
-        """All commits, saves and marks inside are one transaction."""
+        """All commits, saves and marks inside are one transaction.
+
+        Afterwards `settle` shows the units, if there is a fence.
+        """
 
     def mark(self, series: str, sink: str, unit: int) -> None:
         """Note that a sink has all releases up to this unit, for sinks that cannot tell."""
@@ -185,8 +192,25 @@ class Store(Reader, Protocol):
     ) -> Head:
         """Write everything of the next unit, all of it or nothing, before anyone can see it.
 
+        With a fence, nobody sees the unit before `settle`, which is done here outside `together`.
         `positions` replace the earlier ones. `private` holds data of units that are still open, in
         named parts: given parts are replaced, None removes a part, the others stay.
+        """
+
+    def settle(self, names: Iterable[str]) -> None:
+        """Show the units of some series that are stored and not shown yet.
+
+        First the heads of these series move at their fence, all at once, from exactly those that
+        this store left there; then the units become public. If the fence has another head, another
+        copy of the store went on: that is a `FencedError`, and nothing is shown. A
+        `StoreUnavailableError` or `SinkError` means that the units wait, and the call is worth a
+        retry. Where nothing waits, nothing happens.
+        """
+
+    def pending(self, series: str) -> Released | None:
+        """The release of the unit that is stored and not shown yet; None if there is none.
+
+        It is as secret as the saved state.
         """
 
     def save(

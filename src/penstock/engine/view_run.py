@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.budget.grid import Budget
+from penstock.budget.grid import Budget, promised
 from penstock.budget.ledger import Line
 from penstock.core.calendar import duration
 from penstock.core.released import Released
@@ -20,7 +20,7 @@ from penstock.released.series import Series
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PreparedUnit:
-    """A unit that is drawn and not committed. It is committed as it is, or nobody ever sees it."""
+    """A unit that is drawn and not stored. It is stored as it is, or nobody ever sees it."""
 
     unit: int
     lines: tuple[Line, ...]
@@ -30,9 +30,9 @@ class PreparedUnit:
 
 @dataclass(frozen=True, kw_only=True)
 class CommittedView:
-    """The newest committed release, and the cost of the window that ends with it: public.
+    """The newest release that is shown, and the cost of the window that ends with it: public.
 
-    The run is ahead of this while a drawn unit waits for its commit. Nobody may see that unit.
+    The run is ahead of this while a drawn unit waits. Nobody may see that unit.
     """
 
     release: Released | None
@@ -40,7 +40,7 @@ class CommittedView:
 
     @property
     def unit(self) -> int:
-        """The newest committed unit; 0 before the first."""
+        """The newest unit that is shown; 0 before the first."""
         return 0 if self.release is None else self.release.unit
 
 
@@ -85,7 +85,7 @@ class ViewRun:
 
     @property
     def closed(self) -> int:
-        """The newest committed unit."""
+        """The newest unit that is stored."""
         return self.counting.units.closed
 
     def closes(self, unit: int) -> int:
@@ -96,7 +96,10 @@ class ViewRun:
         """Go on from what the store has."""
         if committed.state is not None:
             self.run.load(committed.state)
-            self.committed = CommittedView(release=self.run.last, cost=self.run.cost)
+            shown = committed.release is not None and committed.release.unit == committed.unit
+            # The cost with a unit that waits is not for the public: its limit is told instead.
+            cost = self.run.cost if shown else promised(self.run.guarantee)
+            self.committed = CommittedView(release=committed.release, cost=cost)
         self.counting.restore(committed.private)
 
     def prepare(self, unit: int) -> PreparedUnit:
@@ -118,7 +121,7 @@ class ViewRun:
     ) -> None:
         """Commit the prepared unit if there is one; otherwise store the open units only.
 
-        The caller's transaction makes both final. Then it calls `settled`.
+        The caller's transaction makes both final. Then it calls `stored`.
         """
         ready = self.prepared if commit else None
         private = self.counting.changes(closing=None if ready is None else ready.unit) | parts
@@ -135,12 +138,18 @@ class ViewRun:
             private=private,
         )
 
-    def settled(self, *, commit: bool) -> PreparedUnit | None:
-        """Note that the transaction succeeded; return the unit that it has closed, if any."""
+    def stored(self, *, commit: bool) -> None:
+        """Note that the transaction succeeded. A unit that it has closed may wait to be shown."""
         ready = self.prepared if commit else None
         self.counting.settled()
         if ready is not None:
             self.counting.close(ready.unit)
-            self.committed = CommittedView(release=ready.release, cost=self.run.cost)
             self.prepared = None
-        return ready
+
+    def shown(self) -> int | None:
+        """Note that everything stored is shown; return the unit that is new, if any."""
+        release = self.run.last
+        if release is None or release.unit == self.committed.unit:
+            return None
+        self.committed = CommittedView(release=release, cost=self.run.cost)
+        return release.unit

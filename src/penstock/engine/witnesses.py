@@ -6,6 +6,7 @@ outside of the store can: the head file, and every sink that reports what it hol
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,9 @@ from penstock.engine import factory
 from penstock.engine.chain import Head, HeadFile
 from penstock.engine.pipeline import Pipeline, SinkConfig
 from penstock.engine.store import Reader
+
+SHOW_SECONDS = 2.0
+"""How long a publisher may take to show a unit after the head file has it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +37,8 @@ class WitnessAnswer:
 def ask_witnesses(pipeline: Pipeline, known: Collection[str]) -> list[WitnessAnswer]:
     """Ask every witness that a pipeline names; `known` are the series of its store.
 
-    Ask before the store is read: witnesses follow the store, so a later look at the store finds
-    everything that they have, also while a publisher is at work.
+    Ask before the store is read: a later look at the store finds everything that they have, also
+    while a publisher is at work. Only the head file is ahead of the store for a moment.
     """
     own = [pipeline.series(view.name) for view in pipeline.views]
     answers = []
@@ -104,6 +108,7 @@ def contradictions(reader: Reader, answer: WitnessAnswer) -> dict[str, str]:
                 "of it."
             )
             continue
+        _wait_for(reader, name, head.unit)
         try:
             reader.check_past(name, head, answer.witness)
         except StoreUnavailableError:
@@ -111,3 +116,14 @@ def contradictions(reader: Reader, answer: WitnessAnswer) -> dict[str, str]:
         except StateError as error:
             found[name] = str(error)
     return found
+
+
+def _wait_for(reader: Reader, series: str, unit: int) -> None:
+    """Give a publisher that is at work a moment to show the unit whose head it has just moved."""
+    deadline = time.monotonic() + SHOW_SECONDS
+    while (
+        reader.head(series).unit == unit - 1
+        and ((lease := reader.lease(series)) is None or lease.owner)
+        and time.monotonic() < deadline
+    ):
+        time.sleep(0.05)

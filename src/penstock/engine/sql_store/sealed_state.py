@@ -14,8 +14,10 @@ from penstock.engine.sealing import Key
 if TYPE_CHECKING:
     from penstock.engine.sql_store.store import SqlStore
 
-STATE, POSITIONS, PRIVATE = "state", "positions", "private "
-"""The parts of a series: one of state, one of positions, and any number with the third prefix."""
+STATE, POSITIONS, PRIVATE, PENDING = "state", "positions", "private ", "pending"
+"""The parts of a series: one of state, one of positions, any number with the third prefix, and a
+unit that is stored and not shown yet.
+"""
 
 
 def parts_of(
@@ -75,6 +77,22 @@ class SealedState:
         """The rows of a series, for `reveal`."""
         rows = self._store._select("part, unit, key, content FROM secrets WHERE stream = ?", series)
         return [(part, unit, key, self._unpadded(content)) for part, unit, key, content in rows]
+
+    def pending(self, series: str) -> bytes | None:
+        """The unit that is stored and not shown yet; None if there is none."""
+        rows = self._store._select(
+            "unit, key, content FROM secrets WHERE stream = ? AND part = ?", series, PENDING
+        )
+        for unit, key, content in rows:
+            return self._revealed(series, PENDING, unit, key, self._unpadded(content))
+        return None
+
+    def pending_unit(self, series: str) -> int:
+        """The number of that unit; 0 if there is none."""
+        rows = self._store._select(
+            "unit FROM secrets WHERE stream = ? AND part = ?", series, PENDING
+        )
+        return int(rows[0][0]) if rows else 0
 
     def reveal(self, series: str, rows: list[Any], *, unit: int) -> dict[str, bytes]:
         """The content of each part, if state and positions are both of this unit."""

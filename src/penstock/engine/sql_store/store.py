@@ -1,11 +1,16 @@
-"""A store in tables for publishing: each unit commits in one durable transaction."""
+"""A store in tables for publishing: each unit commits in one durable transaction.
+
+With a fence, that transaction keeps the unit's ledger lines and release in the secret part. They
+are moved to the public tables after the fence has taken the unit's head. So nobody sees a unit
+that another copy of the store may release with other numbers.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -20,10 +25,11 @@ from penstock.core.errors import (
 )
 from penstock.core.exact import whole
 from penstock.core.released import Released
-from penstock.engine.chain import Head, HeadFile
+from penstock.engine.chain import Fence, FencedError, Head, HeadFile
 from penstock.engine.sealing import Key
 from penstock.engine.sql_store.leases import Leases
 from penstock.engine.sql_store.sealed_state import (
+    PENDING,
     POSITIONS,
     PRIVATE,
     STATE,
@@ -31,9 +37,11 @@ from penstock.engine.sql_store.sealed_state import (
     parts_of,
 )
 from penstock.engine.sql_store.verification import check_past
-from penstock.engine.sql_store.writer import SqlWriter, TransactionKind
+from penstock.engine.sql_store.writer import SqlWriter, TransactionKind, UnitRows
 from penstock.engine.store import Committed, Lease, LeaseError
+from penstock.released import encoding
 from penstock.released.series import Series
+from penstock.released.sinks.base import SinkError
 
 _MAX_LEASE_SECONDS = 86_400
 """The longest lease: after a crash nobody waits longer."""
@@ -59,7 +67,9 @@ class SqlStore(SqlWriter):
         self._head_file = None if head is None else HeadFile(head)
         self._sealed = SealedState(self, key)
         self._leases = Leases(self, self.owner)
-        self._heads: dict[str, Head] = {}
+        self._fences: dict[str, Fence | None] = {}
+        self._fence_heads: dict[str, Head | None] = {}  # as each series' fence was last seen
+        self._heads: dict[str, Head] = {}  # of the newest unit that was committed here
         self._together: dict[str, Head] | None = None
         self._failed = False
         SqlWriter.__init__(self)
@@ -104,12 +114,15 @@ class SqlStore(SqlWriter):
         seconds: float = 30,
         heads: Iterable[Head] = (),
         takeover: bool = False,
+        fence: Fence | None = None,
     ) -> Lease:
         """Take the lease of a series.
 
         `heads` are those that sinks have seen: one that is not in the store's past is refused. A
         lease that another publisher holds is refused until it expires. With `takeover` it is taken
-        at once, and whatever the other publisher commits from then on is refused.
+        at once, and whatever the other publisher commits from then on is refused. `fence` is asked
+        before a unit is shown; default: the head file. If another fence is away now, `settle`
+        compares it later.
         """
         if not 0 < seconds <= _MAX_LEASE_SECONDS:
             raise ConfigurationError(
@@ -117,30 +130,33 @@ class SqlStore(SqlWriter):
                 parameter="seconds",
             )
         name = series.name
+        fence = self._head_file if fence is None else fence
         with self._lock:
             if self._together is not None:
                 raise ConfigurationError(
                     f"series {name!r} must begin before the transaction of several series."
                 )
             self._check_privacy()
+            self._fence_heads.pop(name, None)
             with self._transaction("alone"):
                 self._declare(series)
                 for head in heads:
                     check_past(self, series, head, "the head that a sink has seen")
-                noted = self._head_file.read().get(name) if self._head_file else None
-                if noted and noted.unit:
-                    check_past(self, series, noted, "the head file")
+                if self._head_file is not None and fence is self._head_file:
+                    self._check_fence(self._head_file, series)
                 unsealed = self._sealed.unsealed(name)
                 lease = self._leases.take(name, seconds, takeover=takeover)
                 if unsealed:
-                    self._sealed.put(name, unsealed, unit=self.head(name).unit)
+                    self._sealed.put(name, unsealed, unit=self._newest_unit(name))
             self._leases.hold(lease, seconds)
+            self._fences[name] = fence
             if unsealed:
                 self._erase()
-            head = self.head(name)
-            if noted != head:
-                self._note({name: head})
-            return lease
+        views = self._views_of(name)
+        if all(view in self._fences for view in views if self._sealed.pending_unit(view)):
+            with suppress(SinkError):
+                self.settle(view for view in views if view in self._fences)
+        return lease
 
     def renew(self, series: str) -> Lease:
         """Hold the lease longer. A commit does so too."""
@@ -172,12 +188,16 @@ class SqlStore(SqlWriter):
 
     def _begun(self, series: str) -> bool:
         """Whether any view of the stream has a release, or saved data of what was read."""
-        stream = series.partition("/")[0]
-        views = [name for name in self.series_names if name.partition("/")[0] == stream]
+        views = self._views_of(series)
         if any(self.head(name).unit for name in views):
             return True
         parts = {part for name in views for part in self._sealed.parts(name)}
         return not parts <= {POSITIONS, f"{PRIVATE}units"}
+
+    def _views_of(self, series: str) -> list[str]:
+        """All series of the same stream."""
+        stream = series.partition("/")[0]
+        return [name for name in self.series_names if name.partition("/")[0] == stream]
 
     def _lease(self, series: str) -> Lease | None:
         return self._held(series, self._locking)
@@ -194,10 +214,11 @@ class SqlStore(SqlWriter):
             released = list(self.releases(series, head.unit, head.unit)) if head.unit else [None]
         if not rows and not head.unit:
             return None
-        parts = self._sealed.reveal(series, rows, unit=head.unit)
+        unit = next((of for part, of, _, _ in rows if part == PENDING), head.unit)
+        parts = self._sealed.reveal(series, rows, unit=unit)
         return Committed(
-            unit=head.unit,
-            head=head,
+            unit=unit,
+            head=self._unit_rows(series, parts[PENDING]).head if PENDING in parts else head,
             release=released[0],
             state=parts.get(STATE),
             positions=msgspec.msgpack.decode(parts[POSITIONS]),
@@ -207,6 +228,16 @@ class SqlStore(SqlWriter):
                 if part.startswith(PRIVATE)
             },
         )
+
+    def pending(self, series: str) -> Released | None:
+        """The release of the unit that is stored and not shown yet; None if there is none."""
+        rows = self._pending(series)
+        if rows is None:
+            return None
+        _, unit, body_of, flags, _, _, body = rows.release
+        body = self._body(series, body_of) if body is None else body
+        release = encoding.release_of(body_of, body, self.series(series).guarantee)
+        return encoding.flagged(release, unit, flags)
 
     def commit(
         self,
@@ -219,20 +250,28 @@ class SqlStore(SqlWriter):
         positions: Mapping[str, Any],
         private: Mapping[str, bytes | None] | None = None,
     ) -> Head:
-        """Commit as `Store.commit` says. Then write the head file.
-
-        If the head file cannot be written, that is a `HeadError` although the unit is committed.
-        """
+        """Commit as `Store.commit` says. Outside `together`, settle the unit too."""
         lines = tuple(lines)
         unit = whole(unit, name="unit", least=1)
         self._check_unit(series, unit, lines, release)
         parts = parts_of(positions, private or {}) | {STATE: state}
         with self._transaction():
             self._leases.renew(series)
-            head = self._append(series, unit, lines, release)
+            if waits := self._sealed.pending_unit(series):
+                raise StateError(
+                    f"unit {waits} of {series!r} is stored and waits to be shown: settle it before "
+                    f"unit {unit}. Nothing was written."
+                )
+            rows = self._chained(series, unit, lines, release)
+            if self._fences[series] is None:
+                self._insert(rows)
+            else:
+                parts[PENDING] = msgspec.msgpack.encode(rows)
             self._sealed.put(series, parts, unit=unit)
-        self._note({series: head})
-        return head
+        self._note({series: rows.head})
+        if self._together is None:
+            self.settle([series])
+        return rows.head
 
     def save(
         self, series: str, *, positions: Mapping[str, Any], private: Mapping[str, bytes | None]
@@ -243,7 +282,7 @@ class SqlStore(SqlWriter):
         parts = parts_of(positions, private)
         with self._transaction():
             self._leases.renew(series)
-            self._sealed.put(series, parts, unit=self.head(series).unit)
+            self._sealed.put(series, parts, unit=self._newest_unit(series))
 
     def mark(self, series: str, sink: str, unit: int) -> None:
         """Note that a sink has all releases up to this unit."""
@@ -256,11 +295,84 @@ class SqlStore(SqlWriter):
                 unit,
             )
 
+    def _newest_unit(self, series: str) -> int:
+        """The newest unit that is stored, shown or not."""
+        return self._sealed.pending_unit(series) or self.head(series).unit
+
+    # -- the fence ---------------------------------------------------------------------------------
+
+    def settle(self, names: Iterable[str]) -> None:
+        """Show the units of some series that are stored and not shown yet: see `Store.settle`."""
+        names = tuple(names)
+        pending = {name: rows for name in names if (rows := self._pending(name)) is not None}
+        by_fence: dict[int, list[str]] = {}
+        for name in names:
+            by_fence.setdefault(id(self._fences[name]), []).append(name)
+        for fenced in by_fence.values():
+            self._advance(fenced, pending)
+        if pending:
+            with self._transaction("repeatable"):
+                self._show(pending)
+
+    def _advance(self, names: Sequence[str], pending: Mapping[str, UnitRows]) -> None:
+        """Bring the heads of some series at their fence to the newest units, all at once."""
+        fence = self._fences[names[0]]
+        if fence is None:
+            return
+        for name in names:
+            if name not in self._fence_heads:
+                self._check_fence(fence, self.series(name))
+        before = {name: self._fence_heads[name] for name in names}
+        after = {name: pending[name].head if name in pending else self.head(name) for name in names}
+        if before == after:
+            return
+        found = fence.swap(before, after)
+        for name in names:
+            if found.get(name) != after[name]:
+                self.renew(name)  # the lease shows whether the other is a publisher of this store
+                raise _fenced(fence, name, found.get(name), after[name], waits=name in pending)
+        self._fence_heads |= after
+
+    def _show(self, pending: Mapping[str, UnitRows]) -> None:
+        """Move units to the public tables, inside a transaction."""
+        for name, rows in pending.items():
+            self._leases.renew(name)
+            self._insert(rows)
+            self._sealed.put(name, {PENDING: None}, unit=rows.unit)
+
+    def _pending(self, series: str) -> UnitRows | None:
+        content = self._sealed.pending(series)
+        return None if content is None else self._unit_rows(series, content)
+
+    def _unit_rows(self, series: str, content: bytes) -> UnitRows:
+        try:
+            return msgspec.msgpack.decode(content, type=UnitRows)
+        except msgspec.DecodeError:
+            raise StateError(
+                f"{self.name}: the unit of {series!r} that waits to be shown is damaged."
+            ) from None
+
+    def _check_fence(self, fence: Fence, series: Series) -> None:
+        """Refuse a head at the fence that this store never had, and remember it otherwise.
+
+        The lease must be held, or be taken in this transaction: another publisher of this store
+        would move the head.
+        """
+        name = series.name
+        noted = fence.read().get(name)
+        if noted is not None and noted.unit:
+            rows = self._pending(name)
+            if rows is None or noted.unit < rows.unit:
+                check_past(self, series, noted, fence.name)
+            elif noted != rows.head:
+                raise _fenced(fence, name, noted, rows.head, waits=True)
+        self._fence_heads[name] = noted
+
     # -- transactions ------------------------------------------------------------------------------
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """All commits, saves and marks inside are one transaction."""
+        """All commits, saves and marks inside are one transaction. Then `settle` shows units."""
         with self._lock:
             if self._together is not None:
                 raise ConfigurationError("this store is in a transaction already: end it first.")
@@ -298,10 +410,30 @@ class SqlStore(SqlWriter):
             )
 
     def _note(self, heads: Mapping[str, Head]) -> None:
-        """Remember the newest heads, here and in the head file, once they are committed."""
+        """Remember the newest heads, once they are committed."""
         if self._together is not None:
             self._together.update(heads)
-            return
-        self._heads.update(heads)
-        if self._head_file and heads:
-            self._head_file.update(heads)
+        else:
+            self._heads.update(heads)
+
+
+def _fenced(
+    fence: Fence, series: str, found: Head | None, mine: Head, *, waits: bool
+) -> FencedError:
+    """The error of a store whose fence has another head than it should have."""
+    if found is None:
+        what = f"{fence.name} has no head of {series!r} any more: it was removed or replaced"
+    elif found.unit < mine.unit:
+        what = (
+            f"{fence.name} was changed by others: it has unit {found.unit} of {series!r}, and not "
+            "as this store released it"
+        )
+    else:
+        what = (
+            f"another copy of this store has released unit {found.unit} of {series!r}: "
+            f"{fence.name} has another head than this store"
+        )
+    shown = f"Unit {mine.unit} of this store was shown to nobody. " if waits else ""
+    return FencedError(
+        f"{what}. {shown}Nothing more is released from here. Go on with the newest copy only."
+    )

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Literal, TypeAlias
 
+import msgspec
+
 from penstock.budget.ledger import Line
 from penstock.core.errors import InputError, StateError
 from penstock.core.released import Released
@@ -17,10 +19,24 @@ from penstock.engine.sql_store.schema import Migration
 from penstock.released import encoding
 from penstock.released.series import Series
 
-TransactionKind: TypeAlias = Literal["write", "alone", "migrate", "read"]
-"""A transaction that writes, that writes while no other does, that changes tables, or that reads
-everything as of one moment.
+TransactionKind: TypeAlias = Literal["write", "alone", "repeatable", "migrate", "read"]
+"""A transaction that writes, that writes while no other does, that writes what a restart would
+write again, that changes tables, or that reads everything as of one moment.
 """
+
+
+class UnitRows(msgspec.Struct, frozen=True, array_like=True):
+    """The rows of one unit for the public tables, and the link of the chain after it."""
+
+    unit: int
+    link: bytes
+    lines: Sequence[tuple[str, int, int, str, str, int, int, int, bytes]]
+    release: tuple[str, int, int, bytes, bytes, bytes, bytes | None]
+
+    @property
+    def head(self) -> Head:
+        """The head after this unit."""
+        return Head(self.unit, self.link)
 
 
 class SqlWriter(SqlReader):
@@ -41,7 +57,10 @@ class SqlWriter(SqlReader):
 
     @abstractmethod
     def _whole(self, kind: TransactionKind) -> AbstractContextManager[None]:
-        """A transaction: everything in it is kept, durably, or nothing is."""
+        """A transaction: everything in it is kept or nothing is.
+
+        It is durable, unless it is `repeatable`: a power cut may undo that one.
+        """
 
     @abstractmethod
     def _migrate(self, migrate: Migration) -> None:
@@ -81,6 +100,14 @@ class SqlWriter(SqlReader):
 
     def _append(self, series: str, unit: int, lines: Sequence[Line], release: Released) -> Head:
         """Add the next unit's ledger lines and release, inside a transaction; the new head."""
+        rows = self._chained(series, unit, lines, release)
+        self._insert(rows)
+        return rows.head
+
+    def _chained(
+        self, series: str, unit: int, lines: Sequence[Line], release: Released
+    ) -> UnitRows:
+        """The rows of the next unit, chained to the newest one."""
         flags, body = encoding.flags(release), encoding.body(release)
         digest = hashlib.sha256(body).digest()
         before = self.head(series)
@@ -98,9 +125,12 @@ class SqlWriter(SqlReader):
         again = earlier is not None and earlier[2] == digest  # a repeated body is stored once
         body_of = earlier[0] if earlier is not None and again else unit
         row = (series, unit, body_of, flags, digest, link, None if again else body)
-        self._execute_many("INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
-        self._execute("INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
-        return Head(unit, link)
+        return UnitRows(unit, link, rows, row)
+
+    def _insert(self, rows: UnitRows) -> None:
+        """Add the rows of a unit to the public tables, inside a transaction."""
+        self._execute_many("INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows.lines)
+        self._execute("INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?, ?)", *rows.release)
 
     def _check_unit(self, name: str, unit: int, lines: Sequence[Line], release: Released) -> None:
         """Refuse a release or lines that are not of this unit of this series."""
