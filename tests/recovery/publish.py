@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
 import importlib
 import json
 import os
@@ -28,6 +29,8 @@ from penstock.released import sinks
 AHEAD = (
     "penstock.private.sources.http",
     "penstock.private.sources.kafka",
+    "penstock.private.sources.mqtt",
+    "paho.mqtt.client",
     "penstock.released.sinks.kafka",
     "penstock.engine.postgres",
     "penstock.released.sinks.postgres",
@@ -72,19 +75,23 @@ def publish(
     lease=None,
     source=None,
     humble=False,
+    acknowledged=None,
 ):
     """Publish until the input ends or SIGTERM comes, and tell of it.
 
     `noise` is "none", "test", "fresh", which is the real one, or "both" of these, for two views.
     `fault` is a point (see `Fault`) and how often it is passed. `source` holds attributes of the
-    source to be set. `humble` gives up what root may do. SIGUSR1 makes the store read-only, SIGUSR2
-    writable again.
+    source to be set. `humble` gives up what root may do. `acknowledged` is a file that gets the
+    digest of each MQTT message just before it is acknowledged. SIGUSR1 makes the store read-only,
+    SIGUSR2 writable again.
     """
     if humble:
         give_up()
     delivery.RETRY_SECONDS = (0.05, 0.5)
     pacing.IDLE_SECONDS = 0.02
     committer.LEASE_SECONDS = lease or committer.LEASE_SECONDS
+    if acknowledged:
+        note_acknowledgements(acknowledged)
     if fault:
         Fault(*fault).lie_in_wait()
     prepare = view_run.ViewRun.prepare
@@ -135,6 +142,26 @@ def publish(
         tell("over", whole=whole)
     except PenstockError as error:
         tell("refused", error=type(error).__name__, text=str(error))
+
+
+def note_acknowledgements(path):
+    from paho.mqtt.client import Client
+
+    from penstock.private.sources.mqtt import MqttSource
+
+    file = os.open(path, os.O_WRONLY | os.O_APPEND)
+    digests = {}
+    came, ack = MqttSource._came, Client.ack
+
+    def noted(source, connection, data, message):
+        digests[message.mid] = hashlib.sha256(message.payload).hexdigest()
+        came(source, connection, data, message)
+
+    def acknowledging(client, number, quality):
+        os.write(file, f"{digests[number]}\n".encode())
+        return ack(client, number, quality)
+
+    MqttSource._came, Client.ack = noted, acknowledging
 
 
 def give_up():

@@ -15,9 +15,26 @@ from random import Random
 
 import pytest
 
-from tests.recovery.world import KAFKA, POSTGRES, WORLDS, needs_kafka, needs_postgres, wait_for
+from tests.recovery.servers import OwnServer
+from tests.recovery.world import (
+    KAFKA,
+    MQTT,
+    POSTGRES,
+    WORLDS,
+    KilledServerWorld,
+    needs_kafka,
+    needs_mqtt,
+    needs_postgres,
+    wait_for,
+)
 
-SOURCES = ("parquet", "csv", "http", "kafka", "postgres")
+SOURCES = tuple(WORLDS)
+NEEDS = {
+    "kafka": needs_kafka,
+    "mqtt": needs_mqtt,
+    "postgres": needs_postgres,
+    "killed server": needs_postgres,
+}
 NOISES = ("none", "test", "fresh")
 KILLS = int(os.environ.get("PENSTOCK_KILLS", "60"))
 AT_ONCE = 12
@@ -26,17 +43,24 @@ AT_ONCE = 12
 MOMENTS = ("started", "begin", "kept", "drawn", "release")
 
 
+@pytest.fixture(scope="module")
+def server():
+    """A PostgreSQL of these tests' own, started when the first one asks."""
+    with OwnServer("postgres") as own:
+        KilledServerWorld.server = own
+        yield own
+
+
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize(
-    "source",
-    [
-        *SOURCES[:3],
-        pytest.param("kafka", marks=needs_kafka),
-        pytest.param("postgres", marks=needs_postgres),
-    ],
+    "source", [pytest.param(name, marks=NEEDS.get(name, ())) for name in SOURCES]
 )
-def test_a_killed_publisher_repeats_loses_and_changes_nothing(source, noise, nest, tmp_path, capfd):
-    there = 3 + (KAFKA is not None) + (POSTGRES is not None)
+def test_a_killed_publisher_repeats_loses_and_changes_nothing(
+    source, noise, nest, tmp_path, capfd, request
+):
+    if source == "killed server":
+        request.getfixturevalue("server")
+    there = 4 + (KAFKA is not None) + (MQTT is not None) + 2 * (POSTGRES is not None)
     wanted = -(-KILLS // (there * len(NOISES)))
     done, moments = 0, Counter()
     for number in count(1):
@@ -74,7 +98,7 @@ def killed(world, kills, random, moments):
     while done < kills and not problems:
         started = world.start()
         wait_for_a_moment(started, random, world)
-        if not started.kill():
+        if not world.disturb(random):
             assert world.finite, started.told[-5:]
             assert started.of("over"), started.told[-5:]
             break  # it was faster

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import threading
 from contextlib import contextmanager
-from pathlib import Path
 from random import Random
 
 import pytest
 
 from penstock.engine.chain import HeadFile
 
+from tests.recovery.servers import OwnServer
 from tests.recovery.world import (
-    ROOT,
     CsvWorld,
     HttpWorld,
     KafkaWorld,
@@ -354,34 +352,11 @@ def test_a_clock_that_is_set_back_releases_nothing_twice(world_of, killed, nest,
 
 
 @pytest.fixture
-def broker(tmp_path_factory):
+def broker():
     """A Kafka of this test's own, that nobody else is disturbed by."""
-    home = tmp_path_factory.mktemp("services")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    jars = Path(os.environ.get("PENSTOCK_SERVICES") or cache / "penstock-services") / "kafka-jars"
-    if not jars.exists():
-        pytest.skip("needs the files of Kafka: .ci/services start")
-    (home / "kafka-jars").symlink_to(jars)
-
-    def services(*verb):
-        command = [ROOT / ".ci" / "services", *verb, "kafka"]
-        environment = {
-            name: value for name, value in os.environ.items() if name != "COLUMNS"
-        }  # ps would shorten its lines
-        subprocess.run(
-            command,
-            env=environment | {"PENSTOCK_SERVICES": str(home)},
-            check=True,
-            capture_output=True,
-        )
-
-    try:
-        services("start")
-        services.servers = f"127.0.0.1:{(home / 'kafka.port').read_text().strip()}"
-        yield services
-    finally:
-        services("stop")
-        shutil.rmtree(home)
+    with OwnServer("kafka") as server:
+        server.servers = f"127.0.0.1:{server.port()}"
+        yield server
 
 
 @needs_kafka

@@ -4,6 +4,7 @@ the store all the time.
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import os
@@ -44,6 +45,8 @@ DEADLINE = 60.0
 TOKEN = "a token that only tests know".replace(" ", "-")
 KAFKA = os.environ.get("PENSTOCK_TEST_KAFKA")
 POSTGRES = os.environ.get("PENSTOCK_TEST_POSTGRES")
+MQTT = os.environ.get("PENSTOCK_TEST_MQTT")
+UNAVAILABLE = "StoreUnavailableError"
 
 
 def wait_for(condition, what="it", seconds=DEADLINE):
@@ -398,6 +401,10 @@ class World:
     def send(self, rows, hour):
         raise NotImplementedError
 
+    def disturb(self, random):
+        """Kill the publisher, and perhaps more; return whether that ended it."""
+        return self.starts[-1].kill()
+
     # -- what is there -----------------------------------------------------------------------------
 
     @property
@@ -591,12 +598,30 @@ class CsvWorld(World):
         self.path = self.folder / "taps.csv"
         self.path.write_text("ts,station,card\n")
 
+    def lines(self, rows):
+        return [f"{time},{key},{card}\n" for time, key, card in rows]
+
     def send(self, rows, hour):
-        content = "".join(f"{time},{key},{card}\n" for time, key, card in rows).encode()
+        content = "".join(self.lines(rows)).encode()
         cuts = sorted(self.random.randrange(len(content) + 1) for _ in range(3))
         with self.path.open("ab", buffering=0) as file:
             for start, stop in zip([0, *cuts], [*cuts, len(content)], strict=True):
                 file.write(content[start:stop])
+
+
+class JsonLinesWorld(CsvWorld):
+    """The same in JSON."""
+
+    def prepare(self):
+        self.source = {"kind": "jsonl", "path": "taps.jsonl", "growing": True}
+        self.path = self.folder / "taps.jsonl"
+        self.path.touch()
+
+    def lines(self, rows):
+        return [
+            json.dumps({"ts": time, "station": key, "card": card}) + "\n"
+            for time, key, card in rows
+        ]
 
 
 def a_port():
@@ -721,6 +746,69 @@ class KafkaWorld(World):
             self.admin.delete_topics([self.topic])[self.topic].result(10)
 
 
+class MqttWorld(World):
+    """Sensors that send with quality 1. The clock goes on when the publisher has acknowledged all:
+    a message that comes after its unit has closed is late, by the rule.
+    """
+
+    def prepare(self):
+        import paho.mqtt.client as mqtt
+
+        self.topic = f"taps/{secrets.token_hex(8)}"
+        self.session = f"test-{secrets.token_hex(8)}"
+        self.acknowledged = self.folder / "acknowledged"
+        self.acknowledged.touch()
+        self.settings = {"acknowledged": str(self.acknowledged)}
+        self.source = {
+            "kind": "mqtt",
+            "server": MQTT,
+            "topic": self.topic,
+            "client": self.session,
+        }
+        host, port = MQTT.split(":")
+
+        def connected(name, *, clean=True, then=lambda client: None):
+            """A client that has been heard by the broker."""
+            done = threading.Event()
+            client = mqtt.Client(
+                mqtt.CallbackAPIVersion.VERSION2,
+                client_id=name,
+                clean_session=clean,
+                protocol=mqtt.MQTTv311,
+            )
+            client.on_connect = lambda *_: then(client) if clean is False else done.set()
+            client.on_subscribe = lambda *_: done.set()
+            client.connect(host, int(port))
+            client.loop_start()
+            assert done.wait(DEADLINE)
+            return client
+
+        # The broker keeps messages from now on, before the first publisher comes.
+        first = connected(
+            self.session, clean=False, then=lambda client: client.subscribe(self.topic, 1)
+        )
+        first.disconnect()
+        first.loop_stop()
+        self.sender = connected(f"{self.session}-sender")
+
+    def send(self, rows, hour):
+        waiting = set()
+        for start in range(0, len(rows), 20):
+            payload = "".join(
+                json.dumps({"ts": ts, "station": key, "card": card}) + "\n"
+                for ts, key, card in rows[start : start + 20]
+            ).encode()
+            self.sender.publish(self.topic, payload, qos=1).wait_for_publish(DEADLINE)
+            waiting.add(hashlib.sha256(payload).hexdigest())
+        wait_for(
+            lambda: waiting <= set(self.acknowledged.read_text().split()), "an acknowledgement"
+        )
+
+    def tidy(self):
+        self.sender.disconnect()
+        self.sender.loop_stop()
+
+
 class PostgresWorld(HttpWorld):
     """The same with a store on a server, in a schema of its own."""
 
@@ -733,24 +821,53 @@ class PostgresWorld(HttpWorld):
             *args, store={name: value for name, value in store.items() if value}, **more
         )
 
-    @staticmethod
-    def a_place():
+    def a_place(self):
         return PostgresPlace(POSTGRES)
 
     def tidy(self):
         self.place.clean()
 
 
+class KilledServerWorld(PostgresWorld):
+    """The same with a server that is killed too, before or after the publisher."""
+
+    server = None
+    """An `OwnServer` with PostgreSQL, which runs."""
+
+    def a_place(self):
+        return PostgresPlace(f"postgresql://penstock@127.0.0.1:{self.server.port()}/penstock")
+
+    def disturb(self, random):
+        how = random.randrange(4)
+        if how == 1:
+            self.server("kill")
+        done = super().disturb(random)
+        if how == 2:
+            self.server("kill")
+        if how in (1, 2):
+            self.server("start")
+        # A start that loses the server in the middle ends by itself, and has released nothing.
+        refused = self.starts[-1].of("refused")
+        return done or (how == 1 and [each["error"] for each in refused] == [UNAVAILABLE])
+
+
 WORLDS = {
     "parquet": ParquetWorld,
     "csv": CsvWorld,
+    "jsonl": JsonLinesWorld,
     "http": HttpWorld,
     "kafka": KafkaWorld,
+    "mqtt": MqttWorld,
     "postgres": PostgresWorld,
+    "killed server": KilledServerWorld,
 }
 needs_kafka = pytest.mark.skipif(
     KAFKA is None,
     reason='needs Kafka: .ci/services start && eval "$(.ci/services env)" (PENSTOCK_TEST_KAFKA)',
+)
+needs_mqtt = pytest.mark.skipif(
+    MQTT is None,
+    reason='needs Mosquitto: .ci/services start && eval "$(.ci/services env)" (PENSTOCK_TEST_MQTT)',
 )
 needs_postgres = pytest.mark.skipif(
     POSTGRES is None,
