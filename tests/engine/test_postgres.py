@@ -271,6 +271,27 @@ def test_a_unit_whose_showing_was_not_answered_is_shown_once(proxy, place, tmp_p
         commit(store, run)
 
 
+def test_a_connection_that_is_lost_before_a_unit_is_shown_is_made_again(
+    place, tmp_path, monkeypatch
+):
+    """The new connection shows the unit at once, and so nothing is left to be done."""
+    run = fresh()
+    with place.store(head=tmp_path / "heads.json") as store:
+        store.begin(stream(run))
+        commit(store, run)
+        swap = HeadFile.swap
+
+        def swapped(*values):
+            found = swap(*values)
+            end_connection(store)
+            return found
+
+        monkeypatch.setattr(HeadFile, "swap", swapped)
+        for unit in (2, 3):
+            commit(store, run)
+            assert store.verify("visits").head.unit == unit
+
+
 def test_a_server_that_lost_that_a_unit_was_shown_shows_it_again(place, tmp_path):
     """It may lose the newest transactions that are not durable when it crashes."""
     run = fresh()

@@ -226,7 +226,7 @@ class Fault:
         self._around(
             chain.HeadFile, "swap", before="stored, head not moved", after="head moved, not shown"
         )
-        self._around(sql_store.SqlStore, "_show", after="shown, not committed")
+        self._around(sql_store.SqlStore, "_insert", after="shown, not committed")
         self._around(sql_store.SqlStore, "settle", after="shown")
         self._around(view_run.ViewRun, "shown", after="told")
         self._around(HttpSource, "kept", before="to be answered", after="answered")

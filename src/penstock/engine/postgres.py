@@ -358,6 +358,7 @@ class PostgresStore(SqlStore, PostgresReader):
         except self._psycopg.Error as error:
             raise self._problem(error, "read") from None
         self._left = None
+        self._waiting.clear()
         lost = {}
         for name, head in self._heads.items():
             rows = self._pending(name)
@@ -366,8 +367,7 @@ class PostgresStore(SqlStore, PostgresReader):
             elif self._fence_heads.get(name) == head:
                 lost[name] = rows
         if lost:  # a server that crashed may have lost that these units were shown
-            with self._transaction():
-                self._show(lost)
+            self._show(lost)
 
     # -- transactions ------------------------------------------------------------------------------
 

@@ -50,19 +50,25 @@ class Leases:
         """Remember a lease that was committed."""
         self._held[lease.series] = lease.number, seconds
 
-    def renew(self, series: str) -> Lease:
-        """Write a later end, never an earlier one, if the lease is still this publisher's."""
+    def check(self, series: str) -> Lease:
+        """The lease, if it is still this publisher's, and until this transaction ends."""
         if series not in self._held:
             raise StateError(
                 f"series {series!r} has not begun here: take its lease first. Nothing was written."
             )
-        number, seconds = self._held[series]
+        number, _ = self._held[series]
         held = self._store._lease(series)
         if held is None or held.number != number or held.owner != self._owner:
             raise LeaseError(
                 f"series {series!r} is {_holder(held)}: another publisher has taken it over. "
                 "Nothing was written."
             )
+        return held
+
+    def renew(self, series: str) -> Lease:
+        """Write a later end, never an earlier one, if the lease is still this publisher's."""
+        held = self.check(series)
+        _, seconds = self._held[series]
         lease = replace(held, expires=max(held.expires, self._store._now() + seconds))
         self._write(lease)
         return lease

@@ -87,13 +87,6 @@ class SealedState:
             return self._revealed(series, PENDING, unit, key, self._unpadded(content))
         return None
 
-    def pending_unit(self, series: str) -> int:
-        """The number of that unit; 0 if there is none."""
-        rows = self._store._select(
-            "unit FROM secrets WHERE stream = ? AND part = ?", series, PENDING
-        )
-        return int(rows[0][0]) if rows else 0
-
     def reveal(self, series: str, rows: list[Any], *, unit: int) -> dict[str, bytes]:
         """The content of each part, if state and positions are both of this unit."""
         units = {part: of for part, of, _, _ in rows}

@@ -69,8 +69,9 @@ class SqlStore(SqlWriter):
         self._leases = Leases(self, self.owner)
         self._fences: dict[str, Fence | None] = {}
         self._fence_heads: dict[str, Head | None] = {}  # as each series' fence was last seen
+        self._waiting: dict[str, UnitRows | None] = {}  # units to be shown, where known
         self._heads: dict[str, Head] = {}  # of the newest unit that was committed here
-        self._together: dict[str, Head] | None = None
+        self._together: dict[str, UnitRows] | None = None
         self._failed = False
         SqlWriter.__init__(self)
 
@@ -137,7 +138,8 @@ class SqlStore(SqlWriter):
                     f"series {name!r} must begin before the transaction of several series."
                 )
             self._check_privacy()
-            self._fence_heads.pop(name, None)
+            for known in (self._fence_heads, self._waiting):
+                known.pop(name, None)
             with self._transaction("alone"):
                 self._declare(series)
                 for head in heads:
@@ -153,7 +155,7 @@ class SqlStore(SqlWriter):
             if unsealed:
                 self._erase()
         views = self._views_of(name)
-        if all(view in self._fences for view in views if self._sealed.pending_unit(view)):
+        if all(view in self._fences for view in views if self._pending(view) is not None):
             with suppress(SinkError):
                 self.settle(view for view in views if view in self._fences)
         return lease
@@ -257,18 +259,19 @@ class SqlStore(SqlWriter):
         parts = parts_of(positions, private or {}) | {STATE: state}
         with self._transaction():
             self._leases.renew(series)
-            if waits := self._sealed.pending_unit(series):
+            if (waits := self._pending(series)) is not None:
                 raise StateError(
-                    f"unit {waits} of {series!r} is stored and waits to be shown: settle it before "
-                    f"unit {unit}. Nothing was written."
+                    f"unit {waits.unit} of {series!r} is stored and waits to be shown: settle it "
+                    f"before unit {unit}. Nothing was written."
                 )
+            self._waiting.pop(series, None)
             rows = self._chained(series, unit, lines, release)
             if self._fences[series] is None:
                 self._insert(rows)
             else:
                 parts[PENDING] = msgspec.msgpack.encode(rows)
             self._sealed.put(series, parts, unit=unit)
-        self._note({series: rows.head})
+        self._note({series: rows})
         if self._together is None:
             self.settle([series])
         return rows.head
@@ -297,22 +300,24 @@ class SqlStore(SqlWriter):
 
     def _newest_unit(self, series: str) -> int:
         """The newest unit that is stored, shown or not."""
-        return self._sealed.pending_unit(series) or self.head(series).unit
+        waits = self._pending(series)
+        return self.head(series).unit if waits is None else waits.unit
 
     # -- the fence ---------------------------------------------------------------------------------
 
     def settle(self, names: Iterable[str]) -> None:
         """Show the units of some series that are stored and not shown yet: see `Store.settle`."""
         names = tuple(names)
-        pending = {name: rows for name in names if (rows := self._pending(name)) is not None}
+        with self._lock:
+            self._waiting |= {name: self._pending(name) for name in names}
+        pending = {name: rows for name in names if (rows := self._waiting[name]) is not None}
         by_fence: dict[int, list[str]] = {}
         for name in names:
             by_fence.setdefault(id(self._fences[name]), []).append(name)
         for fenced in by_fence.values():
             self._advance(fenced, pending)
         if pending:
-            with self._transaction("repeatable"):
-                self._show(pending)
+            self._show(pending)
 
     def _advance(self, names: Sequence[str], pending: Mapping[str, UnitRows]) -> None:
         """Bring the heads of some series at their fence to the newest units, all at once."""
@@ -334,13 +339,27 @@ class SqlStore(SqlWriter):
         self._fence_heads |= after
 
     def _show(self, pending: Mapping[str, UnitRows]) -> None:
-        """Move units to the public tables, inside a transaction."""
-        for name, rows in pending.items():
-            self._leases.renew(name)
-            self._insert(rows)
-            self._sealed.put(name, {PENDING: None}, unit=rows.unit)
+        """Move units to the public tables. A restart would do it again, so it need not be durable.
+
+        A connection that is made again for this may have done it: then nothing waits any more.
+        """
+        try:
+            with self._transaction("repeatable"):
+                for name, rows in pending.items():
+                    self._leases.check(name)
+                    if self._pending(name) is not None:
+                        self._insert(rows)
+                        self._sealed.put(name, {PENDING: None}, unit=rows.unit)
+        except BaseException:
+            for name in pending:
+                self._waiting.pop(name, None)  # only the store knows now
+            raise
+        self._waiting |= dict.fromkeys(pending)
 
     def _pending(self, series: str) -> UnitRows | None:
+        """The unit that waits to be shown."""
+        if series in self._waiting:
+            return self._waiting[series]
         content = self._sealed.pending(series)
         return None if content is None else self._unit_rows(series, content)
 
@@ -381,10 +400,10 @@ class SqlStore(SqlWriter):
                     self._together = {}
                     yield
                     self._check_not_failed()
-                    heads = self._together
+                    units = self._together
             finally:
                 self._together, self._failed = None, False
-            self._note(heads)
+            self._note(units)
 
     @contextmanager
     def _transaction(self, kind: TransactionKind = "write") -> Iterator[None]:
@@ -409,12 +428,14 @@ class SqlStore(SqlWriter):
                 "written."
             )
 
-    def _note(self, heads: Mapping[str, Head]) -> None:
-        """Remember the newest heads, once they are committed."""
+    def _note(self, units: Mapping[str, UnitRows]) -> None:
+        """Remember the newest units, once they are committed."""
         if self._together is not None:
-            self._together.update(heads)
-        else:
-            self._heads.update(heads)
+            self._together.update(units)
+            return
+        for name, rows in units.items():
+            self._heads[name] = rows.head
+            self._waiting[name] = None if self._fences[name] is None else rows
 
 
 def _fenced(
