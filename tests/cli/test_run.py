@@ -196,7 +196,7 @@ def test_nothing_is_told_without_a_log(capsys):
 def test_no_data_are_in_the_log(capsys):
     """Every value in the file is one that appears nowhere else."""
     rows = [
-        "2026-01-01T00:10Z,Airport,471147114711",
+        *["2026-01-01T00:10Z,Airport,471147114711"] * 5,
         "2026-01-01T00:11Z,canary-key,471147114711",
         "2026-01-01T00:12Z,Airport,canary-person",
         "canary-time,Airport,471147114711",
@@ -258,6 +258,22 @@ def test_a_column_that_is_not_there_is_a_mistake_in_the_configuration(capsys):
     assert outcome.err.splitlines()[-1].startswith(
         "penstock: taps: taps.parquet has no column 'place'; it has 'ts', 'station', 'card'."
     )
+
+
+def test_rows_that_cannot_be_read_are_a_mistake_in_the_configuration(capsys):
+    """The mistake that once released 24 units of noise with exit code 0."""
+    rows = [f"01.01.2026 00:10,Airport,4711{card}\n" for card in range(5_000)]
+    Path("taps.csv").write_text("".join(["ts,station,card\n", *rows]))
+    path = written(Path("taps.toml"), stream=UNTIL, source={"kind": "csv", "path": "taps.csv"})
+    outcome = Outcome(capsys, "run", str(path))
+    assert outcome.code == 2
+    assert outcome.err.splitlines()[-1].startswith(
+        "penstock: taps: source: fewer than half of the rows of a sample can be taken"
+    )
+    assert not re.search("4711|5000|5,000|Airport", outcome.err)
+    assert units() == 0
+    assert Outcome(capsys, "run", str(path), "--anyway").code == 0
+    assert units() == 12
 
 
 def test_a_promise_that_was_changed_is_a_mistake_in_the_configuration(capsys):

@@ -57,6 +57,7 @@ def run(
     *files: Annotated[Path, Parameter(name="PIPELINE")],
     log: Style = "text",
     takeover: Flag = False,
+    anyway: Flag = False,
 ) -> None:
     """Publish one or more streams until their input ends or a signal asks it to stop.
 
@@ -84,6 +85,8 @@ def run(
     takeover
         Take over the stream of a publisher that is known to be dead, without waiting until its
         lease expires.
+    anyway
+        Publish although fewer than half of the rows of a sample of the input can be taken.
     """
     if not files:
         raise ConfigurationError(
@@ -98,7 +101,9 @@ def run(
         stack.enter_context(_quiet(logs))
         stack.enter_context(stop)
         try:
-            process = stack.enter_context(Process(pipelines, listener=logs, takeover=takeover))
+            process = stack.enter_context(
+                Process(pipelines, listener=logs, takeover=takeover, anyway=anyway)
+            )
             stack.enter_context(monitor)
             monitor.watch(process.publishers)
             stop.begun()

@@ -7,7 +7,8 @@
     │   ├── InexactError   (TypeError)    a float where an exact number is needed
     │   ├── MechanismError                a mechanism failed or used the gate against its rules
     │   ├── NotCoveredError (InputError)  a query asks for units or sums that were not released
-    │   ├── UnusableSourceError (InputError)  a source without its file, columns or readable rows
+    │   ├── UnusableSourceError (InputError)  a source without its file or its columns
+    │   │   └── UnreadableRowsError           a source most of whose rows cannot be taken
     │   ├── NotAStoreError (StateError)   a store's name on a file of something else
     │   ├── ChangedPromiseError (StateError)  a stream that began with another promise
     │   └── InvalidConfigurationError     a file with all its mistakes (engine/config_sections.py)
@@ -117,7 +118,11 @@ class StateError(PenstockError):
 
 
 class UnusableSourceError(ConfigurationError, InputError):
-    """A source without its file or its columns, or whose rows cannot be read as configured."""
+    """A source without its file or its columns. Nothing was released from it."""
+
+
+class UnreadableRowsError(UnusableSourceError):
+    """A source most of whose rows cannot be taken as configured. Nothing was released from them."""
 
 
 class NotAStoreError(ConfigurationError, StateError):

@@ -251,7 +251,7 @@ class Committer:
                 return
 
     def _transaction(self, *, commit: bool) -> None:
-        positions = {"source": self._progress.position_to_store()}
+        positions = self._progress.positions_to_store()
         with self._store.together():
             for place, view in enumerate(self.views):
                 parts = {} if place else self._progress.parts

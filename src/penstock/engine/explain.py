@@ -33,6 +33,11 @@ _WIDTH = 100
 MAX_EPSILON = 10
 """Above this epsilon a promise protects little."""
 
+SAMPLE = (
+    "Before the first release, a sample of rows is judged. If fewer than half of them can be "
+    "taken, nothing is released."
+)
+
 WARNINGS = "Warnings"
 """The title of the warnings."""
 
@@ -219,6 +224,7 @@ def _published(pipeline: Pipeline) -> list[str]:
         *(_series(pipeline, view) for view in pipeline.views),
         f"Events come from {source}: {read}.",
         f"Events with other keys {unknown}. The keys are declared, never learned from the data.",
+        SAMPLE,
         *_when(pipeline),
         f"Releases go to {sinks}." if sinks else "Releases stay in the store: there is no sink.",
     ]

@@ -160,9 +160,14 @@ class _MonitorDesk:
     def health(self, _: Request) -> Response:
         streams = publisher_figures.public(self.publishers).streams
         late = [stream.stream for stream in streams if not stream.on_time]
-        return _json(
-            503 if late else 200, {"status": "not on time" if late else "on time", "late": late}
-        )
+        unhealthy = [stream.stream for stream in streams if stream.source == "unhealthy"]
+        content = {
+            "status": "not on time" if late else "on time",
+            "late": late,
+            "source": "unhealthy" if unhealthy else "healthy",
+            "unhealthy": unhealthy,
+        }
+        return _json(503 if late else 200, content)
 
     def status(self, _: Request) -> Response:
         return _json(200, publisher_figures.plain(publisher_figures.public(self.publishers)))
@@ -268,6 +273,11 @@ _OF_STREAMS: tuple[tuple[str, str, Callable[[publisher_figures.StreamFigures], _
         lambda each: each.state == "failed",
     ),
     ("on_time", "1 while every unit is released on time.", lambda each: each.on_time),
+    (
+        "source_healthy",
+        "1 while no file is unreadable and refusals are below the operator's limit.",
+        lambda each: each.source == "healthy",
+    ),
     ("lease_held", "1 while this process holds the lease of the stream.", lambda each: each.lease),
     ("promised_epsilon", "Promised epsilon of any window.", lambda each: each.epsilon),
     ("promised_delta", "Promised delta of any window.", lambda each: each.delta),

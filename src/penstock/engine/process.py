@@ -29,7 +29,7 @@ class Process:
     ----------
     pipelines : sequence of Pipeline
         The configurations, one per stream.
-    listener, noise, takeover
+    listener, noise, takeover, anyway
         As for `Publisher`.
 
     Attributes
@@ -47,6 +47,7 @@ class Process:
         listener: Listener = lambda notice: None,
         noise: Callable[[], Noise | None] = lambda: None,
         takeover: bool = False,
+        anyway: bool = False,
     ) -> None:
         names = [pipeline.stream.name for pipeline in pipelines]
         for place, name in enumerate(names):
@@ -78,6 +79,7 @@ class Process:
                     listener=listener,
                     noise=noise,
                     takeover=takeover,
+                    anyway=anyway,
                 )
                 self._closing.enter_context(publisher)
                 self.publishers += (publisher,)

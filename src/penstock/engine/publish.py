@@ -51,6 +51,7 @@ def publish(
     key_type: Literal["text", "integer"] = "text",
     person_type: Literal["text", "integer"] = "text",
     noise: Noise | None = None,
+    anyway: bool = False,
 ) -> Publication:
     """Publish finished files of events, and return what was released.
 
@@ -93,6 +94,9 @@ def publish(
         The type of the person column; default: "text".
     noise : Noise, optional
         Noise for tests; default: secure noise.
+    anyway : bool
+        Whether to publish although fewer than half of the rows of a sample can be taken; default:
+        False, which is an `UnreadableRowsError` and releases nothing.
 
     Returns
     -------
@@ -146,7 +150,7 @@ def publish(
         }
     )
     pipeline = replace(pipeline, other=other)
-    with Publisher(pipeline, noise=lambda: noise) as publisher:
+    with Publisher(pipeline, noise=lambda: noise, anyway=anyway) as publisher:
         publisher.run()
     return Publication(factory.reader(pipeline), pipeline.series())
 

@@ -20,9 +20,9 @@ whatever time the work took (`ReleasePacing`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from penstock.core.calendar import duration, instant
 from penstock.core.deprecated import moved
@@ -35,13 +35,15 @@ from penstock.engine.pacing import ReleasePacing
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.process_lock import ProcessLock
 from penstock.engine.publishing_loop import LiveLoop, ReplayLoop
+from penstock.engine.source_check import SourceCheck
+from penstock.engine.source_health import SourceHealth
 from penstock.engine.source_progress import SourceProgress, source_parts
 from penstock.engine.sqlite import SQLiteStore
 from penstock.engine.store import Store
 from penstock.engine.view_run import ViewRun
 from penstock.engine.waiting import Runtime, StopFlag
 from penstock.private.noise import Noise
-from penstock.private.sources.base import Position, Source
+from penstock.private.sources.base import Source
 from penstock.private.units import Clock, ReplayClock, SystemClock
 
 FINITE_PATIENCE = 30.0
@@ -69,6 +71,9 @@ class Publisher:
         Hears each `Notice`, from several threads; default: nobody.
     takeover : bool
         Whether to take leases from a publisher that is known to be dead; default: False.
+    anyway : bool
+        Whether to publish although most rows of a sample of the input cannot be read; default:
+        False, which is an `UnreadableRowsError`.
     patience : float, optional
         Seconds for which an unavailable store is tried again; default: 30 for a finite input, no
         limit for a live stream.
@@ -104,6 +109,7 @@ class Publisher:
         source: Source | None = None,
         listener: Listener = lambda notice: None,
         takeover: bool = False,
+        anyway: bool = False,
         patience: float | None = None,
         runtime: Runtime | None = None,
     ) -> None:
@@ -129,7 +135,7 @@ class Publisher:
                 ViewRun(pipeline, view, finite=self.finite, noise=noise(), folder=folder)
                 for view in pipeline.views
             )
-            self.progress = SourceProgress(self.source, self.views)
+            self.progress = self._progress(anyway=anyway)
             self.committer = Committer(
                 self.store,
                 self.views,
@@ -164,6 +170,16 @@ class Publisher:
         """Return the declared end of a finite input; default: now."""
         until = self.pipeline.stream.until
         return time.time_ns() // 1_000 if until is None else instant(until, name="until")
+
+    def _progress(self, *, anyway: bool) -> SourceProgress:
+        check = SourceCheck(self.pipeline, self.source, finite=self.finite, anyway=anyway)
+        health = SourceHealth(
+            self.source,
+            unhealthy_above=self.pipeline.operator.unhealthy_above,
+            notify=self._notify,
+            runtime=self._stop.runtime,
+        )
+        return SourceProgress(self.source, self.views, check, health)
 
     def _loop(self, patience: float) -> ReplayLoop | LiveLoop:
         if not self.finite:
@@ -204,15 +220,15 @@ class Publisher:
                 "the newest one."
             )
             self._notify("store", text, level="warning")
-        parts, position = self._restore()
+        parts, positions = self._restore()
         self.committer.restore()
         self._closing.callback(self.deliveries.end)
         self.deliveries.start()
-        self.progress.restore(parts, position)
+        self.progress.restore(parts, positions)
         self._closing.callback(self.progress.close)
 
-    def _restore(self) -> tuple[dict[str, bytes], Position | None]:
-        """Restore all views; return the source's parts and position."""
+    def _restore(self) -> tuple[dict[str, bytes], Mapping[str, Any]]:
+        """Restore all views; return the source's parts, and what was stored with its position."""
         committed = [self.store.last(view.name) for view in self.views]
         positions = [each.positions for each in committed if each is not None]
         if any(each != positions[0] for each in positions) or len(positions) not in (
@@ -228,7 +244,7 @@ class Publisher:
             if each is not None:
                 view.restore(each)
                 parts |= source_parts(each)
-        return parts, positions[0].get("source") if positions else None
+        return parts, positions[0] if positions else {}
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -249,6 +265,7 @@ class Publisher:
             self.deliveries.raise_failure()
             if not self.finite:
                 self.committer.save()
+            self.progress.health.tell(final=True)
         except PenstockError as error:
             self._failure = str(error)
             self._notify("stopped", str(error), level="error")

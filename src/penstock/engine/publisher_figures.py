@@ -1,9 +1,10 @@
 """The figures of a running publisher: public ones for anybody, private ones for its operator.
 
 Public figures follow from the configuration, the clock and the committed units: every reader of the
-releases could compute them. They hold nothing of a unit that is drawn and not committed, because
-after a crash that unit is drawn again. The number of events, the time that work takes and the text
-of problems are private. Their types do not print.
+releases could compute them. The state of the source is the one exception: see `source_health`. They
+hold nothing of a unit that is drawn and not committed, because after a crash that unit is drawn
+again. The number of events, the time that work takes and the text of problems are private. Their
+types do not print.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from penstock.core.files import write_file
 from penstock.core.released import Released
 from penstock.engine.delivery import Delivery
 from penstock.engine.publisher import Publisher, State
+from penstock.engine.source_health import SourceState
 from penstock.engine.view_run import ViewRun
 
 ON_TIME_SECONDS = 60
@@ -88,6 +90,7 @@ class StreamFigures:
     state: State
     finite: bool
     on_time: bool
+    source: SourceState
     lease: bool
     epsilon: Fraction
     delta: Fraction
@@ -139,11 +142,15 @@ class PrivateStream(_Unprinted):
     """One stream: rejected rows by reason, problems in words, and the seconds of recent commits.
 
     `connections`: what went wrong with connections of senders, as in `ConnectionTally`.
+    `taken`: rows that were read since the start and not rejected. `check_pending`: the check of a
+    sample of rows is not over.
     """
 
     stream: str
+    taken: int
     rejections: Mapping[str, int]
     connections: Mapping[str, int]
+    check_pending: bool
     problem: str
     sinks: Mapping[str, str]
     commits: tuple[float, ...]
@@ -203,6 +210,7 @@ def _stream(publisher: Publisher) -> StreamFigures:
         state=state,
         finite=publisher.finite,
         on_time=not late and (state == "publishing" or (publisher.finite and state == "ended")),
+        source=publisher.progress.health.state,
         lease=publisher.committer.leases.held,
         epsilon=promise.epsilon,
         delta=promise.delta,
@@ -262,8 +270,10 @@ def _sink(publisher: Publisher, delivery: Delivery) -> SinkFigures:
 def _private(publisher: Publisher) -> PrivateStream:
     return PrivateStream(
         stream=publisher.pipeline.stream.name,
+        taken=publisher.progress.health.taken,
         rejections=publisher.source.rejections.for_operator(),
         connections=publisher.source.connection_counts,
+        check_pending=publisher.progress.check.pending,
         problem=publisher.problem,
         sinks={each.name: each.problem for each in publisher.deliveries},
         commits=tuple(publisher.committer.seconds),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.core.errors import InputError, StateError
+from penstock.core.errors import InputError, StateError, UnreadableRowsError, UnusableSourceError
 from penstock.engine import committer as commits
 from penstock.engine import pacing as paces
 from penstock.engine.committer import Committer
@@ -51,6 +51,7 @@ class PublishingLoop:
         for view in self.committer.views:
             due = view.counting.due(now) if view.prepared is None else ()
             if due:
+                self.progress.check.before_release(complete=self.progress.complete)
                 view.prepare(due[0])
                 self.pacing.schedule(view.closes(due[0]), catching_up=len(due) > 1)
         return any(view.prepared for view in self.committer.views)
@@ -68,6 +69,7 @@ class PublishingLoop:
         """Commit the drawn units, and tell the deliveries."""
         self.committer.commit()
         self.deliveries.wake()
+        self.progress.health.judge()
 
 
 @dataclass(kw_only=True, eq=False)
@@ -173,6 +175,10 @@ class LiveLoop(PublishingLoop):
                     return
         except InputError as error:
             self._pass_on_notes()
+            if isinstance(error, UnreadableRowsError) or (
+                isinstance(error, UnusableSourceError) and self.progress.check.untried
+            ):
+                raise  # nothing was released from this source with this configuration
             if self.progress.source.ended:  # it cannot be read a second time
                 self.committer.save()
                 raise
@@ -181,6 +187,7 @@ class LiveLoop(PublishingLoop):
         else:
             self._pass_on_notes()
             self._set_problem(self.progress.source.problem)
+        self.progress.health.tell()
 
     def _unit_ends(self) -> bool:
         now = self.clock.now()

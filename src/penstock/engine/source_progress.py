@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from penstock.core.errors import InputError, StateError
+from penstock.engine.source_check import SourceCheck
+from penstock.engine.source_health import SourceHealth
 from penstock.engine.store import Committed
 from penstock.engine.view_run import ViewRun
 from penstock.private.sources.base import Batch, Position, Receiver, Source
@@ -21,8 +24,12 @@ class SourceProgress:
     input is read again from the last position before which all events are in closed units.
     """
 
-    def __init__(self, source: Source, views: Sequence[ViewRun]) -> None:
+    def __init__(
+        self, source: Source, views: Sequence[ViewRun], check: SourceCheck, health: SourceHealth
+    ) -> None:
         self.source = source
+        self.check = check
+        self.health = health
         self.position: Position | None = None
         self.complete = False  # whether all of a finite input was read
         self.parts: dict[str, bytes | None] = {}
@@ -30,10 +37,12 @@ class SourceProgress:
         self._unstored: Batch | None = None
         self._replayed: deque[tuple[Position | None, tuple[int, ...]]] = deque()
 
-    def restore(self, committed: Mapping[str, bytes], position: Position | None) -> None:
+    def restore(self, committed: Mapping[str, bytes], positions: Mapping[str, Any]) -> None:
         """Go on from what the store has, and open a source that listens."""
+        position = positions.get("source")
         if position is not None and self.source.resumable:
             self.position = position
+        self.check.restore(positions.get("check"), self.position)
         if isinstance(self.source, Receiver):
             self.source.open(committed)
 
@@ -59,15 +68,29 @@ class SourceProgress:
 
         An error is final: some views may have counted the batch, and others not.
         """
+        before = self._outside()
         try:
-            return tuple(view.counting.take(batch, now) for view in self._views)
+            reached = tuple(view.counting.take(batch, now) for view in self._views)
         except InputError as error:
             raise StateError(
                 f"{error} The batch cannot be counted, and nothing of it was stored."
             ) from None
+        self.health.taken += len(batch)
+        self.check.note(batch, self._outside() - before)
+        return reached
 
-    def position_to_store(self) -> Position | None:
-        """Where to read on from after a restart, once the drawn units are committed."""
+    def _outside(self) -> int:
+        """Events so far from before unit 1 or from the future. All views have the same."""
+        tally = self._views[0].counting.units.tally
+        return tally.past + tally.future
+
+    def positions_to_store(self) -> dict[str, Any]:
+        """Where to read on from after a restart, once the drawn units are committed, and which
+        rows of the source have passed the check.
+        """
+        return {"source": self._position_to_store(), "check": self.check.record()}
+
+    def _position_to_store(self) -> Position | None:
         closed = [view.prepared.unit if view.prepared else view.closed for view in self._views]
         while self._replayed and all(
             last <= unit for last, unit in zip(self._replayed[0][1], closed, strict=True)

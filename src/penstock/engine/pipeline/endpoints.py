@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any, TypeVar
 
 from penstock.core.declaration import EndpointKind, KindRegistry, Options
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
+from penstock.core.exact import positive
 from penstock.core.product import Product
 from penstock.core.server_tls import check_server_tls
 from penstock.engine.config_sections import (
@@ -25,7 +27,14 @@ from penstock.engine.pipeline.model import (
     StreamConfig,
     View,
 )
-from penstock.engine.pipeline.options import CLOCKS, OPERATOR, SINK, STORE, TYPES
+from penstock.engine.pipeline.options import (
+    CLOCKS,
+    OPERATOR,
+    SINK,
+    STORE,
+    TYPES,
+    UNHEALTHY_ABOVE,
+)
 from penstock.engine.pipeline.stream import read_zone
 from penstock.private.sources.base import Columns
 from penstock.private.sources.registry import SOURCES
@@ -179,10 +188,26 @@ def _sink(section: Section, known: Sequence[str]) -> SinkConfig:
 
 def read_operator(section: Section) -> OperatorConfig:
     """The table [operator]."""
-    found = section.options(OPERATOR)
+    found = section.options(option for option in OPERATOR if option != UNHEALTHY_ABOVE)
+    limit = _share(section, UNHEALTHY_ABOVE.name)
     section.close()
     try:
         check_server_tls(found)
     except ConfigurationError as error:
         section.refuse(error)
-    return OperatorConfig(**found)
+    return OperatorConfig(**found, unhealthy_above=limit)
+
+
+def _share(section: Section, name: str) -> Fraction | None:
+    """A share between 0 and 1; None if it is missing or cannot be used."""
+    value = section.take(name)
+    if value is None or not section.exactly(name):
+        return None
+    try:
+        share = positive(value, name=name)
+    except ConfigurationError as error:
+        section.refuse(error)
+        return None
+    if share >= 1:
+        section.wrong(name, f'must be a share below 1, such as {name} = "0.2", not {shown(value)}.')
+    return share

@@ -115,3 +115,4 @@ class OperatorConfig:
     tls_cert: str | None = None
     tls_key: str | None = None
     tls_client_ca: str | None = None
+    unhealthy_above: Fraction | None = None

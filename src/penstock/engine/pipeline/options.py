@@ -276,6 +276,15 @@ SINK: Final = (
     ),
 )
 
+UNHEALTHY_ABOVE: Final = Option(
+    name="unhealthy_above",
+    type="exact",
+    example="0.2",
+    help="the share of refused rows above which everybody sees that the source is unhealthy "
+    "(default: none)",
+    advice="At the limit, the rows of one person can decide what everybody sees.",
+)
+
 OPERATOR: Final = (
     Option(
         name="token",
@@ -296,4 +305,5 @@ OPERATOR: Final = (
         help="the file for private figures, written when a run ends",
     ),
     *SERVER_TLS_OPTIONS,
+    UNHEALTHY_ABOVE,
 )

@@ -96,18 +96,48 @@ class Rejections:
     {'unknown key': 3}
     """
 
-    _counts: Counter[Reason] = field(default_factory=Counter, init=False, repr=False, compare=False)
+    _counts: Counter[tuple[Reason, str]] = field(
+        default_factory=Counter, init=False, repr=False, compare=False
+    )
 
     def __repr__(self) -> str:
         return "Rejections(private)"
 
-    def add(self, reason: Reason, count: int) -> None:
+    def add(self, reason: Reason, count: int, column: str = "") -> None:
+        """Count rejected rows, with the column that was at fault where one was."""
         if count:
-            self._counts[reason] += count
+            self._counts[reason, column] += count
+
+    def add_all(self, other: Rejections) -> None:
+        """Count everything that another tally has."""
+        self._counts.update(other.by_column())
+
+    def take(self) -> Rejections:
+        """Move everything into a new tally and begin again with nothing."""
+        taken = Rejections()
+        taken.add_all(self)
+        self._counts.clear()
+        return taken
+
+    def by_column(self) -> dict[tuple[Reason, str], int]:
+        """The tallies by reason and column; the column is empty where none was at fault."""
+        return dict(self._counts)
+
+    @property
+    def rows(self) -> int:
+        """The number of rejected rows. Whole files are not rows."""
+        return sum(
+            count
+            for (reason, _), count in self.by_column().items()
+            if reason not in (Reason.ORDER, Reason.FILE)
+        )
 
     def for_operator(self) -> dict[str, int]:
         """The tallies, for the operator. Rows that are read again after a restart count again."""
-        return {str(reason): self._counts[reason] for reason in Reason if self._counts[reason]}
+        counts: Counter[Reason] = Counter()
+        for (reason, _), count in self.by_column().items():
+            counts[reason] += count
+        return {str(reason): counts[reason] for reason in Reason if counts[reason]}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -195,6 +225,21 @@ class Source(Protocol):
     @property
     def problem(self) -> str:
         """Why nothing can be read just now, without any data (default: empty, all is well)."""
+        return ""
+
+    @property
+    def unreadable(self) -> bool:
+        """Whether a whole file, or the like, cannot be read just now (default: False).
+
+        Everybody may see this. It must follow from the form of whole files, never from single rows.
+        """
+        return False
+
+    def part(self, position: Position | None) -> str:
+        """Which part of the source, such as a file, a position lies in (default: empty, no parts).
+
+        The names of later parts sort later.
+        """
         return ""
 
     def notes(self) -> Sequence[str]:
@@ -370,31 +415,31 @@ class Intake:
     def _batch(self, table: Arrow, position: Position | None, rejections: Rejections) -> Batch:
         keep: BoolArray | None = None
 
-        def drop(bad: BoolArray | None, reason: Reason) -> None:
+        def drop(bad: BoolArray | None, reason: Reason, column: str) -> None:
             nonlocal keep
             if bad is None:
                 return
             if keep is None:
                 keep = np.ones(table.num_rows, np.bool_)
-            rejections.add(reason, int(np.count_nonzero(bad & keep)))
+            rejections.add(reason, int(np.count_nonzero(bad & keep)), column)
             np.logical_and(keep, ~bad, out=keep)
 
         columns = self.columns
         arrays = {name: _whole_array(table.column(name)) for name in columns.names}
-        for array in arrays.values():
+        for name, array in arrays.items():
             if array.null_count:
-                drop(_mask(array.is_null()), Reason.MISSING)
+                drop(_mask(array.is_null()), Reason.MISSING, name)
 
         time, wrong = instants(arrays[columns.time], columns)
-        drop(wrong, Reason.TYPE)
+        drop(wrong, Reason.TYPE, columns.time)
         if not _within(time, FIRST, LAST):
-            drop((time < FIRST) | (time > LAST), Reason.TIME)
+            drop((time < FIRST) | (time > LAST), Reason.TIME, columns.time)
 
         person = None
         if columns.person:
             convert = _integers if columns.person_type == "integer" else _texts
             person, wrong = convert(arrays[columns.person])
-            drop(wrong, Reason.TYPE)
+            drop(wrong, Reason.TYPE, columns.person)
 
         key = self._keys(arrays, drop)
         if keep is not None and not keep.all():
@@ -409,7 +454,7 @@ class Intake:
         return Batch(time=time, key=key, person=person, position=position)
 
     def _keys(
-        self, arrays: Mapping[str, Arrow], drop: Callable[[BoolArray | None, Reason], None]
+        self, arrays: Mapping[str, Arrow], drop: Callable[[BoolArray | None, Reason, str], None]
     ) -> IntArray:
         """The code of each row's key. Rows of a wrong type or an unknown key are dropped."""
         key: IntArray | None = None
@@ -417,14 +462,14 @@ class Intake:
         columns = self.columns
         for name, kind, lookup in zip(columns.keys, columns.key_types, self._lookups, strict=True):
             codes, wrong = lookup.codes(arrays[name], kind)
-            drop(wrong, Reason.TYPE)
+            drop(wrong, Reason.TYPE, name)
             if codes.min(initial=0) < 0:
                 known = codes >= 0 if known is None else known & (codes >= 0)
             key = codes if key is None else key * lookup.size + codes
         assert key is not None
         if known is not None and self.other is not None:
             return np.where(known, key, Domain.of(self.domain).keys.index(self.other))
-        drop(None if known is None else ~known, Reason.KEY)
+        drop(None if known is None else ~known, Reason.KEY, ", ".join(columns.keys))
         return key
 
     @cached_property

@@ -8,7 +8,7 @@ import itertools
 import os
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -213,6 +213,7 @@ class FileSource(Source):
     rejections: Rejections = field(default_factory=Rejections, init=False, compare=False)
     _left_out: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     _notes: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    _unread: list[bool] = field(default_factory=list, init=False, repr=False, compare=False)
     _lengths: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -221,6 +222,15 @@ class FileSource(Source):
     @property
     def resumable(self) -> bool:
         return True
+
+    @property
+    def unreadable(self) -> bool:
+        """Whether the last file that was tried is damaged, lacks a column, or cannot be opened."""
+        return any(self._unread)
+
+    def part(self, position: Position | None) -> str:
+        """The file of a position."""
+        return "" if position is None else Place.of(position).path
 
     def notes(self) -> list[str]:
         """Which files were skipped since the last call, and why."""
@@ -247,6 +257,14 @@ class FileSource(Source):
 
     def batches(self, after: Position | None = None) -> Iterator[Batch]:
         """All rows after the position that are there now. Call again for rows that come later."""
+        try:
+            self._unread[:] = [(yield from self._batches(after))]
+        except InputError:
+            self._unread[:] = [True]
+            raise
+
+    def _batches(self, after: Position | None) -> Generator[Batch, None, bool]:
+        """The rows; at the end, whether the last file was left out."""
         place = None if after is None else Place.of(after)
         names = self._names()
         first = 0
@@ -260,7 +278,7 @@ class FileSource(Source):
         elif not names and not self.growing:
             raise UnusableSourceError(f"source.path: no file matches {str(self.pattern)!r}.")
         later: dict[int, int | None] = {}
-        promised = None
+        promised, left_out = None, False
         for number, path in enumerate(names[first:], start=first + 1):
             if number not in later:
                 later = self._later(names, number)
@@ -284,6 +302,10 @@ class FileSource(Source):
                     if not (self.growing and final) or _passing(error):
                         raise
                     self._leave_out(path, error)
+                    left_out = True
+                else:
+                    left_out = False
+        return left_out
 
     def _rows(
         self, file: BinaryIO, path: str, mark: Mark, number: int, *, final: bool

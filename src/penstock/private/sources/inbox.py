@@ -17,7 +17,6 @@ from penstock.private.sources.base import (
     Arrow,
     Batch,
     Position,
-    Reason,
     Rejections,
     arrow,
     batch_number,
@@ -154,8 +153,7 @@ class Inbox:
         sending.answer(answer)
 
     def _count(self, sending: Sending) -> None:
-        for reason, count in sending.rejections.for_operator().items():
-            self.rejections.add(Reason(reason), count)
+        self.rejections.add_all(sending.rejections)
 
     def wait(self, seconds: float) -> None:
         with self._changed:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from penstock.core.deprecated import moved
 from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, TrialEvent, arrow
@@ -105,8 +105,8 @@ def _pieces(array: Arrow, schema: Arrow, rejections: Rejections) -> Iterator[Arr
     if len(array) <= MAX_LINES_PER_PARSE:
         types = _types(schema)
         verdicts = [_verdict(line, types) for line in array.to_pylist()]
-        for reason in filter(None, verdicts):
-            rejections.add(reason, 1)
+        for verdict in filter(None, verdicts):
+            rejections.add(verdict.reason, 1, verdict.column)
         perhaps = array.filter(arrow().array([verdict is None for verdict in verdicts]))
         if len(perhaps) < len(array):
             yield from _pieces(perhaps, schema, rejections)
@@ -156,21 +156,30 @@ def _types(schema: Arrow) -> dict[str, type]:
     return {each.name: str if arrow().types.is_string(each.type) else int for each in schema}
 
 
-def _verdict(line: bytes, types: dict[str, type]) -> Reason | None:
+class _Verdict(NamedTuple):
+    """Why a line cannot be read, and the column at fault, if it is one."""
+
+    reason: Reason
+    column: str = ""
+
+
+def _verdict(line: bytes, types: dict[str, type]) -> _Verdict | None:
     """Why a line certainly cannot be read; None if it may be readable."""
     text = line.decode()
     try:
         found = _DECODER.decode(text)
     except json.JSONDecodeError:
-        return Reason.BROKEN
+        return _Verdict(Reason.BROKEN)
     except RecursionError:  # too deep, but only for Python
         return None
     if not isinstance(found, _Pairs):
-        return Reason.BROKEN
+        return _Verdict(Reason.BROKEN)
     values = [(name, value) for name, value in found if name in types]
-    wrong = any(value is not None and not _fits(value, types[name]) for name, value in values)
+    for name, value in values:
+        if value is not None and not _fits(value, types[name]):
+            return _Verdict(Reason.TYPE, name)
     twice = len({name for name, _ in values}) < len(values)
-    return Reason.TYPE if wrong or twice or _halves(text, found) else None
+    return _Verdict(Reason.TYPE) if twice or _halves(text, found) else None
 
 
 class _Pairs(list[tuple[str, Any]]):

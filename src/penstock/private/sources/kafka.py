@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.core.broker_options import (
     KAFKA_OPTIONS,
@@ -67,6 +67,13 @@ class Topic:
     name: str
     partitions: frozenset[int]
     bounds: Mapping[int, tuple[int, int]]
+
+
+class _Table(NamedTuple):
+    """Messages as columns, and those that were rejected on the way."""
+
+    columns: Arrow
+    rejections: Rejections
 
 
 @dataclass(kw_only=True, eq=False)
@@ -179,7 +186,7 @@ class KafkaSource(Receiver):
             return
         self._stand(after, start, topic)
         ends = {partition: end for partition, (_, end) in topic.bounds.items()}
-        coming: tuple[list[Future[Arrow]], Position] | None = None
+        coming: tuple[list[Future[_Table]], Position] | None = None
         last = self._position()
         try:
             more = True
@@ -199,8 +206,11 @@ class KafkaSource(Receiver):
             if coming is not None:  # the caller stopped early, so it is read again
                 self._forget()
 
-    def _batch(self, tables: Sequence[Future[Arrow]], position: Position) -> Batch:
-        table = arrow().concat_tables([each.result() for each in tables])
+    def _batch(self, tables: Sequence[Future[_Table]], position: Position) -> Batch:
+        read = [each.result() for each in tables]
+        for each in read:
+            self.rejections.add_all(each.rejections)
+        table = arrow().concat_tables([each.columns for each in read])
         self._given = position
         return self.intake.batch(table, position=position, rejections=self.rejections)
 
@@ -324,12 +334,12 @@ class KafkaSource(Receiver):
 
     # -- what comes --------------------------------------------------------------------------------
 
-    def _next(self, ends: Mapping[int, int]) -> tuple[int, list[Future[Arrow]]]:
+    def _next(self, ends: Mapping[int, int]) -> tuple[int, list[Future[_Table]]]:
         """The number of events that came next (0: no more, or no answer), and their columns to be.
 
         A thread makes the columns while the next events come.
         """
-        tables: list[Future[Arrow]] = []
+        tables: list[Future[_Table]] = []
         values: list[bytes | None] = []
         count, size, last = 0, 0, time.monotonic()
         value = client().Message.value
@@ -361,8 +371,10 @@ class KafkaSource(Receiver):
         tables.append(self._worker.submit(self._columns, values))
         return count, tables
 
-    def _columns(self, values: Sequence[bytes | None]) -> Arrow:
-        return self.format.table(values, self.intake.columns, rejections=self.rejections)
+    def _columns(self, values: Sequence[bytes | None]) -> _Table:
+        rejections = Rejections()
+        columns = self.format.table(values, self.intake.columns, rejections=rejections)
+        return _Table(columns, rejections)
 
     def _consumed(self, most: int, seconds: float) -> list[Any]:
         """The next messages that are events. Other messages of the client are noted."""

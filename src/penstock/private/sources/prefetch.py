@@ -6,12 +6,20 @@ import queue
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from penstock.core.errors import PenstockError, StateError
-from penstock.private.sources.base import Batch, Position, Receiver, Source
+from penstock.private.sources.base import Batch, Position, Receiver, Rejections, Source
 
 MAX_WAITING_BATCHES = 8
 """The most batches that wait to be taken; then reading pauses."""
+
+
+class _Read(NamedTuple):
+    """A batch, an error or the end, and the rejections of the rows before it."""
+
+    found: Batch | PenstockError | None
+    rejections: Rejections
 
 
 class PrefetchSource(Receiver):
@@ -22,10 +30,9 @@ class PrefetchSource(Receiver):
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self.rejections = source.rejections
-        self._batches: queue.Queue[Batch | PenstockError | None] = queue.Queue(MAX_WAITING_BATCHES)
-        self._next: Batch | PenstockError | None = None
-        self._something = False
+        self.rejections = Rejections()
+        self._batches: queue.Queue[_Read] = queue.Queue(MAX_WAITING_BATCHES)
+        self._next: _Read | None = None
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._work, name="source", daemon=True)
         self._ended = False
@@ -45,12 +52,13 @@ class PrefetchSource(Receiver):
     def batches(self, after: Position | None = None) -> Iterator[Batch]:
         """The batches that have come so far."""
         while not self._ended:
-            if not self._something:
+            if self._next is None:
                 try:
-                    self._next, self._something = self._batches.get_nowait(), True
+                    self._next = self._batches.get_nowait()
                 except queue.Empty:
                     return
-            found, self._something = self._next, False
+            (found, rejections), self._next = self._next, None
+            self.rejections.add_all(rejections)
             if isinstance(found, PenstockError):
                 self._ended = True
                 raise found
@@ -63,9 +71,9 @@ class PrefetchSource(Receiver):
         """Wait until something has come, at most `seconds`."""
         if self._ended:
             self._closed.wait(seconds)
-        elif not self._something:
+        elif self._next is None:
             try:
-                self._next, self._something = self._batches.get(timeout=seconds), True
+                self._next = self._batches.get(timeout=seconds)
             except queue.Empty:
                 return
 
@@ -76,17 +84,23 @@ class PrefetchSource(Receiver):
     def _work(self) -> None:
         try:
             for batch in self._source.batches():
+                read = self._with_rejections(batch)
                 while not self._closed.is_set():
                     try:
-                        self._batches.put(batch, timeout=0.5)
+                        self._batches.put(read, timeout=0.5)
                         break
                     except queue.Full:
                         continue
                 if self._closed.is_set():
                     return
-            self._batches.put(None)
+            self._batches.put(self._with_rejections(None))
         except PenstockError as error:
-            self._batches.put(error)
+            self._batches.put(self._with_rejections(error))
         except Exception:
-            self._batches.put(StateError("standard input cannot be read any more."))
+            failure = StateError("standard input cannot be read any more.")
+            self._batches.put(self._with_rejections(failure))
             raise
+
+    def _with_rejections(self, found: Batch | PenstockError | None) -> _Read:
+        """Take the rejections since the last batch, so that they count together with this one."""
+        return _Read(found, self._source.rejections.take())
