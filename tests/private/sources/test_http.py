@@ -22,6 +22,7 @@ from penstock.core.errors import ConfigurationError, MissingExtraError, StateErr
 from penstock.private.sources import idempotency
 from penstock.private.sources.base import Columns, Intake, Receiver
 from penstock.private.sources.http import HttpSource
+from penstock.private.sources.inbox import REQUEST_OVERHEAD_BYTES
 from penstock.private.sources.request_bodies import JSON, NDJSON, STREAM, RequestBodies
 
 from tests.certificates import Authority
@@ -257,13 +258,13 @@ def test_a_key_that_comes_again_while_the_first_waits_hears_the_same():
 
 
 def test_all_who_wait_for_a_body_hear_that_it_cannot_be_read(monkeypatch):
-    going, read = threading.Event(), RequestBodies.read
+    going, read = threading.Event(), RequestBodies.batches
 
     def slow(*arguments):
         going.wait(DEADLINE)
         return read(*arguments)
 
-    monkeypatch.setattr(RequestBodies, "read", slow)
+    monkeypatch.setattr(RequestBodies, "batches", slow)
     with served() as (http, engine, client), ThreadPoolExecutor(2) as pool:
         waiting = [
             pool.submit(post, client, b"no array", key="monday", content_type=JSON)
@@ -487,14 +488,17 @@ def test_too_many_waiting_events_are_answered_429():
 
 
 def test_too_many_waiting_bytes_are_answered_429():
-    body = jsonl_text(ROWS).encode()
+    body, columns = jsonl_text(ROWS).encode(), 3 * 8 * len(ROWS)
+    most = 2 * (columns + REQUEST_OVERHEAD_BYTES) + len(body) - 1
     with (
-        served(size=len(body), most_bytes=3 * len(body)) as (http, engine, client),
+        served(size=len(body), most_bytes=most) as (http, engine, client),
         ThreadPoolExecutor(4) as pool,
     ):
         engine.hold.set()
-        waiting = [pool.submit(post, client, body) for _ in range(2)]
-        until(lambda: len(rows_of(engine.taken)) == 80)
+        waiting = []
+        for count in (1, 2):
+            waiting.append(pool.submit(post, client, body))
+            until(lambda count=count: len(rows_of(engine.taken)) == count * len(ROWS))
         assert post(client, body).status_code == 429
         with raw(http) as connection:
             connection.sendall(
@@ -577,13 +581,13 @@ def test_senders_that_wait_keep_their_connections():
 
 
 def test_a_body_that_takes_long_to_read_holds_up_no_one_for_ever(monkeypatch):
-    going, read = threading.Event(), RequestBodies.read
+    going, read = threading.Event(), RequestBodies.batches
 
     def slow(*arguments):
         going.wait(DEADLINE)
         return read(*arguments)
 
-    monkeypatch.setattr(RequestBodies, "read", slow)
+    monkeypatch.setattr(RequestBodies, "batches", slow)
     with served(patience=0.05) as (http, engine, client):
         assert post(client, key="monday").status_code == 503
         assert client.get("/health").json() == {"status": "listening"}
@@ -772,7 +776,7 @@ def test_a_failure_of_our_own_is_answered_without_data(caplog, monkeypatch):
         def fail(*_):
             raise MemoryError("s3cret")
 
-        monkeypatch.setattr(type(http._desk.bodies), "read", fail)
+        monkeypatch.setattr(type(http._desk.bodies), "batches", fail)
         answer = post(client, key="monday")
         assert (answer.status_code, answer.json()) == (
             500,

@@ -41,9 +41,8 @@ def dictionaries(table, *names):
 
 def read(body, media, encoding="", *, intake=INTAKE, **limits):
     rejections = Rejections()
-    batch, size = RequestBodies(intake=intake, **limits).read(body, media, encoding, rejections)
-    assert size >= len(body) or encoding or not len(batch)
-    return rows_of([batch]), rejections.for_operator()
+    batches = RequestBodies(intake=intake, **limits).batches(body, media, encoding, rejections)
+    return rows_of(batches), rejections.for_operator()
 
 
 def refused(body, media, encoding="", **limits):

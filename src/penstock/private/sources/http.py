@@ -46,8 +46,8 @@ from penstock.private.sources.request_bodies import (
 Request: TypeAlias = Any
 Response: TypeAlias = Any
 
-MAX_WAITING_EVENTS = 4_000_000
-MAX_WAITING_BYTES = 256 * 2**20
+MAX_WAITING_EVENTS = 2_000_000
+MAX_WAITING_BYTES = 128 * 2**20
 REMEMBERED_KEYS = 100_000
 PATIENCE_SECONDS = 30
 MAX_CONNECTIONS = 1_000
@@ -117,7 +117,8 @@ class HttpSource(Receiver):
     rows : int
         The most events of a request. Default: 1,000,000.
     most_events, most_bytes : int
-        The most events and bytes that wait to be kept. Defaults: 4,000,000 and 256 MiB.
+        The most events and bytes that wait to be kept: bodies as they came, and the columns that
+        were read from them. Defaults: 2,000,000 and 128 MiB.
     window : int
         The number of idempotency keys that are remembered at least. Default: 100,000.
     patience : float
@@ -368,7 +369,8 @@ class _IngestDesk:
         )
         first = self.inbox.enter(sending)
         if first is sending and not sending.outcome.done():
-            task = asyncio.ensure_future(self._read(sending, transit.give(), body, media, encoding))
+            sending.held = transit.give()
+            task = asyncio.ensure_future(self._read(sending, body, media, encoding))
             self._reading.add(task)
             task.add_done_callback(self._reading.discard)
         self.inbox.release(transit.give())
@@ -381,26 +383,29 @@ class _IngestDesk:
         return CLOSED if self._closing.done() else LATE
 
     async def _read(
-        self, sending: Sending, held: int, body: bytes, media: str, encoding: Encoding
+        self, sending: Sending, body: bytearray, media: str, encoding: Encoding
     ) -> None:
         """Read a body in the other thread and queue its events, even if the sender has gone."""
-        work = self._loop.run_in_executor(
-            self.reader, self.bodies.read, body, media, encoding, sending.rejections
-        )
+        work = self._loop.run_in_executor(self.reader, self._decode, sending, body, media, encoding)
         del body
         try:
-            batch, size = await work
+            await work
         except BodyError as error:
             self.inbox.refuse(sending, SenderReply(error.status, str(error)))
         except Exception as error:
             log.error("http: a request has failed (%s).", type(error).__name__)
             self.inbox.refuse(sending, FAILED)
         else:
-            self.inbox.put(sending, batch, size, held)
-            return
-        self.inbox.release(held)
+            self.inbox.put(sending)
 
-    async def _unless_closing(self, reading: Coroutine[Any, Any, bytes]) -> bytes:
+    def _decode(self, sending: Sending, body: bytearray, media: str, encoding: Encoding) -> None:
+        """Hand the events to the inbox piece by piece, as long as it has space."""
+        for batch in self.bodies.batches(body, media, encoding, sending.rejections):
+            reply = self.inbox.add(sending, batch)
+            if reply is not None:
+                raise BodyError(*reply)
+
+    async def _unless_closing(self, reading: Coroutine[Any, Any, bytearray]) -> bytearray:
         """The result of reading a request, unless the server closes before."""
         task = asyncio.ensure_future(reading)
         both: set[asyncio.Future[Any]] = {task, self._closing}
@@ -422,8 +427,8 @@ class _Transit:
     held: int = 0
     ended: bool = False
 
-    async def read(self, request: Request) -> bytes:
-        pieces = []
+    async def read(self, request: Request) -> bytearray:
+        body = bytearray()
         while not self.ended:
             piece = await self._next(request)
             if self.held + len(piece) > self.most:
@@ -431,8 +436,8 @@ class _Transit:
             if not self.inbox.reserve(len(piece)):
                 raise BodyError(*BUSY)
             self.held += len(piece)
-            pieces.append(piece)
-        return b"".join(pieces)
+            body += piece
+        return body
 
     def give(self) -> int:
         """Hand over the reserved bytes; the caller releases them."""

@@ -26,7 +26,7 @@ class Entry(NamedTuple):
     body: bytes
 
     @classmethod
-    def of(cls, key: str, *pieces: bytes) -> Entry:
+    def of(cls, key: str, *pieces: bytes | bytearray) -> Entry:
         """The digests. That of the body depends on the key too, so that equal bodies look
         different.
         """

@@ -47,12 +47,17 @@ OTHER = SenderReply(422, "this idempotency key came before with another body; no
 
 @dataclass(kw_only=True, eq=False)
 class Sending:
-    """One request: who waits for its outcome and, once it is read, its events."""
+    """One request: who waits for its outcome, and its events as far as they are read.
+
+    `held` is the number of bytes that are reserved for its body, `size` for its events.
+    """
 
     entry: Entry | None = None
+    held: int = 0
     outcome: Future[SenderReply] = field(default_factory=Future, repr=False)
     rejections: Rejections = field(default_factory=Rejections)
-    batch: Batch | None = None
+    batches: list[Batch] = field(default_factory=list, repr=False)
+    events: int = 0
     size: int = 0
 
     def answer(self, answer: SenderReply) -> None:
@@ -120,26 +125,41 @@ class Inbox:
                     sending.answer(OTHER)
             return sending
 
-    def put(self, sending: Sending, batch: Batch, size: int, held: int) -> None:
-        """Queue the events of a request and release `held` bytes, or refuse it if there is no
-        space.
+    def add(self, sending: Sending, batch: Batch) -> SenderReply | None:
+        """Add events of a request that is being read; the reply if there is no space for them.
+
+        Space is counted in the decoded columns. A request alone always has space: the limits of one
+        body bound it.
         """
-        size += REQUEST_OVERHEAD_BYTES
+        size = sum(
+            column.nbytes for column in (batch.time, batch.key, batch.person) if column is not None
+        )
         with self._changed:
-            self._bytes -= held
-            more = bool(self._events or self._bytes)
             if self.closed:
-                self._refuse(sending, CLOSED)
-            elif more and (
+                return CLOSED
+            others = self._events > sending.events or self._bytes > sending.held + sending.size
+            if others and (
                 self._events + len(batch) > self.most_events or self._bytes + size > self.most_bytes
             ):
-                self._refuse(sending, BUSY)
-            else:
-                sending.batch, sending.size = batch, size
-                self._events += len(batch)
-                self._bytes += size
-                self._ready.append(sending)
-                self._changed.notify_all()
+                return BUSY
+            sending.batches.append(batch)
+            sending.events += len(batch)
+            sending.size += size
+            self._events += len(batch)
+            self._bytes += size
+            return None
+
+    def put(self, sending: Sending) -> None:
+        """Queue a request that was read, and release the bytes of its body."""
+        with self._changed:
+            if self.closed:
+                self._refuse(sending, CLOSED)
+                return
+            self._bytes += REQUEST_OVERHEAD_BYTES - sending.held
+            sending.size += REQUEST_OVERHEAD_BYTES
+            sending.held = 0
+            self._ready.append(sending)
+            self._changed.notify_all()
 
     def refuse(self, sending: Sending, answer: SenderReply) -> None:
         """Refuse the request. Its key may come again. Its bad rows are counted."""
@@ -148,6 +168,10 @@ class Inbox:
             self._count(sending)
 
     def _refuse(self, sending: Sending, answer: SenderReply) -> None:
+        self._events -= sending.events
+        self._bytes -= sending.size + sending.held
+        sending.events = sending.size = sending.held = 0
+        sending.batches.clear()
         if sending.entry is not None:
             self._open.pop(sending.entry.key, None)
         sending.answer(answer)
@@ -177,11 +201,11 @@ class Inbox:
             if not some:
                 return
             coming -= len(some)
-            batch = _merged(
-                [each.batch for each in some if each.batch is not None],
-                {"batch": self._last + 1},
-                parts,
-            )
+            batches = [batch for each in some for batch in each.batches]
+            for each in some:
+                each.batches.clear()
+            batch = _merged(batches, {"batch": self._last + 1}, parts)
+            del batches
             with self._changed:
                 self._last += 1
                 self._handed.append((self._last, batch, some))
@@ -191,8 +215,8 @@ class Inbox:
         """The first waiting requests, up to `rows` events, but at least one."""
         some: list[Sending] = []
         events = 0
-        while self._ready and len(some) < most and self._ready[0].batch is not None:
-            events += len(self._ready[0].batch)
+        while self._ready and len(some) < most:
+            events += self._ready[0].events
             if some and events > self.rows:
                 break
             some.append(self._ready.popleft())

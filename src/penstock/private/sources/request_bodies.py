@@ -6,17 +6,18 @@ import io
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, BinaryIO, Literal, TypeAlias, cast
 
-import msgspec
 import numpy as np
 
+from penstock.core.arrays import IntArray
 from penstock.core.errors import InputError
 from penstock.core.exact import whole
 from penstock.private.sources.base import Arrow, Batch, Columns, Intake, Rejections, arrow
-from penstock.private.sources.files import FileReading, Mark
-from penstock.private.sources.jsonl import JsonLinesFormat
+from penstock.private.sources.files import MAX_LINE_BYTES, FileReading, lines
+from penstock.private.sources.json_arrays import ArrayError, LongObjectError, array_lines
+from penstock.private.sources.jsonl import OddLinesError, objects, schema_of
 
 NDJSON = "application/x-ndjson"
 JSON = "application/json"
@@ -27,8 +28,19 @@ MAX_ROWS_PER_BODY = 1_000_000
 MAX_BODY_BYTES = 64 * 2**20
 MAX_MESSAGES_PER_STREAM = 1024
 MAX_MESSAGE_HEAD_BYTES = 2**20
+MAX_ODD_LINES = 1_000
+"""Lines of one table that may have to be read one by one."""
+
+BYTES_PER_STEP = 2**18
+"""Bytes that are decompressed or split in one call, which holds the interpreter's lock."""
+
+BYTES_PER_TABLE = 2**23
+ROWS_PER_TABLE = 2**17
+MAX_KEPT_DICTIONARY_BYTES = 2**16
+"""A larger dictionary is written out, as it must not be looked at once per record batch."""
 
 Encoding: TypeAlias = Literal["", "gzip"]
+Body: TypeAlias = bytes | bytearray
 
 
 class BodyError(InputError):
@@ -54,82 +66,122 @@ class RequestBodies:
     in a row. A body is refused as a whole in these cases:
 
     - Its array is not closed.
+    - It is one object with more than 1 MiB beside its `events`.
+    - Very many of its lines have numbers near the largest exponent, or very deep values. Each of
+      them would have to be read by itself.
     - Its Arrow stream is damaged or compressed, or lacks a column.
     - A column of its Arrow stream has a type that is not accepted. Accepted are numbers, text,
       bytes, and dictionaries of them; for the time also timestamps and dates.
+
+    A body is decompressed, split and read in small pieces, and each piece is held to the limits
+    before it is read. So memory does not depend on how far a body could be inflated.
     """
 
     intake: Intake
     size: int = MAX_BODY_BYTES
     rows: int = MAX_ROWS_PER_BODY
-    _lines: JsonLinesFormat = field(default=JsonLinesFormat(), init=False, repr=False)
 
     def __post_init__(self) -> None:
         whole(self.size, name="size", least=1)
         whole(self.rows, name="rows", least=1)
 
-    def read(
-        self, body: bytes, media: str, encoding: Encoding, rejections: Rejections
-    ) -> tuple[Batch, int]:
-        """Return the events, and the bytes that they keep in memory."""
+    def batches(
+        self, body: Body, media: str, encoding: Encoding, rejections: Rejections
+    ) -> Iterator[Batch]:
+        """Give the events in one batch or more, which hold nothing of the body.
+
+        After a `BodyError` none of them may count.
+        """
         if encoding == "gzip":
-            body = self._unzipped(body)
+            steps = self._unzipped(body)
+        else:
+            steps = _steps(body, BYTES_PER_TABLE if media == NDJSON else BYTES_PER_STEP)
         try:
-            table = self._stream(body) if media == STREAM else self._text(body, media, rejections)
-            batch = self.intake.batch(table, position=None, rejections=rejections)
+            if media == STREAM:
+                for table in self._stream(b"".join(steps) if encoding else body):
+                    yield _copied(self.intake.batch(table, position=None, rejections=rejections))
+            else:
+                for table in self._text(steps, media, rejections):
+                    yield self.intake.batch(table, position=None, rejections=rejections)
         except (BodyError, MemoryError):
             raise
         except Exception:  # a damaged schema raises errors of many kinds
             raise BodyError(400, "the body cannot be read.") from None
-        return batch, len(body) + batch.time.nbytes + batch.key.nbytes + (
-            0 if batch.person is None else batch.person.nbytes
-        )
 
-    def _unzipped(self, body: bytes) -> bytes:
-        reader = zlib.decompressobj(wbits=31)
-        try:
-            found = reader.decompress(body, self.size + 1)
-        except zlib.error:
-            raise BodyError(400, "the body is not gzip.") from None
-        if len(found) > self.size:
-            raise BodyError(413, f"the body has more than {self.size} bytes when decompressed.")
+    def _unzipped(self, body: Body) -> Iterator[bytes]:
+        reader, size = zlib.decompressobj(wbits=31), 0
+        for step in _steps(body, BYTES_PER_STEP):
+            left, more = step, True
+            while more:
+                try:
+                    found = reader.decompress(left, BYTES_PER_STEP)
+                except zlib.error:
+                    raise BodyError(400, "the body is not gzip.") from None
+                size += len(found)
+                if size > self.size:
+                    raise BodyError(
+                        413, f"the body has more than {self.size} bytes when decompressed."
+                    )
+                if found:
+                    yield found
+                left = reader.unconsumed_tail
+                more = bool(left) or len(found) == BYTES_PER_STEP
+            if reader.unused_data:
+                break
         if not reader.eof or reader.unused_data:
             raise BodyError(400, "the body is not one whole piece of gzip.")
-        return found
 
-    def _text(self, body: bytes, media: str, rejections: Rejections) -> Arrow:
-        pa = arrow()
-        data = body if media == NDJSON else _in_lines(body)
-        if data.count(b"\n") + (not data.endswith(b"\n")) > self.rows:
-            raise self._too_many_rows()
+    def _text(self, steps: Iterator[bytes], media: str, rejections: Rejections) -> Iterator[Arrow]:
+        schema, found = schema_of(self.intake.columns), 0
         how = FileReading(
             name="body",
             columns=self.intake.columns,
-            rows=self.rows,
+            rows=ROWS_PER_TABLE,
             final=True,
             rejections=rejections,
         )
-        tables = self._lines.tables(_ReadOnce(data), Mark(), how)
-        return pa.concat_tables([each for each, _ in tables] or [_empty(self.intake.columns)])
+        text = _BodyText(steps if media == NDJSON else array_lines(steps), self)
+        try:
+            for array, _ in lines(cast("BinaryIO", text), 0, how, block=BYTES_PER_TABLE):
+                table = objects(array, schema, rejections, most_odd=MAX_ODD_LINES)
+                found += table.num_rows
+                yield table
+        except ArrayError:
+            raise BodyError(400, "the body is not JSON.") from None
+        except LongObjectError:
+            raise BodyError(
+                413, f"the object has more than {MAX_LINE_BYTES} bytes beside its events."
+            ) from None
+        except OddLinesError:
+            raise BodyError(
+                400, "the body has too many lines with very large exponents or very deep values."
+            ) from None
+        if not found:
+            yield schema.empty_table()
 
-    def _stream(self, body: bytes) -> Arrow:
+    def _stream(self, body: Body) -> Iterator[Arrow]:
         pa, ipc = arrow(), arrow("pyarrow.ipc")
         data = pa.py_buffer(body)
         self._check_messages(data)
         with ipc.open_stream(pa.BufferReader(data)) as reader:
             places = _places(reader.schema, self.intake.columns)
         options = ipc.IpcReadOptions(included_fields=places, use_threads=False)
+        columns = _StreamColumns(keys=self.intake.columns.keys, size=self.size)
+        waiting: list[Arrow] = []
+        rows = size = 0
         with ipc.open_stream(pa.BufferReader(data), options=options) as reader:
-            table = reader.read_all()
-        table.validate()
-        table = pa.table([_bytes(column) for column in table.columns], table.column_names)
-        table.validate(full=True)
-        if sum(_decoded_bytes(column) for column in table.columns) > self.size:
-            raise BodyError(
-                413,
-                f"the body has more than {self.size} bytes when its dictionaries are written out.",
-            )
-        return table
+            for batch in reader:
+                for part in columns.parts(batch):
+                    if waiting and (
+                        rows + part.num_rows > ROWS_PER_TABLE
+                        or size >= BYTES_PER_TABLE
+                        or part.schema != waiting[0].schema
+                    ):
+                        yield pa.Table.from_batches(waiting)
+                        waiting, rows, size = [], 0, 0
+                    waiting.append(part)
+                    rows, size = rows + part.num_rows, size + part.nbytes
+            yield pa.Table.from_batches(waiting) if waiting else reader.schema.empty_table()
 
     def _check_messages(self, data: Arrow) -> None:
         """Refuse compressed buffers and large claims before memory is allocated for them.
@@ -155,53 +207,46 @@ class RequestBodies:
                     )
                 rows += length if message.type == "record batch" else 0
                 if length > self.rows or rows > self.rows:
-                    raise self._too_many_rows()
+                    raise self.too_many_rows()
 
-    def _too_many_rows(self) -> BodyError:
+    def too_many_rows(self) -> BodyError:
         return BodyError(413, f"the body has more than {self.rows} events.")
 
 
-class _ReadOnce(io.BytesIO):
-    """Bytes that are read once, like a pipe.
+def _steps(body: Body, size: int) -> Iterator[bytes]:
+    """The body in pieces."""
+    for start in range(0, len(body), size):
+        yield bytes(memoryview(body)[start : start + size])
 
-    A column that a sender leaves out is then a missing value in each row, as the first line is not
-    looked at twice.
+
+class _BodyText(io.RawIOBase):
+    """Pieces of text that are read once, like a pipe. The last line gets a line break if it lacks
+    one. Lines are counted before anybody parses them.
     """
+
+    def __init__(self, steps: Iterator[bytes], bodies: RequestBodies) -> None:
+        self._steps = steps
+        self._bodies = bodies
+        self._rows = 0
+        self._open = False  # whether the last line has begun and not ended
 
     def seekable(self) -> bool:
         return False
 
-
-class _Envelope(msgspec.Struct):
-    events: list[msgspec.Raw]
-
-
-def _in_lines(body: bytes) -> bytes:
-    """The objects of an array, one per line.
-
-    Line breaks become spaces: JSON allows them between tokens only, never inside a text.
-    """
-    try:
-        objects = _objects(body)
-        if b"\n" in body:
-            objects = _objects(body.replace(b"\n", b" "))
-    except (msgspec.DecodeError, RecursionError):
-        raise BodyError(400, "the body is not JSON.") from None
-    return b"\n".join(objects)
-
-
-def _objects(body: bytes) -> list[Any]:
-    if not body.lstrip(b" \t\r\n").startswith(b"{"):
-        return msgspec.json.decode(body, type=list[msgspec.Raw])
-    try:
-        return msgspec.json.decode(body, type=_Envelope).events
-    except msgspec.ValidationError:
-        return [msgspec.json.decode(body, type=msgspec.Raw)]
-
-
-def _empty(columns: Columns) -> Arrow:
-    pa = arrow()
-    return pa.table({name: pa.array([], pa.string()) for name in columns.names})
+    def read(self, size: int = -1) -> bytes:
+        parts: list[bytes] = []
+        length = 0
+        while length < size and (step := next(self._steps, None)) is not None:
+            parts.append(step)
+            length += len(step)
+            self._rows += step.count(b"\n")
+            self._open = not step.endswith(b"\n")
+            if self._rows + self._open > self._bodies.rows:
+                raise self._bodies.too_many_rows()
+        if length < size and self._open:
+            parts.append(b"\n")
+            self._open = False
+        return b"".join(parts)
 
 
 def _messages(data: Arrow) -> Iterator[Any]:
@@ -230,7 +275,7 @@ def _places(schema: Arrow, columns: Columns) -> list[int]:
 def _accepted(kind: Arrow, *, time: bool) -> bool:
     types = arrow().types
     if types.is_dictionary(kind):
-        return _accepted(kind.value_type, time=False)
+        kind, time = kind.value_type, False
     if time and (types.is_timestamp(kind) or types.is_date(kind)):
         return True
     plain = (
@@ -243,35 +288,98 @@ def _accepted(kind: Arrow, *, time: bool) -> bool:
     return any(test(kind) for test in plain)
 
 
+@dataclass(kw_only=True, eq=False)
+class _StreamColumns:
+    """Checks the columns of record batches and cuts them into parts of bounded size.
+
+    Text becomes bytes, without a copy, so that a text that is not UTF-8 loses only its row. Only a
+    key may stay a small dictionary. All parts together have at most `size` bytes.
+    """
+
+    keys: tuple[str, ...]
+    size: int
+    _written: int = field(default=0, init=False)
+    _words: dict[str, tuple[object, Arrow, IntArray]] = field(default_factory=dict, init=False)
+
+    def parts(self, batch: Arrow) -> Iterator[Arrow]:
+        pa = arrow()
+        size, arrays = 0, []
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            column.validate()
+            if pa.types.is_dictionary(column.type):
+                column, written = self._dictionary(name, column)
+            else:
+                column = _bytes(column)
+                column.validate(full=True)
+                written = column.nbytes
+            size += written
+            arrays.append((name, column))
+        self._written += size
+        if self._written > self.size:
+            raise BodyError(
+                413,
+                f"the body has more than {self.size} bytes when its dictionaries are written out.",
+            )
+        rows = max(1, min(ROWS_PER_TABLE, batch.num_rows * BYTES_PER_TABLE // max(size, 1)))
+        for start in range(0, batch.num_rows, rows):
+            yield pa.record_batch(
+                {name: self._plain(name, column.slice(start, rows)) for name, column in arrays}
+            )
+
+    def _dictionary(self, name: str, column: Arrow) -> tuple[Arrow, int]:
+        """The column over checked words, and its bytes when it is written out."""
+        pa = arrow()
+        words = column.dictionary
+        known = (
+            words.type,
+            len(words),
+            words.offset,
+            *(each and (each.address, each.size) for each in words.buffers()),
+        )
+        if name not in self._words or self._words[name][0] != known:
+            words.validate()
+            words = _bytes(words)
+            words.validate(full=True)
+            self._words[name] = known, words, _lengths(words)
+        _, words, lengths = self._words[name]
+        places = column.indices
+        numbers = places.drop_null().to_numpy(zero_copy_only=False)
+        if len(numbers) and not (numbers.min() >= 0 and numbers.max() < len(words)):
+            raise BodyError(400, "the body cannot be read.")
+        column = pa.DictionaryArray.from_arrays(places, words, safe=False)
+        return column, int(lengths[numbers].sum()) + 8 * len(column)
+
+    def _plain(self, name: str, column: Arrow) -> Arrow:
+        if not arrow().types.is_dictionary(column.type) or (
+            name in self.keys and column.dictionary.nbytes <= MAX_KEPT_DICTIONARY_BYTES
+        ):
+            return column
+        return column.dictionary.take(column.indices)
+
+
 def _bytes(column: Arrow) -> Arrow:
-    """Text as bytes, without a copy, so that a text that is not UTF-8 loses only its row."""
     pa = arrow()
     raw = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
-    kind = column.type
-    if pa.types.is_dictionary(kind) and kind.value_type in raw:
-        chunks = [
-            pa.DictionaryArray.from_arrays(each.indices, each.dictionary.cast(raw[kind.value_type]))
-            for each in column.chunks
-        ]
-        return pa.chunked_array(chunks, pa.dictionary(kind.index_type, raw[kind.value_type]))
-    return column.cast(raw[kind]) if kind in raw else column
+    return column.cast(raw[column.type]) if column.type in raw else column
 
 
-def _decoded_bytes(column: Arrow) -> int:
-    """The bytes of a dictionary column when each row has its own text."""
+def _lengths(words: Arrow) -> IntArray:
+    """The bytes of each word; 0 for numbers."""
     pa, pc = arrow(), arrow("pyarrow.compute")
-    if not pa.types.is_dictionary(column.type) or pa.types.is_integer(column.type.value_type):
-        return 0
-    total = 0
-    for chunk in column.chunks:
-        if len(chunk.dictionary):
-            lengths = (
-                pc.fill_null(pc.binary_length(chunk.dictionary), 0)
-                .to_numpy(zero_copy_only=False)
-                .astype(np.int64)
-            )
-            total += int(lengths[chunk.indices.drop_null().to_numpy(zero_copy_only=False)].sum())
-    return total
+    if pa.types.is_integer(words.type):
+        return np.zeros(len(words), np.int64)
+    lengths = pc.fill_null(pc.binary_length(words), 0)
+    return np.asarray(lengths.to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
+def _copied(batch: Batch) -> Batch:
+    """The batch in memory of its own."""
+    person = batch.person
+    if isinstance(person, np.ndarray):
+        person = person.copy()
+    elif person is not None:
+        person = arrow().concat_arrays([person, person.slice(0, 0)])
+    return replace(batch, time=batch.time.copy(), key=batch.key.copy(), person=person)
 
 
 def _claims(message: Any) -> tuple[int, bool]:
