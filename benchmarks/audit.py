@@ -14,7 +14,8 @@ import numpy as np
 from penstock import Uniform
 from penstock.lab.audit.engine import audit
 from penstock.lab.audit.model import Pair
-from penstock.lab.audit.sample import LabNoise, traces
+from penstock.lab.audit.noise import LabNoise
+from penstock.lab.audit.sample import traces
 from penstock.lab.audit.subjects import subject
 from penstock.private.mechanisms.registry import MECHANISMS
 

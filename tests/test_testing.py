@@ -42,10 +42,7 @@ def test_a_recording_changes_no_draw_and_keeps_each() -> None:
     )
     scales = [Fraction(5), Fraction(2), Fraction(1)]
     assert np.array_equal(
-        *(
-            noise.laplace_each(scales, which, unit=2, label="b", fresh=True)
-            for noise in (plain, recorded)
-        )
+        *(noise.laplace_each(scales, which, unit=2, label="b") for noise in (plain, recorded))
     )
     assert np.array_equal(
         *(noise.thin(counts, Fraction(1, 2), unit=3, label="c") for noise in (plain, recorded))

@@ -79,26 +79,18 @@ class RecordingNoise:
         self.draws: list[Draw] = []
         self.gaussians: list[GaussianDraw] = []
 
-    def laplace(
-        self, scale: Fraction, size: int, *, unit: int, label: str, fresh: bool = False
-    ) -> IntArray:
+    def laplace(self, scale: Fraction, size: int, *, unit: int, label: str) -> IntArray:
         if size:
             self.draws.append(Draw(unit, label, Fraction(scale), size))
-        return self.source.laplace(scale, size, unit=unit, label=label, fresh=fresh)
+        return self.source.laplace(scale, size, unit=unit, label=label)
 
     def laplace_each(
-        self,
-        scales: Sequence[Fraction],
-        which: IntArray,
-        *,
-        unit: int,
-        label: str,
-        fresh: bool = False,
+        self, scales: Sequence[Fraction], which: IntArray, *, unit: int, label: str
     ) -> IntArray:
         if len(which):
             smallest = min(Fraction(scales[index]) for index in np.unique(which).tolist())
             self.draws.append(Draw(unit, label, smallest, len(which)))
-        return self.source.laplace_each(scales, which, unit=unit, label=label, fresh=fresh)
+        return self.source.laplace_each(scales, which, unit=unit, label=label)
 
     def thin(self, counts: IntArray, keep: Fraction, *, unit: int, label: str) -> IntArray:
         return self.source.thin(counts, keep, unit=unit, label=label)
@@ -107,6 +99,15 @@ class RecordingNoise:
         if size:
             self.gaussians.append(GaussianDraw(unit, label, Fraction(variance), size))
         return self.source.gaussian(variance, size, unit=unit, label=label)
+
+    def refresh(self) -> None:
+        self.source.refresh()
+
+    def erase(self) -> None:
+        self.source.erase()
+
+    def memory(self) -> dict[str, Any]:
+        return self.source.memory()
 
 
 class ManualClock:
@@ -140,7 +141,8 @@ def intrude(run: Run) -> dict[str, Any]:
     """A copy of the run's memory, as an intruder would see it now: for tests of pan-privacy.
 
     The mechanism's state is under "state". The gate's secrets are under "counter …", "pot …", "fold
-    …", "threshold …", "nodes …" and "convolution …".
+    …", "threshold …", "nodes …" and "convolution …". "noise key" is there if the source of noise
+    holds a key from which past draws can be computed; a pan-private run erases it.
 
     Parameters
     ----------

@@ -81,7 +81,8 @@ def audit(
     name
         The name of a registered mechanism, of a mechanism of a plug-in, or the import path
         module:Class of your own. Modules in the current directory are found too. Append @user to
-        audit it at user level. flawed:NAME is a mechanism that is broken on purpose.
+        audit it at user level, or @between to audit a pan-private one with looks between units.
+        flawed:NAME is a mechanism that is broken on purpose.
     everybody
         Audit every registered mechanism, which must be acquitted, and every flawed variant, which
         must be convicted. Exit code 1 if one verdict is another.

@@ -39,6 +39,9 @@ class Private:
         ask about them. Default: none.
     unit : int
         The unit that the numbers are of, and that pays for them. Default: 0, unknown.
+    scratch : list of arrays, optional
+        A list to which all arrays made from the numbers are added, for the run to overwrite.
+        Default: none, the arrays are just freed.
 
     >>> secret = Private(np.array([3, 1, 4]), sensitivity=1)
     >>> secret
@@ -48,7 +51,7 @@ class Private:
     penstock.core.errors.SealedError: a Private value cannot be looked at: ...
     """
 
-    __slots__ = ("__value", "cover", "fold", "sensitivity", "unit")
+    __slots__ = ("__scratch", "__value", "cover", "fold", "sensitivity", "unit")
 
     def __init__(
         self,
@@ -58,8 +61,10 @@ class Private:
         cover: Cover = EACH,
         fold: str = "",
         unit: int = 0,
+        scratch: list[IntArray] | None = None,
     ) -> None:
         self.__value = value
+        self.__scratch = scratch
         self.sensitivity = sensitivity
         self.cover = cover
         self.fold = fold
@@ -83,14 +88,21 @@ class Private:
         cover : Cover
             The base keys that each number of the result reads.
         """
-        result = whole_numbers(function(self.__value))
+        result = self.__note(whole_numbers(function(self.__value)))
         return Private(
             result,
             sensitivity=self.sensitivity * stability,
             cover=cover,
             fold=self.fold,
             unit=self.unit,
+            scratch=self.__scratch,
         )
+
+    def __note(self, made: IntArray) -> IntArray:
+        """Have the run overwrite an array that was made from the numbers."""
+        if self.__scratch is not None:
+            self.__scratch.append(made)
+        return made
 
     def distance(self, other: IntArray) -> Private:
         """The sum of absolute differences to public numbers, as sensitive as the counts.
@@ -102,8 +114,8 @@ class Private:
         """
 
         def total(value: IntArray) -> IntArray:
-            difference = value - other
-            return np.abs(difference, out=difference).sum(keepdims=True)  # type: ignore[no-any-return]
+            difference = self.__note(value - other)
+            return self.__note(np.abs(difference, out=difference).sum(keepdims=True))
 
         return self.map(total, stability=1, cover=ALL)
 
@@ -119,8 +131,8 @@ class Private:
         """
 
         def totals(value: IntArray) -> IntArray:
-            difference = value - other
-            return groups.sums(np.abs(difference, out=difference))
+            difference = self.__note(value - other)
+            return self.__sums(np.abs(difference, out=difference), groups)
 
         return self.map(totals, stability=1, cover=groups.cover)
 
@@ -132,7 +144,11 @@ class Private:
         groups : Groups
             The groups.
         """
-        return self.map(groups.sums, stability=1, cover=groups.cover)
+        return self.map(lambda value: self.__sums(value, groups), stability=1, cover=groups.cover)
+
+    def __sums(self, value: IntArray, groups: Groups) -> IntArray:
+        ordered = self.__note(value[groups.order])
+        return self.__note(np.add.reduceat(ordered, groups.starts))
 
     def __repr__(self) -> str:
         return f"<Private, sensitivity {self.sensitivity}>"

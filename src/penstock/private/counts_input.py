@@ -37,13 +37,24 @@ def counts_of(column: Column, *, size: int, most: int, unit: int) -> IntArray:
             raise _refused(unit, "counts must be whole numbers")
     elif array.dtype.kind not in "iu":
         raise _refused(unit, f"counts must be whole numbers, not {array.dtype.type.__name__}")
-    if array.min() < 0:
+    outside = _above(array, most)
+    if (outside or array.dtype != np.int64) and (array < 0).any():
         raise _refused(unit, "counts must not be negative")
-    if array.max() > most:
+    if outside:
         raise _refused(
             unit, f"counts must not be above {most} for {size} keys, or sums could overflow"
         )
     return array.astype(np.int64, copy=False)
+
+
+def _above(array: np.ndarray[Any, np.dtype[Any]], most: int) -> bool:
+    """Whether a number is above `most`, or an int64 below 0. No copy of a number is left."""
+    unsigned = array.view(np.uint64) if array.dtype == np.int64 else array
+    largest = np.empty((), unsigned.dtype)
+    unsigned.max(out=largest)
+    found = bool(largest > most)
+    largest.fill(0)
+    return found
 
 
 def _array(column: Column, unit: int) -> np.ndarray[Any, np.dtype[Any]]:

@@ -16,7 +16,7 @@ from penstock.budget.ledger import Ledger, LedgerState, Line
 from penstock.core.arrays import IntArray
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError, InputError, MechanismError, StateError
-from penstock.core.guarantee import Guarantee
+from penstock.core.guarantee import Guarantee, Intrusion
 from penstock.core.private import Private
 from penstock.core.released import Released
 from penstock.private import state as saved
@@ -93,6 +93,9 @@ class Run:
             ledger=self._ledger, noise=SystemNoise() if noise is None else noise, keys=domain.size
         )
         self._most = count_limit(domain.size)
+        self._scratch: list[IntArray] | None = (
+            None if mechanism.guarantee.intrusion is Intrusion.NONE else []
+        )
         np.empty(_HEAP_BLOCK, np.uint8)  # never touched, so it costs no memory
         self._state = mechanism.start(domain)
         self._complete = record
@@ -179,6 +182,8 @@ class Run:
         except BaseException:
             self._broken = f"unit {self._ledger.unit} failed midway and nothing of it was released"
             raise
+        finally:
+            self._overwrite()
         self.last = released
         return released
 
@@ -212,6 +217,8 @@ class Run:
         except BaseException:
             self._broken = f"unit {self._ledger.unit} failed midway and nothing of it was released"
             raise
+        finally:
+            self._overwrite()
 
     def intruded(self) -> None:
         """Tell the run that somebody has looked into its memory.
@@ -223,7 +230,21 @@ class Run:
             raise ConfigurationError(
                 f"{self.mechanism.name} as configured makes no promise for announced intrusions."
             )
-        self._gate.counters.disturb()
+        try:
+            self._gate.counters.disturb()
+        finally:
+            self._overwrite()
+
+    def _overwrite(self) -> None:
+        """Leave nothing from which noise or counts can be computed, if the promise covers memory.
+
+        Proof: docs/proofs/pan.md.
+        """
+        if self._scratch is not None:
+            self._gate.erase()
+            for array in self._scratch:
+                array.fill(0)
+            self._scratch.clear()
 
     def _take(self, counts: Column, unit: int | None) -> Private:
         if self._broken:
@@ -242,7 +263,9 @@ class Run:
         array: IntArray = counts_of(counts, size=self.domain.size, most=self._most, unit=due)
         sealed = array.view()
         sealed.flags.writeable = False  # the caller's own array, and nobody writes into it
-        return Private(sealed, sensitivity=self.mechanism.contribution, unit=due)
+        return Private(
+            sealed, sensitivity=self.mechanism.contribution, unit=due, scratch=self._scratch
+        )
 
     def _begin(self) -> None:
         if not self._begun:

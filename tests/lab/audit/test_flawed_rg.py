@@ -11,8 +11,9 @@ from penstock.lab.audit.engine import Verdict, judge, tasks
 from penstock.lab.audit.flawed.rg import RG_FLAWS, NoiseAfterDividing
 from penstock.lab.audit.flawed.variant import Variant
 from penstock.lab.audit.model import Pair
+from penstock.lab.audit.noise import LabNoise
 from penstock.lab.audit.pairs import standard
-from penstock.lab.audit.sample import LabNoise, traces
+from penstock.lab.audit.sample import traces
 from penstock.lab.audit.subjects import Subject
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.bs import BackwardSmoothing

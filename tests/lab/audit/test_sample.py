@@ -9,7 +9,8 @@ from scipy.stats import chi2_contingency
 from penstock import BudgetAbsorption, Sample, Uniform
 from penstock.lab.audit.attack import cells
 from penstock.lab.audit.model import Look, Pair
-from penstock.lab.audit.sample import LabNoise, traces
+from penstock.lab.audit.noise import LabNoise
+from penstock.lab.audit.sample import traces
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.pan import PanDistribution
 from penstock.private.mechanisms.pegasus import Pegasus

@@ -11,8 +11,9 @@ import pytest
 from penstock.lab.audit.attack import codings
 from penstock.lab.audit.engine import Verdict, judge, tasks
 from penstock.lab.audit.model import Pair
+from penstock.lab.audit.noise import LabNoise
 from penstock.lab.audit.pairs import standard
-from penstock.lab.audit.sample import LabNoise, traces
+from penstock.lab.audit.sample import traces
 from penstock.lab.audit.subjects import KEYS, Subject, near, subject
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.dsat import AdaptiveThreshold

@@ -29,15 +29,21 @@ class Recorder:
         self.journal = journal
         self.fixed = fixed or {}
 
-    def laplace(self, scale, size, *, unit, label, fresh=False):
+    def laplace(self, scale, size, *, unit, label):
         assert isinstance(scale, Fraction)
-        self.journal.append(("draw", label, scale, size, fresh))
+        self.journal.append(("draw", label, scale, size))
         value = self.fixed.get(label, 0)
         return np.full(size, value(unit) if callable(value) else value, np.int64)
 
-    def laplace_each(self, scales, which, *, unit, label, fresh=False):
-        self.journal.append(("draw each", label, [scales[each] for each in which.tolist()], fresh))
+    def laplace_each(self, scales, which, *, unit, label):
+        self.journal.append(("draw each", label, [scales[each] for each in which.tolist()]))
         return np.zeros(len(which), np.int64)
+
+    def refresh(self):
+        pass
+
+    def memory(self):
+        return {}
 
 
 def gate(epsilon="1", window=4, keys=3, fixed=None):
@@ -79,7 +85,7 @@ def test_the_charge_comes_before_the_draw():
     )
     line, draw = journal
     assert (line.kind, line.label) == ("spend", "publish")
-    assert draw == ("draw", "publish", Fraction(8), 3, False)
+    assert draw == ("draw", "publish", Fraction(8), 3)
     assert released.value.tolist() == [11, 12, 13]
     assert (released.unit, released.repeated, released.private, float(released.scale)) == (
         1,
@@ -138,7 +144,7 @@ def test_where_releases_those_keys_alone_and_charges_them_alone():
     )
     assert released.value.tolist() == [11, 0, 13]
     assert released.repeated.tolist() == [False, True, False]
-    assert draws(journal) == [("draw", "publish", Fraction(2), 2, False)]
+    assert draws(journal) == [("draw", "publish", Fraction(2), 2)]
     door.laplace(private(1, 2, 3), epsilon=share(door, "1/2"), label="publish", where=~where)
     assert ledger.cost.epsilon == Fraction(1, 2)
 
@@ -190,7 +196,7 @@ def test_each_number_may_have_its_own_budget():
     door, journal, ledger = gate()
     each = Budgets(np.array([share(door, "1/2").quanta, 0, share(door, "1/4").quanta]), ledger.grid)
     released = door.laplace(private(1, 2, 3, sensitivity=3), epsilon=each, label="publish")
-    assert draws(journal) == [("draw each", "publish", [Fraction(6), Fraction(12)], False)]
+    assert draws(journal) == [("draw each", "publish", [Fraction(6), Fraction(12)])]
     assert released.value.tolist() == [1, 0, 3]
     assert released.repeated.tolist() == [False, True, False]
     assert released.scale.floats().tolist() == [6, np.inf, 12]
@@ -199,7 +205,7 @@ def test_each_number_may_have_its_own_budget():
         private(1, 2, 3), epsilon=each, label="publish", where=np.array([False, True, True])
     )
     assert more.value.tolist() == [0, 0, 3]
-    assert draws(journal)[1] == ("draw each", "publish#2", [Fraction(4)], False)
+    assert draws(journal)[1] == ("draw each", "publish#2", [Fraction(4)])
     assert ledger.cost.epsilon == Fraction(1, 2)
     assert account(lines(journal), door.guarantee).worst == Fraction(1, 2)
 
@@ -381,7 +387,7 @@ def test_a_pot_is_paid_for_when_it_is_held_and_free_when_it_is_poured():
     assert poured.value.tolist() == [103, 0, 0]
     assert poured.repeated.tolist() == [False, True, True]
     assert float(poured.scale) == 4
-    assert draws(journal) == [("draw", "pot", Fraction(4), 1, False)]
+    assert draws(journal) == [("draw", "pot", Fraction(4), 1)]
     assert door.memory()["pot pot"].tolist() == [0, 6, 9]
     assert door.pots.pour("pot", where=every).value.tolist() == [100, 106, 109]
     assert door.memory()["pot pot"].tolist() == [0, 0, 0]
@@ -482,7 +488,7 @@ def test_a_fold_keeps_its_secret_and_its_sensitivity_and_is_paid_for_when_it_rea
         True,
         True,
     ]  # 22, 44, 66 against 25
-    assert {scale for _, _, scale, _, _ in draws(journal)} == {Fraction(64)}
+    assert {scale for _, _, scale, _ in draws(journal)} == {Fraction(64)}
 
 
 def test_counts_outside_of_the_mask_are_neither_folded_nor_charged():
@@ -576,12 +582,12 @@ def test_runs_per_key_pay_every_unit_and_draw_a_threshold_only_when_they_begin()
         [False, False, True],
     ]
     thresholds = [
-        (size, scale) for _, label, scale, size, _ in draws(journal) if label == "group.threshold"
+        (size, scale) for _, label, scale, size in draws(journal) if label == "group.threshold"
     ]
     assert [size for size, _ in thresholds] == [3, 0, 1, 2, 0]
     assert {scale for _, scale in thresholds} == {Fraction(4)}
     questions = [
-        (size, scale) for _, label, scale, size, _ in draws(journal) if label == "group.question"
+        (size, scale) for _, label, scale, size in draws(journal) if label == "group.question"
     ]
     assert questions == [(3, Fraction(8))] * 5
     assert {line.amount for line in lines(journal)} == {share(door, 1).quanta}
@@ -640,7 +646,7 @@ def test_a_closed_run_draws_a_new_threshold():
     door.runs.close("unknown")
     door.begin(2)
     grouper(door, private(0, 0, 0), price=price)
-    assert [size for _, label, _, size, _ in draws(journal) if label == "group.threshold"] == [3, 1]
+    assert [size for _, label, _, size in draws(journal) if label == "group.threshold"] == [3, 1]
 
 
 def test_the_threshold_noise_of_a_closed_run_is_forgotten():
@@ -673,7 +679,7 @@ def test_one_run_over_all_keys_has_the_ledgers_price():
     assert costs == [1, 2, 3, 4, 4, 6, 6, 6]
     assert [line.kind for line in lines(journal)] == ["open"] + ["ask"] * 6 + ["yes"] + ["ask"] * 2
     assert [entry[1] for entry in draws(journal) if entry[3]].count("far.threshold") == 1
-    scales = {label: scale for _, label, scale, size, _ in draws(journal) if size}
+    scales = {label: scale for _, label, scale, size in draws(journal) if size}
     assert scales == {"far.threshold": Fraction(8), "far.question": Fraction(32)}
 
 
@@ -781,7 +787,7 @@ def test_a_counter_holds_noise_before_it_counts():
     door.counters.prime("c", epsilon=share(door, "1/4"), sensitivity=2, size=3, exposed=True)
     assert door.counters.primed("c")
     assert journal[0].kind == "expose"
-    assert draws(journal) == [("draw", "c.state", Fraction(8), 3, True)]
+    assert draws(journal) == [("draw", "c.state", Fraction(8), 3)]
     assert ledger.cost.epsilon == Fraction(1, 4)
     door.counters.count("c", private(1, 2, 3, sensitivity=2))
     door.counters.count("c", private(10, 0, 0, sensitivity=2))
@@ -790,7 +796,7 @@ def test_a_counter_holds_noise_before_it_counts():
     assert released.value.tolist() == [1012, 1003, 1004]
     assert released.layers == 2
     assert [line.kind for line in lines(journal)] == ["expose", "settle"]
-    assert draws(journal)[1] == ("draw", "c.output", Fraction(8), 3, True)
+    assert draws(journal)[1] == ("draw", "c.output", Fraction(8), 3)
     assert ledger.cost.epsilon == Fraction(1, 4)
     assert ledger.exposed.epsilon == 0
     assert not door.counters.primed("c")
@@ -861,7 +867,7 @@ def test_a_counter_that_was_looked_into_gets_fresh_noise_and_must_be_read():
     door.counters.disturb()
     assert door.counters.disturbed
     assert door.memory()["counter c"].tolist() == [1051, 1052, 1053]
-    assert draws(journal)[-1] == ("draw", "c.again", Fraction(4), 3, True)
+    assert draws(journal)[-1] == ("draw", "c.again", Fraction(4), 3)
     with pytest.raises(ConfigurationError, match="must be read, not forgotten"):
         door.counters.forget("c")
     with pytest.raises(
@@ -946,3 +952,24 @@ def test_misuse_of_the_gate_is_the_mechanisms_error():
     door, _, _ = gate()
     with pytest.raises(MechanismError, match=r"^unit 1: there is no pot 'none'"):
         door.pots.pour("none", where=np.ones(3, bool))
+
+
+def test_every_unit_begins_with_new_randomness():
+    begun = []
+    noise = NoNoise()
+    door = Gate(ledger=Ledger(Guarantee(1, 1), keys=1), noise=noise, keys=1)
+    noise.refresh = lambda: begun.append(door.unit)
+    for unit in (1, 2, 3):
+        door.begin(unit)
+    assert begun == [1, 2, 3]
+
+
+def test_the_gate_shows_a_key_that_its_noise_holds_until_it_is_erased():
+    door = Gate(ledger=Ledger(Guarantee(1, 1), keys=3000), noise=SystemNoise(), keys=3000)
+    door.begin(1)
+    door.laplace(
+        Private(np.ones(3000, np.int64), sensitivity=1), epsilon=door.left, label="publish"
+    )
+    assert set(door.memory()) == {"noise key"}
+    door.erase()
+    assert door.memory() == {}

@@ -141,8 +141,8 @@ class QuadTape(RecordingNoise):
         super().__init__(TestNoise(seed))
         self.given: dict[str, np.ndarray] = {}
 
-    def laplace_each(self, scales, which, *, unit, label, fresh=False):
-        values = super().laplace_each(scales, which, unit=unit, label=label, fresh=fresh)
+    def laplace_each(self, scales, which, *, unit, label):
+        values = super().laplace_each(scales, which, unit=unit, label=label)
         self.given[label] = values.copy()
         return values
 

@@ -43,14 +43,14 @@ class Tape(RecordingNoise):
         self.given: dict[tuple[int, str], list[int]] = defaultdict(list)
         self.scales: dict[str, set[Fraction]] = defaultdict(set)
 
-    def laplace(self, scale, size, *, unit, label, fresh=False):
-        values = super().laplace(scale, size, unit=unit, label=label, fresh=fresh)
+    def laplace(self, scale, size, *, unit, label):
+        values = super().laplace(scale, size, unit=unit, label=label)
         self.given[unit, label] += values.tolist()
         self.scales[label].add(Fraction(scale))
         return values
 
-    def laplace_each(self, scales: Sequence[Fraction], which, *, unit, label, fresh=False):
-        values = super().laplace_each(scales, which, unit=unit, label=label, fresh=fresh)
+    def laplace_each(self, scales: Sequence[Fraction], which, *, unit, label):
+        values = super().laplace_each(scales, which, unit=unit, label=label)
         self.given[unit, label] += values.tolist()
         return values
 

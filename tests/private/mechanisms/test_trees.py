@@ -55,12 +55,13 @@ class Witness:
         self.source = TestNoise(seed)
         self.given: dict[int, IntArray] = {}
 
-    def laplace(
-        self, scale: Fraction, size: int, *, unit: int, label: str, fresh: bool = False
-    ) -> IntArray:
+    def laplace(self, scale: Fraction, size: int, *, unit: int, label: str) -> IntArray:
         assert unit not in self.given
-        self.given[unit] = self.source.laplace(scale, size, unit=unit, label=label, fresh=fresh)
+        self.given[unit] = self.source.laplace(scale, size, unit=unit, label=label)
         return self.given[unit].copy()
+
+    def refresh(self) -> None:
+        self.source.refresh()
 
 
 @pytest.mark.slow

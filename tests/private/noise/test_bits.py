@@ -1,4 +1,7 @@
+import os
+
 import numpy as np
+import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from penstock.private.noise import bits as module
@@ -15,6 +18,15 @@ def test_the_key_stream_is_that_of_aes_in_counter_mode_however_it_is_read():
     assert read == expected[: len(read)]
 
 
+def test_a_stream_starts_from_any_place():
+    key, place = bytes(range(32)), bytes(range(16))
+    expected = Cipher(algorithms.AES(key), modes.CTR(place)).encryptor().update(bytes(100))
+    stream = KeyedBits(key)
+    stream.bytes(30)
+    stream.restart(place)
+    assert stream.bytes(100).tobytes() == KeyedBits(key, place).bytes(100).tobytes() == expected
+
+
 def test_each_read_is_memory_of_its_own():
     stream = KeyedBits(bytes(32))
     first = stream.bytes(64)
@@ -24,25 +36,66 @@ def test_each_read_is_memory_of_its_own():
     np.testing.assert_array_equal(first, kept)
 
 
-def test_keys_come_from_the_operating_system_and_are_replaced(monkeypatch):
-    asked = []
+def system_of(asked):
+    """A system that gives bytes of 1, then of 2, and so on, and remembers how many."""
 
-    def urandom(count):
+    def system(count):
         asked.append(count)
         return bytes([len(asked)]) * count
 
-    monkeypatch.setattr(module.os, "urandom", urandom)
+    return system
+
+
+def test_keys_come_from_the_operating_system_and_are_replaced(monkeypatch):
+    asked = []
+    monkeypatch.setattr(module.os, "urandom", system_of(asked))
     monkeypatch.setattr(module, "REKEY_AFTER", 1000)
-    stream = SystemBits()
+    stream = SystemBits(clock=lambda: 0)
     reads = [stream.bytes(600).tobytes() for _ in range(4)]
-    assert asked == [32, 32]
-    assert reads[2] == KeyedBits(bytes([2]) * 32).bytes(600).tobytes()
+    assert asked == [32, 16, 32, 16]
+    assert reads[2] == KeyedBits(bytes([3]) * 32, bytes([4]) * 16).bytes(600).tobytes()
     assert len(set(reads)) == 4
 
 
-def test_our_copy_of_a_key_is_overwritten(monkeypatch):
-    seen = []
-    plain = module.KeyedBits
-    monkeypatch.setattr(module, "KeyedBits", lambda key: (seen.append(key), plain(key))[1])
-    module.system_key_stream()
-    assert seen == [bytearray(32)]
+def test_after_a_refresh_the_stream_goes_on_from_a_new_place():
+    asked = []
+    stream = SystemBits(system=system_of(asked), clock=lambda: 0)
+    stream.bytes(50)
+    stream.refresh()
+    assert asked == [32, 16]
+    read = stream.bytes(50).tobytes() + stream.bytes(1000).tobytes()
+    assert read == KeyedBits(bytes([1]) * 32, bytes([3]) * 16).bytes(1050).tobytes()
+    assert asked == [32, 16, 16]
+
+
+@pytest.mark.parametrize("count", [8, 2000])
+def test_a_machine_that_repeats_its_randomness_at_another_time_repeats_no_noise(count):
+    def bits(time):
+        asked = []
+        stream = SystemBits(system=system_of(asked), clock=lambda: time)
+        first = stream.bytes(count).tobytes()
+        stream.refresh()
+        return first, stream.bytes(count).tobytes()
+
+    assert bits(-1) != bits(1)  # no clock stops the noise
+    one, other = bits(1_800_000_000_000_000_000), bits(1_800_000_000_000_000_001)
+    assert len({*one, *other}) == 4
+
+
+def test_after_an_erasure_there_is_no_stream_and_the_next_has_another_key():
+    asked = []
+    stream = SystemBits(system=system_of(asked), clock=lambda: 0)
+    first = stream.bytes(50).tobytes()
+    stream.erase()
+    stream.refresh()
+    assert stream.stream is None
+    assert stream.bytes(50).tobytes() != first
+    assert asked == [32, 16, 32, 16]
+
+
+def test_the_bytes_of_a_key_are_overwritten():
+    given = []
+    stream = SystemBits(system=lambda count: given.append(os.urandom(count)) or given[-1])
+    stream.bytes(100)
+    assert [len(each) for each in given] == [32, 16]
+    assert given[0] == bytes(32)

@@ -29,15 +29,14 @@ def test_only_the_noise_of_the_system_is_private():
 
 
 @pytest.mark.parametrize("size", [0, 1, 5, 513, 3000])
-@pytest.mark.parametrize("fresh", [False, True])
-def test_a_draw_is_a_row_of_int64(noise, size, fresh):
+def test_a_draw_is_a_row_of_int64(noise, size):
     for scale in (*SCALES, Fraction(1, 50), Fraction(10**12), Fraction(MAX_SCALE)):
-        values = noise.laplace(scale, size, unit=0, label="a", fresh=fresh)
+        values = noise.laplace(scale, size, unit=0, label="a")
         assert values.dtype == np.int64
         assert values.shape == (size,)
         assert values.flags.writeable
     which = np.arange(size, dtype=np.uint64) % np.uint64(3)
-    assert noise.laplace_each(SCALES, which, unit=0, label="a", fresh=fresh).shape == (size,)
+    assert noise.laplace_each(SCALES, which, unit=0, label="a").shape == (size,)
     assert noise.thin(np.arange(size), Fraction(1, 3), unit=0, label="a").shape == (size,)
     for variance in (Fraction(1, 50), Fraction(100), Fraction(10**12)):
         values = noise.gaussian(variance, size, unit=0, label="a")
@@ -58,44 +57,43 @@ def test_test_noise_follows_from_seed_unit_and_label(change):
     assert all(one != two for one, two in zip(values(), values(**change), strict=True))
 
 
-def test_test_noise_does_not_depend_on_what_was_drawn_before_nor_on_fresh():
+def test_test_noise_does_not_depend_on_what_was_drawn_before():
     source = TestNoise(1)
     first = source.laplace(Fraction(1000), 50, unit=7, label="a")
     source.laplace(Fraction(10), 999, unit=8, label="b")
-    np.testing.assert_array_equal(
-        source.laplace(Fraction(1000), 50, unit=7, label="a", fresh=True), first
-    )
+    source.erase()
+    np.testing.assert_array_equal(source.laplace(Fraction(1000), 50, unit=7, label="a"), first)
 
 
 def test_system_noise_never_repeats_itself():
     """Two rows of 50 values of scale 10^12 agree with probability below 1e-600."""
     one, two = SystemNoise(), SystemNoise()
-    rows = [
-        source.laplace(Fraction(10**12), 50, unit=0, label="a", fresh=fresh)
-        for source in (one, two)
-        for fresh in (False, True)
-    ]
-    rows += [one.laplace(Fraction(10**12), 50, unit=0, label="a")]
-    assert len({row.tobytes() for row in rows}) == 5
+    rows = []
+    for source in (one, two, one):
+        for size in (50, 5000):
+            rows.append(source.laplace(Fraction(10**12), size, unit=0, label="a")[:50])
+            source.refresh()
+    assert len({row.tobytes() for row in rows}) == 6
 
 
-def test_a_fresh_draw_uses_bits_or_a_key_of_its_own(monkeypatch):
+def test_a_refresh_or_an_erasure_brings_new_randomness_of_the_system(monkeypatch):
     source = SystemNoise()
-    before = source._bits._left
     asked = []
     plain = os.urandom
     monkeypatch.setattr(
         bits_module.os, "urandom", lambda count: (asked.append(count), plain(count))[1]
     )
-    source.laplace(Fraction(10), 5, unit=0, label="a", fresh=True)
-    assert asked == [40]  # few bits come straight from the operating system
-    source.laplace(Fraction(10), 5000, unit=0, label="a", fresh=True)
-    source.laplace(Fraction(10), 5000, unit=0, label="a", fresh=True)
-    assert asked == [40, 32, 32]  # many from a key each
-    assert source._bits._left == before
-    source.laplace(Fraction(10), 5, unit=0, label="a")
-    assert asked == [40, 32, 32]
-    assert source._bits._left < before
+    for size in (5, 5000):
+        assert source.memory() == {}
+        source.laplace(Fraction(10), size, unit=0, label="a")
+        source.laplace(Fraction(10), size, unit=0, label="b")
+        assert asked == [32, 16]
+        source.refresh()
+        source.laplace(Fraction(10), size, unit=1, label="a")
+        assert asked == [32, 16, 16]
+        assert list(source.memory()) == ["noise key"]
+        source.erase()
+        asked.clear()
 
 
 @pytest.mark.parametrize("size", [100, 5000])
@@ -173,7 +171,6 @@ def test_a_source_is_poisoned_in_a_forked_child(noise):
         refused = 0
         for draw in (
             lambda: noise.laplace(Fraction(1), 1, unit=0, label="a"),
-            lambda: noise.laplace(Fraction(1), 1, unit=0, label="a", fresh=True),
             lambda: noise.laplace_each([Fraction(1)], np.zeros(1, int), unit=0, label="a"),
             lambda: noise.thin(np.ones(1, int), Fraction(1, 2), unit=0, label="a"),
             lambda: noise.gaussian(Fraction(1), 1, unit=0, label="a"),
@@ -185,7 +182,7 @@ def test_a_source_is_poisoned_in_a_forked_child(noise):
         SystemNoise().laplace(Fraction(1), 1, unit=0, label="a")  # one made here may draw
         os._exit(refused)
     _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 5
+    assert os.waitstatus_to_exitcode(status) == 4
     noise.laplace(Fraction(1), 1, unit=0, label="a")
 
 
@@ -265,6 +262,8 @@ def test_threads_may_share_a_source(monkeypatch):
     plain = source._bits.bytes
 
     class RecordedBits:
+        refresh = source._bits.refresh
+
         def bytes(self, count):
             given = plain(count)
             seen.append(given.tobytes())
@@ -276,6 +275,7 @@ def test_threads_may_share_a_source(monkeypatch):
         try:
             for _ in range(50):
                 source.laplace(Fraction(10**6), 20, unit=0, label="a")
+                source.refresh()
         except Exception as error:
             errors.append(error)
 

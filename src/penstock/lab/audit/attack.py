@@ -42,10 +42,16 @@ Word = tuple[tuple[str, ...], IntArray]
 
 
 def codings(traces: Traces, pair: Pair) -> dict[str, Counts]:
-    """The cells of each coding: all of a trace, or only the places where the streams differ."""
+    """The cells of each coding.
+
+    A coding takes all of a trace, only the places where the streams differ, or only what a key of
+    the noise in the memory tells.
+    """
     found = {"all": cells(traces, pair)}
     if pair.keys > 1 or traces.public or traces.weights != UNIT:
         found["differing"] = cells(traces, pair, everywhere=False)
+    if traces.explained is not None:
+        found["noise key"] = _count([_key_word(traces.explained)])
     return found
 
 
@@ -78,6 +84,8 @@ def cells(traces: Traces, pair: Pair, *, everywhere: bool = True) -> Counts:
         words.append((("|",), np.zeros(len(traces), np.int64)))
     if traces.seen is not None:
         words.extend(_look_words(traces, pair))
+    if traces.explained is not None:
+        words.append(_key_word(traces.explained))
     return _count(words)
 
 
@@ -182,6 +190,13 @@ def _look_words(traces: Traces, pair: Pair) -> list[Word]:
         which = np.where(rest == left, 1, np.where(rest == right, 2, 3))
         words.append((("-", "L", "R", "?"), np.where(traces.fresh[:, unit, key], which, 0)))
     return words
+
+
+def _key_word(explained: IntArray) -> Word:
+    """What a key of the noise in the memory tells: nothing, or which streams give what was seen."""
+    letters = ("no key", "fits neither", "fits right only", "fits left only", "fits both")
+    left, right = explained.T
+    return letters, np.where(left < 0, 0, 1 + 2 * left + right)
 
 
 def _grain(value: FloatArray) -> Word:

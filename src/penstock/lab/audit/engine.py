@@ -24,7 +24,8 @@ from penstock.lab.audit import attack
 from penstock.lab.audit.attack import Counts, OutputEvent
 from penstock.lab.audit.bounds import epsilon_bound
 from penstock.lab.audit.model import Pair, Traces
-from penstock.lab.audit.sample import LabNoise, traces
+from penstock.lab.audit.noise import LabNoise
+from penstock.lab.audit.sample import traces
 from penstock.lab.audit.subjects import Subject, resolve
 
 CHUNK_BY_KEY = 25_000
@@ -136,7 +137,11 @@ def work(task: Task) -> dict[str, Counts]:
 
 def _traces(subject: Subject, pair: Pair, side: int, runs: int, seed: tuple[object, ...]) -> Traces:
     ordered = pair.swapped() if side else pair
-    return traces(subject.mechanism, ordered.left, runs, LabNoise(*seed), look=ordered.look)
+    noise = LabNoise(*seed) if pair.look is None else subject.noise(*seed)
+    seen = traces(subject.mechanism, ordered.left, runs, noise, look=ordered.look)
+    if side and seen.explained is not None:
+        return replace(seen, explained=seen.explained[:, ::-1])
+    return seen
 
 
 @lru_cache(maxsize=8)

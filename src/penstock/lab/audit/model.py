@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,12 +23,14 @@ Maker: TypeAlias = Callable[..., Mechanism[Any]]
 class Look:
     """One look into the memory: its unit, and the counts that have arrived by then on each stream.
 
-    Zeros mean that nothing of the unit has arrived, its counts that all of it has.
+    Zeros mean that nothing of the unit has arrived, its counts that all of it has. With `after`,
+    the look is taken when the unit has been released, before the next unit.
     """
 
     unit: int
     left: IntArray
     right: IntArray
+    after: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,9 @@ class Pair:
 
     def swapped(self) -> Pair:
         """The same pair with the two streams in the other order."""
-        look = None if self.look is None else Look(self.look.unit, self.look.right, self.look.left)
+        look = self.look
+        if look is not None:
+            look = replace(look, left=look.right, right=look.left)
         return Pair(f"{self.name}, swapped", self.right, self.left, look)
 
     def as_released(self, mechanism: Mechanism[Any]) -> Pair:
@@ -89,7 +93,9 @@ class Traces:
     """The traces of many runs: releases by run, unit and key, their freshness, and a look.
 
     `public` has divisors that are not 1 and the public arrays, by name. `kind` and `weights`
-    describe a release as in `Released`.
+    describe a release as in `Released`. `explained` has two columns, for the left and the right
+    stream: 1 if a key of the noise was seen under which the stream gives what was seen, 0 if one
+    was seen under which it does not, and −1 if none was seen.
     """
 
     values: IntArray | np.ndarray[Any, np.dtype[np.float64]]
@@ -98,6 +104,7 @@ class Traces:
     public: Mapping[str, IntArray] = field(default_factory=dict)
     kind: Kind = "sum"
     weights: Weights = UNIT
+    explained: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.values)

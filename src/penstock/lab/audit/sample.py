@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,51 +9,10 @@ import numpy as np
 from penstock.core.arrays import IntArray
 from penstock.core.domain import Domain
 from penstock.core.released import Released
+from penstock.lab.audit.intruder import Intruder
 from penstock.lab.audit.model import Look, Traces
+from penstock.lab.audit.noise import LabNoise
 from penstock.private.mechanisms.base import Mechanism
-from penstock.private.noise.bits import KeyedBits
-from penstock.private.noise.gaussian import gaussian
-from penstock.private.noise.laplace import laplace
-from penstock.private.noise.thinning import thin
-from penstock.testing import intrude
-
-
-class LabNoise:
-    """The exact sampler on one stream of bits that follows from a seed: fast and repeatable.
-
-    Unlike with `TestNoise`, every draw continues the stream of bits, so no two runs share draws.
-    """
-
-    private = False
-
-    def __init__(self, *seed: object) -> None:
-        self._bits = KeyedBits(hashlib.sha256(repr(("penstock audit", *seed)).encode()).digest())
-
-    def laplace(
-        self, scale: Fraction, size: int, *, unit: int, label: str, fresh: bool = False
-    ) -> IntArray:
-        return laplace(scale, size, self._bits)
-
-    def laplace_each(
-        self,
-        scales: Sequence[Fraction],
-        which: IntArray,
-        *,
-        unit: int,
-        label: str,
-        fresh: bool = False,
-    ) -> IntArray:
-        values = np.empty(len(which), np.int64)
-        for index, scale in enumerate(scales):
-            chosen = which == index
-            values[chosen] = laplace(scale, int(np.count_nonzero(chosen)), self._bits)
-        return values
-
-    def thin(self, counts: IntArray, keep: Fraction, *, unit: int, label: str) -> IntArray:
-        return thin(counts, keep, self._bits)
-
-    def gaussian(self, variance: Fraction, size: int, *, unit: int, label: str) -> IntArray:
-        return gaussian(variance, size, self._bits)
 
 
 def traces(
@@ -78,16 +34,24 @@ def traces(
     size = mechanism.released(domain).size
     values: Any = np.zeros((runs, units, size), np.int64)
     fresh = np.zeros((runs, units, size), np.bool_)
-    seen = np.zeros((runs, keys), np.int64) if look else None
+    seen = np.zeros((runs, keys), np.int64) if look and not look.after else None
+    explained = np.full((runs, 2), -1) if look else None
     public: dict[str, IntArray] = {}
     for number in range(runs):
         run = mechanism.run(domain, noise=noise)
         for unit, counts in enumerate(stream, start=1):
-            if look is not None and seen is not None and unit == look.unit:
-                run.feed(look.left)
-                seen[number] = intrude(run).get("counter publish", 0)
-                counts = counts - look.left
+            intruder = None
+            if look is not None and unit == look.unit:
+                intruder = Intruder(run, look, noise)
+                if seen is not None:
+                    run.feed(look.left)
+                    seen[number] = intruder.look()
+                    counts = counts - look.left
             released = run.step(counts)
+            if intruder is not None and explained is not None:
+                if seen is None:
+                    intruder.look()
+                explained[number] = intruder.explained(released)
             if number == 0 and unit == 1 and released.value.dtype != values.dtype:
                 values = values.astype(released.value.dtype)
             values[number, unit - 1] = released.value
@@ -95,7 +59,7 @@ def traces(
             for name, array in _public(released).items():
                 rows = public.setdefault(name, np.zeros((runs, units, len(array)), np.int64))
                 rows[number, unit - 1] = array
-    return Traces(values, fresh, seen, public, released.kind, released.weights)
+    return Traces(values, fresh, seen, public, released.kind, released.weights, explained)
 
 
 def _as_keys(mechanism: Mechanism[Any], stream: IntArray, runs: int, noise: LabNoise) -> Traces:

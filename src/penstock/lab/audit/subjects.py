@@ -26,8 +26,10 @@ from penstock.core.errors import ConfigurationError
 from penstock.core.exact import positive, whole
 from penstock.lab.audit import flawed
 from penstock.lab.audit.model import Look, Pair
+from penstock.lab.audit.noise import ErasingLabNoise, LabNoise
 from penstock.lab.audit.pairs import standard, with_person
 from penstock.private.mechanisms.base import Incremental, Mechanism
+from penstock.private.mechanisms.pan import PanPrivate
 from penstock.private.mechanisms.registry import MECHANISMS, AnyMechanism, find
 from penstock.private.mechanisms.sampling import ByQuestion
 from penstock.testing import NoNoise
@@ -51,6 +53,8 @@ class Subject:
     learn: bool = False
     exact: bool = False
     """Whether the loss is computed, not estimated: for flaws too small for sampling."""
+    noise: type[LabNoise] = ErasingLabNoise
+    """The source of noise where somebody looks into the memory."""
     delta: Fraction = Fraction(0)
     """What may be added to e^ε times a probability, by the same claim."""
 
@@ -99,11 +103,17 @@ Thresholds are a share of few people for the same reason: both answers to a ques
 USER_LEVEL = ("dsft", "dsat")
 """Mechanisms that work differently at user level. `NAME@user` audits them there too."""
 
+PAN_PRIVATE = ("bd_pan", "ba_pan")
+"""Mechanisms with a form for looks between units. `NAME@between` audits that form too."""
+
 
 def subject(
     name: str, *, epsilon: str = "2", window: int | None = None, runs: int = 20_000
 ) -> Subject:
-    """A mechanism by name or import path, each with `@user` for user level, or `flawed:NAME`."""
+    """A mechanism by name or import path, or `flawed:NAME`.
+
+    `@user` after the name is user level, `@between` a look into the memory between units.
+    """
     return resolve(f"{name} {epsilon} {_window(name) if window is None else window} {runs}")
 
 
@@ -126,12 +136,16 @@ def resolve(spec: str) -> Subject:
     if name.startswith("flawed:"):
         return _flawed(spec, name.removeprefix("flawed:"), runs)
     known, at, level = name.partition("@")
-    if at and (level != "user" or not known):
-        raise ConfigurationError(f"{name!r} names no audit: write a mechanism, or MECHANISM@user.")
+    if at and (level not in ("user", "between") or not known):
+        raise ConfigurationError(
+            f"{name!r} names no audit: write a mechanism, MECHANISM@user or MECHANISM@between."
+        )
     cls = find(known)
-    mechanism = cls(
-        epsilon=epsilon, window=window, **_parameters(known, cls, window, user_level=bool(level))
-    )
+    if level == "between" and not issubclass(cls, PanPrivate):
+        raise ConfigurationError(
+            f"{known} makes no promise for looks between units, so {name!r} cannot be audited."
+        )
+    mechanism = cls(epsilon=epsilon, window=window, **_parameters(known, cls, window, level))
     promise = mechanism.guarantee
     if known not in MECHANISMS:
         if (promise.epsilon, promise.window) != (positive(epsilon, name="epsilon"), window):
@@ -150,6 +164,8 @@ def resolve(spec: str) -> Subject:
     )
     if isinstance(mechanism, Incremental) and mechanism.in_parts:
         pairs.extend(looked_at(pair) for pair in pairs[:6])
+    elif level == "between":
+        pairs = [looked_at(pair, after=True) for pair in pairs]
     pairs.extend(_their_own(mechanism))
     return Subject(
         spec,
@@ -182,16 +198,21 @@ def _flawed(spec: str, name: str, runs: int) -> Subject:
         runs,
         flawed=True,
         exact=variant.exact,
+        noise=variant.noise,
     )
 
 
-def _parameters(name: str, cls: AnyMechanism, window: int, *, user_level: bool) -> dict[str, Any]:
+def _parameters(name: str, cls: AnyMechanism, window: int, level: str) -> dict[str, Any]:
     """Parameters for an audit, with units that are not released, so that questions are asked."""
     found = dict(SHORT.get(name, {})) if name in MECHANISMS else _audited(cls)
     found.pop("window", None)
     if name in USER_LEVEL:
-        found["releases"] = max(2 if user_level else 1, window // 2)
-    return {**found, "horizon": window} if user_level else found
+        found["releases"] = max(2 if level == "user" else 1, window // 2)
+    if level == "user":
+        found["horizon"] = window
+    elif level == "between":
+        found["intrusion"] = level
+    return found
 
 
 def _audited(cls: AnyMechanism) -> dict[str, Any]:
@@ -266,12 +287,15 @@ def near(mechanism: Mechanism[Any]) -> int | None:
     return max(2, round(noise + mechanism.first_threshold() * (mechanism.population or 1)))
 
 
-def looked_at(pair: Pair) -> Pair:
-    """The same pair with a look into the memory in the first unit in which the streams differ."""
+def looked_at(pair: Pair, *, after: bool = False) -> Pair:
+    """The same pair with a look into the memory in the first unit in which the streams differ.
+
+    With `after`, the look is taken when that unit has been released.
+    """
     unit = int(np.flatnonzero((pair.left != pair.right).any(axis=1))[0]) + 1
     return Pair(
         f"{pair.name}, looked into",
         pair.left,
         pair.right,
-        Look(unit, pair.left[unit - 1], pair.right[unit - 1]),
+        Look(unit, pair.left[unit - 1], pair.right[unit - 1], after),
     )

@@ -25,7 +25,7 @@ from penstock.lab.audit.exact import (
 )
 from penstock.lab.audit.flawed import VARIANTS
 from penstock.lab.audit.model import Pair
-from penstock.lab.audit.subjects import USER_LEVEL, Subject, resolve, subject
+from penstock.lab.audit.subjects import PAN_PRIVATE, USER_LEVEL, Subject, resolve, subject
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.registry import MECHANISMS
 from penstock.private.mechanisms.sampling import ByQuestion
@@ -56,14 +56,21 @@ TAIL, TAIL_GROUPED, TAIL_ASKED = 1e-10, 1e-8, 1e-7
 POPULATION = 80
 """What thresholds are shares of, where outputs are enumerated."""
 
+SHIPPED = (
+    *MECHANISMS,
+    *(f"{name}@user" for name in USER_LEVEL),
+    *(f"{name}@between" for name in PAN_PRIVATE),
+)
+"""All names of audits of registered mechanisms."""
+
 RUNS, RUNS_BY_KEY = 2_000, 400_000
 QUICK_RUNS, QUICK_RUNS_BY_KEY = 400, 100_000
 
 
 def everybody(*, quick: bool) -> list[Subject]:
-    """All registered mechanisms, some also at user level, and all flawed variants."""
+    """All audits of registered mechanisms, and of all flawed variants."""
     subjects = []
-    for name in (*MECHANISMS, *(f"{name}@user" for name in USER_LEVEL)):
+    for name in SHIPPED:
         by_key = MECHANISMS[name.partition("@")[0]].by_key
         many, few = (RUNS_BY_KEY, QUICK_RUNS_BY_KEY) if by_key else (RUNS, QUICK_RUNS)
         epsilon = EPSILON_EXACT if name in EXACT else EPSILON

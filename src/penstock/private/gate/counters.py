@@ -68,7 +68,7 @@ class Counters:
             maker.ledger.spend(epsilon, counter)
         elif exposed:
             maker.ledger.expose(epsilon, counter)
-        noise = maker.draw(scale, size, f"{counter}.state", fresh=True)
+        noise = maker.draw(scale, size, f"{counter}.state")
         self._held[counter] = Counter(
             noise, epsilon, sensitivity, scale, exposed is True, exposed is None
         )
@@ -105,7 +105,9 @@ class Counters:
         del self._held[counter]
         value = held.total
         if again:
-            value += maker.draw(held.scale, len(value), f"{counter}.output", fresh=True)
+            noise = maker.draw(held.scale, len(value), f"{counter}.output")
+            value += noise
+            noise.fill(0)
         return maker.release(value, held.scale, layers=held.layers + again)
 
     def forget(self, counter: str) -> None:
@@ -121,8 +123,9 @@ class Counters:
     def disturb(self) -> None:
         """Add fresh noise to every counter after a look into the memory; each must then be read."""
         for name, held in self._held.items():
-            noise = self._maker.draw(held.scale, len(held.total), f"{name}.again", fresh=True)
+            noise = self._maker.draw(held.scale, len(held.total), f"{name}.again")
             held.total += noise
+            noise.fill(0)
             held.layers += 1
             held.disturbed = True
 

@@ -261,6 +261,10 @@ class Gate:
         """End the unit. Every counter must have been read or forgotten."""
         self.counters.end()
 
+    def erase(self) -> None:
+        """Forget all that past noise can be computed from (pan-private runs)."""
+        self._maker.noise.erase()
+
     def save(self) -> Secrets:
         """The secrets themselves, not a copy."""
         folds, runs = self.runs.save()
@@ -280,5 +284,12 @@ class Gate:
 
     def memory(self) -> dict[str, Any]:
         """A copy of all that an intruder sees here: for the lab, where the data are synthetic."""
-        holders = (self.counters, self.pots, self.runs, self.trees, self.convolutions)
+        holders = (
+            self.counters,
+            self.pots,
+            self.runs,
+            self.trees,
+            self.convolutions,
+            self._maker.noise,
+        )
         return {name: held for holder in holders for name, held in holder.memory().items()}

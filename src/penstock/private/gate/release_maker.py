@@ -49,6 +49,7 @@ class ReleaseMaker:
         """Go on to the next unit."""
         self.ledger.begin(unit)
         self._drawn.clear()
+        self.noise.refresh()
 
     def error(self, rule: str) -> MechanismError:
         """The error for a mechanism that breaks this rule."""
@@ -150,17 +151,15 @@ class ReleaseMaker:
             layers=layers,
         )
 
-    def draw(self, scale: Scale, size: int, label: str, *, fresh: bool = False) -> IntArray:
+    def draw(self, scale: Scale, size: int, label: str) -> IntArray:
         """Laplace noise. A label is used once per unit, so test noise repeats after a restart."""
         label = self.once(label)
         if isinstance(scale.parts, int):
             exactly = _ratio(scale.base.numerator, scale.base.denominator * scale.parts)
-            return self.noise.laplace(exactly, size, unit=self.unit, label=label, fresh=fresh)
+            return self.noise.laplace(exactly, size, unit=self.unit, label=label)
         quanta, which = np.unique(scale.parts, return_inverse=True)
         scales = [scale.base / int(each) for each in quanta]
-        return self.noise.laplace_each(
-            scales, which.astype(np.int64), unit=self.unit, label=label, fresh=fresh
-        )
+        return self.noise.laplace_each(scales, which.astype(np.int64), unit=self.unit, label=label)
 
     def once(self, label: str) -> str:
         """The label, with a number if it was used in this unit before."""

@@ -168,7 +168,9 @@ class PanDistribution(PanPrivate):
         32.
 
     Guarantee: w-event and pan-private, pure. Proof: docs/proofs/pan.md.
-    Kept between units: the last release. Within a unit: counts on top of noise.
+    Kept between units: the last release, and no key of the noise. Within a unit: counts on top of
+    noise. The guarantee covers the run's memory, freed memory included. It does not cover the
+    caller's counts, nor the sources and the store of a publisher.
 
     >>> PanDistribution(epsilon="1", window=20).guarantee.intrusion.name
     'WITHIN'
@@ -212,7 +214,9 @@ class PanAbsorption(PanPrivate):
         32.
 
     Guarantee: w-event and pan-private, pure. Proof: docs/proofs/pan.md.
-    Kept between units: the last release. Within a unit: counts on top of noise.
+    Kept between units: the last release, and no key of the noise. Within a unit: counts on top of
+    noise. The guarantee covers the run's memory, freed memory included. It does not cover the
+    caller's counts, nor the sources and the store of a publisher.
 
     >>> PanAbsorption(epsilon="1", window=20, intrusion="between").guarantee.intrusion.name
     'BETWEEN'

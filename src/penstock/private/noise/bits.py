@@ -1,8 +1,23 @@
-"""Random bits: the key stream of AES-256 in counter mode, which is faster than PCG64."""
+"""Random bits: the key stream of AES-256 in counter mode, which is faster than PCG64.
+
+Two things could go wrong with a key that lies in memory, and `SystemBits` has a method for each:
+
+- A copy of the process has the key too, and would repeat the noise. `refresh`, at the start of each
+  unit, moves the stream to a place that new randomness of the operating system and the clock
+  choose.
+- Counter mode runs backwards: whoever finds the key computes all that was drawn under it. `erase`
+  drops the key. A pan-private run calls it whenever control leaves the run, so that between units
+  no key exists.
+
+docs/proofs/noise.md has the argument.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import time
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -14,9 +29,10 @@ REKEY_AFTER = 1 << 26
 system.
 """
 
+_KEY = 32
 _BLOCK = 16  # of AES; the cipher wants room for one block less a byte behind what it writes
+_LOW = (1 << 64) - 1
 _PIECE = 1 << 16
-_FEW = 1 << 10  # bytes for which the operating system is faster than the set-up of a cipher
 _ZEROS = memoryview(bytes(_PIECE))
 
 
@@ -29,21 +45,28 @@ class Bits(Protocol):
 
 
 class KeyedBits:
-    """The key stream of one AES-256 key, counted from zero.
+    """The key stream of one AES-256 key, from a place that is a number of 16 bytes. Default: zero.
 
     >>> one, two = KeyedBits(bytes(32)), KeyedBits(bytes(32))
     >>> bool((one.bytes(100) == two.bytes(100)).all())
     True
     """
 
-    __slots__ = ("_stream",)
+    __slots__ = ("_stream", "read")
 
-    def __init__(self, key: bytes | bytearray) -> None:
-        self._stream: CipherContext = Cipher(
-            algorithms.AES(key), modes.CTR(bytes(_BLOCK))
-        ).encryptor()
+    def __init__(self, key: bytes, place: bytes = bytes(_BLOCK)) -> None:
+        self.read = 0
+        """How many bytes were given since the start. The work of a draw is constant: it is public.
+        """
+        self._stream: CipherContext = Cipher(algorithms.AES(key), modes.CTR(place)).encryptor()
+
+    def restart(self, place: bytes) -> None:
+        """Start again from another place of the stream."""
+        self._stream.reset_nonce(place)
+        self.read = 0
 
     def bytes(self, count: int) -> NDArray[np.uint8]:
+        self.read += count
         made = np.empty(count + _BLOCK - 1, np.uint8)
         if count <= _PIECE:
             self._stream.update_into(_ZEROS[:count], made.data)
@@ -55,42 +78,72 @@ class KeyedBits:
 
 
 class SystemBits:
-    """Unpredictable bits: AES-256-CTR under a key from the operating system, replaced regularly."""
+    """Unpredictable bits: the stream of AES-256-CTR under a key from the operating system.
 
-    __slots__ = ("_left", "_stream")
+    Parameters
+    ----------
+    system : callable, optional
+        `system(count)` gives that many random bytes. Default: `os.urandom`.
+    clock : callable
+        The time in nanoseconds. Default: `time.time_ns`.
 
-    def __init__(self) -> None:
-        self._left = REKEY_AFTER
-        self._stream = system_key_stream()
+    >>> bits = SystemBits()
+    >>> len(bits.bytes(5000)), bits.stream is None
+    (5000, False)
+    >>> bits.erase()
+    >>> bits.stream is None
+    True
+    """
+
+    __slots__ = ("_clock", "_left", "_stale", "_system", "stream")
+
+    def __init__(
+        self,
+        *,
+        system: Callable[[int], bytes] | None = None,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._system = _from_operating_system if system is None else system
+        self._clock = clock
+        self._left = 0
+        self._stale = False
+        self.stream: KeyedBits | None = None
+        """The stream of the key that is held, if any: all that it gave can be computed from it."""
 
     def bytes(self, count: int) -> NDArray[np.uint8]:
-        if self._left <= 0:
+        stream = self.stream
+        if stream is None or self._left <= 0:
             self._left = REKEY_AFTER
-            self._stream = system_key_stream()
+            stream = self.stream = self._new_stream()
+        elif self._stale:
+            stream.restart(_moved(self._system(_BLOCK), self._clock()))
+        self._stale = False
         self._left -= count
-        return self._stream.bytes(count)
+        return stream.bytes(count)
+
+    def refresh(self) -> None:
+        """Let the next bits depend on new randomness of the operating system, and on the clock."""
+        self._stale = True
+
+    def erase(self) -> None:
+        """Drop the key, so that no bits that were given can be computed from what is held.
+
+        OpenSSL overwrites the memory of a cipher before it frees it.
+        """
+        self.stream = None
+
+    def _new_stream(self) -> KeyedBits:
+        key = self._system(_KEY)
+        try:
+            return KeyedBits(key, _moved(self._system(_BLOCK), self._clock()))
+        finally:
+            ctypes.memset(ctypes.c_char_p(key), 0, _KEY)  # nobody else holds these bytes
 
 
-class FreshBits:
-    """Bits for one draw alone: from the operating system, or under a key that is not kept."""
-
-    __slots__ = ("_stream",)
-
-    def __init__(self) -> None:
-        self._stream: KeyedBits | None = None
-
-    def bytes(self, count: int) -> NDArray[np.uint8]:
-        if self._stream is None:
-            if count <= _FEW:
-                return np.frombuffer(bytearray(os.urandom(count)), np.uint8)
-            self._stream = system_key_stream()
-        return self._stream.bytes(count)
+def _from_operating_system(count: int) -> bytes:
+    return os.urandom(count)
 
 
-def system_key_stream() -> KeyedBits:
-    """The stream of a new key from the operating system; our copy of the key is overwritten."""
-    key = bytearray(os.urandom(32))
-    try:
-        return KeyedBits(key)
-    finally:
-        key[:] = bytes(32)
+def _moved(place: bytes, by: int) -> bytes:
+    """A place whose upper half is changed by the time, in case the system repeats the place."""
+    return (int.from_bytes(place, "big") ^ (by & _LOW) << 64).to_bytes(_BLOCK, "big")

@@ -8,14 +8,14 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import ClassVar, Final, NoReturn, Protocol, final
+from typing import Any, ClassVar, Final, NoReturn, Protocol, final
 
 import numpy as np
 
 from penstock.core.arrays import IntArray
 from penstock.core.errors import ConfigurationError, NoiseError
 from penstock.core.exact import exact, positive, whole
-from penstock.private.noise.bits import Bits, FreshBits, KeyedBits, SystemBits
+from penstock.private.noise.bits import Bits, KeyedBits, SystemBits
 from penstock.private.noise.gaussian import check_variance, gaussian
 from penstock.private.noise.laplace import check_scale, laplace
 from penstock.private.noise.thinning import check_counts, thin
@@ -29,23 +29,12 @@ class Noise(Protocol):
         """True only for `SystemNoise`. Releases made with any other source are never private."""
         ...
 
-    def laplace(
-        self, scale: Fraction, size: int, *, unit: int, label: str, fresh: bool = False
-    ) -> IntArray:
-        """`size` independent values with P(k) ∝ exp(−|k|/scale).
-
-        With `fresh`, the bits or their key are made by the operating system for this call alone.
-        """
+    def laplace(self, scale: Fraction, size: int, *, unit: int, label: str) -> IntArray:
+        """`size` independent values with P(k) ∝ exp(−|k|/scale)."""
         ...
 
     def laplace_each(
-        self,
-        scales: Sequence[Fraction],
-        which: IntArray,
-        *,
-        unit: int,
-        label: str,
-        fresh: bool = False,
+        self, scales: Sequence[Fraction], which: IntArray, *, unit: int, label: str
     ) -> IntArray:
         """Independent values, the i-th of scale `scales[which[i]]`."""
         ...
@@ -56,6 +45,26 @@ class Noise(Protocol):
 
     def gaussian(self, variance: Fraction, size: int, *, unit: int, label: str) -> IntArray:
         """`size` independent values, each the whole number next to a Gaussian of this variance."""
+        ...
+
+    def refresh(self) -> None:
+        """Let the next draw depend on new randomness of the system, so that no copy repeats it.
+
+        The gate calls it when a unit begins.
+        """
+        ...
+
+    def erase(self) -> None:
+        """Forget all that past draws can be computed from.
+
+        A pan-private run calls it whenever control leaves the run: after each part of a unit.
+        """
+        ...
+
+    def memory(self) -> dict[str, Any]:
+        """What an intruder finds here: "noise key", if past draws can be computed from what is
+        held. Nothing for test noise, which is no secret.
+        """
         ...
 
 
@@ -71,23 +80,15 @@ class _Source(ABC):
     def private(self) -> bool:
         return self._private
 
-    def laplace(
-        self, scale: Fraction, size: int, *, unit: int, label: str, fresh: bool = False
-    ) -> IntArray:
+    def laplace(self, scale: Fraction, size: int, *, unit: int, label: str) -> IntArray:
         scale = _scale(scale)
         if type(size) is not int or size < 0:
             size = whole(size, name="size", least=0)
         self._check_home()
-        return self._laplace([scale], [size], unit, label, fresh)
+        return self._laplace([scale], [size], unit, label)
 
     def laplace_each(
-        self,
-        scales: Sequence[Fraction],
-        which: IntArray,
-        *,
-        unit: int,
-        label: str,
-        fresh: bool = False,
+        self, scales: Sequence[Fraction], which: IntArray, *, unit: int, label: str
     ) -> IntArray:
         checked = [_scale(scale) for scale in scales]
         which = np.asarray(which)
@@ -107,7 +108,7 @@ class _Source(ABC):
         values = np.empty(len(which), np.int64)
         narrow = np.uint16 if len(checked) <= 1 << 16 else np.int64  # NumPy sorts 16 bits by radix
         values[np.argsort(which.astype(narrow), kind="stable")] = self._laplace(
-            checked, sizes.tolist(), unit, label, fresh
+            checked, sizes.tolist(), unit, label
         )
         return values
 
@@ -128,8 +129,17 @@ class _Source(ABC):
         return self._gaussian(variance, size, unit, label)
 
     @abstractmethod
+    def refresh(self) -> None: ...
+
+    @abstractmethod
+    def erase(self) -> None: ...
+
+    def memory(self) -> dict[str, Any]:
+        return {}
+
+    @abstractmethod
     def _laplace(
-        self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str, fresh: bool
+        self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str
     ) -> IntArray:
         """sizes[0] values of scales[0], then sizes[1] of scales[1], and so on."""
 
@@ -174,8 +184,9 @@ class SystemNoise(_Source):
     """Noise that nobody can foresee or repeat. It takes no seed.
 
     Bits are the key stream of AES-256-CTR; keys come from the operating system and are replaced
-    regularly. Bits are made when they are needed, none are kept for later. Threads may share a
-    source.
+    regularly. Bits are made when they are needed, none are kept for later. Every unit begins with
+    new randomness of the system (`refresh`), so that a copy of the process draws other noise.
+    Threads may share a source.
 
     >>> noise = SystemNoise()
     >>> noise.private, noise
@@ -196,11 +207,20 @@ Write scale="0.1" or Fraction(1, 10).
         self._bits = SystemBits()
         self._lock = threading.Lock()
 
+    def refresh(self) -> None:
+        self._bits.refresh()
+
+    def erase(self) -> None:
+        with self._lock:
+            self._bits.erase()
+
+    def memory(self) -> dict[str, Any]:
+        held = self._bits.stream
+        return {} if held is None else {"noise key": held}
+
     def _laplace(
-        self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str, fresh: bool
+        self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str
     ) -> IntArray:
-        if fresh:
-            return _in_turn(scales, sizes, FreshBits())
         with self._lock:
             return _in_turn(scales, sizes, self._bits)
 
@@ -217,7 +237,7 @@ Write scale="0.1" or Fraction(1, 10).
 class TestNoise(_Source):
     """Noise that follows from a seed, the unit and the label: a restart repeats it. Never private.
 
-    The same call gives the same values, whatever was drawn before. `fresh` changes nothing.
+    The same call gives the same values, whatever was drawn before.
 
     Parameters
     ----------
@@ -240,7 +260,7 @@ class TestNoise(_Source):
         self._seed: Final = whole(seed, name="seed", least=0)
 
     def _laplace(
-        self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str, fresh: bool
+        self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str
     ) -> IntArray:
         return _in_turn(scales, sizes, self._stream("laplace", unit, label))
 
@@ -249,6 +269,12 @@ class TestNoise(_Source):
 
     def _gaussian(self, variance: Fraction, size: int, unit: int, label: str) -> IntArray:
         return gaussian(variance, size, self._stream("gaussian", unit, label))
+
+    def refresh(self) -> None:
+        """Draws repeat, on purpose."""
+
+    def erase(self) -> None:
+        """Nothing is held from one draw to the next."""
 
     def _stream(self, kind: str, unit: int, label: str) -> KeyedBits:
         return KeyedBits(
@@ -279,7 +305,7 @@ class NoNoise(_Source):
     _private = False
 
     def _laplace(
-        self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str, fresh: bool
+        self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str
     ) -> IntArray:
         return np.zeros(sum(sizes), np.int64)
 
@@ -290,6 +316,12 @@ class NoNoise(_Source):
 
     def _gaussian(self, variance: Fraction, size: int, unit: int, label: str) -> IntArray:
         return np.zeros(size, np.int64)
+
+    def refresh(self) -> None:
+        """Nothing is drawn."""
+
+    def erase(self) -> None:
+        """Nothing is drawn."""
 
 
 def _in_turn(scales: Sequence[Fraction], sizes: Sequence[int], bits: Bits) -> IntArray:

@@ -151,8 +151,9 @@ def _draw_guided(parts: Sequence[Part], size: int, bits: Bits) -> IntArray:
             table.guide.take(cell, mode="clip", out=values)
             np.equal(values, _MARK, out=marks)
             (places,) = marks.nonzero()
-            found[number].append(places + start)
             cells[number].append(cell[places])
+            places += start
+            found[number].append(places)
             if number:
                 chunk <<= above - shift
                 chunk += values
@@ -171,11 +172,14 @@ def _draw_guided(parts: Sequence[Part], size: int, bits: Bits) -> IntArray:
         np.concatenate(cells_found, out=words[:count])
         raw = bits.bytes(8 * refined)
         words <<= _REST
-        words |= raw.view(np.uint64) >> _USED
+        rest = raw.view(np.uint64)
+        rest >>= _USED
+        words |= rest
         values64 = table.invert(words, bits, shift=shift)
         values64 -= _MARK  # which was added above as if it were an outcome
         values64 <<= shift
-        total[where] += values64
+        values64 += total[where]
+        total[where] = values64
         used: list[NDArray[np.generic]] = [raw, words, values64, where, *places_found, *cells_found]
         for scratch in used:
             scratch.fill(0)

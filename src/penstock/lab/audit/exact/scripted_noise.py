@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -51,19 +52,11 @@ class ScriptedNoise:
         self.requests: list[NoiseRequest] = []
         self._before_decision = before_decision
 
-    def laplace(
-        self, scale: Fraction, size: int, *, unit: int, label: str, fresh: bool = False
-    ) -> IntArray:
+    def laplace(self, scale: Fraction, size: int, *, unit: int, label: str) -> IntArray:
         return self._give(label, (_inverse(scale),) * size)
 
     def laplace_each(
-        self,
-        scales: Sequence[Fraction],
-        which: IntArray,
-        *,
-        unit: int,
-        label: str,
-        fresh: bool = False,
+        self, scales: Sequence[Fraction], which: IntArray, *, unit: int, label: str
     ) -> IntArray:
         return self._give(label, tuple(_inverse(scales[index]) for index in which.tolist()))
 
@@ -75,6 +68,15 @@ class ScriptedNoise:
             "the exact audit knows discrete Laplace noise only: "
             "with Gaussian noise the loss of an output is not bounded."
         )
+
+    def refresh(self) -> None:
+        """A script has no key."""
+
+    def erase(self) -> None:
+        """A script has no key."""
+
+    def memory(self) -> dict[str, Any]:
+        return {}
 
     def _give(self, label: str, rates: tuple[float, ...]) -> IntArray:
         request = NoiseRequest(label, rates)

@@ -15,6 +15,7 @@ from penstock.core.arrays import IntArray
 from penstock.core.exact import exact
 from penstock.core.guarantee import Guarantee
 from penstock.lab.audit.model import Pair
+from penstock.lab.audit.noise import ErasingLabNoise, LabNoise
 from penstock.private.mechanisms.base import Mechanism
 
 FAR = 10**6
@@ -52,6 +53,7 @@ class Variant:
     pairs: tuple[Pair, ...]
     runs: int = 20_000
     exact: bool = False
+    noise: type[LabNoise] = ErasingLabNoise
 
 
 def stream(*rows: list[int]) -> IntArray:

@@ -19,6 +19,7 @@ from penstock.core.private import Private, unseal
 from penstock.core.released import Released, Scale
 from penstock.lab.audit.flawed.variant import FAR, Unchecked, Variant, present, stream
 from penstock.lab.audit.model import Look, Pair
+from penstock.lab.audit.noise import LabNoise
 from penstock.private.gate import Gate
 from penstock.private.histograms.base import PUBLISH
 from penstock.private.mechanisms.ba import BudgetAbsorption
@@ -168,6 +169,23 @@ class PanReusedNoise(PanDistribution):
         return gate.counters.read(PUBLISH, again=False)
 
 
+@dataclass(frozen=True, kw_only=True)
+class PanKeptKey(PanDistribution):
+    """`bd_pan` over a noise source that keeps one AES-CTR key from unit to unit.
+
+    Counter mode runs backwards. One look between units gives all noise of the past.
+    """
+
+    name = "bd_pan_kept_key"
+
+
+def _looked_at_after() -> Pair:
+    base = np.full((2, 1), FAR)
+    left = base.copy()
+    left[0, 0] += 1
+    return Pair("one event, and a look after its unit", left, base, Look(1, left[0], base[0], True))
+
+
 def _looked_at_first(base: IntArray) -> Pair:
     """The person is there in every unit; the first is looked into when it is complete."""
     return Pair(
@@ -297,6 +315,15 @@ W_EVENT: tuple[Variant, ...] = (
         2,
         (_looked_into(),),
         runs=4_000,
+    ),
+    Variant(
+        "bd_pan_kept_key",
+        lambda: PanKeptKey(epsilon=1, window=2, intrusion="between"),
+        _ONE,
+        2,
+        (_looked_at_after(),),
+        runs=400,
+        noise=LabNoise,
     ),
     Variant(
         "float_laplace",
