@@ -1,11 +1,11 @@
-# make setup | quick | test | nightly | lint | demo | bench | papers | torture
+# make setup | quick | test | nightly | simulate | lint | demo | bench | papers | torture
 # Needs python3 (3.11 or later) and make; nothing else first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo quick unit test nightly lint bench papers torture clean
+.PHONY: setup demo quick unit test nightly simulate lint bench papers torture clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -40,8 +40,14 @@ unit: $(READY)
 test: lint  ## lint, doctests and all tests but the nightly ones, 8 to 9 minutes on two cores
 	$(BIN)/pytest -n auto --dist worksteal
 
-nightly: lint  ## all tests, with the long statistical runs (docs/how-to/test.md lists them)
+nightly: lint  ## all tests, with the long statistical runs (docs/how-to/test.md) and 100,000 simulated worlds
 	$(BIN)/pytest -n auto --dist worksteal -m "nightly or not nightly"
+	$(MAKE) --no-print-directory simulate SEEDS=100000
+
+SEEDS ?= 1000
+
+simulate: $(READY)  ## whole publishers in simulated worlds: SEEDS=1000, SEEDS=5000-5999, or SEED=7 again
+	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 torture: $(READY)  ## kill a running publisher 500 times, with every source; PENSTOCK_KILLS says how often
 	PENSTOCK_KILLS=$${PENSTOCK_KILLS:-500} $(BIN)/pytest -s -p no:cacheprovider tests/recovery

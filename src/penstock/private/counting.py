@@ -390,7 +390,7 @@ class Counting:
                 new = self._apart(fresh)
             for name, content, part in new:
                 parts[name], kept[name] = content, part
-        parts |= dict.fromkeys(self._kept.keys() - kept.keys())
+        parts |= dict.fromkeys(sorted(self._kept.keys() - kept.keys()))
         self._asked = kept
         return parts
 
