@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
+import threading
 
+import httpx
 import pytest
 
 import penstock as ps
@@ -18,6 +21,7 @@ from penstock.engine.source_check import (
 )
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore
 from penstock.private.sources.base import Intake, Reason
+from penstock.private.sources.http import HttpSource
 from penstock.private.sources.jsonl import JsonLinesFormat
 from penstock.private.sources.prefetch import PrefetchSource
 from penstock.private.sources.stdin import StdinSource
@@ -329,6 +333,39 @@ def test_requests_that_are_refused_whole_are_in_the_sample(tmp_path):
         live.publisher.source.rejections.add(Reason.BROKEN, 5)
         with pytest.raises(UnreadableRowsError, match="broken line"):
             live.turn("2026-01-01T01:00Z")
+
+
+@pytest.mark.slow
+def test_a_sender_whose_rows_cannot_be_read_is_found_before_anything_is_released(tmp_path):
+    """The answers to the sender say nothing of it; the publisher ends before the unit leaves."""
+    made = pipeline(tmp_path, live=True)
+    intake = Intake(columns=made.source.columns, domain=made.domain())
+    source = HttpSource(intake=intake, host="127.0.0.1", port=0, token="a-token-of-the-tests")
+    line = json.dumps({"ts": "01.01.2026 00:10", "station": "Airport", "card": 1}) + "\n"
+    failures = []
+
+    def run():
+        try:
+            live.publisher.run()
+        except UnreadableRowsError as error:
+            failures.append(error)
+
+    with LivePublisher(made, source=source) as live:
+        thread = threading.Thread(target=run)
+        thread.start()
+        answer = httpx.post(
+            "http://{}:{}/events".format(*source.address),
+            content=line * 10,
+            headers={
+                "authorization": "Bearer a-token-of-the-tests",
+                "content-type": "application/x-ndjson",
+            },
+        )
+        live.clock.set("2026-01-01T01:00Z")
+        thread.join(20)
+    assert answer.status_code == 200
+    assert [str(each).count("'ts'") for each in failures] == [1]
+    assert released(tmp_path) == []
 
 
 # -- what the store keeps --------------------------------------------------------------------------
