@@ -55,6 +55,8 @@ class SimulatedConnection:
     def __init__(self, world, process, disk, name, *, remote):
         self.world, self.process, self.disk, self.name = world, process, disk, name
         self.remote = remote
+        self.renewed = False
+        """Whether the connection was lost, and the store has not looked at the new one yet."""
         self.text_factory = str
         self._open()
         world.connections.append(self)
@@ -82,20 +84,24 @@ class SimulatedConnection:
         if self.boot != self.disk.boot:
             world.check_alive(process)
             self._open()
-            raise problem(apsw.SQLITE_IOERR, "the connection was lost")
+            raise self._lost()
         fault = world.op(process, f"sql {kind}", self.disk, remote=self.remote)
         if fault == "lost request":
             if self.in_transaction:
                 self._file.execute("ROLLBACK")
-            raise problem(apsw.SQLITE_IOERR, "the connection was lost")
+            raise self._lost()
         with translated(), world.inside(process):
             result = call()
         if kind == "commit":
             world.committed(self.disk, self.name)
             if fault == "lost answer":
-                raise problem(apsw.SQLITE_IOERR, "the connection was lost")
+                raise self._lost()
             world.op(process, "after commit", self.disk)
         return result
+
+    def _lost(self):
+        self.renewed = True
+        return problem(apsw.SQLITE_IOERR, "the connection was lost")
 
     def close(self):
         if self._file is not None and not self.process.dead:

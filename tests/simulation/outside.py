@@ -45,6 +45,15 @@ class NotedNoise:
     def gaussian(self, variance, size, *, unit, label):
         raise NotImplementedError
 
+    def refresh(self):
+        return
+
+    def erase(self):
+        return
+
+    def memory(self):
+        return {}
+
     def _values(self, size, scale):
         draw = self.world.noise.randint
         return np.array([1_000 * draw(-50, 50) for _ in range(size)], np.int64)
@@ -151,7 +160,11 @@ class SimulatedSender:
                 person=None,
                 position=None,
             )
-            inbox.put(sending, batch, 100, 0)
+            reply = inbox.add(sending, batch)
+            if reply is None:
+                inbox.put(sending)
+            else:
+                inbox.refuse(sending, reply)
         return first.outcome
 
 

@@ -127,6 +127,26 @@ class ServerStore(SqlStore, SQLiteWriter):
     def _now(self):
         return self._clock()
 
+    def _select(self, what, *values):
+        self._look_again()
+        return super()._select(what, *values)
+
+    @contextmanager
+    def _whole(self, kind):
+        self._look_again()
+        with super()._whole(kind):
+            yield
+
+    def _look_again(self):
+        """Compare the store with what was committed here, after each new connection."""
+        if self._file.renewed and not self._file.in_transaction:
+            self._file.renewed = False
+            try:
+                self._compare_after_outage()
+            except BaseException:
+                self._file.renewed = True
+                raise
+
     def _check_tables(self):
         self._version()
         self._set_up()

@@ -30,7 +30,6 @@ from penstock.core.optional import require
 from penstock.engine.sealing import Key
 from penstock.engine.sql_store import SqlReader, SqlStore, UncertainError
 from penstock.engine.sql_store.schema import VERSION_TABLE, Migration, first_tables
-from penstock.engine.sql_store.verification import check_past
 from penstock.engine.sql_store.writer import TransactionKind
 
 if TYPE_CHECKING:
@@ -358,16 +357,7 @@ class PostgresStore(SqlStore, PostgresReader):
         except self._psycopg.Error as error:
             raise self._problem(error, "read") from None
         self._left = None
-        self._waiting.clear()
-        lost = {}
-        for name, head in self._heads.items():
-            rows = self._pending(name)
-            if rows is None or rows.head != head:
-                check_past(self, self.series(name), head, "what was committed here")
-            elif self._fence_heads.get(name) == head:
-                lost[name] = rows
-        if lost:  # a server that crashed may have lost that these units were shown
-            self._show(lost)
+        self._compare_after_outage()
 
     # -- transactions ------------------------------------------------------------------------------
 

@@ -356,6 +356,22 @@ class SqlStore(SqlWriter):
             raise
         self._waiting |= dict.fromkeys(pending)
 
+    def _compare_after_outage(self) -> None:
+        """Refuse a server that lost a confirmed commit, and show again what it may have lost.
+
+        To be called after each new connection to a server that may have crashed.
+        """
+        self._waiting.clear()
+        lost = {}
+        for name, head in self._heads.items():
+            rows = self._pending(name)
+            if rows is None or rows.head != head:
+                check_past(self, self.series(name), head, "what was committed here")
+            elif self._fence_heads.get(name) == head:
+                lost[name] = rows
+        if lost:  # showing a unit is not durable, and can be repeated
+            self._show(lost)
+
     def _pending(self, series: str) -> UnitRows | None:
         """The unit that waits to be shown."""
         if series in self._waiting:
