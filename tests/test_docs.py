@@ -89,7 +89,7 @@ def _commands(page: Path) -> Iterator[list[str]]:
 @each(PAGES)
 def test_every_command_shown_exists(page: Path) -> None:
     verbs = {verb.name for verb in (*VERBS, *CHOICE_VERBS)} | {"lab", "VERB"}
-    parts = {"lab": {verb.name for verb in LAB_VERBS}, "ledger": {"show", "verify"}}
+    parts = {"lab": {verb.name for verb in LAB_VERBS}, "ledger": {"show", "verify", "keygen"}}
     unknown = []
     for verb, *rest in _commands(page):
         if verb.startswith(("-", "…")):

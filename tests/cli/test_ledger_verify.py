@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.engine import factory
-from penstock.engine.chain import HeadFile
+from penstock.engine.chain import Head, HeadFile
 from penstock.engine.delivery import items_of
 from penstock.engine.ledger_report import streams_of, together
 from penstock.engine.pipeline import Pipeline
+from penstock.engine.signing import PublicKey
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore
+from penstock.released.sinks.release_document import document
 
 from tests.cli.outcome import Outcome
 from tests.engine.published import pipeline, publish, several
@@ -365,7 +368,8 @@ def test_a_sink_with_another_past_is_found(capsys):
 # -- rows that belong to nothing -------------------------------------------------------------------
 
 ROW = (
-    "INSERT INTO releases SELECT {stream}, {unit}, body_of, flags, digest, link, body FROM releases"
+    "INSERT INTO releases SELECT {stream}, {unit}, body_of, flags, digest, link, body, mac, "
+    "signature FROM releases"
 )
 LINE = (
     "INSERT INTO lines SELECT {stream}, {unit}, place, kind, label, amount, number, run, link "
@@ -401,3 +405,153 @@ def test_stray_rows_are_findings(statement, message, capsys):
     done = Outcome(capsys, "ledger", "verify", "taps.db")
     assert done.code == 1
     assert message in done.err
+
+
+# -- signatures ------------------------------------------------------------------------------------
+
+SIGNED = 'signing_key_file = "signing"\nkey_file = "state"\n'
+
+
+@pytest.fixture
+def signed(capsys) -> None:
+    """A pipeline with both keys, and its store; the public key is in signing.pub."""
+    assert Outcome(capsys, "ledger", "keygen", "signing").code == 0
+    Path("state").write_text("07" * 32, encoding="utf-8")
+    Path("state").chmod(0o600)
+    Path("taps.toml").write_text(CONFIGURED + SIGNED, encoding="utf-8")
+    declared = Pipeline.read("taps.toml")
+    publish(factory.store(declared), declared, 30, seed=1)
+
+
+def rewrite() -> None:
+    """Replace the whole history by another one, with fresh links."""
+    publish(Path("forged.db"), pipeline(), 30, seed=2)
+    file = sqlite3.connect(TAPS, isolation_level=None)
+    file.execute("ATTACH 'forged.db' AS forged")
+    for table in ("releases", "lines"):
+        file.execute(f"DELETE FROM {table}")
+        file.execute(f"INSERT INTO {table} SELECT * FROM forged.{table}")
+    file.close()
+
+
+def test_a_key_pair_is_made_once(capsys):
+    done = Outcome(capsys, "ledger", "keygen", "signing")
+    assert done.code == 0
+    assert Path("signing").stat().st_mode & 0o777 == 0o600
+    fingerprint = PublicKey.from_file("signing.pub").fingerprint
+    assert f"Public key {fingerprint}." in done.out
+    assert 'signing_key_file = "signing"' in done.out
+    assert "PRIVATE" not in done.out
+    again = Outcome(capsys, "ledger", "keygen", "signing")
+    assert (again.code, again.out) == (2, "")
+    assert "never replaced" in again.err
+
+
+@pytest.mark.usefixtures("signed")
+def test_what_was_checked_is_said_and_counted(capsys):
+    fingerprint = PublicKey.from_file("signing.pub").fingerprint
+    done = Outcome(capsys, "ledger", "verify", "taps.toml")
+    assert done.code == 0, done.err
+    assert f"30 signatures checked, from unit 1 on: public key {fingerprint}." in done.out
+    assert "30 keyed links checked, from unit 1 on." in done.out
+    found = told(capsys, "verify", "taps.db", "--public-key", "signing.pub")["proofs"]["taps"]
+    with SQLiteReader(TAPS) as reader:
+        links = 30 + len(list(reader.lines("taps")))
+    assert found == {
+        "links": links,
+        "signed_from": 1,
+        "signatures": 30,
+        "public_key": fingerprint,
+        "public_key_given": True,
+        "keyed_from": 1,
+        "keyed_links": 30,
+        "keyed_links_checked": False,
+    }
+    alone = Outcome(capsys, "ledger", "verify", "taps.db")
+    assert alone.code == 0
+    assert (
+        f"with the public key that the store names, {fingerprint}. Give --public-key" in alone.out
+    )
+    assert "30 keyed links, from unit 1 on, not checked" in alone.out
+
+
+@pytest.mark.usefixtures("signed")
+def test_the_public_key_is_shown_with_the_ledger(capsys):
+    fingerprint = PublicKey.from_file("signing.pub").fingerprint
+    assert told(capsys, "show", "taps.db")["public_key"] == fingerprint
+    assert fingerprint in Outcome(capsys, "ledger", "show", "taps.db").out
+
+
+@pytest.mark.usefixtures("signed")
+def test_a_rewritten_history_is_valid_only_without_the_public_key(capsys):
+    rewrite()
+    assert Outcome(capsys, "ledger", "verify", "taps.db").code == 0
+    done = Outcome(capsys, "ledger", "verify", "taps.db", "--public-key", "signing.pub")
+    assert done.code == 1
+    assert "unit 30, the newest one, is not signed" in done.err
+    assert Outcome(capsys, "ledger", "verify", "taps.toml").code == 1
+
+
+@pytest.mark.usefixtures("signed")
+def test_a_rewritten_history_is_found_with_the_key_of_the_state_alone(capsys):
+    Path("taps.toml").write_text(CONFIGURED + 'key_file = "state"\n', encoding="utf-8")
+    assert Outcome(capsys, "ledger", "verify", "taps.toml").code == 0
+    rewrite()
+    done = Outcome(capsys, "ledger", "verify", "taps.toml")
+    assert done.code == 1
+    assert "The history was rewritten" in done.err
+
+
+@pytest.mark.usefixtures("signed")
+def test_an_export_and_a_noted_head_are_checked_with_the_public_key(capsys):
+    assert Outcome(capsys, "export", "taps.db", "public.db").code == 0
+    key = ["--public-key", "signing.pub"]
+    noted = Outcome(capsys, "ledger", "verify", "public.db", *key, "--note", "noted.head")
+    assert noted.code == 0
+    assert Outcome(capsys, "ledger", "verify", "public.db", *key, "--head", "noted.head").code == 0
+    content = json.loads(Path("noted.head").read_text(encoding="utf-8"))
+    sign = content["signatures"]["taps"]
+    content["signatures"]["taps"] = sign[:-1] + ("0" if sign[-1] != "0" else "1")
+    Path("noted.head").write_text(json.dumps(content), encoding="utf-8")
+    done = Outcome(capsys, "ledger", "verify", "public.db", *key, "--head", "noted.head")
+    assert done.code == 1
+    assert "the head file noted.head: series 'taps': the signature of unit 30 is wrong" in done.err
+
+
+@pytest.mark.usefixtures("taps")
+def test_an_unsigned_store_is_valid_and_fails_where_a_public_key_is_given(capsys):
+    Outcome(capsys, "ledger", "keygen", "signing")
+    done = Outcome(capsys, "ledger", "verify", "taps.db")
+    assert done.code == 0
+    assert "Not signed." in done.out
+    assert told(capsys, "verify", "taps.db")["proofs"]["taps"]["signatures"] == 0
+    assert Outcome(capsys, "ledger", "verify", "taps.db", "--public-key", "signing.pub").code == 1
+
+
+@pytest.mark.usefixtures("taps")
+def test_a_public_key_that_cannot_be_used_is_a_mistake_of_one_line(capsys):
+    Path("text.pub").write_text("no key", encoding="utf-8")
+    for name in ("none.pub", "text.pub"):
+        done = Outcome(capsys, "ledger", "verify", "taps.db", "--public-key", name)
+        assert (done.code, done.out) == (2, "")
+        assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.usefixtures("signed")
+def test_whoever_cannot_read_the_secrets_still_verifies_by_the_pipeline(capsys):
+    Path("signing").unlink()
+    Path("state").unlink()
+    done = Outcome(capsys, "ledger", "verify", "taps.toml")
+    assert done.code == 0
+    assert "with the public key that the store names" in done.out
+    assert "not checked: that needs the key of the state" in done.out
+
+
+@pytest.mark.usefixtures("signed")
+def test_sinks_get_the_signature_of_each_unit():
+    with SQLiteReader(TAPS) as reader:
+        items = items_of(reader, reader.series("taps"), 1, 3)
+        for item, content in zip(items, map(json.loads, map(document, items)), strict=True):
+            head = Head(item.unit, bytes.fromhex(content["link"]))
+            sign = bytes.fromhex(content["signature"])
+            PublicKey.from_file("signing.pub").check("taps", replace(head, signature=sign))

@@ -663,7 +663,7 @@ def test_stores_that_are_opened_at_the_same_moment_make_the_tables_once(place):
     for thread in threads:
         thread.join()
     assert not problems
-    assert place.rows("SELECT version FROM penstock_store") == [(1,)]
+    assert place.rows("SELECT version FROM penstock_store") == [(2,)]
 
 
 def test_a_publisher_of_another_stream_is_not_held_up(place, monkeypatch):

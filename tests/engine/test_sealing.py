@@ -44,6 +44,14 @@ def test_what_was_sealed_about_one_thing_is_refused_about_another():
         Key(bytes(32)).reveal(key.seal(b"content", about=b"unit 7"), about=b"unit 7")
 
 
+def test_a_code_depends_on_the_key_and_on_every_byte_of_the_content():
+    key, content = Key(SECRET), b"series, unit and link"
+    assert len(key.authenticate(content)) == 32
+    assert key.authenticate(content) == Key(SECRET).authenticate(content)
+    others = {Key(bytes(32)).authenticate(content), key.authenticate(content[:-1]), SECRET}
+    assert key.authenticate(content) not in others
+
+
 def test_a_key_is_known_by_its_id_and_shown_by_nothing_else():
     key = Key(SECRET)
     assert key.id == Key(SECRET).id != Key(bytes(32)).id

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from itertools import groupby
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -35,6 +36,7 @@ from penstock.core.calendar import Calendar
 from penstock.core.errors import ConfigurationError
 from penstock.core.guarantee import Guarantee
 from penstock.engine.ledger_report import ViewsLedger, spent, streams_of, together, units_from
+from penstock.engine.signing import named_key, write_key_pair
 from penstock.engine.store import Reader
 from penstock.released.series import Series
 
@@ -52,6 +54,8 @@ For example:
 * penstock ledger show taps.db --stream taps
 
 * penstock ledger verify taps.db --head elsewhere/taps.head
+
+* penstock ledger keygen secrets/signing
 """
 
 _WORDS = {
@@ -65,6 +69,32 @@ _WORDS = {
 
 app = App(name="ledger", help=HELP, help_format="markdown")
 app.command(verify)
+
+
+# -- keygen ----------------------------------------------------------------------------------------
+
+
+@app.command
+def keygen(file: Path, /) -> None:
+    """Make a key pair, so that readers can tell the publisher's history from a rewritten one.
+
+    The secret key goes to FILE (mode 0600), the public key to FILE.pub. Name the secret key in the
+    pipeline; from the next unit on, every head is signed. Give the public key to readers, by
+    another way than the releases.
+
+    For example:
+
+    * penstock ledger keygen secrets/signing
+
+    Parameters
+    ----------
+    file
+        The file for the secret key. A file that exists is never replaced.
+    """
+    key = write_key_pair(file)
+    say(f"Wrote {file} (secret: keep a copy away from the store) and {file}.pub (for readers).")
+    say(f"Public key {key.public.fingerprint}.")
+    say(f'Write signing_key_file = "{file}" in [store].')
 
 
 # -- show ------------------------------------------------------------------------------------------
@@ -128,12 +158,21 @@ def show(
         else:
             series = reader.series(name)
             calendar, book = series.calendar, _single(reader, series, first, until, most)
+        names = [name] if views is None else [each.name for each in views.series.values()]
+        book |= _signed(reader, names)
     if as_json:
         print(json.dumps(book, indent=2, ensure_ascii=False))
     elif as_csv:
         _print_csv(book)
     else:
         _print_book(book, calendar)
+
+
+def _signed(reader: Reader, names: Iterable[str]) -> dict[str, Any]:
+    """The fingerprint of the public key that the newest units name, if they are signed."""
+    heads = ((name, reader.head(name)) for name in names)
+    keys = {named_key(name, head).fingerprint for name, head in heads if head.signature is not None}
+    return {"public_key": ", ".join(sorted(keys))} if keys else {}
 
 
 def _single(
@@ -260,6 +299,8 @@ def _print_book(book: Mapping[str, Any], calendar: Calendar | None) -> None:
             f"The newest {len(rows)} of {book['units']:,} units: --from and --to choose others, "
             "--csv and --json show all."
         )
+    if "public_key" in book:
+        say(f"Signed; the store names public key {book['public_key']}.")
     if not rows:
         say("No units.")
     elif views:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -22,8 +23,12 @@ from penstock.core.errors import (
     StateError,
     StoreUnavailableError,
 )
+from penstock.engine import factory
 from penstock.engine.chain import Head, HeadFile
 from penstock.engine.ledger_report import ViewsLedger, streams_of, together
+from penstock.engine.pipeline import Pipeline
+from penstock.engine.sealing import Key
+from penstock.engine.signing import PublicKey
 from penstock.engine.store import Reader, VerifiedLedger
 from penstock.engine.witnesses import WitnessAnswer, ask_witnesses, contradictions
 from penstock.released.series import Series
@@ -38,6 +43,7 @@ def verify(
     stream: str | None = None,
     head: str | None = None,
     export: str | None = None,
+    public_key: Path | None = None,
     note: Path | None = None,
     as_json: Json = False,
 ) -> None:
@@ -49,6 +55,10 @@ def verify(
     changed, or an old backup restored. With a pipeline.toml, all witnesses that it names are asked:
     the head file, and every sink that reports what it holds.
 
+    With --public-key, the newest unit of every series must be signed with that key, and every
+    signature is checked. The chain has no secret, so that anybody can recompute it: only a
+    signature, or a head that was noted elsewhere, shows that nobody has replaced all of it.
+
     For example:
 
     * penstock ledger verify pipeline.toml
@@ -58,6 +68,8 @@ def verify(
     * penstock ledger verify taps.db --head elsewhere/auditor.head
 
     * penstock ledger verify pipeline.toml --stream taps --export public.db
+
+    * penstock ledger verify public.db --public-key taps.pub
 
     Parameters
     ----------
@@ -70,12 +82,16 @@ def verify(
         A head file, or one printed head: each head must be in the store's past.
     export
         An exported store: every head of it must be in the store's past.
+    public_key
+        The publisher's public key, a PEM file. Default: that of the pipeline.toml, if its signing
+        key can be read.
     note
         Write the heads into this file, if everything is valid.
     as_json
         As JSON, for programs.
     """
     pipeline = read_pipeline(store) if configures(store) else None
+    keys = _Keys.of(pipeline, public_key)
     with open_store(store) as reader:
         try:
             known = streams_of(reader)
@@ -89,23 +105,54 @@ def verify(
             answers += ask_witnesses(pipeline, reader.series_names)
         if stream is not None:
             answers = [_only(answer, wanted) for answer in answers]
-        found, findings = _verified(reader, wanted)
+        found, findings = _verified(reader, wanted, keys)
         together, problems = _verified_together(reader, known, found)
         findings += problems
         findings += () if stream is not None else reader.strays()
-        told = [_Told.of(reader, answer) for answer in answers]
+        told = [_Told.of(reader, answer, keys) for answer in answers]
         rows = [_row(reader.series(series), each) for series, each in found.items()]
     findings += [finding for each in told for finding in each.findings]
     if findings:
         _not_valid(findings, told, as_json=as_json)
     if note is not None:
         HeadFile(note).update({series: each.head for series, each in found.items()})
+    proofs = {series: _proofs(each, keys) for series, each in found.items()}
     if as_json:
-        witnesses = [each.row() for each in told]
-        content = {"valid": True, "series": rows, "together": together, "witnesses": witnesses}
+        content = {
+            "valid": True,
+            "series": rows,
+            "together": together,
+            "proofs": proofs,
+            "witnesses": [each.row() for each in told],
+        }
         print(json.dumps(content, indent=2, ensure_ascii=False))
     else:
-        _print_verified(rows, together, told, note)
+        _print_verified(rows, together, proofs, told, note)
+
+
+# -- keys ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """The keys that signatures and keyed links are checked with, as far as they can be read."""
+
+    public: PublicKey | None
+    state: Key | None
+
+    @classmethod
+    def of(cls, pipeline: Pipeline | None, public_key: Path | None) -> Self:
+        """Auditors may read a pipeline file, and rarely its secrets."""
+        public = None if public_key is None else PublicKey.from_file(public_key)
+        state = None
+        if pipeline is not None:
+            with suppress(ConfigurationError, StateError):
+                state = factory.state_key(pipeline)
+        if pipeline is not None and public is None:
+            with suppress(ConfigurationError):
+                signing_key = factory.signing_key(pipeline)
+                public = None if signing_key is None else signing_key.public
+        return cls(public, state)
 
 
 # -- witnesses -------------------------------------------------------------------------------------
@@ -117,10 +164,19 @@ class _Told:
 
     answer: WitnessAnswer
     differs: Mapping[str, str]
+    newest: Mapping[str, int]
 
     @classmethod
-    def of(cls, reader: Reader, answer: WitnessAnswer) -> Self:
-        return cls(answer, contradictions(reader, answer))
+    def of(cls, reader: Reader, answer: WitnessAnswer, keys: _Keys) -> Self:
+        differs = contradictions(reader, answer, key=keys.state)
+        for name, head in (answer.heads or {}).items():
+            if name not in differs and keys.public is not None and head.signature is not None:
+                try:
+                    keys.public.check(name, head)
+                except LedgerError as error:
+                    differs[name] = f"{answer.witness}: {error}"
+        newest = {name: reader.head(name).unit for name in reader.series_names}
+        return cls(answer, differs, newest)
 
     @property
     def findings(self) -> list[str]:
@@ -144,11 +200,15 @@ class _Told:
             return f"{self.answer.witness}: not asked: {self.answer.reason}"
         if self.answer.problem:
             return f"{self.answer.witness}: damaged."
-        said = [
-            f"has unit {head.unit} of {name}, "
-            + ("which the store never had." if name in self.differs else "as the store has it.")
-            for name, head in self.answer.heads.items()
-        ]
+        said = []
+        for name, head in self.answer.heads.items():
+            if name in self.differs:
+                how = "which is not so in the store."
+            elif head.unit > self.newest.get(name, 0):
+                how = "which the store has and has shown to nobody yet."
+            else:
+                how = "as the store has it."
+            said.append(f"has unit {head.unit} of {name}, {how}")
         return f"{self.answer.witness}: {' It '.join(said) or 'has no unit.'}"
 
 
@@ -189,12 +249,14 @@ def _only(answer: WitnessAnswer, wanted: tuple[str, ...]) -> WitnessAnswer:
 # -- the store -------------------------------------------------------------------------------------
 
 
-def _verified(reader: Reader, wanted: Iterable[str]) -> tuple[dict[str, VerifiedLedger], list[str]]:
+def _verified(
+    reader: Reader, wanted: Iterable[str], keys: _Keys
+) -> tuple[dict[str, VerifiedLedger], list[str]]:
     """Each series whose chain was followed, and a sentence for each that is not as committed."""
     found, findings = {}, []
     for series in wanted:
         try:
-            found[series] = reader.verify(series)
+            found[series] = reader.verify(series, public_key=keys.public, key=keys.state)
         except StoreUnavailableError:
             raise
         except (LedgerError, StateError) as error:
@@ -281,6 +343,7 @@ def _row(series: Series, verified: VerifiedLedger) -> dict[str, Any]:
 def _print_verified(
     rows: Sequence[dict[str, Any]],
     together: Sequence[dict[str, Any]],
+    proofs: Mapping[str, Mapping[str, Any]],
     told: Sequence[_Told],
     note: Path | None,
 ) -> None:
@@ -292,6 +355,8 @@ def _print_verified(
         units = "1 unit" if row["units"] == 1 else f"{row['units']:,} units"
         say(f"{row['series']}: {units}; {_highest_spend(row)}")
         say(f"  head {row['head']}")
+        for line in _proof_lines(proofs[row["series"]]):
+            say(f"  {line}")
     for row in together:
         say(f"{row['stream']}, all views together: {_highest_spend(row)}")
     _print_witnesses(told)
@@ -303,6 +368,50 @@ def _print_verified(
         say(
             "Note the head elsewhere, or use --note FILE. With --head it shows later whether "
             "anything was changed."
+        )
+
+
+def _proofs(verified: VerifiedLedger, keys: _Keys) -> dict[str, Any]:
+    """What was checked of a series."""
+    units, by = verified.head.unit, verified.signed_by
+
+    def since(first: int | None) -> int:
+        return 0 if first is None else units - first + 1
+
+    return {
+        "links": verified.links,
+        "signed_from": verified.signed_from,
+        "signatures": since(verified.signed_from),
+        "public_key": None if by is None or verified.signed_from is None else by.fingerprint,
+        "public_key_given": keys.public is not None,
+        "keyed_from": verified.keyed_from,
+        "keyed_links": since(verified.keyed_from),
+        "keyed_links_checked": keys.state is not None and verified.keyed_from is not None,
+    }
+
+
+def _proof_lines(proofs: Mapping[str, Any]) -> Iterator[str]:
+    """The same for people."""
+    yield f"{proofs['links']:,} links recomputed."
+    if not proofs["signatures"]:
+        yield "Not signed."
+    elif proofs["public_key_given"]:
+        yield (
+            f"{proofs['signatures']:,} signatures checked, from unit {proofs['signed_from']} on: "
+            f"public key {proofs['public_key']}."
+        )
+    else:
+        yield (
+            f"{proofs['signatures']:,} signatures checked, from unit {proofs['signed_from']} on, "
+            f"with the public key that the store names, {proofs['public_key']}. Give --public-key: "
+            "somebody may have replaced both."
+        )
+    if proofs["keyed_links_checked"]:
+        yield f"{proofs['keyed_links']:,} keyed links checked, from unit {proofs['keyed_from']} on."
+    elif proofs["keyed_links"]:
+        yield (
+            f"{proofs['keyed_links']:,} keyed links, from unit {proofs['keyed_from']} on, not "
+            "checked: that needs the key of the state."
         )
 
 

@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import index
 from pathlib import Path
 from typing import Protocol
@@ -38,6 +38,8 @@ class Head:
 
     unit: int
     link: bytes
+    signature: bytes | None = field(default=None, compare=False, repr=False)
+    """The public key and the signature by it, if the head is signed: see `signing`."""
 
     def __str__(self) -> str:
         return f"{self.unit}:{self.link.hex()}"
@@ -72,6 +74,13 @@ def after_release(before: bytes, unit: int, flags: bytes, body: bytes) -> bytes:
     the long one.
     """
     return hashlib.sha256(before + b"unit" + unit.to_bytes(8, "big") + body + flags).digest()
+
+
+def head_message(series: str, head: Head) -> bytes:
+    """The bytes of a head that are signed, and authenticated with a key that readers lack."""
+    name = series.encode()
+    place = len(name).to_bytes(4, "big") + name + head.unit.to_bytes(8, "big")
+    return b"penstock signed head 1\n" + place + head.link
 
 
 # -- the head, kept elsewhere ----------------------------------------------------------------------
@@ -145,7 +154,11 @@ class HeadFile:
             content = json.loads(text)
             if content["format"] != [FORMAT, VERSION]:
                 raise ValueError("another format")
-            return {name: _head(unit, link) for name, (unit, link) in content["heads"].items()}
+            signatures = content.get("signatures", {})
+            return {
+                name: _head(unit, link, signatures.get(name))
+                for name, (unit, link) in content["heads"].items()
+            }
         except (ValueError, KeyError, TypeError, AttributeError):
             raise StateError(
                 f"{self.path.name} is not a head file, or damaged: delete it only if you know that "
@@ -203,16 +216,17 @@ class HeadFile:
         )
 
 
-def _head(unit: object, link: str) -> Head:
+def _head(unit: object, link: str, signature: str | None) -> Head:
     digest = bytes.fromhex(link)
     if not isinstance(unit, int) or unit < 0 or len(digest) != SIZE:
         raise ValueError("not a head")
-    return Head(unit, digest)
+    return Head(unit, digest, None if signature is None else bytes.fromhex(signature))
 
 
 def _text(heads: Mapping[str, Head]) -> bytes:
-    content = {name: [heads[name].unit, heads[name].link.hex()] for name in sorted(heads)}
-    return (
-        json.dumps({"format": [FORMAT, VERSION], "heads": content}, ensure_ascii=False).encode()
-        + b"\n"
-    )
+    links = {name: [heads[name].unit, heads[name].link.hex()] for name in sorted(heads)}
+    content: dict[str, object] = {"format": [FORMAT, VERSION], "heads": links}
+    signatures = {name: sign.hex() for name in links if (sign := heads[name].signature) is not None}
+    if signatures:
+        content["signatures"] = signatures
+    return json.dumps(content, ensure_ascii=False).encode() + b"\n"

@@ -8,7 +8,7 @@ from contextlib import suppress
 from penstock.core.errors import ConfigurationError, PenstockError, StateError
 from penstock.engine.chain import Head
 from penstock.engine.notices import Notifier
-from penstock.engine.store import Store
+from penstock.engine.store import Reader, Store
 from penstock.engine.waiting import Backoff, Runtime
 from penstock.released.series import Series
 from penstock.released.sinks.base import Interruptible, ReleaseItem, Sink, SinkError
@@ -241,18 +241,22 @@ def check_sink_history(store: Store, series: str, head: tuple[int, str], sink: s
     return unit
 
 
-def items_of(store: Store, series: Series, first: int, last: int) -> list[ReleaseItem]:
+def items_of(store: Reader, series: Series, first: int, last: int) -> list[ReleaseItem]:
     """Return the releases of some units as sinks take them."""
     calendar = series.calendar
     assert calendar is not None
-    return [
-        ReleaseItem(
-            series=series,
-            unit=release.unit,
-            begins=calendar.start(release.unit),
-            ends=calendar.end(release.unit),
-            release=release,
-            link=store.at(series.name, release.unit).link.hex(),
+    items = []
+    for release in store.releases(series.name, first, last):
+        head = store.at(series.name, release.unit)
+        items.append(
+            ReleaseItem(
+                series=series,
+                unit=release.unit,
+                begins=calendar.start(release.unit),
+                ends=calendar.end(release.unit),
+                release=release,
+                link=head.link.hex(),
+                signature="" if head.signature is None else head.signature.hex(),
+            )
         )
-        for release in store.releases(series.name, first, last)
-    ]
+    return items

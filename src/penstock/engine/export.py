@@ -19,8 +19,9 @@ from penstock.core.errors import ConfigurationError, StateError, StoreUnavailabl
 from penstock.core.files import replacing
 from penstock.engine.chain import Head, beginning
 from penstock.engine.sql_store import SqlReader
+from penstock.engine.sql_store.schema import INSERT_RELEASE, OLDEST_READABLE
 from penstock.engine.sql_store.verification import verified_units
-from penstock.engine.sqlite import MIGRATIONS, make_public_tables
+from penstock.engine.sqlite import MIGRATIONS, make_public_tables, migrate_public_tables
 from penstock.engine.store import Reader
 from penstock.released.series import Series
 
@@ -85,6 +86,8 @@ def export(
             )
         if found == "export" and not replace:
             with _open(path) as file:
+                with _transaction(file):
+                    migrate_public_tables(file)
                 return {
                     each.name: _bring_up_to_date(reader, each, file, path.name) for each in wanted
                 }
@@ -133,7 +136,8 @@ def _kind(path: Path, mode: str) -> str:
         if not tables.isdisjoint({"secrets", "leases"}):
             return "store"
         ((version,),) = file.execute("SELECT version FROM penstock_store")
-        return "export" if version == len(MIGRATIONS) else "something else"
+        readable = OLDEST_READABLE <= version <= len(MIGRATIONS)
+        return "export" if readable else "something else"
 
 
 def _anew(reader: SqlReader, wanted: Iterable[Series], path: Path) -> dict[str, Head]:
@@ -191,7 +195,7 @@ def _write(file: sqlite3.Connection, series: str, units: Iterable[tuple[Any, lis
             "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [(series, *line) for line in lines],
         )
-        file.execute("INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?, ?)", (series, *row))
+        file.execute(INSERT_RELEASE, (series, *row))
 
 
 @contextmanager

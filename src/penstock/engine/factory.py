@@ -9,6 +9,7 @@ from penstock.core.declaration import EndpointSetup
 from penstock.core.server_tls import ServerTls
 from penstock.engine.pipeline import Pipeline, SinkConfig, StoreConfig
 from penstock.engine.sealing import Key
+from penstock.engine.signing import SigningKey
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore
 from penstock.engine.store import Reader, Store
 from penstock.private.sources.base import Intake, Source, SourceSetup
@@ -41,17 +42,31 @@ def sink(declared: SinkConfig, pipeline: Pipeline) -> Sink:
 def store(pipeline: Pipeline) -> Store:
     """The store, for publishing."""
     declared, setup = _store_setup(pipeline)
-    key = None
-    if declared.key_env is not None:
-        key = Key.from_environment(declared.key_env)
-    elif declared.key_file is not None:
-        key = Key.from_file(pipeline.path(declared.key_file))
-    head = setup.path("head")
+    head, key, signing = setup.path("head"), state_key(pipeline), signing_key(pipeline)
     if declared.path is not None:
-        return SQLiteStore(pipeline.path(declared.path), head=head, key=key)
+        path = pipeline.path(declared.path)
+        return SQLiteStore(path, head=head, key=key, signing_key=signing)
     from penstock.engine.postgres import PostgresStore
 
-    return PostgresStore(setup.url(), password=setup.secret("password"), head=head, key=key)
+    password = setup.secret("password")
+    return PostgresStore(setup.url(), password=password, head=head, key=key, signing_key=signing)
+
+
+def state_key(pipeline: Pipeline) -> Key | None:
+    """The key that seals the secret part of the store; None where no key is named."""
+    declared = pipeline.store
+    if declared.key_env is not None:
+        return Key.from_environment(declared.key_env)
+    if declared.key_file is not None:
+        return Key.from_file(pipeline.path(declared.key_file))
+    return None
+
+
+def signing_key(pipeline: Pipeline) -> SigningKey | None:
+    """The key that heads are signed with; None where no key is named."""
+    _, setup = _store_setup(pipeline)
+    text = setup.secret("signing_key")
+    return None if text is None else SigningKey.from_pem(text)
 
 
 def reader(pipeline: Pipeline) -> Reader:

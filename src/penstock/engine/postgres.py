@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING, Any
 from penstock.core.errors import ConfigurationError, StateError, StoreUnavailableError
 from penstock.core.optional import require
 from penstock.engine.sealing import Key
+from penstock.engine.signing import SigningKey
 from penstock.engine.sql_store import SqlReader, SqlStore, UncertainError
-from penstock.engine.sql_store.schema import VERSION_TABLE, Migration, first_tables
+from penstock.engine.sql_store.schema import VERSION_TABLE, Migration, first_tables, proof_columns
 from penstock.engine.sql_store.writer import TransactionKind
 
 if TYPE_CHECKING:
@@ -59,7 +60,12 @@ def _first_tables(server: psycopg.Connection[Any]) -> None:
         server.execute(f"ALTER TABLE {column} SET STORAGE EXTERNAL".encode())
 
 
-MIGRATIONS: list[Migration] = [_first_tables]
+def _proof_columns(server: psycopg.Connection[Any]) -> None:
+    for statement in proof_columns(content="BYTEA"):
+        server.execute(statement.encode())
+
+
+MIGRATIONS: list[Migration] = [_first_tables, _proof_columns]
 """The migration from each version of the tables to the next."""
 
 
@@ -275,6 +281,8 @@ class PostgresStore(SqlStore, PostgresReader):
         A small file, kept where a restored backup does not reach. Default: none.
     key : Key, optional
         The key that seals the secret part. Default: none.
+    signing_key : SigningKey, optional
+        The key that heads are signed with. Default: none; then they are not signed.
     wait : float
         Seconds until a lock that another program holds is an error. Default: 5.
     timeout : float
@@ -293,6 +301,7 @@ class PostgresStore(SqlStore, PostgresReader):
         password: str | None = None,
         head: str | os.PathLike[str] | None = None,
         key: Key | None = None,
+        signing_key: SigningKey | None = None,
         wait: float = 5,
         timeout: float = 60,
         clock: Callable[[], float] | None = None,
@@ -301,7 +310,7 @@ class PostgresStore(SqlStore, PostgresReader):
         self._clock = clock
         self._backend: tuple[int, object] | None = None
         self._left: tuple[int, object] | None = None
-        SqlStore.__init__(self, head=head, key=key)
+        SqlStore.__init__(self, head=head, key=key, signing_key=signing_key)
 
     def _now(self) -> float:
         if self._clock is not None:

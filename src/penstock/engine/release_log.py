@@ -19,7 +19,12 @@ from penstock.budget.ledger import Line
 from penstock.core.errors import ConfigurationError, InputError, StateError
 from penstock.core.released import Released
 from penstock.engine.sql_store import SqlWriter
-from penstock.engine.sqlite import SQLiteReader, SQLiteWriter, make_public_tables
+from penstock.engine.sqlite import (
+    SQLiteReader,
+    SQLiteWriter,
+    make_public_tables,
+    migrate_public_tables,
+)
 from penstock.engine.store import SeriesLog
 from penstock.private.run import Run
 from penstock.released import encoding
@@ -158,8 +163,7 @@ class LogWriter(SQLiteWriter):
             raise StateError(f"{self.name} is the store of a publisher, not a release log.")
         self._set_up()
         with self._transaction():
-            if not self._tables():
-                self._migrate(make_public_tables)
+            self._migrate(migrate_public_tables if self._tables() else make_public_tables)
             if not self.series_names:
                 self._add_series(self._declared)
         for name in self.series_names:

@@ -32,12 +32,13 @@ class Key:
     penstock.core.errors.StateError: what was sealed is damaged, or of another stream or unit.
     """
 
-    __slots__ = ("_cipher", "id")
+    __slots__ = ("_chain", "_cipher", "id")
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) != SIZE:
             raise ConfigurationError(f"key must be {SIZE} bytes.")
         self.id = hmac.digest(secret, b"penstock key id", hashlib.sha256)[:8].hex()
+        self._chain = hmac.digest(secret, b"penstock chain key", hashlib.sha256)
         self._cipher = AESGCM(secret)
 
     @classmethod
@@ -81,6 +82,13 @@ class Key:
             return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], about)
         except (InvalidTag, ValueError):
             raise StateError("what was sealed is damaged, or of another stream or unit.") from None
+
+    def authenticate(self, content: bytes) -> bytes:
+        """A code of 32 bytes that nobody can make without this key (HMAC-SHA-256).
+
+        The key of this code is derived from the key, and is used for nothing else.
+        """
+        return hmac.digest(self._chain, content, hashlib.sha256)
 
 
 def _digits(text: bytes, where: str) -> bytes:

@@ -24,8 +24,14 @@ from penstock.core.errors import (
     StoreUnavailableError,
 )
 from penstock.engine.sealing import Key
+from penstock.engine.signing import SigningKey
 from penstock.engine.sql_store import SqlReader, SqlStore, SqlWriter
-from penstock.engine.sql_store.schema import PRIVATE_TABLES, Migration, first_tables
+from penstock.engine.sql_store.schema import (
+    PRIVATE_TABLES,
+    Migration,
+    first_tables,
+    proof_columns,
+)
 from penstock.engine.sql_store.writer import TransactionKind
 
 
@@ -34,7 +40,12 @@ def _first_tables(file: sqlite3.Connection) -> None:
         file.execute(statement)
 
 
-MIGRATIONS: list[Migration] = [_first_tables]
+def _proof_columns(file: sqlite3.Connection) -> None:
+    for statement in proof_columns(content="BLOB"):
+        file.execute(statement)
+
+
+MIGRATIONS: list[Migration] = [_first_tables, _proof_columns]
 """The migration from each version of the tables to the next."""
 
 
@@ -46,6 +57,15 @@ def make_public_tables(file: sqlite3.Connection) -> None:
         migrate(file)
     for table in PRIVATE_TABLES:
         file.execute(f"DROP TABLE {table}")
+
+
+def migrate_public_tables(file: sqlite3.Connection) -> None:
+    """Bring a file without private tables to the newest version."""
+    ((version,),) = file.execute("SELECT version FROM penstock_store").fetchall()
+    for migrate in MIGRATIONS[version:]:
+        migrate(file)
+    if version < len(MIGRATIONS):
+        file.execute("UPDATE penstock_store SET version = ?", (len(MIGRATIONS),))
 
 
 class SQLiteReader(SqlReader):
@@ -95,7 +115,7 @@ class SQLiteReader(SqlReader):
                 )
                 file.execute("PRAGMA query_only = ON")
                 file.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            except sqlite3.Error as error:  # the file may have gone just now
+            except _ERRORS as error:  # the file may have gone just now
                 if file is not None:
                     file.close()
                 problem = self._problem(error, "read")
@@ -127,6 +147,10 @@ class SQLiteReader(SqlReader):
     def _tables(self) -> set[str]:
         return {name for (name,) in self._select("name FROM sqlite_master WHERE type = 'table'")}
 
+    def _unpadded(self, content: bytes) -> bytes:
+        ((size,),) = self._select("* FROM pragma_page_size")
+        return content.removeprefix(bytes(size))
+
     def _select(self, what: str, *values: object) -> list[Any]:
         with self._lock, self._explained("read"):
             return self._file.execute(f"SELECT {what}", values).fetchall()
@@ -136,12 +160,15 @@ class SQLiteReader(SqlReader):
         """Turn errors of SQLite into ours."""
         try:
             yield
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise self._problem(error, action) from None
 
-    def _problem(self, error: sqlite3.Error, action: str) -> StateError:
+    def _problem(self, error: sqlite3.Error | UnicodeDecodeError, action: str) -> StateError:
         """The error with advice. A closed connection has no error code, and no advice helps."""
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code
+        if isinstance(error, UnicodeDecodeError):  # SQLite's message quotes a damaged table
+            error, code = sqlite3.DatabaseError("its tables are damaged"), sqlite3.SQLITE_CORRUPT
+        else:  # the low byte is the primary code
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         message = str(error).rstrip(".")
         text = f"{self.name} cannot be {action}: {message}.{_ADVICE.get(code, '')}"
         if code == sqlite3.SQLITE_NOTADB:
@@ -233,6 +260,8 @@ class SQLiteStore(SqlStore, SQLiteWriter):
         A small file, kept where a restored backup does not reach. Default: none.
     key : Key, optional
         The key that seals the secret part. Default: none; then only its owner may read the file.
+    signing_key : SigningKey, optional
+        The key that heads are signed with. Default: none; then they are not signed.
     wait : float
         Seconds until a lock that another program holds is an error. Default: 5.
     clock : Callable[[], float]
@@ -263,6 +292,7 @@ class SQLiteStore(SqlStore, SQLiteWriter):
         *,
         head: str | os.PathLike[str] | None = None,
         key: Key | None = None,
+        signing_key: SigningKey | None = None,
         wait: float = 5,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -270,7 +300,7 @@ class SQLiteStore(SqlStore, SQLiteWriter):
         self.name = self.path.name
         self._wait = wait
         self._clock = clock
-        SqlStore.__init__(self, head=head, key=key)
+        SqlStore.__init__(self, head=head, key=key, signing_key=signing_key)
 
     def _erase(self) -> None:
         self.erase()
@@ -322,6 +352,9 @@ class SQLiteStore(SqlStore, SQLiteWriter):
                 ],
             )
 
+
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite raises. Python decodes its message, which may quote damaged text."""
 
 _FILE_HEADER = b"SQLite format 3\x00"
 """The first bytes of every SQLite database."""

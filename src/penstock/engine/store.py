@@ -15,6 +15,8 @@ from penstock.core.deprecated import moved
 from penstock.core.errors import InputError, StateError
 from penstock.core.released import Released
 from penstock.engine.chain import Fence, Head
+from penstock.engine.sealing import Key
+from penstock.engine.signing import PublicKey
 from penstock.released.log import Log
 from penstock.released.series import Series
 
@@ -55,6 +57,14 @@ class VerifiedLedger:
 
     head: Head
     account: Account
+    links: int
+    """The number of links that were recomputed."""
+    signed_from: int | None = None
+    """The first signed unit: every later one is signed, too. None if no unit is."""
+    signed_by: PublicKey | None = None
+    """The key of all signatures, each of which was checked."""
+    keyed_from: int | None = None
+    """The first unit with a keyed link: every later one has one, too. None if no unit has one."""
 
 
 class Reader(Protocol):
@@ -89,15 +99,29 @@ class Reader(Protocol):
     def marks(self, series: str) -> dict[str, int]:
         """The newest unit that each marked sink has of a series."""
 
-    def verify(self, series: str, *, head: Head | None = None) -> VerifiedLedger:
-        """Recompute every link and the cost of every window.
+    def verify(
+        self,
+        series: str,
+        *,
+        head: Head | None = None,
+        public_key: PublicKey | None = None,
+        key: Key | None = None,
+    ) -> VerifiedLedger:
+        """Recompute every link and the cost of every window, and check every signature.
 
         The first line that is not as it was committed is a `LedgerError`. `head`, if given, must
-        be in the past of the series.
+        be in the past of the series. With `public_key`, the newest unit must be signed, and every
+        signature must be by that key. With `key`, the one that seals the state, every keyed link
+        is checked.
         """
 
     def check_past(self, series: str, head: Head, whose: str) -> None:
         """Refuse a head that this store never had, by a `StateError`; `whose` names the witness."""
+
+    def waiting_head(self, series: str, key: Key | None) -> Head | None:
+        """The head of a unit that is stored and not shown yet; None if there is none, or if it
+        cannot be read: an export has none, and a sealed one needs the key of the state.
+        """
 
     def strays(self) -> tuple[str, ...]:
         """A sentence for each series that has rows, and is not in the store."""

@@ -14,6 +14,7 @@ from penstock.core.errors import PenstockError, StateError, StoreUnavailableErro
 from penstock.engine import factory
 from penstock.engine.chain import Head, HeadFile
 from penstock.engine.pipeline import Pipeline, SinkConfig
+from penstock.engine.sealing import Key
 from penstock.engine.store import Reader
 
 SHOW_SECONDS = 2.0
@@ -98,8 +99,14 @@ def _sink(pipeline: Pipeline, declared: SinkConfig, series: Sequence[str]) -> Wi
         return WitnessAnswer(witness=witness, reason=reason)
 
 
-def contradictions(reader: Reader, answer: WitnessAnswer) -> dict[str, str]:
-    """By series, a sentence for each head that the witness has and the store never had."""
+def contradictions(
+    reader: Reader, answer: WitnessAnswer, *, key: Key | None = None
+) -> dict[str, str]:
+    """By series, a sentence for each head that the witness has and the store never had.
+
+    A publisher that crashed may have left a unit that the head file has and nobody was shown yet.
+    That is no contradiction. With a sealed store, `key` is needed to see it.
+    """
     found = {}
     for name, head in (answer.heads or {}).items():
         if name not in reader.series_names:
@@ -114,7 +121,8 @@ def contradictions(reader: Reader, answer: WitnessAnswer) -> dict[str, str]:
         except StoreUnavailableError:
             raise
         except StateError as error:
-            found[name] = str(error)
+            if reader.waiting_head(name, key) != head:
+                found[name] = str(error)
     return found
 
 

@@ -80,6 +80,8 @@ class StoreConfig:
     password_env: str | None = None
     key_env: str | None = None
     key_file: str | None = None
+    signing_key_env: str | None = None
+    signing_key_file: str | None = None
     head: str | None = None
 
 

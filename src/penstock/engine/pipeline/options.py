@@ -259,6 +259,13 @@ STORE: Final = (
         help="the key that state is encrypted with (default: state is not encrypted)",
     ),
     Option(
+        name="signing_key",
+        type="secret",
+        example="PENSTOCK_SIGNING_KEY",
+        help="the key that heads are signed with, made by penstock ledger keygen "
+        "(default: heads are not signed)",
+    ),
+    Option(
         name="head",
         type="path",
         example="elsewhere/taps.head",

@@ -13,12 +13,17 @@ from penstock.budget.ledger import Line
 from penstock.core.errors import InputError, NotAStoreError, StateError
 from penstock.core.released import Released
 from penstock.engine.chain import Head, beginning
+from penstock.engine.sealing import Key
+from penstock.engine.signing import PublicKey
 from penstock.engine.sql_store.schema import (
+    OLDEST_READABLE,
+    SIGNED_SINCE,
     UNITS_PER_READ,
     VERSION_TABLE,
     Migration,
     known_version,
 )
+from penstock.engine.sql_store.sealed_state import waiting_unit
 from penstock.engine.sql_store.verification import check_past, verify
 from penstock.engine.store import Lease, VerifiedLedger
 from penstock.released import encoding
@@ -36,6 +41,7 @@ class SqlReader(ABC):
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._series: dict[str, Series] = {}
+        self._proofs = "mac, signature"
         self._connect()
         try:
             self._check_tables()
@@ -108,26 +114,30 @@ class SqlReader(ABC):
     def head(self, series: str) -> Head:
         """The newest unit and the link after it."""
         rows = self._select(
-            "unit, link FROM releases WHERE stream = ? ORDER BY unit DESC LIMIT 1", series
+            f"unit, link, {self._proofs} FROM releases WHERE stream = ? ORDER BY unit DESC LIMIT 1",
+            series,
         )
         if not rows:
             return Head(0, beginning(self.series(series).about))
-        unit, link = rows[0]
+        unit, link, _, signature = rows[0]
         if not isinstance(unit, int):
             raise StateError(
                 f"{self.name}: the number of the newest unit of {series!r} is damaged."
             )
-        return Head(unit, link)
+        return Head(unit, link, signature)
 
     def at(self, series: str, unit: int) -> Head:
         """The link after a released unit; unit 0 is the beginning."""
         if not unit:
             return Head(0, beginning(self.series(series).about))
-        rows = self._select("link FROM releases WHERE stream = ? AND unit = ?", series, unit)
+        rows = self._select(
+            f"link, {self._proofs} FROM releases WHERE stream = ? AND unit = ?", series, unit
+        )
         if not rows:
             newest = self.head(series).unit
             raise InputError(f"unit {unit} is not in {series!r}: it has units 1..{newest}.")
-        return Head(unit, rows[0][0])
+        link, _, signature = rows[0]
+        return Head(unit, link, signature)
 
     def releases(self, series: str, first: int = 1, last: int | None = None) -> Iterator[Released]:
         """The releases of these units, one after the other."""
@@ -187,13 +197,16 @@ class SqlReader(ABC):
         """The newest unit that each marked sink has of a series."""
         return dict(self._select("sink, unit FROM marks WHERE stream = ?", series))
 
-    def verify(self, series: str, *, head: Head | None = None) -> VerifiedLedger:
-        """Recompute every link and the cost of every window.
-
-        The first line that is not as it was committed is a `LedgerError`. `head`, if given, must
-        be in the past of the series.
-        """
-        return verify(self, series, head=head)
+    def verify(
+        self,
+        series: str,
+        *,
+        head: Head | None = None,
+        public_key: PublicKey | None = None,
+        key: Key | None = None,
+    ) -> VerifiedLedger:
+        """Recompute every link and the cost of every window: see `Reader.verify`."""
+        return verify(self, series, head=head, public_key=public_key, key=key)
 
     def check_past(self, series: str, head: Head, whose: str) -> None:
         """Refuse a head that this store never had, by a `StateError`; `whose` names the witness."""
@@ -212,9 +225,9 @@ class SqlReader(ABC):
         )
 
     def release_rows(self, series: str, first: int, last: int) -> dict[int, Any]:
-        """By unit: body_of, flags, digest and link."""
+        """By unit: body_of, flags, digest, link, mac and signature."""
         rows = self._select(
-            "unit, body_of, flags, digest, link FROM releases "
+            f"unit, body_of, flags, digest, link, {self._proofs} FROM releases "
             "WHERE stream = ? AND unit BETWEEN ? AND ?",
             series,
             first,
@@ -228,6 +241,34 @@ class SqlReader(ABC):
             "body FROM releases WHERE stream = ? AND unit = ? AND body IS NOT NULL", series, unit
         )
         return rows[0][0] if rows else None
+
+    def keyed_link(self, series: str, unit: int) -> tuple[bytes, bytes | None]:
+        """The link after a unit, and the code over it if it has one; unit 0 is the beginning."""
+        if not unit:
+            return beginning(self.series(series).about), None
+        rows = self._select(
+            f"link, {self._proofs} FROM releases WHERE stream = ? AND unit = ?", series, unit
+        )
+        if not rows:
+            raise InputError(f"unit {unit} is not in {series!r}.")
+        link, mac, _ = rows[0]
+        return link, mac
+
+    def secret_rows(self, series: str, part: str) -> list[Any]:
+        """Unit, key and content of a part of the secret rows, for whoever has the key."""
+        rows = self._select(
+            "unit, key, content FROM secrets WHERE stream = ? AND part = ?", series, part
+        )
+        return [(unit, key, self._unpadded(content)) for unit, key, content in rows]
+
+    def _unpadded(self, content: bytes) -> bytes:
+        """A secret content without what the database puts before it."""
+        return content
+
+    def has_proofs(self, series: str, column: str) -> bool:
+        """Whether any unit has a value in a column, which is `mac` or `signature`."""
+        there = f"{column} IS NOT NULL"
+        return bool(self._select(f"1 FROM releases WHERE stream = ? AND {there} LIMIT 1", series))
 
     def next_unit(self, series: str, unit: int) -> int:
         """The first released unit after this one; where a damaged table has none, the next."""
@@ -265,6 +306,11 @@ class SqlReader(ABC):
             series,
         )
 
+    def waiting_head(self, series: str, key: Key | None) -> Head | None:
+        """The head of a unit that is stored and not shown yet: see `Reader`."""
+        rows = waiting_unit(self, series, key)
+        return None if rows is None else rows.head
+
     def strays(self) -> tuple[str, ...]:
         """A sentence for each series that has rows, and is not in the store."""
         found = []
@@ -292,11 +338,12 @@ class SqlReader(ABC):
     def _check_tables(self) -> None:
         """Refuse tables that this reader cannot read."""
         version = self._version()
-        if version < len(self._migrations()):
+        if version < OLDEST_READABLE:
             raise StateError(
                 f"{self.name} has tables of version {version}: its publisher must open it once "
                 "first."
             )
+        self._proofs = "mac, signature" if version >= SIGNED_SINCE else "NULL, NULL"
 
     def _version(self) -> int:
         """The version of the tables, 0 where there are none yet."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+import msgspec
+
 from penstock.core.errors import StateError
+from penstock.engine.chain import Head
 
 Migration: TypeAlias = Callable[[Any], None]
 """Brings the tables to the next version, on a connection inside a transaction."""
@@ -19,8 +22,39 @@ PRIVATE_TABLES = ("leases", "secrets")
 """The tables that an export and a release log do not have."""
 
 
+OLDEST_READABLE = 1
+"""The oldest version of the tables that can be read before its publisher has migrated it."""
+
+SIGNED_SINCE = 2
+"""The first version whose releases have keyed links and signatures."""
+
 UNITS_PER_READ = 64
 """Units that one statement reads: a long read would keep SQLite from emptying its log."""
+
+
+class UnitRows(msgspec.Struct, frozen=True, array_like=True):
+    """The rows of one unit for the public tables, and the link of the chain after it."""
+
+    unit: int
+    link: bytes
+    lines: Sequence[tuple[str, int, int, str, str, int, int, int, bytes]]
+    release: tuple[str, int, int, bytes, bytes, bytes, bytes | None, bytes | None, bytes | None]
+
+    @property
+    def head(self) -> Head:
+        """The head after this unit."""
+        return Head(self.unit, self.link, self.release[-1])
+
+    @property
+    def mac(self) -> bytes | None:
+        """The keyed link; None if there is no key."""
+        return self.release[-2]
+
+
+INSERT_RELEASE = (
+    "INSERT INTO releases (stream, unit, body_of, flags, digest, link, body, mac, signature) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
 
 
 def first_tables(*, whole: str, content: str) -> dict[str, str]:
@@ -58,6 +92,13 @@ def first_tables(*, whole: str, content: str) -> dict[str, str]:
         "leases": f"CREATE TABLE leases ({leases})",
         "secrets": f"CREATE TABLE secrets ({secrets})",
     }
+
+
+def proof_columns(*, content: str) -> tuple[str, ...]:
+    """The statements that bring version 1 to version 2: keyed links and signatures."""
+    return tuple(
+        f"ALTER TABLE releases ADD COLUMN {column} {content}" for column in ("mac", "signature")
+    )
 
 
 def known_version(version: int, migrations: Sequence[Migration], store: str) -> int:

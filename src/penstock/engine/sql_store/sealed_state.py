@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock.core.errors import ConfigurationError, StateError
+from penstock.core.errors import (
+    ConfigurationError,
+    InputError,
+    LedgerError,
+    StateError,
+    StoreUnavailableError,
+)
 from penstock.engine.sealing import Key
+from penstock.engine.sql_store.schema import UnitRows
 
 if TYPE_CHECKING:
+    from penstock.engine.sql_store.reader import SqlReader
     from penstock.engine.sql_store.store import SqlStore
 
 STATE, POSITIONS, PRIVATE, PENDING = "state", "positions", "private ", "pending"
@@ -38,7 +46,8 @@ class SealedState:
     """The table of secrets, sealed with a key if there is one.
 
     Each part is sealed together with the series, part and unit that it belongs to, so that it
-    cannot be moved to another place in the table.
+    cannot be moved to another place in the table. The state is sealed with the link after its unit
+    as well: a store with another history has no state to go on from.
     """
 
     def __init__(self, store: SqlStore, key: Key | None) -> None:
@@ -50,8 +59,13 @@ class SealedState:
         """Whether there is a key."""
         return self._key is not None
 
-    def put(self, series: str, parts: Mapping[str, bytes | None], *, unit: int) -> None:
-        """Replace some parts as of this unit; None removes a part, the others stay."""
+    def put(
+        self, series: str, parts: Mapping[str, bytes | None], *, unit: int, link: bytes = b""
+    ) -> None:
+        """Replace some parts as of this unit; None removes a part, the others stay.
+
+        `link` is that after the unit; none where the unit was committed before there was a key.
+        """
         key = self._key.id if self._key else ""
         for part, content in parts.items():
             if content is None:
@@ -60,7 +74,9 @@ class SealedState:
                 )
                 continue
             kept = (
-                self._key.seal(content, about=_place(series, part, unit)) if self._key else content
+                self._key.seal(content, about=_place(series, part, unit, link))
+                if self._key
+                else content
             )
             self._store._execute(
                 "INSERT INTO secrets (stream, part, unit, key, content) VALUES (?, ?, ?, ?, ?) "
@@ -87,7 +103,7 @@ class SealedState:
             return self._revealed(series, PENDING, unit, key, self._unpadded(content))
         return None
 
-    def reveal(self, series: str, rows: list[Any], *, unit: int) -> dict[str, bytes]:
+    def reveal(self, series: str, rows: list[Any], *, unit: int, link: bytes) -> dict[str, bytes]:
         """The content of each part, if state and positions are both of this unit."""
         units = {part: of for part, of, _, _ in rows}
         if (units.get(STATE, 0), units.get(POSITIONS)) != (unit, unit):
@@ -96,7 +112,8 @@ class SealedState:
                 "newest one."
             )
         return {
-            part: self._revealed(series, part, of, key, content) for part, of, key, content in rows
+            part: self._revealed(series, part, of, key, content, link)
+            for part, of, key, content in rows
         }
 
     def parts(self, series: str) -> set[str]:
@@ -125,10 +142,12 @@ class SealedState:
     def _unpadded(self, content: bytes) -> bytes:
         return content[len(self._store.padding) :]
 
-    def _revealed(self, series: str, part: str, unit: int, key: str, content: bytes) -> bytes:
+    def _revealed(
+        self, series: str, part: str, unit: int, key: str, content: bytes, link: bytes = b""
+    ) -> bytes:
         if not key:
             return content
-        return self._check_key(series, key).reveal(content, about=_place(series, part, unit))
+        return self._check_key(series, key).reveal(content, about=_place(series, part, unit, link))
 
     def _check_key(self, series: str, key: str) -> Key:
         if self._key is None:
@@ -141,5 +160,55 @@ class SealedState:
         return self._key
 
 
-def _place(series: str, part: str, unit: int) -> bytes:
-    return json.dumps([series, part, unit]).encode()
+def check_state(reader: SqlReader, series: str, key: Key) -> None:
+    """Refuse a history that the sealed state does not belong to.
+
+    Nobody without the key can seal a state, and it is sealed with the link of its unit. So this
+    notices a rewritten history also if all keyed links were removed. An export has no state, and a
+    reader may lack the right to see it: then nothing is checked.
+    """
+    if "secrets" not in reader._tables() or not reader.head(series).unit:
+        return
+    try:
+        rows = reader.secret_rows(series, STATE)
+        waits = waiting_unit(reader, series, key)
+    except StoreUnavailableError:
+        raise
+    except StateError:
+        return
+    try:
+        ((unit, of, content),) = rows
+        if of != key.id:
+            raise StateError("not sealed with this key")
+        if waits is not None and waits.unit == unit:
+            link, mac = waits.link, waits.mac
+        else:
+            link, mac = reader.keyed_link(series, unit)
+        about = _place(series, STATE, unit, b"" if mac is None else link)
+        key.reveal(content, about=about)
+    except (StateError, InputError, ValueError, TypeError):
+        raise LedgerError(
+            f"series {series!r}: the state in the store was not sealed with this key, or belongs "
+            "to another history. The history was rewritten, or the key is another one."
+        ) from None
+
+
+def waiting_unit(reader: SqlReader, series: str, key: Key | None) -> UnitRows | None:
+    """The unit that is stored and not shown yet; None if none is, or the key is another one."""
+    if "secrets" not in reader._tables():
+        return None
+    try:
+        for unit, of, content in reader.secret_rows(series, PENDING):
+            if of and key is not None:
+                content = key.reveal(content, about=_place(series, PENDING, unit, b""))
+            return msgspec.msgpack.decode(content, type=UnitRows)
+    except StoreUnavailableError:
+        raise
+    except (StateError, msgspec.DecodeError, TypeError):
+        return None
+    return None
+
+
+def _place(series: str, part: str, unit: int, link: bytes) -> bytes:
+    bound = [link.hex()] if part == STATE and link else []
+    return json.dumps([series, part, unit, *bound]).encode()

@@ -27,7 +27,10 @@ from penstock.core.exact import whole
 from penstock.core.released import Released
 from penstock.engine.chain import Fence, FencedError, Head, HeadFile
 from penstock.engine.sealing import Key
+from penstock.engine.signing import SigningKey
 from penstock.engine.sql_store.leases import Leases
+from penstock.engine.sql_store.proofs import UnitProofs
+from penstock.engine.sql_store.schema import UnitRows
 from penstock.engine.sql_store.sealed_state import (
     PENDING,
     POSITIONS,
@@ -37,7 +40,7 @@ from penstock.engine.sql_store.sealed_state import (
     parts_of,
 )
 from penstock.engine.sql_store.verification import check_past
-from penstock.engine.sql_store.writer import SqlWriter, TransactionKind, UnitRows
+from penstock.engine.sql_store.writer import SqlWriter, TransactionKind
 from penstock.engine.store import Committed, Lease, LeaseError
 from penstock.released import encoding
 from penstock.released.series import Series
@@ -62,10 +65,17 @@ class SqlStore(SqlWriter):
     _locking = ""
     """The end of a SELECT whose rows no other transaction may change until this one ends."""
 
-    def __init__(self, *, head: str | os.PathLike[str] | None, key: Key | None) -> None:
+    def __init__(
+        self,
+        *,
+        head: str | os.PathLike[str] | None,
+        key: Key | None,
+        signing_key: SigningKey | None,
+    ) -> None:
         self.owner = secrets.token_hex(8)
         self._head_file = None if head is None else HeadFile(head)
         self._sealed = SealedState(self, key)
+        self._unit_proofs = UnitProofs(key, signing_key)
         self._leases = Leases(self, self.owner)
         self._fences: dict[str, Fence | None] = {}
         self._fence_heads: dict[str, Head | None] = {}  # as each series' fence was last seen
@@ -147,6 +157,7 @@ class SqlStore(SqlWriter):
                 if self._head_file is not None and fence is self._head_file:
                     self._check_fence(self._head_file, series)
                 unsealed = self._sealed.unsealed(name)
+                self._check_proofs(name, sealed=not unsealed)
                 lease = self._leases.take(name, seconds, takeover=takeover)
                 if unsealed:
                     self._sealed.put(name, unsealed, unit=self._newest_unit(name))
@@ -201,6 +212,26 @@ class SqlStore(SqlWriter):
         stream = series.partition("/")[0]
         return [name for name in self.series_names if name.partition("/")[0] == stream]
 
+    def _check_proofs(self, series: str, *, sealed: bool) -> None:
+        """Refuse to go on from a newest unit whose keyed link or signature is missing or wrong."""
+        head = self.head(series)
+        _, mac = self.keyed_link(series, head.unit)
+        self._unit_proofs.check(series, head, mac)
+        if mac is not None and not sealed:
+            raise StateError(
+                f"unit {head.unit} of {series!r} has a keyed link, and the state is not sealed: "
+                "the store was changed by others. Nothing was written."
+            )
+        for column, missing in (("mac", mac is None), ("signature", head.signature is None)):
+            if head.unit and missing and self.has_proofs(series, column):
+                raise StateError(
+                    f"unit {head.unit} of {series!r} has no {column}, and earlier units have one: "
+                    "the store was changed by others. Nothing was written."
+                )
+
+    def _proofs_of(self, series: str, head: Head) -> tuple[bytes | None, bytes | None]:
+        return self._unit_proofs.of(series, head)
+
     def _lease(self, series: str) -> Lease | None:
         return self._held(series, self._locking)
 
@@ -212,15 +243,19 @@ class SqlStore(SqlWriter):
             return None
         with self._transaction("read"):
             head = self.head(series)
-            rows = self._sealed.rows(series)
+            _, mac = self.keyed_link(series, head.unit)
+            rows, waiting = self._sealed.rows(series), self._sealed.pending(series)
             released = list(self.releases(series, head.unit, head.unit)) if head.unit else [None]
         if not rows and not head.unit:
             return None
-        unit = next((of for part, of, _, _ in rows if part == PENDING), head.unit)
-        parts = self._sealed.reveal(series, rows, unit=unit)
+        if waiting is not None:
+            unit = self._unit_rows(series, waiting)
+            head, mac = unit.head, unit.mac
+        link = b"" if mac is None else head.link
+        parts = self._sealed.reveal(series, rows, unit=head.unit, link=link)
         return Committed(
-            unit=unit,
-            head=self._unit_rows(series, parts[PENDING]).head if PENDING in parts else head,
+            unit=head.unit,
+            head=head,
             release=released[0],
             state=parts.get(STATE),
             positions=msgspec.msgpack.decode(parts[POSITIONS]),
@@ -236,7 +271,7 @@ class SqlStore(SqlWriter):
         rows = self._pending(series)
         if rows is None:
             return None
-        _, unit, body_of, flags, _, _, body = rows.release
+        _, unit, body_of, flags, _, _, body, *_ = rows.release
         body = self._body(series, body_of) if body is None else body
         release = encoding.release_of(body_of, body, self.series(series).guarantee)
         return encoding.flagged(release, unit, flags)
@@ -270,7 +305,7 @@ class SqlStore(SqlWriter):
                 self._insert(rows)
             else:
                 parts[PENDING] = msgspec.msgpack.encode(rows)
-            self._sealed.put(series, parts, unit=unit)
+            self._sealed.put(series, parts, unit=unit, link=rows.link)
         self._note({series: rows})
         if self._together is None:
             self.settle([series])

@@ -12,8 +12,11 @@ from penstock.budget.accountant import account
 from penstock.budget.grid import promised
 from penstock.budget.ledger import Line
 from penstock.core.errors import InputError, LedgerError, StateError
-from penstock.engine.chain import Head, after_line, after_release, beginning
+from penstock.engine.chain import Head, after_line, after_release, beginning, head_message
+from penstock.engine.sealing import Key
+from penstock.engine.signing import PublicKey, named_key
 from penstock.engine.sql_store.schema import UNITS_PER_READ
+from penstock.engine.sql_store.sealed_state import check_state
 from penstock.engine.store import VerifiedLedger
 from penstock.released.series import Series
 
@@ -24,24 +27,95 @@ _MAX_UNITS_NAMED = 5
 """The most stray units that a message names."""
 
 
-def verify(reader: SqlReader, name: str, *, head: Head | None = None) -> VerifiedLedger:
+def verify(
+    reader: SqlReader,
+    name: str,
+    *,
+    head: Head | None = None,
+    public_key: PublicKey | None = None,
+    key: Key | None = None,
+) -> VerifiedLedger:
     """Recompute every link and the cost of every window of a series: see `Reader.verify`."""
     series, newest = reader.series(name), reader.head(name)
     if series.about != reader.about(name) or series.name != name:
         raise LedgerError(f"series {name!r}: its description is not what was committed.")
-    lines = (
-        Line(unit, kind, label, amount, number, run)
-        for _, rows in verified_units(reader, series, newest)
-        for unit, _, kind, label, amount, number, run, _ in rows
-    )
-    found = account(lines, series.guarantee, units=newest.unit)
+    proofs, counted = _Proofs(name, public_key, key), 0
+
+    def lines() -> Iterator[Line]:
+        nonlocal counted
+        for (unit, _, _, _, link, _, mac, signature), rows in verified_units(
+            reader, series, newest
+        ):
+            proofs.check(Head(unit, link, signature), mac)
+            counted += len(rows)
+            for of, _, kind, label, amount, number, run, _ in rows:
+                yield Line(of, kind, label, amount, number, run)
+
+    found = account(lines(), series.guarantee, units=newest.unit)
+    proofs.check_newest(newest)
     if not found.kept:
         limit = promised(series.guarantee).amount
         raise LedgerError(f"series {name!r}: a window cost {found.worst}, above {limit}.")
     _check_strays(reader, name, newest.unit)
+    if key is not None:
+        check_state(reader, name, key)
     if head is not None:
         check_past(reader, series, head, "the head that was noted")
-    return VerifiedLedger(head=newest, account=found)
+    return VerifiedLedger(
+        head=newest,
+        account=found,
+        links=counted + newest.unit,
+        signed_from=proofs.signed_from,
+        signed_by=proofs.signed_by,
+        keyed_from=proofs.keyed_from,
+    )
+
+
+class _Proofs:
+    """Follows the keyed links and signatures of a series: once begun, no unit may lack its own."""
+
+    def __init__(self, series: str, public_key: PublicKey | None, key: Key | None) -> None:
+        self.signed_from: int | None = None
+        self.keyed_from: int | None = None
+        self.signed_by = public_key
+        self._series = series
+        self._trusted = public_key is not None
+        self._key = key
+
+    def check(self, head: Head, mac: bytes | None) -> None:
+        """Check what the next unit has. A signature that nobody vouches for is checked with the
+        key that it names.
+        """
+        where = f"series {self._series!r}: unit {head.unit}"
+        if mac is not None:
+            self.keyed_from = self.keyed_from or head.unit
+            check_mac(self._series, head, mac, self._key)
+        elif self.keyed_from is not None:
+            raise LedgerError(
+                f"{where} has no keyed link, and units from {self.keyed_from} on have one."
+            )
+        if head.signature is not None:
+            self.signed_from = self.signed_from or head.unit
+            self.signed_by = self.signed_by or named_key(self._series, head)
+            self.signed_by.check(self._series, head)
+        elif self.signed_from is not None:
+            raise LedgerError(f"{where} is not signed, and units from {self.signed_from} on are.")
+
+    def check_newest(self, head: Head) -> None:
+        """Refuse a newest unit without a signature, where a public key was given."""
+        if self._trusted and head.unit and self.signed_from is None:
+            raise LedgerError(
+                f"series {self._series!r}: unit {head.unit}, the newest one, is not signed."
+            )
+
+
+def check_mac(series: str, head: Head, mac: bytes, key: Key | None) -> None:
+    """Refuse a keyed link that was not made with this key; without a key, nothing is checked."""
+    if key is not None and mac != key.authenticate(head_message(series, head)):
+        raise LedgerError(
+            f"series {series!r}: the keyed link of unit {head.unit} was not made with the key of "
+            "this store. The history was rewritten, or the key is another one."
+        )
 
 
 def verified_units(
@@ -57,7 +131,7 @@ def verified_units(
     first = 1
     if after is not None and after.unit:
         link, first = after.link, after.unit + 1
-        body_of, _, digest, _ = reader.release_rows(name, after.unit, after.unit)[after.unit]
+        body_of, _, digest, *_ = reader.release_rows(name, after.unit, after.unit)[after.unit]
     for start in range(first, newest.unit + 1, UNITS_PER_READ):
         end = min(start + UNITS_PER_READ - 1, newest.unit)
         rows = groupby(reader.line_rows(name, start, end), key=lambda row: row[0])
@@ -73,12 +147,12 @@ def verified_units(
                 f"series {name!r}: the release of unit {unit} is not what was committed, or a "
                 "line is missing."
             ):
-                stored_body_of, flags, stored_digest, stored_link = releases[unit]
+                stored_body_of, flags, stored_digest, stored_link, mac, sign = releases[unit]
                 if body is not None:
                     body_of, digest = unit, hashlib.sha256(body).digest()
                 link = after_release(link, unit, flags, digest)
                 _same((body_of, digest, link), (stored_body_of, stored_digest, stored_link))
-            yield (unit, body_of, flags, digest, link, body), lines
+            yield (unit, body_of, flags, digest, link, body, mac, sign), lines
     with _damaged(f"series {name!r}: its head is not what was committed."):
         _same(link, newest.link)
 

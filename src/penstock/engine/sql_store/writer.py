@@ -8,14 +8,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Literal, TypeAlias
 
-import msgspec
-
 from penstock.budget.ledger import Line
 from penstock.core.errors import InputError, StateError
 from penstock.core.released import Released
 from penstock.engine.chain import Head, after_line, after_release
 from penstock.engine.sql_store.reader import SqlReader
-from penstock.engine.sql_store.schema import Migration
+from penstock.engine.sql_store.schema import INSERT_RELEASE, Migration, UnitRows
 from penstock.released import encoding
 from penstock.released.series import Series
 
@@ -23,20 +21,6 @@ TransactionKind: TypeAlias = Literal["write", "alone", "repeatable", "migrate", 
 """A transaction that writes, that writes while no other does, that writes what a restart would
 write again, that changes tables, or that reads everything as of one moment.
 """
-
-
-class UnitRows(msgspec.Struct, frozen=True, array_like=True):
-    """The rows of one unit for the public tables, and the link of the chain after it."""
-
-    unit: int
-    link: bytes
-    lines: Sequence[tuple[str, int, int, str, str, int, int, int, bytes]]
-    release: tuple[str, int, int, bytes, bytes, bytes, bytes | None]
-
-    @property
-    def head(self) -> Head:
-        """The head after this unit."""
-        return Head(self.unit, self.link)
 
 
 class SqlWriter(SqlReader):
@@ -125,12 +109,16 @@ class SqlWriter(SqlReader):
         again = earlier is not None and earlier[2] == digest  # a repeated body is stored once
         body_of = earlier[0] if earlier is not None and again else unit
         row = (series, unit, body_of, flags, digest, link, None if again else body)
-        return UnitRows(unit, link, rows, row)
+        return UnitRows(unit, link, rows, (*row, *self._proofs_of(series, Head(unit, link))))
+
+    def _proofs_of(self, series: str, head: Head) -> tuple[bytes | None, bytes | None]:
+        """The keyed link and the signature of a new unit, as far as there are keys."""
+        return None, None
 
     def _insert(self, rows: UnitRows) -> None:
         """Add the rows of a unit to the public tables, inside a transaction."""
         self._execute_many("INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows.lines)
-        self._execute("INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?, ?)", *rows.release)
+        self._execute(INSERT_RELEASE, *rows.release)
 
     def _check_unit(self, name: str, unit: int, lines: Sequence[Line], release: Released) -> None:
         """Refuse a release or lines that are not of this unit of this series."""

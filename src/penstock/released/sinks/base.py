@@ -59,7 +59,11 @@ class SinkHead(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseItem:
-    """The release of one unit. `link` is the hash chain after it, in hexadecimal digits."""
+    """The release of one unit.
+
+    `link` is the hash chain after it, in hexadecimal digits. `signature` is the publisher's public
+    key and signature of that link, likewise; empty if the stream is not signed.
+    """
 
     series: Series
     unit: int
@@ -67,6 +71,7 @@ class ReleaseItem:
     ends: datetime
     release: Released = field(repr=False)
     link: str
+    signature: str = ""
 
     def __post_init__(self) -> None:
         where = f"unit {self.unit} of {self.series.name!r}"

@@ -130,6 +130,7 @@ def _encode(items: Sequence[ReleaseItem], file: Any) -> None:
         "penstock.series": last.series.name,
         "penstock.unit": str(last.unit),
         "penstock.link": last.link,
+        **({"penstock.signature": last.signature} if last.signature else {}),
         "penstock.mechanism": last.series.mechanism,
         "penstock.guarantee": repr(last.series.stream_guarantee),
         "penstock.private": str(all(item.release.private for item in items)).lower(),

@@ -8,6 +8,8 @@ between libraries.
 - format: the name and version of this format.
 - series, unit: the release's identity.
 - link: the hash chain after this unit.
+- signature: the publisher's public key (32 bytes) and its signature (64 bytes) of series, unit and
+  link, as hexadecimal digits; only in signed streams.
 - begins, ends: the unit's first instant, and the first instant after it, in UTC.
 - private: false if the noise was a test's. Then nothing is promised.
 - guarantee: epsilon and delta as exact fractions, window, contribution, horizon, intrusion.
@@ -86,6 +88,7 @@ def document(item: ReleaseItem) -> bytes:
         "series": series.name,
         "unit": item.unit,
         "link": item.link,
+        **({"signature": item.signature} if item.signature else {}),
         "begins": moment(item.begins),
         "ends": moment(item.ends),
         "private": release.private,
