@@ -245,6 +245,14 @@ def test_a_live_source_that_cannot_be_read_releases_nothing(tmp_path):
     assert released(tmp_path) == []
 
 
+def test_one_bad_row_of_a_live_source_does_not_end_the_service(tmp_path):
+    (tmp_path / "taps.csv").write_text(HEADER + rows(GERMAN, 1))
+    with LivePublisher(pipeline(tmp_path, live=True)) as live:
+        live.turn("2026-01-01T01:00Z")
+        assert live.publisher.views[0].closed == 1
+        assert publisher_figures.private([live.publisher])[0].check_pending
+
+
 def test_a_full_sample_is_judged_at_once(tmp_path):
     (tmp_path / "taps.csv").write_text(HEADER + rows(GERMAN, SAMPLE_ROWS))
     with (
@@ -330,7 +338,7 @@ def test_requests_that_are_refused_whole_are_in_the_sample(tmp_path):
     """Such a request gives no batch."""
     (tmp_path / "taps.csv").write_text(HEADER)
     with LivePublisher(pipeline(tmp_path, live=True)) as live:
-        live.publisher.source.rejections.add(Reason.BROKEN, 5)
+        live.publisher.source.rejections.add(Reason.BROKEN, 10)
         with pytest.raises(UnreadableRowsError, match="broken line"):
             live.turn("2026-01-01T01:00Z")
 

@@ -22,6 +22,9 @@ from penstock.private.sources.base import Batch, Columns, Position, Reason, Sour
 SAMPLE_ROWS = 1_000
 """The rows of a sample, where the source has as many. All rows of a batch are in it."""
 
+MIN_ROWS_OF_A_LIVE_SAMPLE = 10
+"""Rows that stop a live publisher. One bad row of one sender must not end the service."""
+
 MIN_ROWS_OF_FURTHER_SAMPLES = 100
 """Once a sample has passed, files with fewer rows are judged together with the files after them."""
 
@@ -130,7 +133,10 @@ class SourceCheck:
         self._sample.refused.update(self._newly_refused())  # whole requests may be refused
         if self._new:
             self._check_range(complete=complete)
-        least = 1 if self._passed is None else MIN_ROWS_OF_FURTHER_SAMPLES
+        if self._passed is not None:
+            least = MIN_ROWS_OF_FURTHER_SAMPLES
+        else:
+            least = 1 if self._finite else MIN_ROWS_OF_A_LIVE_SAMPLE
         if self._sample.rows >= least:
             self._check_rows()
         if complete:
