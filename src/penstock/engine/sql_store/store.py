@@ -70,7 +70,7 @@ class SqlStore(SqlWriter):
         *,
         head: str | os.PathLike[str] | None,
         key: Key | None,
-        signing_key: SigningKey | None,
+        signing_key: SigningKey | None = None,
     ) -> None:
         self.owner = secrets.token_hex(8)
         self._head_file = None if head is None else HeadFile(head)
