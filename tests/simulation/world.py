@@ -14,6 +14,7 @@ from penstock.core.calendar import instant
 from penstock.core.errors import PenstockError, StateError
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.publisher import Publisher
+from penstock.engine.signing import SigningKey
 from penstock.engine.sql_store import SqlStore
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore, SQLiteWriter
 from penstock.private.units import SystemClock
@@ -28,6 +29,7 @@ from tests.simulation.witnesses import Parcel, ViolationError, Witnesses
 ORIGIN = "2026-01-01"
 BEGIN = instant("2026-01-01T00:00Z")
 KEYS = ["north", "south"]
+SIGNING_KEY = SigningKey(bytes(range(32)))
 CALM_SECONDS = 400.0
 """How long everything may take, once no more faults come."""
 MAX_REFUSALS = 4
@@ -158,7 +160,7 @@ class EmbeddedStore(SQLiteStore):
 
     def __init__(self, path, *, head, clock, connect):
         self._driver = connect
-        super().__init__(path, head=head, clock=clock, wait=0)
+        super().__init__(path, head=head, clock=clock, wait=0, signing_key=SIGNING_KEY)
 
 
 class Observer(SQLiteReader):
