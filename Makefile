@@ -63,6 +63,7 @@ bench: $(READY)  ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/fence.py
 	$(BIN)/python benchmarks/http_source.py
 	$(BIN)/python benchmarks/hostile_bodies.py
+	$(BIN)/python benchmarks/slow_senders.py
 	$(BIN)/python benchmarks/avro.py
 
 papers: $(READY)  ## the papers' experiments at full size (an hour or two), and docs/results from them

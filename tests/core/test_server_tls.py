@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -137,6 +138,31 @@ def test_requests_over_tls_are_answered_and_limited(authority):
         await here.advance(11)
         assert await sender.status() == 408
         assert await sender.closed()
+
+    attacked(scenario, tls=authority.server())
+
+
+def test_a_request_in_the_last_packet_of_a_handshake_is_answered(authority):
+    async def scenario(here):
+        sender = await here.sender()
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = authority.client().wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+        with pytest.raises(ssl.SSLWantReadError):
+            client.do_handshake()
+        sender.send(outgoing.read())
+        while client.version() is None or not outgoing.pending:
+            assert incoming.write(await sender.reader.read(2**16))
+            with suppress(ssl.SSLWantReadError):
+                client.do_handshake()
+        client.write(NOW)
+        sender.send(outgoing.read())
+        answer = b""
+        while not answer.endswith(b"xx"):
+            assert incoming.write(await sender.reader.read(2**16))
+            with suppress(ssl.SSLWantReadError):
+                while True:
+                    answer += client.read(2**16)
+        assert answer.startswith(b"HTTP/1.1 200")
 
     attacked(scenario, tls=authority.server())
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 import ssl
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.server import Server
 
 from penstock.core.connections import ConnectionTable, PeerConnection, Phase
 from penstock.core.server_tls import ReloadedTls
@@ -20,6 +22,21 @@ NOT_HTTP = "this is not a request in HTTP/1.1."
 
 _SILENT = logging.Logger("penstock.silent")
 _SILENT.disabled = True  # uvicorn logs a line per bad request: a stranger could fill the log
+
+MAX_QUEUED = 1024
+"""Connections that the system holds until they are accepted. A full queue drops newcomers."""
+
+
+class QueueingServer(Server):
+    """A server with a longer queue than asyncio accepts at once (`backlog`).
+
+    What is accepted at once takes files before its number is limited.
+    """
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(MAX_QUEUED)
 
 
 class HttpProtocol(H11Protocol):

@@ -22,7 +22,7 @@ from penstock.core.optional import require
 from penstock.core.server_tls import ReloadedTls, ServerTls
 
 BACKLOG: Final = 100
-"""Connections that the system holds until they are accepted, and that are accepted at once."""
+"""Connections that are accepted at once."""
 
 TLS_REFRESH_SECONDS: Final = 10.0
 
@@ -74,9 +74,9 @@ class WebServer:
         self._socket = bound(host, port, key=key)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
         uvicorn = require("uvicorn", "serve", purpose)
-        from penstock.core.http_protocol import HttpProtocol  # it needs uvicorn
+        from penstock.core.http_protocol import HttpProtocol, QueueingServer  # they need uvicorn
 
-        self._server = uvicorn.Server(
+        self._server = QueueingServer(
             uvicorn.Config(
                 application,
                 http=partial(HttpProtocol, table=self.table, tls=self.tls),
