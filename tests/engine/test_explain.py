@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,7 @@ def test_neither_data_nor_randomness_is_touched(monkeypatch):
 
 LIVE = {"kind": "stdin", "time": "ts", "key": "station", "person": "card"}
 JSONL = {"kind": "jsonl", "path": "out"}
+KAFKA = {"kind": "kafka", "servers": "localhost:9092", "topic": "taps"}
 WEBHOOK = {"kind": "webhook", "url": "https://example.org/taps"}
 
 
@@ -153,6 +155,22 @@ def test_a_restore_that_nothing_would_show_is_a_warning(tables, warned):
     assert ("only a sink that holds more than the store shows it" in text) is (
         "sink" in tables and not warned and "store" not in tables
     )
+
+
+@pytest.mark.parametrize(
+    ("tables", "fence"),
+    [
+        ({}, None),
+        ({"sink": [WEBHOOK]}, None),
+        ({"sink": [WEBHOOK, KAFKA]}, None),
+        ({"sink": [WEBHOOK, KAFKA, JSONL]}, "jsonl"),
+        ({"store": {"head": "elsewhere/head"}, "sink": [JSONL]}, ""),
+    ],
+)
+def test_what_keeps_two_copies_of_a_store_apart_is_said(tables, fence):
+    text = said(**tables)
+    assert bool(re.search("would (any|no)thing stop|nothing would stop", text)) is (fence is None)
+    assert (f"Sink {fence!r} is the fence" in text) is bool(fence)
 
 
 def test_a_view_that_no_telling_sink_has_is_named_in_the_warning():

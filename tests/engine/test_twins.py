@@ -12,9 +12,12 @@ from penstock.engine.chain import FencedError, Head, HeadError, HeadFile
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.publisher import Publisher
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore
+from penstock.released.sinks.base import SinkError
+from penstock.released.sinks.postgres import PostgresSink
 from penstock.testing import ManualClock, TestNoise
 
 from tests.engine import streams
+from tests.engine.places import NO_SERVER, SERVER, PostgresPlace
 
 VIEWS = [
     {"name": "hourly", "every": "1h", "mechanism": "laplace"},
@@ -37,7 +40,7 @@ class Copy:
         }
         (folder / "taps.csv").touch()
         content = streams.pipeline(**tables) | {
-            name: tables[name] for name in tables.keys() & {"privacy"}
+            name: tables[name] for name in tables.keys() & {"privacy", "store"}
         }
         self.made = Pipeline.of(content, folder=folder)
         self.clock = ManualClock("2026-01-01T00:00Z")
@@ -180,6 +183,117 @@ def test_while_the_head_cannot_be_written_a_unit_waits_and_events_are_stored(tmp
         assert ("taps", 3, tuple(waits.value.tolist())) in copy.seen()
         assert [each.unit for each in copy.told if each.kind == "release"] == [1, 2, 3, 4, 5]
     assert len(one_content(copy)) == 5
+
+
+# -- a sink as the fence ---------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["jsonl", "parquet", "postgres"])
+def shared(request, tmp_path):
+    """The tables of copies that have no head file, and one sink in common."""
+    if request.param != "postgres":
+        place = {"path": "releases.jsonl" if request.param == "jsonl" else "deep/releases"}
+        yield {"store": None, "sink": [{"kind": request.param, **place}]}
+        return
+    if SERVER is None:
+        pytest.skip(NO_SERVER)
+    place = PostgresPlace(SERVER)
+    yield {"store": None, "sink": [{"kind": "postgres", "url": place.address, "table": "taps"}]}
+    place.clean()
+
+
+def own(shared, name):
+    """The tables of one copy: the sink in common is its fence, and another one is its own."""
+    mine = {"kind": "webhook", "url": "http://127.0.0.1:1/"}
+    return {**shared, "store": {"path": f"{name}.db"}, "sink": [mine, *shared["sink"]]}
+
+
+def test_of_two_copies_with_a_sink_in_common_one_goes_on(tmp_path, shared):
+    with Copy(tmp_path, "taps", seed=1, **own(shared, "taps")) as first:
+        first.turn(3)
+    copied(tmp_path)
+    with (
+        Copy(tmp_path, "taps", seed=100, **own(shared, "taps")) as first,
+        Copy(tmp_path, "twin", seed=200, **own(shared, "twin")) as twin,
+    ):
+        twin.turn(4)
+        with pytest.raises(FencedError, match=r"has released unit 4 of 'taps'.* sink .*nobody"):
+            first.turn(4)
+        twin.turn(5)
+        assert [each.unit for each in twin.told if each.kind == "release"] == [4, 5]
+    assert len(one_content(first, twin)) == 5
+    assert len(first.seen()) == 3
+    with pytest.raises(FencedError, match="has released unit 5 of 'taps'"):
+        Copy(tmp_path, "taps", seed=300, **own(shared, "taps"))
+
+
+def test_of_two_new_stores_with_a_sink_in_common_one_goes_on(tmp_path, shared):
+    with (
+        Copy(tmp_path, "taps", seed=1, **own(shared, "taps")) as first,
+        Copy(tmp_path, "twin", seed=200, **own(shared, "twin")) as twin,
+    ):
+        first.turn(2)
+        with pytest.raises(FencedError, match="has released unit 2 of 'taps'"):
+            twin.turn(1)
+    assert len(one_content(first, twin)) == 2
+    assert twin.seen() == set()
+
+
+def test_while_the_sink_that_is_the_fence_is_away_a_unit_waits(tmp_path, monkeypatch, shared):
+    with Copy(tmp_path, "taps", seed=1, **own(shared, "taps")) as copy:
+        copy.turn(2)
+        with monkeypatch.context() as patch:
+            patch.setattr(HeadFile, "swap", away)
+            patch.setattr(PostgresSink, "swap", gone)
+            copy.turn(3)
+            assert copy.publisher.committer.hidden
+            assert len(copy.seen()) == 2
+            copy.publisher.committer.save()
+        waits = copy.publisher.views[0].run.last
+    with monkeypatch.context() as patch:  # it is still away at the next start
+        patch.setattr(HeadFile, "swap", away)
+        patch.setattr(HeadFile, "read", away)
+        patch.setattr(PostgresSink, "read", gone)
+        copy = Copy(tmp_path, "taps", seed=100, **own(shared, "taps"))
+        assert copy.publisher.committer.hidden
+        assert copy.publisher.views[0].committed.unit == 2
+        copy.turn(4)
+        assert len(copy.seen()) == 2
+    with copy:
+        copy.publisher.committer._next_try = 0.0
+        copy.turn(4)
+        assert ("taps", 3, tuple(waits.value.tolist())) in copy.seen()
+    assert len(one_content(copy)) == 4
+
+
+def test_a_sink_that_has_a_unit_which_waits_shows_no_old_backup(tmp_path, monkeypatch, shared):
+    """A power cut has undone that the unit was shown, after a sink got it, and now the fence is
+    away.
+    """
+    with Copy(tmp_path, "taps", seed=1, **own(shared, "taps")) as copy:
+        copy.turn(1)
+        with monkeypatch.context() as patch:
+            patch.setattr(SQLiteStore, "_show", no_room)
+            copy.turn(2)
+        shutil.copy2(tmp_path / "taps.db", tmp_path / "before.db")
+        shutil.copy2(tmp_path / "taps.db-wal", tmp_path / "before.db-wal")
+        copy.publisher.committer._next_try = 0.0
+        copy.turn(2)
+        shown = copy.seen()
+    for name in ("taps.db", "taps.db-wal"):
+        shutil.copy2(tmp_path / name.replace("taps", "before"), tmp_path / name)
+    with monkeypatch.context() as patch:
+        patch.setattr(HeadFile, "read", away)
+        patch.setattr(PostgresSink, "read", gone)
+        copy = Copy(tmp_path, "taps", seed=100, **own(shared, "taps"))
+    with copy:
+        assert copy.publisher.committer.hidden
+        copy.turn(3)
+    assert shown < one_content(copy)
+
+
+def gone(*_):
+    raise SinkError("the database is away.")
 
 
 def away(*_):

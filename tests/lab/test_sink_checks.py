@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -16,8 +17,10 @@ from penstock.lab.sink_checks import (
     check_a_unit_is_kept_once,
     check_another_past_is_refused,
     check_it_reports_as_declared,
+    check_of_two_at_the_fence_at_once_one_passes,
     check_series_do_not_disturb_each_other,
     check_the_declaration_is_complete,
+    check_the_fence_lets_one_pass,
     check_the_head_is_there_after_a_restart,
     check_units_come_in_order,
     run_sink_checks,
@@ -169,3 +172,90 @@ def test_a_place_that_is_no_option_is_found():
 def test_a_kind_without_a_trial_says_so():
     with pytest.raises(CheckError, match="has no trial"):
         check_a_unit_is_kept_once(SINKS.own["kafka"])
+
+
+class MemoryFence:
+    """A fence in memory; each subclass is broken in one way."""
+
+    heads: dict[str, tuple[int, str]] = {}  # noqa: RUF012 - the place that all of them share
+
+    def read(self):
+        return dict(self.heads)
+
+    def swap(self, before, after):
+        if self.fits(before, after):
+            self.heads.update(after)
+        return {name: self.heads[name] for name in after if name in self.heads}
+
+    def fits(self, before, after):
+        return all(self.heads.get(name) in (before[name], after[name]) for name in after)
+
+    def close(self):
+        pass
+
+
+class Overwrites(MemoryFence):
+    def fits(self, before, after):
+        return True
+
+
+class FewAreEnough(MemoryFence):
+    def fits(self, before, after):
+        return any(self.heads.get(name) == before[name] for name in after)
+
+
+class LostAnswerIsRefused(MemoryFence):
+    def swap(self, before, after):
+        if all(self.heads.get(name) == before[name] for name in after):
+            self.heads.update(after)
+            return after
+        return {}
+
+
+class ForgetsAtTheEnd(MemoryFence):
+    def close(self):
+        self.heads.clear()
+
+
+class Slow(MemoryFence):
+    """Two may look before either of them writes."""
+
+    gate = threading.Barrier(2)
+
+    def fits(self, before, after):
+        found = super().fits(before, after)
+        with suppress(threading.BrokenBarrierError):
+            self.gate.wait(1)
+        return found
+
+
+@pytest.fixture
+def fenced():
+    MemoryFence.heads.clear()
+    Slow.gate.reset()
+    return lambda cls: replace(JSONL, fence=lambda setup: cls())
+
+
+@pytest.mark.parametrize(
+    ("cls", "said"),
+    [
+        (Overwrites, "should be left at unit 2"),
+        (FewAreEnough, "should be left at unit 2"),
+        (LostAnswerIsRefused, "should be left at unit 2|should be moved to unit 2"),
+        (ForgetsAtTheEnd, "after a restart, the fence has lost the heads"),
+    ],
+)
+def test_a_broken_fence_is_found(cls, said, fenced):
+    with pytest.raises(CheckError, match=said):
+        check_the_fence_lets_one_pass(fenced(cls))
+
+
+def test_a_fence_that_looks_and_then_writes_is_found(fenced):
+    with pytest.raises(CheckError, match="unit 1: the two were told different heads"):
+        check_of_two_at_the_fence_at_once_one_passes(fenced(Slow))
+
+
+def test_a_kind_without_a_fence_passes():
+    kind = replace(JSONL, fence=None)
+    check_the_fence_lets_one_pass(kind)
+    check_of_two_at_the_fence_at_once_one_passes(kind)

@@ -10,7 +10,15 @@ import pytest
 
 from penstock.engine.explain import warnings
 
-from tests.recovery.world import CsvWorld, HttpWorld, PostgresWorld, needs_postgres, wait_for
+from tests.engine.places import PostgresPlace
+from tests.recovery.world import (
+    POSTGRES,
+    CsvWorld,
+    HttpWorld,
+    PostgresWorld,
+    needs_postgres,
+    wait_for,
+)
 
 HOURS = 6
 
@@ -117,6 +125,7 @@ def test_while_the_only_sink_that_could_show_an_old_backup_is_away_nothing_is_re
         nest, tmp_path, noise="fresh", hours=HOURS, webhook=False, watched=False, **more
     ) as world:
         restored_store(world)
+        (tmp_path / "releases.jsonl.head").unlink()  # as with a sink that cannot be the fence
         (tmp_path / "releases.jsonl").rename(tmp_path / "away")
         (tmp_path / "releases.jsonl").mkdir()
         world.set_clock(HOURS + 1)
@@ -138,7 +147,7 @@ def test_while_the_only_sink_that_could_show_an_old_backup_is_away_nothing_is_re
 
 @needs_postgres
 def test_a_restored_old_backup_is_refused_where_a_table_shows_it(nest, tmp_path):
-    place = PostgresWorld.a_place()
+    place = PostgresPlace(POSTGRES)
     try:
         sink = {"kind": "postgres", "url": place.address, "table": "taps"}
         more = {"store": {"path": "taps.db"}, "sink": [sink]}

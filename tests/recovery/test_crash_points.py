@@ -38,6 +38,21 @@ def test_dying_between_two_steps_changes_nothing(point, nest, tmp_path):
         assert world.answers[200] >= 24
 
 
+FENCE = [point for point in Fault.points if "head" in point or "shown" in point]
+
+
+@pytest.mark.parametrize("point", FENCE)
+def test_dying_around_a_sink_that_is_the_fence_changes_nothing(point, nest, tmp_path):
+    more = {"store": {"path": "taps.db"}}
+    with ParquetWorld(nest, tmp_path, noise="both", hours=8, seed=6, **more) as world:
+        for times in (1, 2):
+            assert world.start(fault=[point, times]).ended()["killed"]
+        world.start()
+        world.finish()
+        world.check()
+        assert (tmp_path / "releases.head").exists()
+
+
 FINITE = [point for point in Fault.points if point not in ("to be answered", "answered", "kept")]
 
 

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from penstock.core.errors import PenstockError, StateError, StoreUnavailableError
+from penstock.engine.chain import Fence
 from penstock.engine.notices import Notifier
 from penstock.engine.source_progress import SourceProgress
 from penstock.engine.store import LeaseError, Store
 from penstock.engine.view_run import PreparedUnit, ViewRun
 from penstock.engine.waiting import Backoff, StopFlag
 from penstock.released.log import same
+from penstock.released.series import Series
 from penstock.released.sinks.base import SinkError
 
 LEASE_SECONDS = 30.0
@@ -80,17 +82,21 @@ class StreamLeases:
         """Whether nobody else may publish this stream now."""
         return self._confirmed > 0 and self._runtime.monotonic() - self._confirmed < LEASE_SECONDS
 
-    def take(self, *, takeover: bool) -> None:
+    def take(self, *, takeover: bool, fence: Fence | None) -> None:
         """Take all leases. Wait once for a lease that nobody renews: its holder has crashed."""
+
+        def begin(series: Series) -> None:
+            self._store.begin(series, seconds=LEASE_SECONDS, takeover=takeover, fence=fence)
+
         for view in self._views:
             try:
-                self._store.begin(view.series, seconds=LEASE_SECONDS, takeover=takeover)
+                begin(view.series)
             except LeaseError as error:
                 text = f"{error} This publisher goes on when that lease expires."
                 self._notify("waiting", text, series=view.name, level="warning")
                 if self._stop.wait(LEASE_SECONDS + 1):
                     raise
-                self._store.begin(view.series, seconds=LEASE_SECONDS, takeover=takeover)
+                begin(view.series)
             self._taken.append(view.name)
         self.confirm()
 

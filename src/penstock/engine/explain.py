@@ -19,6 +19,7 @@ from penstock.core.released import Released
 from penstock.core.weights import Weights
 from penstock.engine.factory import finite
 from penstock.engine.pipeline import AnyMechanism, Pipeline, SinkConfig, StreamConfig, View
+from penstock.engine.sink_fence import fencing_sink
 from penstock.private.noise import NoNoise
 from penstock.released.sinks.registry import SINKS
 
@@ -129,7 +130,12 @@ def parts(pipeline: Pipeline) -> dict[str, list[str]]:
 
 def warnings(pipeline: Pipeline) -> list[str]:
     """What to change before anything is published."""
-    return [*_weak(pipeline), *_endless(pipeline), *_unnoticed(pipeline)]
+    return [
+        *_weak(pipeline),
+        *_endless(pipeline),
+        *_unnoticed(pipeline),
+        *_unfenced(pipeline),
+    ]
 
 
 def _weak(pipeline: Pipeline) -> list[str]:
@@ -167,7 +173,21 @@ def _unnoticed(pipeline: Pipeline) -> list[str]:
         "If the store is restored from an old backup, nothing would show it. Then units"
         f"{of} would be released twice with different noise, which reveals more than is promised. "
         f"There is no head file, and no sink that reports what it holds ({able} do). "
-        'Write head = "…" in [store], on another disk.'
+        + ("" if fencing_sink(pipeline) else "Nor would anything stop a second copy of the store. ")
+        + 'Write head = "…" in [store], on another disk.'
+    )
+    return [text]
+
+
+def _unfenced(pipeline: Pipeline) -> list[str]:
+    fenced = pipeline.store.head is not None or fencing_sink(pipeline) is not None
+    if fenced or _blind(pipeline):  # the other warning says it too
+        return []
+    able = ", ".join(name for name, kind in SINKS.own.items() if kind.fence is not None)
+    text = (
+        "If the store is copied and both copies are published, nothing would stop the second copy: "
+        "both would release the same units with different noise. There is no head file, and no "
+        f'sink that can be the fence ({able} can). Write head = "…" in [store], on another disk.'
     )
     return [text]
 
@@ -445,6 +465,12 @@ def _open(pipeline: Pipeline) -> list[str]:
         lines.append(
             "A late event is protected as an event of the unit in which it is counted, not of the "
             "unit in which it happened."
+        )
+    fence = fencing_sink(pipeline)
+    if fence is not None:
+        lines.append(
+            f"Sink {fence.name!r} is the fence: of two copies of the store, only one can release a "
+            "unit. While this sink cannot be reached, nothing is released."
         )
     if store.head is None and not _blind(pipeline):
         lines.append(

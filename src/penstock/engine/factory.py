@@ -10,6 +10,7 @@ from penstock.core.server_tls import ServerTls
 from penstock.engine.pipeline import Pipeline, SinkConfig, StoreConfig
 from penstock.engine.sealing import Key
 from penstock.engine.signing import SigningKey
+from penstock.engine.sink_fence import SinkFenceHeads, SinkHeadFile, fencing_sink, open_fence
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore
 from penstock.engine.store import Reader, Store
 from penstock.private.sources.base import Intake, Source, SourceSetup
@@ -37,6 +38,15 @@ def sink(declared: SinkConfig, pipeline: Pipeline) -> Sink:
     return declared.declaration.build(
         EndpointSetup(options=declared.options, folder=pipeline.folder)
     )
+
+
+def fence(pipeline: Pipeline) -> SinkFenceHeads | SinkHeadFile | None:
+    """The fence that is a sink; None where it is the head file, or where there is none."""
+    declared = fencing_sink(pipeline)
+    if declared is None:
+        return None
+    setup = EndpointSetup(options=declared.options, folder=pipeline.folder)
+    return open_fence(declared.declaration, setup, declared.name)
 
 
 def store(pipeline: Pipeline) -> Store:

@@ -212,8 +212,11 @@ class Publisher:
         if isinstance(self.store, SQLiteStore):
             self._closing.enter_context(ProcessLock(self.store.path, self.pipeline.stream.name))
             takeover = True
+        fence = factory.fence(self.pipeline)
+        if fence is not None:
+            self._closing.callback(fence.close)
         self._closing.callback(self.committer.leases.give_back)
-        self.committer.leases.take(takeover=takeover)
+        self.committer.leases.take(takeover=takeover, fence=fence)
         if head_is_missing and any(self.store.head(view.name).unit for view in self.views):
             text = (
                 "the head file was missing and is made anew. Nothing shows whether this store is "

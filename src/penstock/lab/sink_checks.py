@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -29,7 +30,9 @@ from penstock.core.domain import Domain
 from penstock.core.errors import PenstockError
 from penstock.core.guarantee import Guarantee
 from penstock.core.released import Released, Scale
+from penstock.engine.chain import Fence, Head
 from penstock.engine.pipeline.endpoints import checked_options
+from penstock.engine.sink_fence import SinkFenceHeads, SinkHeadFile, open_fence
 from penstock.lab.checks import CheckError, CheckResult, run_all
 from penstock.lab.source_checks import check_the_declaration_is_complete
 from penstock.released.series import Series
@@ -38,6 +41,9 @@ from penstock.released.sinks.base import ReleaseItem, Sink, SinkError, SinkKind
 _ORIGIN = datetime(2026, 1, 1, tzinfo=UTC)
 _NAMES: Final = ("taps", "Zürich/täglich ✓")
 """Names of series, one of them awkward."""
+
+_RACES = 20
+"""How often two threads come to a fence at once."""
 
 
 def run_sink_checks(
@@ -170,6 +176,58 @@ def check_series_do_not_disturb_each_other(kind: SinkKind, *, quick: bool = Fals
             _head(sink, other, (3, _link(other, 3)))
 
 
+def check_the_fence_lets_one_pass(kind: SinkKind, *, quick: bool = False) -> None:
+    """The fence lets one of two copies of a store pass.
+
+    Two fences at one place would move the same heads. The first one does; the second one is told
+    the heads of the first and changes nothing, not even those that are as it expects. Moving heads
+    to where they are is a success. The heads are there after a restart, and are not those that the
+    sink holds. A kind without a fence passes.
+    """
+    if kind.fence is None:
+        return
+    with _trial(kind) as opened:
+        with _fence(opened) as first, _fence(opened) as second:
+            _swapped(first, dict.fromkeys(_NAMES), _heads(1), _heads(1))
+            _swapped(first, _heads(1), _heads(2), _heads(2))
+            _swapped(second, dict.fromkeys(_NAMES), _heads(1, past="another"), _heads(2))
+            _swapped(second, _heads(1), _heads(2, past="another"), _heads(2))
+            _swapped(second, _heads(1), _heads(2), _heads(2))
+            mixed = {**_heads(2), _NAMES[0]: _heads(1)[_NAMES[0]]}
+            _swapped(second, mixed, _heads(3), _heads(2))
+        with opened() as sink:
+            _head(sink, _NAMES[0], None)
+        with _fence(opened) as fence:
+            if fence.read() != _heads(2):
+                raise CheckError("after a restart, the fence has lost the heads or has others.")
+
+
+def check_of_two_at_the_fence_at_once_one_passes(kind: SinkKind, *, quick: bool = False) -> None:
+    """Of two copies that come to the fence at once, one passes.
+
+    Two threads move the heads from the same unit to different ones, twenty times. Each time exactly
+    one succeeds, and both are told the same heads. A kind without a fence passes.
+    """
+    if kind.fence is None:
+        return
+    with (
+        _trial(kind) as opened,
+        _fence(opened) as first,
+        _fence(opened) as second,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        there: Mapping[str, Head | None] = dict.fromkeys(_NAMES)
+        for unit in range(1, _RACES + 1):
+            results = [
+                pool.submit(fence.swap, there, _heads(unit, past=past))
+                for fence, past in ((first, "one"), (second, "other"))
+            ]
+            one, other = (dict(result.result()) for result in results)
+            if one != other or one not in (_heads(unit, past=past) for past in ("one", "other")):
+                raise CheckError(f"unit {unit}: the two were told different heads, or none moved.")
+            there = one
+
+
 SINK_CHECKS: Final[tuple[Callable[..., None], ...]] = (
     check_the_declaration_is_complete,
     check_it_reports_as_declared,
@@ -178,6 +236,8 @@ SINK_CHECKS: Final[tuple[Callable[..., None], ...]] = (
     check_another_past_is_refused,
     check_units_come_in_order,
     check_series_do_not_disturb_each_other,
+    check_the_fence_lets_one_pass,
+    check_of_two_at_the_fence_at_once_one_passes,
 )
 
 
@@ -218,6 +278,33 @@ def _trial(kind: SinkKind) -> Iterator[_SinkTrial]:
         folder = Path(name)
         options = checked_options(kind, kind.trial(folder))
         yield _SinkTrial(kind, folder, EndpointSetup(options=options, folder=folder))
+
+
+@contextmanager
+def _fence(opened: _SinkTrial) -> Iterator[SinkFenceHeads | SinkHeadFile]:
+    fence = open_fence(opened.kind, opened.setup, opened.kind.name)
+    try:
+        yield fence
+    finally:
+        fence.close()
+
+
+def _heads(unit: int, *, past: str = "") -> dict[str, Head]:
+    return {name: Head(unit, bytes.fromhex(_link(name, unit, past=past))) for name in _NAMES}
+
+
+def _swapped(
+    fence: Fence,
+    before: Mapping[str, Head | None],
+    after: Mapping[str, Head],
+    wanted: Mapping[str, Head],
+) -> None:
+    found = fence.swap(before, after)
+    there = fence.read()
+    if dict(found) != wanted or dict(there) != wanted:
+        unit = wanted[_NAMES[0]].unit
+        what = "moved to" if wanted == after else "left at"
+        raise CheckError(f"the heads should be {what} unit {unit} of the first copy, and are not.")
 
 
 def _head(sink: Sink, series: str, wanted: tuple[int, str] | None) -> None:

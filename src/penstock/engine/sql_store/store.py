@@ -25,7 +25,7 @@ from penstock.core.errors import (
 )
 from penstock.core.exact import whole
 from penstock.core.released import Released
-from penstock.engine.chain import Fence, FencedError, Head, HeadFile
+from penstock.engine.chain import Fence, FencedError, Head, HeadError, HeadFile
 from penstock.engine.sealing import Key
 from penstock.engine.signing import SigningKey
 from penstock.engine.sql_store.leases import Leases
@@ -167,8 +167,11 @@ class SqlStore(SqlWriter):
                 self._erase()
         views = self._views_of(name)
         if all(view in self._fences for view in views if self._pending(view) is not None):
-            with suppress(SinkError):
+            try:
                 self.settle(view for view in views if view in self._fences)
+            except (SinkError, HeadError):
+                if fence is self._head_file:
+                    raise
         return lease
 
     def renew(self, series: str) -> Lease:
@@ -432,6 +435,12 @@ class SqlStore(SqlWriter):
         noted = fence.read().get(name)
         if noted is not None and noted.unit:
             rows = self._pending(name)
+            if rows is None and fence is not self._head_file and not self.head(name).unit:
+                raise StateError(
+                    f"this store is new, and {fence.name} has {noted.unit} units of {name!r} "
+                    "already. If the store was lost, restore its newest backup. For a new stream, "
+                    "use another name or another place for the sink."
+                )
             if rows is None or noted.unit < rows.unit:
                 check_past(self, series, noted, fence.name)
             elif noted != rows.head:

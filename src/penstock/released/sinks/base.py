@@ -9,7 +9,7 @@ refuses it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -138,6 +138,39 @@ class Interruptible(Protocol):
         """End a call under way with an error. Without such a call, nothing happens."""
 
 
+class SinkFence(Protocol):
+    """Heads that are kept where a sink writes, and change from exactly what they were.
+
+    The publisher moves the heads before anybody sees the units. So of two copies of a store that
+    write to one place, only one can release a unit. The heads are not those of `Sink.head`: a unit
+    is put after its head has moved.
+    """
+
+    def read(self) -> Mapping[str, SinkHead]:
+        """Give the heads of all series, by name; a `SinkError` if that cannot be done now."""
+
+    def swap(
+        self, before: Mapping[str, SinkHead | None], after: Mapping[str, SinkHead]
+    ) -> Mapping[str, SinkHead]:
+        """Replace some heads if each is as before, in one step; give those that are there then.
+
+        The new heads are safe from a power cut when this returns. If one of them is neither as
+        `before` nor as `after`, none is replaced. A head that is as `after` already counts as
+        replaced: an earlier answer may have been lost. After a `SinkError`, the publisher calls
+        again.
+
+        Parameters
+        ----------
+        before : mapping of str to SinkHead or None
+            The heads that must be there, by series; None where there must be none.
+        after : mapping of str to SinkHead
+            The new heads of the same series.
+        """
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SinkKind(EndpointKind):
     """The declaration of a kind of sink: `KIND = SinkKind(…)` beside its class.
@@ -154,6 +187,10 @@ class SinkKind(EndpointKind):
     refuses : bool
         Whether `put` refuses another content of a unit that the sink holds (default: True). A topic
         cannot; the publisher compares heads before it sends anything.
+    fence : callable, optional
+        From an `EndpointSetup` to a `SinkFence`, or to the path of a file beside the releases, in
+        which the publisher keeps the heads itself (default: None, two copies of a store that write
+        to this sink cannot be kept apart).
     place : tuple of str
         The keys of options that say where the releases are. Two sinks of one pipeline cannot share
         them all (default: none, sinks can share everything).
@@ -172,6 +209,7 @@ class SinkKind(EndpointKind):
     build: Callable[[EndpointSetup], Sink]
     reports: bool = True
     refuses: bool = True
+    fence: Callable[[EndpointSetup], SinkFence | Path] | None = None
     place: tuple[str, ...] = ()
     gathers: bool = False
     trial: Callable[[Path], Options] | None = None
@@ -229,6 +267,11 @@ def on_disk(path: Path) -> Iterator[None]:
             "disk is there and not full, and that this account may write to it. The missing "
             "releases are written then."
         ) from None
+
+
+def head_file_beside(path: Path) -> Path:
+    """The file in which the heads of a fence are kept, beside the file or folder of a sink."""
+    return path.with_name(f"{path.name}.head")
 
 
 def path_option(example: str, help_text: str) -> Option:

@@ -25,6 +25,7 @@ from penstock.released.sinks.base import (
     SinkError,
     SinkHead,
     SinkKind,
+    head_file_beside,
     in_order,
     missing,
     on_disk,
@@ -206,6 +207,7 @@ KIND = SinkKind(
     options=(path_option("releases.jsonl", "the file, from the folder of this file"),),
     describe=lambda options: f"JSON lines in {options['path']}",
     build=_build,
+    fence=lambda setup: head_file_beside(setup.folder / setup.options["path"]),
     place=("path",),
     trial=lambda folder: {"path": "releases.jsonl"},
 )

@@ -1,13 +1,14 @@
 """A PostgreSQL table: one row per key and unit. A small table beside it holds each series' head.
 
-Both change in one transaction, so a unit is there whole or not at all. Missing tables are created.
-An account that may not create tables needs SELECT, INSERT and UPDATE on tables that somebody else
-created as in `TABLE` and `HEADS`.
+Both change in one transaction, so a unit is there whole or not at all. A third table is the fence:
+it has the head of a unit before anybody sees the unit. Missing tables are created. An account that
+may not create tables needs SELECT, INSERT and UPDATE on tables that somebody else created as in
+`TABLE` and, for both tables of heads, `HEADS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -45,14 +46,20 @@ _ADVANCE = """INSERT INTO {0} (series, unit, link) VALUES (%s, %s, %s)
     ON CONFLICT (series) DO UPDATE SET unit = excluded.unit, link = excluded.link
     WHERE {0}.unit < excluded.unit"""
 
+_SET = """INSERT INTO {0} (series, unit, link) VALUES (%s, %s, %s)
+    ON CONFLICT (series) DO UPDATE SET unit = excluded.unit, link = excluded.link"""
+
 _HELD = "SELECT unit, link FROM {} WHERE series = %s"
 _LOCKED = f"{_HELD} FOR UPDATE"
 
 _SILENT_SECONDS = 2.0
 """How long after its own timeout a server may stay silent before the connection is given up."""
 
+_FENCE_SECONDS = 5.0
+"""The most seconds of a statement at the fence: the publisher reads no events meanwhile."""
+
 _MAX_NAME_BYTES = 63
-_HEADS = "_heads"
+_HEADS, _FENCE = "_heads", "_fence"
 _LASTING = ("28", "3D", "42", "22", "0A")
 """Classes of SQLSTATE that probably do not pass by themselves: login, database, names or rights,
 values, features.
@@ -104,6 +111,7 @@ class PostgresSink:
         self._password = password
         self._table = self._psycopg.sql.Identifier(*parts)
         self._heads = self._psycopg.sql.Identifier(*parts[:-1], parts[-1] + _HEADS)
+        self._fence = self._psycopg.sql.Identifier(*parts[:-1], parts[-1] + _FENCE)
         self._connection: Any = None
         self._deadline: ConnectionDeadline | None = None
 
@@ -113,7 +121,8 @@ class PostgresSink:
     def head(self, series: str) -> tuple[int, str] | None:
         """The newest unit in the table of heads."""
         with self._transaction() as do:
-            return self._head(do, series) if self._there(do) else None
+            there = self._there(do, self._table, self._heads)
+            return self._head(do, series) if there else None
 
     def put(self, items: Sequence[ReleaseItem]) -> None:
         series = in_order(items)
@@ -124,7 +133,7 @@ class PostgresSink:
                     "which PostgreSQL cannot."
                 )
         with self._transaction() as do:
-            if not self._there(do):
+            if not self._there(do, self._table, self._heads):
                 do(TABLE, self._table)
                 do(HEADS, self._heads)
             for name in sorted(series):
@@ -133,6 +142,28 @@ class PostgresSink:
                     do(_INSERT, self._table, *_row(item))
                 if fresh:
                     do(_ADVANCE, self._heads, name, fresh[-1].unit, fresh[-1].link)
+
+    def read(self) -> dict[str, SinkHead]:
+        """All heads of the fence."""
+        with self._transaction() as do:
+            return self._fenced(do) if self._there(do, self._fence) else {}
+
+    def swap(
+        self, before: Mapping[str, SinkHead | None], after: Mapping[str, SinkHead]
+    ) -> dict[str, SinkHead]:
+        """Replace heads of the fence as `SinkFence` says; others wait until this has ended."""
+        with self._transaction() as do:
+            do("SET TRANSACTION ISOLATION LEVEL READ COMMITTED", None)  # look after the lock
+            do("SET LOCAL synchronous_commit = on", None)
+            do("SELECT pg_advisory_xact_lock(hashtext(%s))", None, self._fence.as_string(None))
+            if not self._there(do, self._fence):
+                do(HEADS, self._fence)
+            heads = self._fenced(do)
+            if all(heads.get(name) in (before[name], head) for name, head in after.items()):
+                for name, head in after.items():
+                    do(_SET, self._fence, name, *head)
+                heads |= after
+        return {name: heads[name] for name in after if name in heads}
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -149,10 +180,18 @@ class PostgresSink:
         row = do(_LOCKED if lock else _HELD, self._heads, series).fetchone()
         return None if row is None else SinkHead(*row)
 
-    def _there(self, do: Any) -> bool:
-        names = [each.as_string(None) for each in (self._table, self._heads)]
+    def _fenced(self, do: Any) -> dict[str, SinkHead]:
+        rows = do("SELECT series, unit, link FROM {}", self._fence).fetchall()
+        return {series: SinkHead(unit, link) for series, unit, link in rows}
+
+    @staticmethod
+    def _there(do: Any, *tables: Any) -> bool:
+        """Whether all these tables are there."""
+        names = [each.as_string(None) for each in tables]
         row = do(
-            "SELECT to_regclass(%s) IS NOT NULL AND to_regclass(%s) IS NOT NULL", None, *names
+            "SELECT bool_and(to_regclass(name) IS NOT NULL) FROM unnest(%s::text[]) AS name",
+            None,
+            names,
         ).fetchone()
         return bool(row[0])
 
@@ -236,9 +275,12 @@ def _known(values: FloatArray) -> list[float | None]:
     ]
 
 
-def _build(setup: EndpointSetup) -> PostgresSink:
+def _build(setup: EndpointSetup, timeout: float = 60.0) -> PostgresSink:
     return PostgresSink(
-        setup.url(), password=setup.secret("password"), table=setup.options["table"]
+        setup.url(),
+        password=setup.secret("password"),
+        table=setup.options["table"],
+        timeout=timeout,
     )
 
 
@@ -270,6 +312,7 @@ KIND = SinkKind(
     describe=lambda options: f"table {options['table']} of PostgreSQL",
     extra="postgres",
     build=_build,
+    fence=lambda setup: _build(setup, _FENCE_SECONDS),
     place=("url", "url_env", "table"),
 )
 
