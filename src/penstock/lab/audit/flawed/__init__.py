@@ -1,9 +1,9 @@
-"""Mechanisms that are broken on purpose: what the auditor must convict.
+"""Mechanisms that are broken on purpose. The auditor must convict each of them.
 
-Some are the published forms that Penstock corrects, some are mutants of its own core. They live in
-the lab only: nothing registers them, and no name or path of the publisher's leads here. Each claims
-ε and has a ledger that promises more, so that it does not stop them; each comes with the two
-streams that show what it does.
+Some are published forms that Penstock corrects. Others are mutants of its own core. They live in
+the lab only: they are not registered, and no name or path of the publisher leads here. Each claims
+ε. Its ledger promises more than that, so that the ledger does not stop it. Each comes with the two
+streams that show its flaw.
 """
 
 from penstock.lab.audit.flawed.eshp import ESHP_FLAWS

@@ -1,4 +1,4 @@
-"""ESHP as published, flaw by flaw, and the negative survey that it is compared with."""
+"""The flaws of `eshp` as published, one by one, and the negative survey it is compared with."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Raw:
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseScale(Unchecked):
-    r"""Noise of scale :math:`\theta/\varepsilon_2` on every release of raw sums, as if θ were what
-    an event changes in them.
+    r"""Noise of scale :math:`\theta/\varepsilon_2` on every release of raw sums.
 
-    An event changes w sums, by γ^age each: its loss is
-    :math:`\varepsilon_2\sum_a\gamma^a/\theta=\varepsilon_2/\beta`. The test for the noise of ε₁ is
-    left out: with a sketch that is right it never says yes.
+    This scale would be right if an event changed the sums by θ in all. But an event changes w sums,
+    by γ^age each. Its loss is
+    :math:`\varepsilon_2\sum_a\gamma^a/\theta=\varepsilon_2/\beta`. The test that the paper pays
+    for with ε₁ is left out: with a correct sketch its answer is always no.
     """
 
     name = "eshp_noise_scale"
@@ -69,12 +69,12 @@ class NoiseScale(Unchecked):
 
 @dataclass(frozen=True, kw_only=True)
 class RawClusters(NoiseScale):
-    """Clusters of keys formed from raw sums; each key gets its cluster's mean, and noise divided by
-    the cluster's size.
+    """Clusters of keys that are formed from raw sums.
 
-    With β = 1 the noise has the scale of all that an event changes over time, so without clusters
-    it would be private. Which keys make a cluster is decided by one event, for certain, and moves
-    releases by more than their noise: the larger the cluster, the surer, without bound.
+    Each key gets the mean of its cluster, and noise divided by the size of the cluster. With β = 1
+    the noise covers all changes by an event over time, so it would be private without clusters. But
+    one event decides which keys form a cluster, without any noise. That moves releases by more than
+    their noise. The loss grows with the size of the cluster, without bound.
     """
 
     name = "eshp_raw_clusters"
@@ -91,7 +91,7 @@ class RawClusters(NoiseScale):
         each = Budgets(self.publish.quanta * sizes[of], self.publish.grid)
         lent = Budget(
             8 * self.total.quanta, self.total.grid
-        )  # what the ledger has; the noise below is the paper's
+        )  # all that the ledger has; the noise below is the paper's
         gate._maker.ledger.spend(lent, "publish")
         noisy = gate._maker.noisy(
             means, Scale(self.theta(sketch) / each.grid.quantum, each.quanta), "publish", None
@@ -100,8 +100,10 @@ class RawClusters(NoiseScale):
 
 
 def clusters(sums: FloatArray, variance: float) -> IntArray:
-    """Which cluster each key is in: in the order of their sums, a key joins the last one if that
-    lowers the expected error.
+    """The cluster of each key.
+
+    Keys are taken in the order of their sums. A key joins the last cluster if that lowers the
+    expected error.
     """
     of = np.zeros(len(sums), np.int64)
     number, members, error = -1, list[float](), 0.0
@@ -118,10 +120,10 @@ def clusters(sums: FloatArray, variance: float) -> IntArray:
 
 @dataclass(frozen=True, kw_only=True)
 class FlawedNegativeSurvey(Unchecked):
-    """Everybody names a key that is not theirs, and the answers are counted.
+    """Each person names a key that is not their own, and the answers are counted.
 
-    The number of answers is fixed: chance answers for those who are absent. An answer rules its key
-    out for certain.
+    The number of answers is fixed: a random answer is added for each absent person. An answer
+    excludes one key with certainty.
     """
 
     name = "negative_survey"

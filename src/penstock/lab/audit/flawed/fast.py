@@ -1,4 +1,4 @@
-"""`fast_w` with a schedule for every key."""
+"""`fast_w` with one schedule per key."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ from penstock.private.mechanisms.fast import FilteredBlocks
 
 @dataclass(frozen=True)
 class Followed:
-    """For every key what is believed of it, how unsure that is, and when it was and will be
-    sampled.
-    """
+    """Per key: the estimate, its variance, the last errors, and the times of samples."""
 
     level: FloatArray
     uncertainty: FloatArray
@@ -85,7 +83,7 @@ class SchedulePerKey(Unchecked, FilteredBlocks):
         )
 
     def _after(self, state: Followed, noisy: Released, now: int) -> Followed:
-        """What follows from a sample of every key."""
+        """The state after a sample of every key."""
         first = state.since == 0
         noise = 2 * float(noisy.scale) ** 2
         predicted = state.uncertainty + float(exact(self.process)) * (now - state.since)
@@ -112,12 +110,11 @@ class SchedulePerKey(Unchecked, FilteredBlocks):
 
 
 def _staggered(window: int) -> Pair:
-    """One key for each unit of the second block but its first: key k is sampled there k units after
-    the first.
+    """One key per unit of the second block, except its first unit.
 
-    All keys stand still in the first block, where they are sampled twice: the interval is then 1 +
-    5(1 − 1/e). The jump at the second block's first unit sets it to k. The person follows the
-    samples.
+    Key k is sampled k units after the first unit of the second block. In the first block all keys
+    stand still and are sampled twice, so the interval is 1 + 5(1 − 1/e). The jump in the first unit
+    of the second block sets the interval to k. The person moves to the key that is sampled.
     """
     keys = window - 1
     base = np.full((2 * window, keys), FAR, np.int64)

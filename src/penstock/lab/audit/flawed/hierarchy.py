@@ -1,4 +1,4 @@
-"""Pruning of a hierarchy as published."""
+"""The pruning of a hierarchy as published: all of ε is spent on which nodes are pruned."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from penstock.private.gate import Gate
 
 @dataclass(frozen=True)
 class Size:
-    """How many keys there are."""
+    """The number of keys."""
 
     keys: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pruning(Unchecked):
-    """Which nodes are pruned, and nothing else: all of ε goes into that, with noise of scale 2/ε on
-    counts and threshold.
+    """A mechanism that shows which nodes are pruned, and nothing else.
 
-    Every key hangs on a path of `height` nodes of its own, and every `each` keys are one forest, so
-    an audit may lay independent runs side by side as further forests. A key is fresh if nothing on
-    its path was pruned; its number is how many paths of its forest were pruned at their root.
+    Counts and the threshold have noise of scale 2/ε. Each key has its own path of `height` nodes,
+    and `each` keys are one forest. So an audit may take independent runs as further forests. A key
+    is fresh if no node on its path was pruned. Its value is the number of paths of its forest that
+    were pruned at their root.
     """
 
     State = Size
@@ -63,7 +63,7 @@ class Pruning(Unchecked):
     def _thresholds(
         self, unit: Private, gate: Gate, epsilon: Budget, forests: Groups
     ) -> Iterator[IntArray]:
-        """The noisy threshold for each key's node, level by level."""
+        """The noisy threshold of each key's node, level by level."""
 
 
 @lru_cache(maxsize=4)
@@ -73,9 +73,7 @@ def _forests(size: int, each: int) -> Groups:
 
 @dataclass(frozen=True, kw_only=True)
 class FreshPruning(Pruning):
-    """Every node has noise of its own on its count and on its threshold: a path loses up to (h −
-    1)/2·ε.
-    """
+    """Each node has its own noise on its count and threshold. A path loses up to (h − 1)/2·ε."""
 
     name = "prune_fresh_noise"
 
@@ -91,8 +89,9 @@ class FreshPruning(Pruning):
 
 @dataclass(frozen=True, kw_only=True)
 class SharedPruning(Pruning):
-    """One noisy threshold for the whole forest. Its other nodes reveal it, and then a path loses as
-    much as before.
+    """One noisy threshold for the whole forest.
+
+    The other nodes of the forest reveal it. A path then loses as much as in `FreshPruning`.
     """
 
     name = "prune_shared_threshold"
@@ -109,8 +108,9 @@ class SharedPruning(Pruning):
 
 
 def _revealed(beta: int, others: int) -> Pair:
-    """The person's path is at the threshold, and so are others: if all of these are pruned, the
-    threshold's noise is high.
+    """The person's path is at the threshold, and so are other paths.
+
+    If all of the others are pruned, the noise of the threshold is high.
     """
     base = np.full((1, 1 + others), beta, np.int64)
     person = np.zeros_like(base)

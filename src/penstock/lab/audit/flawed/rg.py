@@ -1,4 +1,4 @@
-"""Retroactive grouping with its sampled watch as one would write it first."""
+"""Retroactive grouping with a sampled watch that adds its noise in the wrong place."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from penstock.private.mechanisms.rg import WATCH, RetroactiveGrouping
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseAfterDividing(Unchecked, RetroactiveGrouping):
-    """`rg` whose watch divides the sample by its share first and adds noise then: one event kept
-    weighs 1/π against it.
+    """`rg` with a watch that divides the sample by its share π first, and adds noise then.
+
+    One event in the sample changes the estimate by 1/π, and the noise is made for a change of 1.
     """
 
     name = "rg_noise_after_dividing"

@@ -1,4 +1,4 @@
-"""Sampling by distance as published: the decisions alone."""
+"""The decisions of sampling by distance, as published."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from penstock.private.gate import Gate
 from penstock.private.mechanisms.sampling import MOVED
 
 STANDING = 1000
-"""What the last release is taken to be: one person more moves a count above it further away, and
-brings one below nearer.
+"""The value that stands for the last release.
+
+One more person moves a count above it further away, and a count below it nearer.
 """
 
 
 @dataclass(frozen=True)
 class Decided:
-    """For every key the threshold without its noise, that noise, and in which of the last units it
-    was released.
-    """
+    """Per key: the threshold without noise, its noise, and the units of the last releases."""
 
     threshold: IntArray
     noise: IntArray
@@ -37,11 +36,11 @@ class Decided:
 
 @dataclass(frozen=True, kw_only=True)
 class Decisions(Unchecked):
-    r"""The decisions of sampling by distance only: all of :math:`\varepsilon` goes into them.
+    r"""A mechanism that shows the decisions only, and spends all of :math:`\varepsilon` on them.
 
     The paper promises :math:`\varepsilon_1` for the decisions alone (theorem 4.1), with noise of
     scale :math:`2/\varepsilon_1` on the threshold and :math:`2C/\varepsilon_1` on every distance.
-    Releases are not shown; `STANDING` stands for them. Every key is a stream of its own, so an
+    Releases are not shown; `STANDING` stands for them. Keys do not depend on each other, so an
     audit may take independent runs as keys.
     """
 
@@ -84,8 +83,9 @@ class Decisions(Unchecked):
         return replace(state, made=made), shown
 
     def excess(self, made: IntArray, now: int) -> IntArray:
-        """By how many people the controller moves the threshold: releases above the intended rate,
-        as a share of all people.
+        """The number of people by which the controller moves the threshold.
+
+        It is the rate of releases above the intended rate, times the population.
         """
         rate: FloatArray = made / min(now, self.window) - self.releases / self.window
         return np.rint(rate * self.population).astype(np.int64)
@@ -97,11 +97,11 @@ class Decisions(Unchecked):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedScales(Decisions):
-    r"""`dsft` with the published scales: loses up to :math:`(1.5-1/C)\,\varepsilon`.
+    r"""`dsft` with the published scales. Its loss reaches :math:`(1.5-1/C)\,\varepsilon`.
 
-    All the answers no together lose :math:`\varepsilon/2`, by the threshold, and each of the
-    :math:`C-1` answers yes twice its share :math:`\varepsilon/2C`. With :math:`C=3` and the streams
-    below, 1.13 ε of 1.17 ε.
+    The negative answers together lose :math:`\varepsilon/2`, through the threshold. Each of the
+    :math:`C-1` positive answers loses twice its share :math:`\varepsilon/2C`. With :math:`C=3`, the
+    streams below reach 1.13 ε of 1.17 ε.
     """
 
     name = "dsft_published"
@@ -112,12 +112,11 @@ class PublishedScales(Decisions):
 
 @dataclass(frozen=True, kw_only=True)
 class ClampedNoise(Decisions):
-    r"""`dsat` as published: the *noisy* threshold is moved by the controller and kept between 0 and
-    twice the population.
+    r"""`dsat` as published: the controller moves the *noisy* threshold.
 
-    Once it is cut, its noise is forgotten and it is public, and every question loses its share
-    :math:`\varepsilon/2C`: over
-    :math:`N` units up to :math:`N\varepsilon/2C`. Seven questions with :math:`C=2`: 1.75 ε.
+    The threshold is kept between 0 and twice the population. Once it is cut, its noise is lost and
+    it is public. From then on every question loses its share :math:`\varepsilon/2C`, over :math:`N`
+    units up to :math:`N\varepsilon/2C`. Seven questions with :math:`C=2` lose 1.75 ε.
     """
 
     name = "dsat_clamped"
@@ -150,8 +149,9 @@ class OneNoise(Decisions):
 
 
 def _path(mechanism: Decisions, answers: str) -> list[int]:
-    """The public threshold of every unit, decided like this: `+` yes, `-` no, `!` the first
-    release, `.` unasked.
+    """The public threshold of every unit, given the answers.
+
+    `+` is yes, `-` is no, `!` is the first release, and `.` is a unit without a question.
     """
     state = mechanism.start(Domain.of(1))
     asked = np.ones(1, np.bool_)
@@ -166,11 +166,11 @@ def _path(mechanism: Decisions, answers: str) -> list[int]:
 
 
 def _close(mechanism: Decisions, answers: str, *, since: int = 1, nearer: bool = False) -> Pair:
-    """A stream that is at the threshold where the answer is yes, 1 below it where it is no; a
-    person from unit `since` on.
+    """A stream close to the threshold, and a person from unit `since` on.
 
-    The person moves the stream away from the last release, or with `nearer`, where the answer is
-    yes, towards it.
+    The distance is at the threshold where the answer is yes, and 1 below it where the answer is no.
+    The person moves the stream away from the last release. With `nearer`, the person moves it
+    towards the last release where the answer is yes.
     """
     margins = {"-": -1, "+": 0}
     path = _path(mechanism, answers)

@@ -1,4 +1,4 @@
-"""What a flawed variant is, and the parts that variants share."""
+"""`Variant`, the record of one flawed mechanism, and the parts that variants share."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from penstock.lab.audit.noise import ErasingLabNoise, LabNoise
 from penstock.private.mechanisms.base import Mechanism
 
 FAR = 10**6
+"""A count that is far from 0, compared with any noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unchecked(Mechanism[Any]):
-    """Spends as if ε were promised, under a ledger that promises eight times as much."""
+    """A mechanism that spends as if it had promised ε. Its ledger promises eight times as much."""
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -42,8 +43,10 @@ class Unchecked(Mechanism[Any]):
 
 @dataclass(frozen=True)
 class Variant:
-    """A flawed mechanism, what it claims, and the streams that show it. `exact`: by enumeration,
-    not by sampling.
+    """A flawed mechanism, its claim, and the streams that show the flaw.
+
+    `exact`: the loss is computed by enumeration, not estimated by sampling. `noise`: the source of
+    noise where somebody looks into the memory.
     """
 
     name: str
@@ -57,10 +60,12 @@ class Variant:
 
 
 def stream(*rows: list[int]) -> IntArray:
+    """A stream of one row of counts per unit."""
     return np.array(rows, np.int64)
 
 
 def present(base: IntArray, times: int = 1) -> Pair:
+    """The stream with and without a person who has `times` events of the first key in each unit."""
     person = np.zeros_like(base)
     person[:, 0] = times
     return Pair("a person in every unit", base + person, base)

@@ -1,4 +1,4 @@
-"""The w-event family as published, and mutants of our own core."""
+"""The w-event mechanisms as published, and mutants of our own core."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ from penstock.private.mechanisms.uniform import NoState, Uniform
 
 @dataclass(frozen=True)
 class Instances:
-    """The last release; for each group what it spent in the last units, and the first unit whose
-    share it still has.
+    """The last release and, per group, the spends of the last units and the position.
+
+    The position of a group is the first unit whose share the group still has.
     """
 
     last: Released
@@ -46,11 +47,9 @@ class Instances:
 
 @dataclass(frozen=True, kw_only=True)
 class Independent(Unchecked, Sharing[Instances]):
-    """Every `each` keys are a group with an instance of its own and a budget of its own, all of
-    them in one sweep.
+    """An independent instance with its own budget per group of `each` keys, all in one step.
 
-    Groups know nothing of each other, so an audit may lay independent runs side by side as further
-    groups.
+    Groups do not depend on each other, so an audit may take independent runs as further groups.
     """
 
     State = Instances
@@ -91,7 +90,7 @@ class Independent(Unchecked, Sharing[Instances]):
 
     @abstractmethod
     def _offers(self, spent: IntArray, positions: IntArray, pool: Budget, gate: Gate) -> IntArray:
-        """What each group may spend, in quanta."""
+        """The amount that each group may spend, in quanta."""
 
     def _after(self, offers: IntArray, pool: Budget, gate: Gate) -> IntArray:
         return gate.unit + offers // (pool // self.window).quanta
@@ -125,8 +124,9 @@ class IndependentDistribution(Independent):
 
 
 def _in_turn(window: int, each: int, rest: int) -> Pair:
-    """`window` groups of `each` keys; group g rests until unit `rest` + g and then leaps; the
-    person is there just then.
+    """`window` groups of `each` keys that leap one after the other.
+
+    Group g rests until unit `rest` + g and leaps then. The person has an event in that unit.
     """
     units, keys = rest + window, window * each
     base, person = np.zeros((units, keys), np.int64), np.zeros((units, keys), np.int64)
@@ -141,7 +141,7 @@ def _in_turn(window: int, each: int, rest: int) -> Pair:
 
 @dataclass(frozen=True)
 class Thirds(Halving):
-    """A third of what the window has left of ε/2."""
+    """Offer a third of the rest of ε/2 that the window has left."""
 
     @classmethod
     def of(cls, pool: Budget, total: Budget, window: int) -> Thirds:
@@ -153,7 +153,7 @@ class Thirds(Halving):
 
 @dataclass(frozen=True, kw_only=True)
 class PanThird(Unchecked, PanDistribution):
-    """Pan-private `bd` with a third of the remainder, as published: 7/6 ε."""
+    """Pan-private `bd` with a third of the rest, as published. Its loss reaches 7/6 ε."""
 
     name = "bd_pan_third"
     sharing = Thirds
@@ -161,7 +161,7 @@ class PanThird(Unchecked, PanDistribution):
 
 @dataclass(frozen=True, kw_only=True)
 class PanReusedNoise(PanDistribution):
-    """The noise in memory is the noise in the output, so their difference is exact."""
+    """`bd_pan` with the same noise in memory and in the output, so their difference is exact."""
 
     name = "bd_pan_reused_noise"
 
@@ -180,6 +180,7 @@ class PanKeptKey(PanDistribution):
 
 
 def _looked_at_after() -> Pair:
+    """The person has one event in unit 1, and a look is taken after that unit."""
     base = np.full((2, 1), FAR)
     left = base.copy()
     left[0, 0] += 1
@@ -187,7 +188,7 @@ def _looked_at_after() -> Pair:
 
 
 def _looked_at_first(base: IntArray) -> Pair:
-    """The person is there in every unit; the first is looked into when it is complete."""
+    """The person has events in every unit. A look is taken when the first unit is complete."""
     return Pair(
         "a person in every unit, the first looked into",
         base + 1,
@@ -197,9 +198,10 @@ def _looked_at_first(base: IntArray) -> Pair:
 
 
 def _looked_into() -> Pair:
+    """The person has one event in unit 1, after the look."""
     base = np.full((2, 1), FAR)
     left, right = base.copy(), base.copy()
-    left[0, 0] += 1  # comes after the look
+    left[0, 0] += 1
     return Pair("one event after the look", left, right, Look(1, base[0], base[0]))
 
 
@@ -208,7 +210,7 @@ def _looked_into() -> Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class FloatLaplace(Mechanism[NoState]):
-    """NumPy's float Laplace on counts, as everybody writes it first."""
+    """NumPy's floating-point Laplace noise on counts, the usual first attempt."""
 
     name = "float_laplace"
     State = NoState
@@ -234,7 +236,7 @@ class FloatLaplace(Mechanism[NoState]):
 
 @dataclass(frozen=True, kw_only=True)
 class HalfSensitivity(Uniform):
-    """Noise for half of the events that a person may have."""
+    """`uniform` with noise for half of the events that a person may have."""
 
     name = "half_sensitivity"
 
@@ -244,7 +246,7 @@ class HalfSensitivity(Uniform):
 
 @dataclass(frozen=True, kw_only=True)
 class ForgetfulLedger(Unchecked, BudgetDistribution):
-    """`bd` over a ledger that forgets the line of every publication."""
+    """`bd` with a ledger that forgets the line of every publication."""
 
     name = "forgetful_ledger"
 
@@ -259,14 +261,14 @@ class ForgetfulLedger(Unchecked, BudgetDistribution):
 
 @dataclass(frozen=True, kw_only=True)
 class ShortWindow(Uniform):
-    """A ledger that forgets a unit too early: shares for w − 1 units, claimed for w."""
+    """`uniform` with shares for w − 1 units, claimed for w: a unit is forgotten too early."""
 
     name = "short_window"
 
 
 @dataclass(frozen=True)
 class NonNullifyingAbsorption(Absorbing):
-    """Absorbs, and nullifies nothing."""
+    """A budget rule that absorbs shares and nullifies no unit."""
 
     def after(self, position: int, gate: Gate, spent: Budget) -> int:
         return gate.unit + 1
@@ -274,7 +276,7 @@ class NonNullifyingAbsorption(Absorbing):
 
 @dataclass(frozen=True, kw_only=True)
 class NoNullifying(Unchecked, BudgetAbsorption):
-    """`ba` that goes on publishing where it should be silent."""
+    """`ba` that also publishes in units that should be nullified."""
 
     name = "ba_no_nullifying"
     sharing = NonNullifyingAbsorption
