@@ -13,8 +13,12 @@ Column: TypeAlias = Any
 """A NumPy array, a Polars series, an Arrow array, or a sequence of ints."""
 
 
-def counts_of(column: Column, *, size: int, most: int, unit: int) -> IntArray:
+def counts_of(
+    column: Column, *, size: int, most: int, unit: int, scratch: list[IntArray] | None = None
+) -> IntArray:
     """The column as `size` whole numbers from 0 to `most`. Errors show none of the numbers.
+
+    An array that holds one of the numbers is added to `scratch`, for the run to overwrite.
 
     >>> counts_of([3, 1, 4], size=3, most=100, unit=1)
     array([3, 1, 4])
@@ -37,7 +41,7 @@ def counts_of(column: Column, *, size: int, most: int, unit: int) -> IntArray:
             raise _refused(unit, "counts must be whole numbers")
     elif array.dtype.kind not in "iu":
         raise _refused(unit, f"counts must be whole numbers, not {array.dtype.type.__name__}")
-    outside = _above(array, most)
+    outside = _above(array, most, scratch)
     if (outside or array.dtype != np.int64) and (array < 0).any():
         raise _refused(unit, "counts must not be negative")
     if outside:
@@ -47,14 +51,17 @@ def counts_of(column: Column, *, size: int, most: int, unit: int) -> IntArray:
     return array.astype(np.int64, copy=False)
 
 
-def _above(array: np.ndarray[Any, np.dtype[Any]], most: int) -> bool:
-    """Whether a number is above `most`, or an int64 below 0. No copy of a number is left."""
+def _above(
+    array: np.ndarray[Any, np.dtype[Any]], most: int, scratch: list[IntArray] | None
+) -> bool:
+    """Whether a number is above `most`, or an int64 below 0."""
     unsigned = array.view(np.uint64) if array.dtype == np.int64 else array
+    if scratch is None:
+        return bool(unsigned.max() > most)
     largest = np.empty((), unsigned.dtype)
+    scratch.append(largest)
     unsigned.max(out=largest)
-    found = bool(largest > most)
-    largest.fill(0)
-    return found
+    return bool(largest > most)
 
 
 def _array(column: Column, unit: int) -> np.ndarray[Any, np.dtype[Any]]:

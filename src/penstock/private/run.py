@@ -260,7 +260,9 @@ class Run:
                 f"unit {unit} is out of order: unit {due} is due. "
                 "A unit without events is a unit of zeros."
             )
-        array: IntArray = counts_of(counts, size=self.domain.size, most=self._most, unit=due)
+        array: IntArray = counts_of(
+            counts, size=self.domain.size, most=self._most, unit=due, scratch=self._scratch
+        )
         sealed = array.view()
         sealed.flags.writeable = False  # the caller's own array, and nobody writes into it
         return Private(

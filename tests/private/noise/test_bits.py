@@ -84,7 +84,7 @@ def test_a_machine_that_repeats_its_randomness_at_another_time_repeats_no_noise(
 
 def test_after_an_erasure_there_is_no_stream_and_the_next_has_another_key():
     asked = []
-    stream = SystemBits(system=system_of(asked), clock=lambda: 0)
+    stream = SystemBits(system=system_of(asked), clock=lambda: 0, few=0)
     first = stream.bytes(50).tobytes()
     stream.erase()
     stream.refresh()
@@ -93,9 +93,33 @@ def test_after_an_erasure_there_is_no_stream_and_the_next_has_another_key():
     assert asked == [32, 16, 32, 16]
 
 
-def test_the_bytes_of_a_key_are_overwritten():
+def test_after_an_erasure_few_bytes_come_from_the_system_itself_and_more_from_a_key():
+    asked = []
+    stream = SystemBits(system=system_of(asked), clock=lambda: 0, few=100)
+    for _ in range(2):
+        stream.erase()
+        asked.clear()
+        assert stream.bytes(60).tobytes() == bytes([1]) * 60
+        assert stream.bytes(40).tobytes() == bytes([2]) * 40
+        assert stream.stream is None
+        many = stream.bytes(1).tobytes() + stream.bytes(2000).tobytes()
+        assert many == KeyedBits(bytes([3]) * 32, bytes([4]) * 16).bytes(2001).tobytes()
+        assert asked == [60, 40, 32, 16]
+
+
+def test_the_bytes_of_a_key_and_bytes_that_are_given_directly_are_overwritten():
     given = []
     stream = SystemBits(system=lambda count: given.append(os.urandom(count)) or given[-1])
-    stream.bytes(100)
-    assert [len(each) for each in given] == [32, 16]
-    assert given[0] == bytes(32)
+    stream.erase()
+    assert stream.bytes(100).any()
+    stream.bytes(2000)
+    assert [len(each) for each in given] == [100, 32, 16]
+    assert given[:2] == [bytes(100), bytes(32)]
+
+
+def test_bytes_that_the_interpreter_shares_are_not_overwritten():
+    shared = bytes([7])
+    stream = SystemBits(system=lambda count: shared)
+    stream.erase()
+    assert stream.bytes(1).tolist() == [7]
+    assert shared == b"\x07"

@@ -97,7 +97,7 @@ def test_a_look_between_units_finds_no_cipher_to_run_backwards(
 
 
 @pytest.mark.skipif(not HAS_PROC, reason="the memory of a process is read from /proc")
-def test_no_key_stands_in_memory_between_units_or_parts() -> None:
+def test_no_key_and_no_bits_stand_in_memory_between_units_or_parts() -> None:
     script = f"""{RECORD_SYSTEM}
 for keys in (4, 3000):
     for intrusion in ("between", "within"):
@@ -110,9 +110,10 @@ for keys in (4, 3000):
 wait(given)
 """
     with looked_into(script) as look:
-        keys = [bytes.fromhex(given) for given in look.facts if len(given) == 64]
-        assert len(keys) >= 10
-        assert not any(look.holds(key) for key in keys)
+        secret = [bytes.fromhex(given) for given in look.facts if len(given) > 32]  # no places
+        assert {len(given) for given in secret} > {32}
+        assert len(secret) >= 20
+        assert not any(look.holds(given) for given in secret)
 
 
 @pytest.mark.skipif(not HAS_PROC, reason="the memory of a process is read from /proc")

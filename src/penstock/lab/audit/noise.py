@@ -78,7 +78,7 @@ class ErasingLabNoise(LabNoise):
     def __init__(self, *seed: object) -> None:
         super().__init__(*seed)
         self._place = ZERO
-        self._bits = self._erased = SystemBits(system=self._give, clock=lambda: 0)
+        self._bits = self._erased = SystemBits(system=self._give, clock=lambda: 0, few=0)
 
     def _give(self, count: int) -> bytes:
         made = self._seeded.bytes(count)

@@ -7,7 +7,7 @@ Two things could go wrong with a key that lies in memory, and `SystemBits` has a
   choose.
 - Counter mode runs backwards: whoever finds the key computes all that was drawn under it. `erase`
   drops the key. A pan-private run calls it whenever control leaves the run, so that between units
-  no key exists.
+  no key exists. The next few bytes come from the operating system itself, and more from a new key.
 
 docs/proofs/noise.md has the argument.
 """
@@ -18,7 +18,7 @@ import ctypes
 import os
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
@@ -28,6 +28,9 @@ REKEY_AFTER = 1 << 26
 """A key of `SystemBits` makes at most about this many bytes; the next comes from the operating
 system.
 """
+
+FEW: Final = 1 << 10
+"""Bytes for which the operating system is faster than the set-up of a cipher."""
 
 _KEY = 32
 _BLOCK = 16  # of AES; the cipher wants room for one block less a byte behind what it writes
@@ -86,6 +89,8 @@ class SystemBits:
         `system(count)` gives that many random bytes. Default: `os.urandom`.
     clock : callable
         The time in nanoseconds. Default: `time.time_ns`.
+    few : int
+        The number of bytes after `erase` for which no key is made. Default: `FEW`.
 
     >>> bits = SystemBits()
     >>> len(bits.bytes(5000)), bits.stream is None
@@ -95,23 +100,28 @@ class SystemBits:
     True
     """
 
-    __slots__ = ("_clock", "_left", "_stale", "_system", "stream")
+    __slots__ = ("_clock", "_direct", "_few", "_left", "_stale", "_system", "stream")
 
     def __init__(
         self,
         *,
         system: Callable[[int], bytes] | None = None,
         clock: Callable[[], int] = time.time_ns,
+        few: int = FEW,
     ) -> None:
         self._system = _from_operating_system if system is None else system
         self._clock = clock
-        self._left = 0
+        self._few = few
+        self._direct = self._left = 0
         self._stale = False
         self.stream: KeyedBits | None = None
         """The stream of the key that is held, if any: all that it gave can be computed from it."""
 
     def bytes(self, count: int) -> NDArray[np.uint8]:
         stream = self.stream
+        if stream is None and count <= self._direct:
+            self._direct -= count
+            return self._from_system(count)
         if stream is None or self._left <= 0:
             self._left = REKEY_AFTER
             stream = self.stream = self._new_stream()
@@ -131,17 +141,30 @@ class SystemBits:
         OpenSSL overwrites the memory of a cipher before it frees it.
         """
         self.stream = None
+        self._direct = self._few
+
+    def _from_system(self, count: int) -> NDArray[np.uint8]:
+        given = self._system(count)
+        made = np.frombuffer(given, np.uint8).copy()
+        _overwrite(given)
+        return made
 
     def _new_stream(self) -> KeyedBits:
         key = self._system(_KEY)
         try:
             return KeyedBits(key, _moved(self._system(_BLOCK), self._clock()))
         finally:
-            ctypes.memset(ctypes.c_char_p(key), 0, _KEY)  # nobody else holds these bytes
+            _overwrite(key)
 
 
 def _from_operating_system(count: int) -> bytes:
     return os.urandom(count)
+
+
+def _overwrite(given: bytes) -> None:
+    """Overwrite a bytes object that nobody else holds. CPython shares those of 0 and 1 bytes."""
+    if len(given) > 1:
+        ctypes.memset(ctypes.c_char_p(given), 0, len(given))
 
 
 def _moved(place: bytes, by: int) -> bytes:
