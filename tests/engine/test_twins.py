@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from penstock.core.errors import StoreUnavailableError
+from penstock.engine import committer
 from penstock.engine.chain import FencedError, Head, HeadError, HeadFile
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.publisher import Publisher
@@ -183,6 +184,41 @@ def test_while_the_head_cannot_be_written_a_unit_waits_and_events_are_stored(tmp
         assert ("taps", 3, tuple(waits.value.tolist())) in copy.seen()
         assert [each.unit for each in copy.told if each.kind == "release"] == [1, 2, 3, 4, 5]
     assert len(one_content(copy)) == 5
+
+
+@pytest.mark.parametrize("stopped", [True, False], ids=["stopped", "out of patience"])
+def test_a_finite_input_that_ends_while_a_unit_waits_says_so(tmp_path, monkeypatch, stopped):
+    monkeypatch.setattr(committer, "RETRY_SECONDS", (0.001, 0.001))
+    streams.parquet(tmp_path / "taps.parquet", streams.events(hours=3))
+    tables = {
+        "stream": {"until": "2026-01-01T03:00Z"},
+        "store": {"path": "taps.db", "head": "taps.head"},
+    }
+    made = Pipeline.of(streams.pipeline(**tables), folder=tmp_path)
+    told = []
+
+    def hear(notice):
+        told.append(notice)
+        if stopped and notice.kind == "waiting":
+            publisher.stop()
+
+    with Publisher(made, listener=hear, patience=60 if stopped else 0.05) as publisher:
+        with monkeypatch.context() as patch:
+            patch.setattr(HeadFile, "swap", away)
+            if stopped:
+                assert publisher.run() is False
+                assert told[-1].text.startswith("a unit is stored and waits to be shown")
+            else:
+                with pytest.raises(HeadError, match="disk is full"):
+                    publisher.run()
+        waits = publisher.views[0].run.last
+    assert not [each for each in told if each.kind == "release"]
+    with Publisher(made) as publisher:
+        assert publisher.run()
+    with SQLiteReader(tmp_path / "taps.db") as reader:
+        first, *others = reader.releases("taps")
+        assert (first.unit, first.value.tolist()) == (1, waits.value.tolist())
+        assert len(others) == 2
 
 
 # -- a sink as the fence ---------------------------------------------------------------------------

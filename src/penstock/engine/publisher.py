@@ -280,8 +280,10 @@ class Publisher:
         complete = self.deliveries.finish(self._grace)
         self.state = "ended"
         text = "" if complete else "some sinks lack releases: they get them at the next start."
+        if self.committer.hidden:
+            text = "a unit is stored and waits to be shown: the next start shows it."
         self._notify("end", text)
-        return complete and not self._stop.is_set()
+        return complete and not self.committer.hidden and not self._stop.is_set()
 
     def stop(self) -> None:
         """End soon: finish a commit that has begun, and leave the rest for the next start.

@@ -347,8 +347,9 @@ class SqlStore(SqlWriter):
         """Show the units of some series that are stored and not shown yet: see `Store.settle`."""
         names = tuple(names)
         with self._lock:
-            self._waiting |= {name: self._pending(name) for name in names}
-        pending = {name: rows for name in names if (rows := self._waiting[name]) is not None}
+            known = {name: self._pending(name) for name in names}
+            self._waiting |= known
+        pending = {name: rows for name, rows in known.items() if rows is not None}
         by_fence: dict[int, list[str]] = {}
         for name in names:
             by_fence.setdefault(id(self._fences[name]), []).append(name)
