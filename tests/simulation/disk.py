@@ -41,8 +41,8 @@ class Inode:
             self.lied |= self.dirty
             return
         _apply(self.durable, current, self.dirty, len(current))
+        self.lied -= self.dirty
         self.dirty.clear()
-        self.lied.clear()
 
     def sync_failed(self, current: bytes, random: Random) -> None:
         """Some sectors were written; the system has forgotten that the others were not."""

@@ -90,10 +90,13 @@ class SimulatedConnection:
             if self.in_transaction:
                 self._file.execute("ROLLBACK")
             raise self._lost()
-        with translated(), world.inside(process):
-            result = call()
+        try:
+            with translated(), world.inside(process):
+                result = call()
+        finally:
+            if kind == "commit":  # one that failed may be there all the same
+                world.committed(self.disk, self.name)
         if kind == "commit":
-            world.committed(self.disk, self.name)
             if fault == "lost answer":
                 raise self._lost()
             world.op(process, "after commit", self.disk)

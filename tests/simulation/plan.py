@@ -15,7 +15,7 @@ RATES = {
     "lost answer": 0.02,
     "server power": 0.001,
     "clock": 0.001,
-    "stall": 0.001,  # the process stands still, longer than its lease
+    "stall": 0.003,  # the process stands still, longer than its lease
     "stop": 0.001,  # the operator stops the publisher in order
 }
 """How often each fault comes, per call in which it can come, where a seed has chosen it."""
@@ -64,8 +64,12 @@ def plan_of(random: Random) -> Plan:
         for name, rate in RATES.items()
         if random.random() < 0.35
     }
+    specials = ("none", "none", "lies", "twin", "backup", "rival")
+    special = random.choice(specials if store == "file" else ("none", "lies", "rival"))
+    if special == "rival" and store == "server":  # a lease must have the time to expire
+        every = 10
+        rates["stall"] = rates.get("stall", 0.0) + random.choice((0.0, 0.01))
     moment = lambda: random.uniform(0.1, 0.9) * every * units  # noqa: E731
-    special = random.choice(("none", "none", "lies", "twin", "backup", "rival"))
     apart = head == "apart"
     return Plan(
         store=store,
