@@ -38,6 +38,7 @@ def judged(found: Subject) -> Verdict:
         return engine.audit(found, confidence=0.999, seed=3, workers=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bd_pan@between", "ba_pan@between"])
 def test_a_source_that_keeps_its_key_is_convicted_and_the_shipped_one_is_not(name: str) -> None:
     shipped = subject(name, runs=120)
@@ -47,9 +48,10 @@ def test_a_source_that_keeps_its_key_is_convicted_and_the_shipped_one_is_not(nam
     assert not judged(shipped).convicted
     verdict = judged(replace(shipped, noise=LabNoise))
     assert verdict.convicted
-    assert all("only" in cell for cell in verdict.event.cells)
+    assert all(cell[-1] in "◁▷" for cell in verdict.event.cells)
 
 
+@pytest.mark.slow
 def test_a_gate_that_does_not_erase_is_convicted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Gate, "erase", lambda self: None)
     for name in ("bd_pan@between", "bd_pan"):

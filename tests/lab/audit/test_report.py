@@ -140,6 +140,20 @@ def test_the_event_in_words_says_what_its_cells_share() -> None:
     )
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_key_of_the_noise_in_words(swapped: bool) -> None:
+    look = Look(1, np.array([11]), np.array([10]), after=True)
+    pair = Pair("looked into", np.array([[11]]), np.array([[10]]), look)
+    made = verdict(pair=pair, event=OutputEvent(frozenset([">|◁", "<|◁"]), swapped), cells=[])
+    assert "after unit 1" in str(report.look_in_words(pair))
+    side = "right" if swapped else "left"
+    said = f"with that noise only the stream on the {side} gives the output"
+    assert report.in_words(made)[1:] == [f"the look: a key of the noise is in memory, and {said}"]
+    assert {"◁", "<", ">", "|"} == {letter for letter, _ in report.alphabet(made)}
+    mixed = verdict(pair=pair, event=OutputEvent(frozenset([">|◁", ">|"]), swapped), cells=[])
+    assert report.in_words(mixed)[1:] == ["unit 1: key 1 is fresh and above 10"]
+
+
 def test_a_look_in_words() -> None:
     look = Look(1, np.array([10]), np.array([10]))
     pair = Pair("looked into", np.array([[11]]), np.array([[10]]), look)

@@ -21,7 +21,10 @@ from penstock.testing import RecordingNoise
 
 from tests.private.memory import HAS_PROC, looked_into
 
-pytestmark = pytest.mark.skipif(not HAS_PROC, reason="the memory of a process is read from /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not HAS_PROC, reason="the memory of a process is read from /proc"),
+]
 
 KEYS = 700
 """More than 512, so that large draws are searched for too."""
@@ -80,12 +83,13 @@ wait(None)
 """
     buckets = np.arange(KEYS) % 5
     with looked_into(script) as look:
+        wanted: list[IntArray] = []
         for stream, shown in enumerate(read(path)):
             assert shown.any()
             counts = [counts_of(stream, unit) for unit in range(1, UNITS + 1)]
             sums = [each[buckets == bucket].sum() for each, bucket in product(counts, range(5))]
-            assert not look.numbers_among(np.concatenate([*counts, sums]))
-            assert not look.numbers_among(distances(stream, shown))
+            wanted += [*counts, np.array(sums), distances(stream, shown)]
+        assert not look.numbers_among(np.concatenate(wanted))
 
 
 def test_the_search_finds_distances_that_a_run_does_not_overwrite(tmp_path: Path) -> None:
@@ -124,9 +128,8 @@ counts.fill(0)
 wait(None)
 """
     with looked_into(script) as look:
-        for stream in range(3):
-            counts = counts_of(stream, 1)
-            assert not look.numbers_among(np.append(counts, counts.sum()))
+        counts = [counts_of(stream, 1) for stream in range(3)]
+        assert not look.numbers_among(np.concatenate([*counts, np.sum(counts, axis=1)]))
 
 
 class Known(RecordingNoise):

@@ -96,6 +96,7 @@ def test_a_look_between_units_finds_no_cipher_to_run_backwards(
         assert not ciphers_reached_from(run)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not HAS_PROC, reason="the memory of a process is read from /proc")
 def test_no_key_and_no_bits_stand_in_memory_between_units_or_parts() -> None:
     script = f"""{RECORD_SYSTEM}
@@ -116,6 +117,7 @@ wait(given)
         assert not any(look.holds(given) for given in secret)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not HAS_PROC, reason="the memory of a process is read from /proc")
 def test_a_key_that_is_in_use_is_found_so_the_search_works() -> None:
     script = f"""{RECORD_SYSTEM}

@@ -28,6 +28,11 @@ from penstock.lab.audit.model import Pair, Traces
 
 NOISY, DIVISOR = "noisy", "divisor"
 
+KEY_LETTERS = "×▷◁◇"
+"""With a key of the noise that was seen: neither stream gives the output, the right one alone, the
+left one alone, or both.
+"""
+
 Counts = dict[str, int]
 """The number of runs in each cell, by a name that a person can read."""
 
@@ -61,8 +66,8 @@ def cells(traces: Traces, pair: Pair, *, everywhere: bool = True) -> Counts:
     A cell has one letter per unit and key that a person is ever in. `-`: repeated. `=`: fresh where
     nothing differs. `<` and `>`: fresh, and at or below the lower count, or above it (`↓` and `↑`
     for a sum of several units). `+` follows where another public value of the key has changed. `|`
-    ends a unit, and a look adds letters of its own. With `everywhere=False`, places where nothing
-    differs have no letter: there are fewer cells, each seen more often.
+    ends a unit, and a look adds letters of its own, such as `KEY_LETTERS`. With `everywhere=False`,
+    places where nothing differs have no letter: there are fewer cells, each seen more often.
     """
     differs = pair.left != pair.right
     shown = np.flatnonzero(differs.any(axis=0)) if differs.any() else np.arange(pair.keys)
@@ -194,9 +199,8 @@ def _look_words(traces: Traces, pair: Pair) -> list[Word]:
 
 def _key_word(explained: IntArray) -> Word:
     """What a key of the noise in the memory tells: nothing, or which streams give what was seen."""
-    letters = ("no key", "fits neither", "fits right only", "fits left only", "fits both")
     left, right = explained.T
-    return letters, np.where(left < 0, 0, 1 + 2 * left + right)
+    return ("", *KEY_LETTERS), np.where(left < 0, 0, 1 + 2 * left + right)
 
 
 def _grain(value: FloatArray) -> Word:

@@ -12,11 +12,12 @@ from itertools import pairwise
 import numpy as np
 
 from penstock.core.arrays import IntArray
+from penstock.lab.audit.attack import KEY_LETTERS
 from penstock.lab.audit.engine import Verdict
 from penstock.lab.audit.model import Pair
 from penstock.released.pages import render as render_page
 
-_TOKEN = re.compile(r"coarse\d|fine\d|[-=<>↓↑+|≤≥LR?]")
+_TOKEN = re.compile(rf"coarse\d|fine\d|[-=<>↓↑+|≤≥LR?{KEY_LETTERS}]")
 MAX_CELLS_LISTED = 12
 """The most cells of an event that are listed one by one."""
 
@@ -174,6 +175,11 @@ def look_in_words(pair: Pair) -> str | None:
         ", ".join(f"{count:,}" for count in part.tolist())
         for part in (pair.look.left, pair.look.right)
     )
+    if pair.look.after:
+        return (
+            f"An intruder reads the memory once, after unit {pair.look.unit}, whose counts are "
+            f"{left} on the left and {right} on the right."
+        )
     return (
         f"An intruder reads the memory once, in unit {pair.look.unit}, when the unit's counts "
         f"so far are {left} on the left and {right} on the right."
@@ -211,6 +217,7 @@ def alphabet(verdict: Verdict) -> list[tuple[str, str]]:
             for letter, side in zip("LR", _sides(verdict), strict=True)
         ),
         ("?", "the release is neither"),
+        *zip(KEY_LETTERS, _about_key(verdict), strict=True),
     ]
     found = [(letter, meaning) for letter, meaning in meanings if letter in used]
     if any(len(token) > 1 for token in used):
@@ -244,15 +251,17 @@ def in_words(verdict: Verdict) -> list[str]:
 
 def _in_common(cells: Sequence[str], verdict: Verdict) -> list[str]:
     spelt = [_letters(cell) for cell in cells]
+    keys = [each.pop() for each in spelt if each and each[-1] in KEY_LETTERS]
     ways = [_places(verdict.pair, everywhere=everywhere) for everywhere in (True, False)]
-    places = next((way for way in ways if all(len(each) == len(way) for each in spelt)), None)
-    if places is None:
-        return []
+    places = next((way for way in ways if all(len(each) == len(way) for each in spelt)), [])
     lines: dict[str, list[str]] = {}
-    for place, letters in zip(places, zip(*spelt, strict=True), strict=True):
+    for place, letters in zip(places, zip(*spelt, strict=True), strict=False):
         if len(set(letters)) == 1:
             unit, key, lesser = place
             lines.setdefault(unit, []).append(_say(letters[0], key, lesser, _sides(verdict)))
+    if len(keys) == len(cells) and len(set(keys)) == 1:
+        about = dict(zip(KEY_LETTERS, _about_key(verdict), strict=True))
+        lines.setdefault("the look", []).append(about[keys[0]])
     return [f"{unit}: {'; '.join(said)}" for unit, said in lines.items()]
 
 
@@ -270,7 +279,7 @@ def _places(pair: Pair, *, everywhere: bool) -> list[tuple[str, int, int]]:
         for key in shown
         if everywhere or differs[unit, key]
     ]
-    if pair.look is not None:
+    if pair.look is not None and not pair.look.after:
         seen = np.minimum(pair.look.left, pair.look.right)
         for key in shown:
             places += [("the look", int(key) + 1, int(seen[key]))] * 2
@@ -294,6 +303,18 @@ def _sides(verdict: Verdict) -> tuple[str, str]:
     The letters follow the pair as it was given, but the page shows the likelier stream first.
     """
     return ("right", "left") if verdict.event.swapped else ("left", "right")
+
+
+def _about_key(verdict: Verdict) -> list[str]:
+    """The meaning of each of `KEY_LETTERS`."""
+    left, right = _sides(verdict)
+    with_it = "a key of the noise is in memory, and with that noise"
+    return [
+        f"{with_it} neither stream gives the output",
+        f"{with_it} only the stream on the {right} gives the output",
+        f"{with_it} only the stream on the {left} gives the output",
+        f"{with_it} both streams give the output",
+    ]
 
 
 def _say(letter: str, key: int, lesser: int, sides: tuple[str, str]) -> str:
