@@ -61,6 +61,7 @@ bench: $(READY)  ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/close.py
 	$(BIN)/python benchmarks/fence.py
+	$(BIN)/python benchmarks/restart.py
 	$(BIN)/python benchmarks/http_source.py
 	$(BIN)/python benchmarks/hostile_bodies.py
 	$(BIN)/python benchmarks/slow_senders.py

@@ -198,9 +198,9 @@ def test_a_start_waits_for_a_store_that_somebody_holds(made, locked, kind):
     stores = [(level, text) for kind, level, text in told if kind == "store"]
     assert stores == [
         ("warning", stores[0][1]),
-        ("info", "the store is available."),
+        ("info", "the store is available again."),
     ]
-    assert stores[0][1].endswith(" The start waits for it.")
+    assert stores[0][1].endswith(" The publisher waits for it.")
 
 
 def test_a_start_loses_patience_with_a_finite_input(made, locked):

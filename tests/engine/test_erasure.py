@@ -200,8 +200,8 @@ def test_parts_that_mixed_units_are_replaced_at_the_next_save():
         if "events" in name and content
     }
     assert {name: part.person.tolist() for name, part in parts.items()} == {
-        "events 000000000005": [7, 9],
-        "events 000000000006": [8],
+        "events 000000000005 of 1": [7, 9],
+        "events 000000000006 of 2": [8],
     }
     each.settled()
     list(each.due(begin + 2 * hour))

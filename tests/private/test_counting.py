@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.calendar import Calendar, instant
-from penstock.core.errors import StateError
+from penstock.core.errors import StateError, StoreUnavailableError
 from penstock.private import counting
 from penstock.private.counting import Counting, Events
 from penstock.private.sources.base import Batch
@@ -67,14 +67,16 @@ def test_whatever_waits_in_files_is_counted_the_same(person, rows):
     assert drained(one) == drained(other)
 
 
+@pytest.mark.filterwarnings("ignore:.*:pytest.PytestUnraisableExceptionWarning")  # files left open
+@pytest.mark.parametrize("rows", [2, 40, 10**6])
 @pytest.mark.parametrize("apart", [0, 5, 10**6])
 @pytest.mark.parametrize("person", ["number", "text", "words", "none"])
-def test_a_restart_at_any_point_changes_nothing(person, apart, monkeypatch):
+def test_a_restart_at_any_point_changes_nothing(person, apart, rows, monkeypatch):
     monkeypatch.setattr(counting, "MAX_SINGLE_EVENTS", apart)
     now = BEGIN + 4 * HOUR
     whole = made(contribution=2)
     whole.take(batch(*NIGHT, person=person), now)
-    each, kept = made(contribution=2), {}
+    each, kept = made(contribution=2, rows=rows), {}
     for start in range(0, len(NIGHT), 9):
         each.take(batch(*NIGHT[start : start + 9], person=person), now)
         for name, content in each.changes().items():
@@ -82,8 +84,8 @@ def test_a_restart_at_any_point_changes_nothing(person, apart, monkeypatch):
             if content is not None:
                 kept[name] = content
         each.settled()
-        each = made(contribution=2)
-        each.restore(kept)
+        each = made(contribution=2, rows=rows)
+        each.restore(dict(kept))
         assert each.pending == 0
     assert drained(each) == drained(whole)
 
@@ -91,22 +93,55 @@ def test_a_restart_at_any_point_changes_nothing(person, apart, monkeypatch):
 def test_parts_of_closed_units_go_and_others_stay():
     each = made()
     each.take(batch((0, 1, 0, 1)), BEGIN + HOUR)
-    assert sorted(each.changes()) == ["events 000000000000", "units"]
+    assert sorted(each.changes()) == ["events 000000000000 of 1", "units"]
     each.settled()
     each.take(batch((1, 1, 1, 1)), BEGIN + HOUR)
-    assert sorted(each.changes()) == ["events 000000000001", "units"]
+    assert sorted(each.changes()) == ["events 000000000001 of 2", "units"]
     each.settled()
     assert list(each.due(BEGIN + HOUR)) == [1]
     closing = each.changes(closing=1)
-    assert closing["events 000000000000"] is None
-    assert "events 000000000001" not in closing
+    assert closing["events 000000000000 of 1"] is None
+    assert "events 000000000001 of 2" not in closing
     each.settled()
     each.close(1)
     each.take(batch((1, 2, 1, 7)), BEGIN + 2 * HOUR)
     assert [name for name, content in each.changes().items() if content] == [
         "units",
-        "events 000000000002",
+        "events 000000000002 of 2",
     ]
+
+
+class PartsOfStore(dict):
+    """Parts that note when they are read, and cannot be read while the store is away."""
+
+    def __init__(self, parts):
+        super().__init__(parts)
+        self.read, self.away = [], False
+
+    def __getitem__(self, name):
+        if self.away:
+            raise StoreUnavailableError("the connection was lost.")
+        self.read.append(name)
+        return super().__getitem__(name)
+
+
+def test_units_that_do_not_fit_are_not_read_at_a_restart_but_when_they_close():
+    live = made()
+    live.take(batch(*NIGHT), BEGIN + 4 * HOUR)
+    parts = PartsOfStore(live.changes())
+    again = made(rows=10)
+    again.restore(parts)
+    assert parts.read == ["units"]
+    late = (0, 59, 2, 77)
+    again.take(batch(late), BEGIN + 4 * HOUR)
+    live.take(batch(late), BEGIN + 4 * HOUR)
+    assert again.held == live.held
+    assert list(again.due(BEGIN + HOUR)) == [1]
+    parts.away = True
+    with pytest.raises(StoreUnavailableError):
+        again.counts(1)
+    parts.away = False
+    assert drained(again) == drained(live)
 
 
 def test_what_was_not_settled_is_given_again():
@@ -127,7 +162,7 @@ def test_several_batches_are_kept_as_one(kinds):
     for minute, kind in enumerate(kinds):
         each.take(batch((0, minute, minute, 5), (0, 30, 2, minute), person=kind), now)
     kept = each.changes()
-    assert sorted(kept) == ["events 000000000000", "units"]
+    assert sorted(kept) == ["events 000000000000 of 1", "units"]
     again = made()
     again.restore(kept)
     assert again.due(now) == each.due(now)

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class StoreWait:
-    """Repeats a call at the start until the store is available, and tells why it waits.
+    """Repeats a call until the store is available, and tells why it waits.
 
     Every other error, such as a mistake in the configuration, is raised at once.
     """
@@ -55,11 +55,11 @@ class StoreWait:
                     raise
                 if str(error) != trouble:
                     trouble = str(error)
-                    self.notify("store", f"{error} The start waits for it.", level="warning")
+                    self.notify("store", f"{error} The publisher waits for it.", level="warning")
                 self.stop.wait(backoff.next_pause())
             else:
                 if trouble:
-                    self.notify("store", "the store is available.")
+                    self.notify("store", "the store is available again.")
                 return result
 
 
@@ -147,6 +147,7 @@ class Committer:
         self.views = views
         self.leases = StreamLeases(store, views, notify=notify, stop=stop)
         self.problem = ""
+        self.when_available = StoreWait(patience=patience, notify=notify, stop=stop)
         self._to_erase = True  # a crash may have left something
         self.hidden = False  # whether units are stored and not shown
         self.seconds: deque[float] = deque(maxlen=MAX_REMEMBERED_COMMITS)

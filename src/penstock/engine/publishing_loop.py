@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from penstock.core.errors import InputError, StateError, UnreadableRowsError, UnusableSourceError
 from penstock.engine import committer as commits
@@ -52,7 +53,7 @@ class PublishingLoop:
             due = view.counting.due(now) if view.prepared is None else ()
             if due:
                 self.progress.check.before_release(complete=self.progress.complete)
-                view.prepare(due[0])
+                self.committer.when_available(partial(view.prepare, due[0]))  # it may be read there
                 self.pacing.schedule(view.closes(due[0]), catching_up=len(due) > 1)
         return any(view.prepared for view in self.committer.views)
 

@@ -76,10 +76,10 @@ class Key:
         nonce = os.urandom(_NONCE)
         return nonce + self._cipher.encrypt(nonce, content, about)
 
-    def reveal(self, sealed: bytes, *, about: bytes) -> bytes:
+    def reveal(self, sealed: bytes | memoryview, *, about: bytes) -> bytes:
         """The content again; refused unless it was sealed with this key, about the same."""
         try:
-            return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], about)
+            return self._cipher.decrypt(bytes(sealed[:_NONCE]), sealed[_NONCE:], about)
         except (InvalidTag, ValueError):
             raise StateError("what was sealed is damaged, or of another stream or unit.") from None
 

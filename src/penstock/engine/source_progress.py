@@ -131,7 +131,7 @@ class SourceProgress:
 def source_parts(committed: Committed) -> dict[str, bytes]:
     """Return the parts that a source has stored with its batches."""
     return {
-        name.removeprefix(_PREFIX): content
-        for name, content in committed.private.items()
+        name.removeprefix(_PREFIX): committed.private[name]
+        for name in committed.private
         if name.startswith(_PREFIX)
     }

@@ -17,7 +17,7 @@ from penstock.core.errors import ConfigurationError, InputError, StateError
 from penstock.core.optional import require
 from penstock.private.counts_input import Column
 from penstock.private.earliest_events import NEVER, EarliestEvents, Packed, Wide
-from penstock.private.person_ids import IntegerIds, Kind, Loops, Slots, TextIds, ids_of, texts_of
+from penstock.private.person_ids import IntegerIds, Kind, Loops, Slots, TextIds, ids_of
 
 _SPREAD = 8
 """Ids that lie close together are not looked up. At most this many places per person stay empty."""
@@ -192,9 +192,10 @@ class Bounding:
             there = times[times < NEVER]
             if len(there):
                 self._ready(int(there.min()), int(there.max()))
-        number, low = self._number(
-            texts_of(unit.ids, unit.text) if unit.kind == "text" else unit.ids
-        )
+        if unit.kind == "text":
+            number, low = self._texts.load(unit.ids, unit.text), 0
+        else:
+            number, low = self._number(unit.ids)
         for level, events in enumerate(zip(unit.times, unit.chosen, strict=True)):
             self._kept.put(level, number - low, events, persons=self._persons)
 

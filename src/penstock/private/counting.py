@@ -149,7 +149,8 @@ class Events:
             table = pa.ipc.open_stream(content).read_all()
             columns = {name: _one(table.column(name)) for name in table.column_names}
             numbers = {
-                name: np.asarray(columns[name]).astype(np.int64) for name in ("unit", "time", "key")
+                name: np.asarray(columns[name]).astype(np.int64, copy=False)
+                for name in ("unit", "time", "key")
             }
         except (pa.ArrowException, KeyError, TypeError, ValueError):
             raise StateError("what was kept of open units is damaged.") from None
@@ -165,10 +166,11 @@ def _one(column: Arrow) -> Arrow:
 
 @dataclass
 class _Unit:
-    """An open unit: counted in memory, or waiting in a file."""
+    """An open unit: counted in memory, or waiting in parts of the store and in a file."""
 
     bounding: Bounding | None
     rows: int = 0
+    stored: Sequence[str] = ()
     waiting: list[Events] = field(default_factory=list)
     file: _File | None = None
 
@@ -251,6 +253,7 @@ class Counting:
             keys=keys, contribution=contribution
         )  # loops are compiled before the first event comes
         self._fresh: list[Events] = []  # events since the last settled `changes`
+        self._parts: Mapping[str, bytes] = {}  # of units that wait in the store
         self._kept: dict[str, _Part] = {}
         self._asked: dict[str, _Part] | None = None
         self._next = 0
@@ -333,20 +336,19 @@ class Counting:
         return self.units.due(now)
 
     def counts(self, unit: int) -> IntArray:
-        """The counts of a unit."""
+        """The counts of a unit. Events that wait in the store may be read from it."""
         held = self._open.get(unit)
         if held is None:
             return np.zeros(self._keys, np.int64)
         if held.bounding is None:
-            held.bounding = self._bounding()
-            for place, content in enumerate(held.file.read() if held.file else ()):
-                if place:
-                    _add(held.bounding, Events.decode(content))
-                else:
-                    held.bounding.load(_decoded(content))
+            bounding = self._bounding()
+            for name in held.stored:
+                _load(bounding, self._parts[name])
+            for content in held.file.read() if held.file else ():
+                _load(bounding, content)
             for events in held.waiting:
-                _add(held.bounding, events)
-            held.file, held.waiting = None, []
+                _add(bounding, events)
+            held.bounding, held.stored, held.file, held.waiting = bounding, (), None, []
         return held.bounding.counts()
 
     def close(self, unit: int) -> None:
@@ -371,6 +373,7 @@ class Counting:
         units = self.units.save() | {
             "closed": closed,
             "again": closed if self.finite else self._again,
+            "rows": {} if self.finite else {n: rows for n, rows in self.held.items() if n > closed},
         }
         parts: dict[str, bytes | None] = {_UNITS: msgspec.msgpack.encode(units)}
         kept = {name: part for name, part in self._kept.items() if part.unit > closed}
@@ -400,7 +403,8 @@ class Counting:
             parts.setdefault(number, []).append(events)
         for place, number in enumerate(sorted(parts), self._next):
             events = Events.joined(parts[number])
-            yield f"{_EVENTS}{place:012d}", events.encode(), _Part(number, len(events))
+            name = f"{_EVENTS}{place:012d} of {number}"
+            yield name, events.encode(), _Part(number, len(events))
 
     def _whole(self, closed: int) -> Iterator[tuple[str, bytes, _Part]]:
         for number, unit in self._open.items():
@@ -432,18 +436,43 @@ class Counting:
         ):  # the rest is read again: what was due by its end is not complete before that
             closed = self.units.closed
             self.units.load(content | {"now": self.units.calendar.ends(closed) if closed else 0})
+        self._restore_parts(parts, dict(content.get("rows", {})))
+
+    def _restore_parts(self, parts: Mapping[str, bytes], rows: Mapping[int, int]) -> None:
+        """Restore the newest units in memory. The others stay in the store until they close: what
+        lies there need not be read, and changes nothing until then.
+        """
+        found: dict[int, list[str]] = {}
         for name in sorted(parts, reverse=True):  # whole units first
             if name.startswith(_OPEN):
-                number, unit = int(name.removeprefix(_OPEN)), _decoded(parts[name])
-                bounding = self._bounding()
-                bounding.load(unit)
-                self._open[number] = _Unit(bounding, rows=len(unit.ids))
-                self._kept[name] = _Part(number, max(len(unit.ids), 1))
+                found.setdefault(int(name.removeprefix(_OPEN)), []).append(name)
             elif name.startswith(_EVENTS):
-                self._restore_events(name, Events.decode(parts[name]))
+                place, _, unit = name.removeprefix(_EVENTS).partition(" of ")
+                self._next = max(self._next, int(place) + 1)
+                found.setdefault(int(unit or 0), []).append(name)
+        held = 0
+        for number in sorted(found, reverse=True):
+            names = found[number]
+            held += rows.get(number, 0)
+            if number > self.units.closed and held > self._rows // 2:
+                self._open[number] = _Unit(None, rows=rows[number], stored=names)
+                each = max(rows[number] // len(names), 1)
+                self._kept |= dict.fromkeys(names, _Part(number, each))
+            else:
+                for name in names:
+                    self._restore_part(name, parts[name])
+        self._parts = parts
+        self._open = {number: self._open[number] for number in sorted(self._open)}
 
-    def _restore_events(self, name: str, events: Events) -> None:
-        self._next = max(self._next, int(name.removeprefix(_EVENTS)) + 1)
+    def _restore_part(self, name: str, content: bytes) -> None:
+        if name.startswith(_OPEN):
+            number, saving = int(name.removeprefix(_OPEN)), _decoded(content)
+            bounding = self._bounding()
+            bounding.load(saving)
+            self._open[number] = _Unit(bounding, rows=len(saving.ids))
+            self._kept[name] = _Part(number, max(len(saving.ids), 1))
+            return
+        events = Events.decode(content)
         units = events.unit
         one = len(units) > 0 and bool((units == units[0]).all())
         self._kept[name] = _Part(int(units[0]) if one else 0, len(events))
@@ -456,6 +485,14 @@ class Counting:
 
 def _add(bounding: Bounding, events: Events) -> None:
     bounding.add(events.person, events.key, events.time)
+
+
+def _load(bounding: Bounding, content: bytes) -> None:
+    """Add what was kept: a whole unit, which comes first, or single events."""
+    if content.startswith(saved.MAGIC):
+        bounding.load(_decoded(content))
+    else:
+        _add(bounding, Events.decode(content))
 
 
 def _encoded(unit: OpenUnit) -> bytes:

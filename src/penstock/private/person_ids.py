@@ -124,6 +124,10 @@ class IntegerIds:
             out[start : start + len(chunk)] = self._find(chunk)
         return out
 
+    def reserve(self, persons: int) -> None:
+        """Make room for so many persons at once."""
+        self._grow(persons)
+
     def _find(self, ids: IntArray) -> IntArray:
         out = np.empty(len(ids), np.int64)
         where, place, step = np.arange(len(ids)), ids & (len(self._slots) - 1), _mixed(ids) | 1
@@ -197,10 +201,7 @@ class TextIds:
         ends, text = _parts(column)
         start, length = ends[:-1], np.diff(ends)
         words = _words(np.concatenate([text, np.zeros(_WORD, np.uint8)]))
-        if self._loops is None:
-            hashes = _hashes(words, start, length)
-        else:
-            hashes = self._loops.hashes(words, start, length, _SALT)
+        hashes = self._hashes_of(words, start, length)
         while len(rows):
             before = len(self._numbers)
             number = self._numbers.of(hashes)
@@ -217,6 +218,23 @@ class TextIds:
             ]
             rows, hashes = rows[other], _mixed(hashes[other] + 1)
         return out
+
+    def load(self, lengths: IntArray, text: NDArray[np.uint8]) -> IntArray:
+        """The numbers of saved texts, which all differ, where no text is known yet."""
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        content = np.concatenate([text, np.zeros(_WORD, np.uint8)])
+        self._numbers.reserve(len(lengths))
+        numbers = self._numbers.of(self._hashes_of(_words(content), ends[:-1], lengths))
+        if len(self._numbers) < len(lengths):  # two texts have the same hash
+            self._numbers.clear()
+            return self.of(texts_of(lengths, text))
+        self._ends, self._bytes = ends, content
+        return numbers
+
+    def _hashes_of(self, words: Words, start: IntArray, length: IntArray) -> IntArray:
+        if self._loops is None:
+            return _hashes(words, start, length)
+        return self._loops.hashes(words, start, length, _SALT)
 
     def _append(self, before: int, column: Any) -> None:
         ends, text = _parts(column)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -89,32 +89,40 @@ class SealedState:
                 self._store.padding + kept,
             )
 
-    def rows(self, series: str) -> list[Any]:
-        """The rows of a series, for `reveal`."""
-        rows = self._store._select("part, unit, key, content FROM secrets WHERE stream = ?", series)
-        return [(part, unit, key, self._unpadded(content)) for part, unit, key, content in rows]
-
     def pending(self, series: str) -> bytes | None:
         """The unit that is stored and not shown yet; None if there is none."""
         rows = self._store._select(
-            "unit, key, content FROM secrets WHERE stream = ? AND part = ?", series, PENDING
+            "unit, key FROM secrets WHERE stream = ? AND part = ?", series, PENDING
         )
-        for unit, key, content in rows:
-            return self._revealed(series, PENDING, unit, key, self._unpadded(content))
-        return None
+        return self.reveal(series, PENDING, *rows[0]) if rows else None
 
-    def reveal(self, series: str, rows: list[Any], *, unit: int, link: bytes) -> dict[str, bytes]:
-        """The content of each part, if state and positions are both of this unit."""
-        units = {part: of for part, of, _, _ in rows}
-        if (units.get(STATE, 0), units.get(POSITIONS)) != (unit, unit):
+    def load(self, series: str, *, unit: int, link: bytes) -> SealedParts:
+        """The parts of a series, if state and positions are both of this unit."""
+        rows = self._store._select("part, unit, key FROM secrets WHERE stream = ?", series)
+        parts = {part: (of, key) for part, of, key in rows}
+        units = {part: of for part, (of, _) in parts.items()}
+        if parts and (units.get(STATE, 0), units.get(POSITIONS)) != (unit, unit):
             raise StateError(
                 f"{self._store.name}: the saved state of {series!r} is not of unit {unit}, its "
                 "newest one."
             )
-        return {
-            part: self._revealed(series, part, of, key, content, link)
-            for part, of, key, content in rows
-        }
+        return SealedParts(self, series, parts, link)
+
+    def reveal(self, series: str, part: str, unit: int, key: str, link: bytes = b"") -> bytes:
+        """The content of a part that was stored as of this unit with this key."""
+        rows = self._store._select(
+            "content FROM secrets WHERE stream = ? AND part = ? AND unit = ? AND key = ?",
+            series,
+            part,
+            unit,
+            key,
+        )
+        if not rows:
+            raise StateError(f"{self._store.name}: the saved state of {series!r} has just changed.")
+        content = memoryview(rows[0][0])[len(self._store.padding) :]
+        if not key:
+            return bytes(content)
+        return self._check_key(series, key).reveal(content, about=_place(series, part, unit, link))
 
     def parts(self, series: str) -> set[str]:
         """The names of the parts of a series."""
@@ -137,17 +145,7 @@ class SealedState:
         rows = self._store._select(
             "part, content FROM secrets WHERE stream = ? AND key = ''", series
         )
-        return {part: self._unpadded(content) for part, content in rows}
-
-    def _unpadded(self, content: bytes) -> bytes:
-        return content[len(self._store.padding) :]
-
-    def _revealed(
-        self, series: str, part: str, unit: int, key: str, content: bytes, link: bytes = b""
-    ) -> bytes:
-        if not key:
-            return content
-        return self._check_key(series, key).reveal(content, about=_place(series, part, unit, link))
+        return {part: content[len(self._store.padding) :] for part, content in rows}
 
     def _check_key(self, series: str, key: str) -> Key:
         if self._key is None:
@@ -158,6 +156,48 @@ class SealedState:
                 f"{self._key.id}."
             )
         return self._key
+
+
+class SealedParts(Mapping[str, bytes]):
+    """The parts of a series by name. Each is read when it is asked for: together they may not fit
+    into memory. Only whoever holds the lease may read them, because nobody else writes then.
+    """
+
+    def __init__(
+        self,
+        state: SealedState,
+        series: str,
+        parts: Mapping[str, tuple[int, str]],
+        link: bytes,
+        prefix: str = "",
+    ) -> None:
+        self._state = state
+        self._series = series
+        self._parts = parts
+        self._link = link
+        self._prefix = prefix
+
+    def __repr__(self) -> str:
+        return "<SealedParts, private>"
+
+    def __getitem__(self, name: str) -> bytes:
+        part = self._prefix + name
+        return self._state.reveal(self._series, part, *self._parts[part], self._link)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._prefix + name in self._parts
+
+    def __iter__(self) -> Iterator[str]:
+        return (
+            part.removeprefix(self._prefix) for part in self._parts if part.startswith(self._prefix)
+        )
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def beginning(self, prefix: str) -> SealedParts:
+        """The parts whose names begin so, by the rest of their names."""
+        return SealedParts(self._state, self._series, self._parts, self._link, prefix)
 
 
 def check_state(reader: SqlReader, series: str, key: Key) -> None:

@@ -247,26 +247,23 @@ class SqlStore(SqlWriter):
         with self._transaction("read"):
             head = self.head(series)
             _, mac = self.keyed_link(series, head.unit)
-            rows, waiting = self._sealed.rows(series), self._sealed.pending(series)
+            waiting = self._sealed.pending(series)
             released = list(self.releases(series, head.unit, head.unit)) if head.unit else [None]
-        if not rows and not head.unit:
-            return None
-        if waiting is not None:
-            unit = self._unit_rows(series, waiting)
-            head, mac = unit.head, unit.mac
-        link = b"" if mac is None else head.link
-        parts = self._sealed.reveal(series, rows, unit=head.unit, link=link)
+            if waiting is not None:
+                unit = self._unit_rows(series, waiting)
+                head, mac = unit.head, unit.mac
+            link = b"" if mac is None else head.link
+            parts = self._sealed.load(series, unit=head.unit, link=link)
+            if not parts and not head.unit:
+                return None
+            state, positions = parts.get(STATE), parts[POSITIONS]
         return Committed(
             unit=head.unit,
             head=head,
             release=released[0],
-            state=parts.get(STATE),
-            positions=msgspec.msgpack.decode(parts[POSITIONS]),
-            private={
-                part.removeprefix(PRIVATE): content
-                for part, content in parts.items()
-                if part.startswith(PRIVATE)
-            },
+            state=state,
+            positions=msgspec.msgpack.decode(positions),
+            private=parts.beginning(PRIVATE),
         )
 
     def pending(self, series: str) -> Released | None:
