@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zoneinfo
 from datetime import date, datetime
+from functools import cache
 
 from penstock.core.calendar import Calendar
 from penstock.core.durations import DURATION, units_of
@@ -81,10 +82,16 @@ def _length(section: Section, name: str, default: str) -> str:
     return value
 
 
+@cache
+def _time_zones() -> set[str]:
+    """The names of all time zones; a look into the system's files takes milliseconds."""
+    return zoneinfo.available_timezones()
+
+
 def read_zone(section: Section, default: str) -> str:
     """The name of a time zone; empty if there is no such zone."""
     zone = section.text("zone", default, example="Europe/Zurich")
-    known = zoneinfo.available_timezones()
+    known = _time_zones()
     if zone not in known:
         section.wrong(
             "zone",
