@@ -56,8 +56,10 @@ MAX_MEGABYTES = 300.0
 MAX_HOLD_SECONDS = 1.0
 SETTLE_SECONDS = 2.5
 SEVERAL = 4
-ORIGIN = datetime.now(UTC).replace(microsecond=0)
-EVENT = f'{{"at":"{ORIGIN:%Y-%m-%dT%H:%M:%SZ}","key":"station 7","who":"%s"}}'
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+"""The time of all events in a body, until it is replaced by the time at which its case begins."""
+
+EVENT = f'{{"at":"{AT:%Y-%m-%dT%H:%M:%SZ}","key":"station 7","who":"%s"}}'
 
 
 class Case(NamedTuple):
@@ -178,9 +180,21 @@ def stream(*batches: pa.RecordBatch, **options: str) -> bytes:
 
 def columns(who: pa.Array, key: pa.Array | None = None) -> pa.RecordBatch:
     count = len(who)
-    at = pa.array(np.full(count, round(ORIGIN.timestamp() * 1e6)), pa.timestamp("us", "UTC"))
+    at = pa.array(np.full(count, microseconds(AT)), pa.timestamp("us", "UTC"))
     keys = pa.array(["station 7"]).take(pa.array(np.zeros(count, np.int8)))
     return pa.record_batch({"at": at, "key": keys if key is None else key, "who": who})
+
+
+def microseconds(moment: datetime) -> int:
+    return round(moment.timestamp()) * 1_000_000
+
+
+def moved(body: bytes, moment: datetime) -> bytes:
+    """The body with events of that moment."""
+    before, after = (f"{each:%Y-%m-%dT%H:%M:%SZ}".encode() for each in (AT, moment))
+    body = body.replace(before, after)
+    before, after = (microseconds(each).to_bytes(8, "little") for each in (AT, moment))
+    return body.replace(before, after)
 
 
 def persons(count: int, width: int) -> pa.Array:
@@ -328,13 +342,14 @@ def send(port: int, media: str, body: bytes, *, zipped: bool) -> int:
 
 def measured(case: Case) -> tuple[dict[str, float], str]:
     """What the bodies of a case cost, and how they were answered."""
-    body = case.make()
+    body, origin = case.make(), datetime.now(UTC).replace(microsecond=0)
+    body = moved(body, origin)
     if case.zipped:
         body = gzip.compress(body, 1 if len(set(body[:4096])) > 30 else 6)
     with (
         tempfile.TemporaryDirectory() as folder,
         subprocess.Popen(
-            [sys.executable, __file__, "--serve", folder, ORIGIN.isoformat()],
+            [sys.executable, __file__, "--serve", folder, origin.isoformat()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -343,10 +358,10 @@ def measured(case: Case) -> tuple[dict[str, float], str]:
         if server.stdin is None or server.stdout is None:
             sys.exit("the server has no pipes")
         port = int(server.stdout.readline())
-        small = (EVENT % "x").encode()
+        small = moved((EVENT % "x").encode(), origin)
         send(port, NDJSON, small, zipped=False)
         send(port, JSON, b"[" + small + b"]", zipped=False)
-        send(port, STREAM, stream(columns(persons(10, 8))), zipped=False)
+        send(port, STREAM, moved(stream(columns(persons(10, 8))), origin), zipped=False)
         time.sleep(SETTLE_SECONDS)
         server.stdin.write("mark\n")
         server.stdin.flush()

@@ -6,6 +6,7 @@ do not fit into memory go to unnamed temporary files, encrypted with a key that 
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from penstock.core.arrays import BoolArray, IntArray
 from penstock.core.errors import StateError
 from penstock.private import state as saved
 from penstock.private.bounding import Bounding, OpenUnit
-from penstock.private.sources.base import Arrow, Batch, arrow
+from penstock.private.sources.base import Arrow, Batch, arrow, joined_texts
 from penstock.private.units import FUTURE, LATE, Units
 
 MAX_EVENTS_IN_MEMORY = 6_000_000
@@ -29,6 +30,9 @@ MAX_EVENTS_IN_MEMORY = 6_000_000
 
 MAX_SINGLE_EVENTS = 2_000_000
 """Events that are kept one by one before whole units are kept instead."""
+
+MAX_EVENTS_PER_PART = 2**15
+"""Events that are encoded together, so that encoding needs little memory."""
 
 MIN_EVENT_PARTS = 1_000
 """Parts with such events that are allowed at least."""
@@ -56,6 +60,8 @@ class Events:
 
     def where(self, mask: BoolArray) -> Events:
         """The events of the mask, in the same order."""
+        if mask.all():
+            return self
         person = self.person
         if person is not None:
             person = (
@@ -87,12 +93,7 @@ class Events:
         if people and isinstance(people[0], np.ndarray):
             person = np.concatenate(people)
         elif people:
-            pa = arrow()
-            plain = (
-                each.dictionary_decode() if pa.types.is_dictionary(each.type) else each
-                for each in people
-            )
-            person = pa.concat_arrays([each.cast(pa.large_string()) for each in plain])
+            person = joined_texts(people)
         columns = {
             name: np.concatenate([none, *(getattr(part, name) for part in parts)])
             for name in ("unit", "time", "key")
@@ -378,9 +379,9 @@ class Counting:
         parts: dict[str, bytes | None] = {_UNITS: msgspec.msgpack.encode(units)}
         kept = {name: part for name, part in self._kept.items() if part.unit > closed}
         if not self.finite:
-            fresh = Events.joined([events.where(events.unit > closed) for events in self._fresh])
+            fresh = [events.where(events.unit > closed) for events in self._fresh]
             apart = [part.rows for name, part in kept.items() if name.startswith(_EVENTS)] + [
-                len(fresh)
+                sum(map(len, fresh))
             ]
             whole = sum(part.rows for name, part in kept.items() if name.startswith(_OPEN))
             many = (
@@ -397,14 +398,17 @@ class Counting:
         self._asked = kept
         return parts
 
-    def _apart(self, fresh: Events) -> Iterator[tuple[str, bytes, _Part]]:
-        parts: dict[int, list[Events]] = {}
-        for number, events in fresh.by_unit():
-            parts.setdefault(number, []).append(events)
-        for place, number in enumerate(sorted(parts), self._next):
-            events = Events.joined(parts[number])
-            name = f"{_EVENTS}{place:012d} of {number}"
-            yield name, events.encode(), _Part(number, len(events))
+    def _apart(self, fresh: Sequence[Events]) -> Iterator[tuple[str, bytes, _Part]]:
+        """The events in parts of one unit and a bounded number of events each."""
+        units: dict[int, list[Events]] = {}
+        for events in fresh:
+            for number, part in events.by_unit():
+                units.setdefault(number, []).append(part)
+        place = itertools.count(self._next)
+        for number in sorted(units):
+            for events in _in_parts(units[number]):
+                name = f"{_EVENTS}{next(place):012d} of {number}"
+                yield name, events.encode(), _Part(number, len(events))
 
     def _whole(self, closed: int) -> Iterator[tuple[str, bytes, _Part]]:
         for number, unit in self._open.items():
@@ -481,6 +485,22 @@ class Counting:
         if not one and len(events):  # version 0.1 mixed units in a part: it is replaced soon
             self._fresh.append(events)
         self._count(events)
+
+
+def _in_parts(some: Sequence[Events]) -> Iterator[Events]:
+    """The events, small ones joined and large ones cut to at most `MAX_EVENTS_PER_PART`."""
+    waiting: list[Events] = []
+    rows = 0
+    for events in some:
+        for start in range(0, len(events), MAX_EVENTS_PER_PART):
+            piece = events.part(start, start + MAX_EVENTS_PER_PART)
+            if rows + len(piece) > MAX_EVENTS_PER_PART:
+                yield Events.joined(waiting)
+                waiting, rows = [], 0
+            waiting.append(piece)
+            rows += len(piece)
+    if waiting:
+        yield Events.joined(waiting)
 
 
 def _add(bounding: Bounding, events: Events) -> None:

@@ -30,7 +30,11 @@ MAX_PERSONS = 2**31 - 1 - IDS_PER_CHUNK
 """The most persons in a unit, as their numbers have 32 bits."""
 
 _WORD = 8
-_MAX_TEXT_BYTES = 128
+_DIGEST_BYTES = 32
+MAX_TEXT_BYTES = 128
+"""Longer ids are kept as digests."""
+
+_PADDING = b" " * (MAX_TEXT_BYTES + 1 - _DIGEST_BYTES)
 _TEXT = ("string", "large_string", "binary", "large_binary", "fixed_size_binary")
 _SALT = np.uint64(hash("where an id is kept") & (2**64 - 1))
 """Differs in every process, so that nobody can choose ids that collide."""
@@ -160,7 +164,7 @@ class IntegerIds:
             )
         size, ids = 1 << (4 * persons - 1).bit_length(), self.known
         self._slots = np.full(size, -1, np.int32)
-        self._known = np.concatenate([ids, np.empty(size // 2 - len(ids), np.int64)])
+        self._known = _grown(self._known, self._size, size // 2, spare=False)
         if self._loops is not None:
             self._loops.place(ids, self._slots, _SALT)
             return
@@ -196,6 +200,12 @@ class TextIds:
 
     def of(self, column: Any) -> IntArray:
         """The number of each text. New texts get the next numbers."""
+        out = np.empty(len(column), np.int64)
+        for start in range(0, len(column), IDS_PER_CHUNK):
+            out[start : start + IDS_PER_CHUNK] = self._find(column.slice(start, IDS_PER_CHUNK))
+        return out
+
+    def _find(self, column: Any) -> IntArray:
         out = np.empty(len(column), np.int64)
         rows = np.arange(len(column))
         ends, text = _parts(column)
@@ -240,9 +250,9 @@ class TextIds:
         ends, text = _parts(column)
         size, total = before + len(column), int(self._ends[before]) + len(text)
         if size >= len(self._ends):
-            self._ends = np.concatenate([self._ends, np.empty(size + 1, np.int64)])
+            self._ends = _grown(self._ends, before + 1, size + 1)
         if total + _WORD > len(self._bytes):
-            self._bytes = np.concatenate([self._bytes, np.empty(total + _WORD, np.uint8)])
+            self._bytes = _grown(self._bytes, int(self._ends[before]), total + _WORD)
         self._ends[before : size + 1] = self._ends[before] + ends
         self._bytes[total - len(text) : total] = text
 
@@ -263,6 +273,16 @@ class TextIds:
                 left[more] - _WORD,
             )
         return same
+
+
+def _grown(array: NDArray[Any], used: int, size: int, *, spare: bool = True) -> NDArray[Any]:
+    """An array of `size` and, with `spare`, as much again, with the used part of this one.
+
+    The system gives memory for the rest only when it is written to.
+    """
+    grown = np.empty(2 * size if spare else size, array.dtype)
+    grown[:used] = array[:used]
+    return grown
 
 
 def _parts(column: Any) -> tuple[IntArray, NDArray[np.uint8]]:
@@ -335,7 +355,7 @@ def ids_of(column: Column, keep: BoolArray | None) -> tuple[Kind, Any]:
         )
     if arrow().types.is_integer(column.type):
         return _whole(column.to_numpy())
-    return "text", _shortened(column)
+    return "text", shortened(column)
 
 
 def texts_of(lengths: IntArray, text: NDArray[np.uint8]) -> Any:
@@ -345,15 +365,38 @@ def texts_of(lengths: IntArray, text: NDArray[np.uint8]) -> Any:
     return arrow().Array.from_buffers(arrow().large_binary(), len(lengths), buffers)
 
 
-def _shortened(column: Any) -> Any:
-    """Texts of more than `_MAX_TEXT_BYTES` bytes as digests that are longer than any other text."""
-    lengths = arrow().compute.binary_length(column).to_numpy()
-    if not len(lengths) or lengths.max() <= _MAX_TEXT_BYTES:
+def shortened(column: Any) -> Any:
+    """Texts of more than `MAX_TEXT_BYTES` bytes as digests that are longer than any other text.
+
+    A digest stays as it is, so that a column may be shortened twice.
+    """
+    pa, length = arrow(), arrow().compute.binary_length(column).to_numpy()
+    long = np.flatnonzero(length > MAX_TEXT_BYTES)
+    if not len(long):
         return column
-    texts = column.to_numpy(zero_copy_only=False)
-    for row in np.flatnonzero(lengths > _MAX_TEXT_BYTES).tolist():
-        texts[row] = hashlib.sha256(texts[row]).digest().ljust(_MAX_TEXT_BYTES + 1)
-    return arrow().array(texts, arrow().large_binary())
+    column = column.cast(pa.large_binary())
+    ends, text = _parts(column)
+    if (length == MAX_TEXT_BYTES + 1).all() and _all_digests(text):
+        return column
+    content = text.data
+    digests = []
+    for start, stop in zip(ends[long].tolist(), ends[long + 1].tolist(), strict=True):
+        each = content[start:stop]
+        known = len(each) == MAX_TEXT_BYTES + 1 and each[_DIGEST_BYTES:] == _PADDING
+        digests.append(bytes(each) if known else hashlib.sha256(each).digest() + _PADDING)
+    short = np.flatnonzero(length <= MAX_TEXT_BYTES)
+    order = np.argsort(np.concatenate([short, long]))
+    parts = [column.take(pa.array(short)), pa.array(digests, pa.large_binary())]
+    return pa.concat_arrays(parts).take(pa.array(order))
+
+
+def _all_digests(text: NDArray[np.uint8]) -> bool:
+    """Whether these texts of one length are all digests as `shortened` makes them."""
+    rows = text.reshape(-1, MAX_TEXT_BYTES + 1)[:, _DIGEST_BYTES:]
+    return all(
+        bool((rows[start : start + IDS_PER_CHUNK] == ord(" ")).all())
+        for start in range(0, len(rows), IDS_PER_CHUNK)
+    )
 
 
 def _whole(ids: NDArray[Any]) -> tuple[Kind, IntArray]:

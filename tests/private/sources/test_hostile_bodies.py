@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.private.bounding import Bounding
+from penstock.private.person_ids import MAX_TEXT_BYTES, shortened
 from penstock.private.sources.base import Columns, Intake, Rejections
 from penstock.private.sources.json_arrays import ArrayError, array_lines
 from penstock.private.sources.request_bodies import JSON, NDJSON, STREAM, BodyError, RequestBodies
@@ -175,3 +177,23 @@ def test_an_array_by_name_is_found_at_the_top_only(cut):
     text = b'{"a":{"events":[1]},"\\"events":[2],"events": [3,\n4],"z":"]"}'
     assert lines_of(text, limit=100, cut=cut) == b"3\n4\n"
     assert lines_of(b'{"a":{"events":[1]}}', limit=100, cut=cut) == b'{"a":{"events":[1]}}\n'
+
+
+def test_a_person_with_a_long_id_stays_one_person_whatever_came_first():
+    long, other = "x" * 500, "x" * 499 + "y"
+    columns = Columns("time", "key", person="person")
+    table = pa.table(
+        {
+            "time": ["2026-01-01T00:00:00Z"] * 4,
+            "key": ["north"] * 4,
+            "person": [long, "a", other, long],
+        }
+    )
+    batch = Intake(columns=columns, domain=["north"]).batch(
+        table, position=None, rejections=Rejections()
+    )
+    assert max(map(len, batch.person.to_pylist())) == MAX_TEXT_BYTES + 1
+    unit = Bounding(keys=1, contribution=1)
+    for person in (batch.person, table["person"].combine_chunks(), shortened(batch.person)):
+        unit.add(person, batch.key, batch.time)
+    assert unit.counts().tolist() == [3]

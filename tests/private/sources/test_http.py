@@ -260,9 +260,9 @@ def test_a_key_that_comes_again_while_the_first_waits_hears_the_same():
 def test_all_who_wait_for_a_body_hear_that_it_cannot_be_read(monkeypatch):
     going, read = threading.Event(), RequestBodies.batches
 
-    def slow(*arguments):
+    def slow(*arguments, **options):
         going.wait(DEADLINE)
-        return read(*arguments)
+        return read(*arguments, **options)
 
     monkeypatch.setattr(RequestBodies, "batches", slow)
     with served() as (http, engine, client), ThreadPoolExecutor(2) as pool:
@@ -512,6 +512,38 @@ def test_too_many_waiting_bytes_are_answered_429():
         assert (http._inbox._events, http._inbox._bytes, len(http._inbox._open)) == (0, 0, 0)
 
 
+def test_of_two_bodies_that_do_not_fit_together_one_comes_whole():
+    body = jsonl_text(ROWS).encode()
+    with served(size=len(body), most_bytes=len(body)) as (http, engine, client):
+        with raw(http) as first:
+            first.sendall(head(len(body)) + body[:1])
+            until(lambda: http._inbox._bytes == len(body))
+            assert post(client, body).status_code == 429
+            first.sendall(body[1:])
+            assert answered(first)[0] == 200
+        assert engine.rows == ROWS
+        assert http._inbox._bytes == 0
+
+
+def test_what_a_small_body_grows_to_counts_as_waiting():
+    rows = events(1) * 4_000
+    zipped = gzip.compress(jsonl_text(rows).encode())
+    columns = 3 * 8 * len(rows)
+    assert len(zipped) < columns // 10
+    with (
+        served(size=10**6, most_bytes=10**6, most_events=10**6) as (_, engine, client),
+        ThreadPoolExecutor(20) as pool,
+    ):
+        engine.hold.set()
+        waiting = []
+        for count in range(1, 10**6 // (columns + REQUEST_OVERHEAD_BYTES) + 1):
+            waiting.append(pool.submit(post, client, zipped, content_encoding="gzip"))
+            until(lambda count=count: sum(map(len, engine.taken)) == count * len(rows))
+        assert post(client, zipped, content_encoding="gzip").status_code == 429
+        engine.hold.clear()
+        assert {each.result().status_code for each in waiting} == {200}
+
+
 def test_a_sender_that_has_waited_long_is_sent_away_and_its_key_stays_known():
     with served(patience=0.05) as (_, engine, client):
         engine.hold.set()
@@ -527,7 +559,7 @@ def test_a_sender_that_has_waited_long_is_sent_away_and_its_key_stays_known():
 def test_a_slow_body_is_given_up_and_others_go_on():
     with served(patience=1) as (http, engine, client), raw(http) as connection:
         connection.sendall(head(1000) + b"{")
-        until(lambda: http._inbox._bytes == 1)
+        until(lambda: http._inbox._bytes == 1000)
         assert post(client).json() == KEPT
         assert answered(connection)[0] == 408
         assert connection.recv(1) == b""
@@ -583,9 +615,9 @@ def test_senders_that_wait_keep_their_connections():
 def test_a_body_that_takes_long_to_read_holds_up_no_one_for_ever(monkeypatch):
     going, read = threading.Event(), RequestBodies.batches
 
-    def slow(*arguments):
+    def slow(*arguments, **options):
         going.wait(DEADLINE)
-        return read(*arguments)
+        return read(*arguments, **options)
 
     monkeypatch.setattr(RequestBodies, "batches", slow)
     with served(patience=0.05) as (http, engine, client):
@@ -616,7 +648,7 @@ def test_a_sender_that_goes_away_leaves_nothing_behind():
     with served() as (http, engine, client):
         with raw(http) as connection:
             connection.sendall(head(1000) + b"{")
-            until(lambda: http._inbox._bytes == 1)
+            until(lambda: http._inbox._bytes == 1000)
         until(lambda: http._inbox._bytes == 0)
         assert post(client).json() == KEPT
         assert engine.rows == ROWS
@@ -773,7 +805,7 @@ def test_a_failure_of_our_own_is_answered_without_data(caplog, monkeypatch):
     caplog.set_level(logging.INFO)
     with served() as (http, engine, client):
 
-        def fail(*_):
+        def fail(*_, **__):
             raise MemoryError("s3cret")
 
         monkeypatch.setattr(type(http._desk.bodies), "batches", fail)

@@ -22,6 +22,7 @@ from penstock.core.domain import AnyDomain, Domain
 from penstock.core.errors import ConfigurationError, InputError, StateError
 from penstock.core.optional import require
 from penstock.core.product import Product
+from penstock.private.person_ids import shortened
 
 Arrow: TypeAlias = Any
 """An Arrow array, table or record batch."""
@@ -152,8 +153,9 @@ class Batch:
         Microseconds since 1970 UTC.
     key : array of int64
         Codes into the domain.
-    person : array of int64, Arrow strings (also as a dictionary) or None
-        The ids; with None each event counts as its own person.
+    person : array of int64, Arrow strings (also as a dictionary), Arrow bytes or None
+        The ids; with None each event counts as its own person. A column with ids of more than 128
+        bytes comes as bytes, with digests for these ids.
     position : Position or None
         Where the source stands after this batch; None if it cannot resume.
     certain : int or None
@@ -448,6 +450,8 @@ class Intake:
                 person = person[keep]
             elif person is not None:
                 person = person.filter(arrow().array(keep))
+        if person is not None and not isinstance(person, np.ndarray) and _is_text(person.type):
+            person = shortened(person)
         for array in (time, key, person):
             if isinstance(array, np.ndarray):
                 array.flags.writeable = False
@@ -781,6 +785,17 @@ def _mask(array: Arrow) -> BoolArray:
     """An Arrow array of booleans as a NumPy array; missing is false."""
     filled = array.fill_null(False) if array.null_count else array
     return np.asarray(filled.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def joined_texts(columns: Sequence[Arrow]) -> Arrow:
+    """One column of text, of several of which some may be dictionaries, or bytes with digests."""
+    pa = arrow()
+    plain = [
+        each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in columns
+    ]
+    binary = any(pa.types.is_large_binary(each.type) for each in plain)
+    kind = pa.large_binary() if binary else pa.large_string()
+    return pa.concat_arrays([_cast(each, kind) for each in plain])
 
 
 def _whole_array(column: Arrow) -> Arrow:

@@ -33,21 +33,23 @@ from penstock.private.sources.base import (
     SourceSetup,
 )
 from penstock.private.sources.idempotency import Entry, IdempotencyKeys
-from penstock.private.sources.inbox import BUSY, CLOSED, KEPT, Inbox, SenderReply, Sending
+from penstock.private.sources.inbox import BUSY, CLOSED, KEPT, Inbox, SenderReply, Sending, merged
 from penstock.private.sources.request_bodies import (
+    BYTES_PER_TABLE,
     MAX_BODY_BYTES,
     MAX_ROWS_PER_BODY,
     MEDIA_TYPES,
     BodyError,
     Encoding,
     RequestBodies,
+    release_unused_memory,
 )
 
 Request: TypeAlias = Any
 Response: TypeAlias = Any
 
-MAX_WAITING_EVENTS = 2_000_000
-MAX_WAITING_BYTES = 128 * 2**20
+MAX_WAITING_EVENTS = 1_000_000
+MAX_WAITING_BYTES = 96 * 2**20
 REMEMBERED_KEYS = 100_000
 PATIENCE_SECONDS = 30
 MAX_CONNECTIONS = 1_000
@@ -118,7 +120,7 @@ class HttpSource(Receiver):
         The most events of a request. Default: 1,000,000.
     most_events, most_bytes : int
         The most events and bytes that wait to be kept: bodies as they came, and the columns that
-        were read from them. Defaults: 2,000,000 and 128 MiB.
+        were read from them. Defaults: 1,000,000 and 96 MiB.
     window : int
         The number of idempotency keys that are remembered at least. Default: 100,000.
     patience : float
@@ -313,7 +315,7 @@ class _IngestDesk:
     async def events(self, request: Request) -> Response:
         transit = _Transit(inbox=self.inbox, most=self.bodies.size)
         try:
-            answer = self._refused(request) or await self._taken(request, transit)
+            answer = self._refused(request, transit) or await self._taken(request, transit)
         except BodyError as error:
             answer = SenderReply(error.status, str(error))
         except Exception as error:
@@ -332,7 +334,7 @@ class _IngestDesk:
             headers |= {"connection": "close"}
         return _response(answer.status, headers, error=answer.text)
 
-    def _refused(self, request: Request) -> SenderReply | None:
+    def _refused(self, request: Request, transit: _Transit) -> SenderReply | None:
         """The reply to a request that is refused before its body has come; else None."""
         headers = request.headers
         scheme, _, token = headers.get("authorization", "").partition(" ")
@@ -357,7 +359,7 @@ class _IngestDesk:
         size = int(headers.get("content-length", 0))
         if size > self.bodies.size:
             return SenderReply(413, _large(self.bodies.size))
-        return None if self.inbox.space(size) else BUSY
+        return None if transit.expect(size) else BUSY
 
     async def _taken(self, request: Request, transit: _Transit) -> SenderReply:
         """Read the body, queue its events, and wait for the outcome."""
@@ -388,22 +390,48 @@ class _IngestDesk:
         """Read a body in the other thread and queue its events, even if the sender has gone."""
         work = self._loop.run_in_executor(self.reader, self._decode, sending, body, media, encoding)
         del body
+        reply = await work
+        if reply is None:
+            self.inbox.put(sending)
+        else:
+            self.inbox.refuse(sending, reply)
+
+    def _decode(
+        self, sending: Sending, body: bytearray, media: str, encoding: Encoding
+    ) -> SenderReply | None:
+        """Hand the events to the inbox piece by piece; the reply if that is not possible.
+
+        No error leaves this thread: an error in a future is part of a cycle, which would keep what
+        was read until the next garbage collection.
+        """
         try:
-            await work
+            self._hand_over(sending, body, media, encoding)
         except BodyError as error:
-            self.inbox.refuse(sending, SenderReply(error.status, str(error)))
+            return SenderReply(error.status, str(error))
         except Exception as error:
             log.error("http: a request has failed (%s).", type(error).__name__)
-            self.inbox.refuse(sending, FAILED)
-        else:
-            self.inbox.put(sending)
+            return FAILED
+        finally:
+            if sending.held + sending.size > BYTES_PER_TABLE:
+                release_unused_memory()
+        return None
 
-    def _decode(self, sending: Sending, body: bytearray, media: str, encoding: Encoding) -> None:
-        """Hand the events to the inbox piece by piece, as long as it has space."""
-        for batch in self.bodies.batches(body, media, encoding, sending.rejections):
-            reply = self.inbox.add(sending, batch)
+    def _hand_over(self, sending: Sending, body: bytearray, media: str, encoding: Encoding) -> None:
+        def check(reply: SenderReply | None) -> None:
             if reply is not None:
                 raise BodyError(*reply)
+
+        batches = self.bodies.batches(
+            body,
+            media,
+            encoding,
+            sending.rejections,
+            inflated=lambda size: check(self.inbox.hold(sending, size)),
+        )
+        for batch in batches:
+            check(self.inbox.add(sending, batch))
+        body.clear()  # its memory is needed now
+        sending.batches = [merged(sending.batches)]
 
     async def _unless_closing(self, reading: Coroutine[Any, Any, bytearray]) -> bytearray:
         """The result of reading a request, unless the server closes before."""
@@ -420,22 +448,33 @@ class _IngestDesk:
 
 @dataclass(kw_only=True, eq=False)
 class _Transit:
-    """A body that is being received. Its bytes count among the waiting ones."""
+    """A body that is being received. Its bytes count among the waiting ones.
+
+    A body that says its size is counted before it comes. So of several that do not fit together,
+    one comes whole.
+    """
 
     inbox: Inbox
     most: int
     held: int = 0
     ended: bool = False
 
+    def expect(self, size: int) -> bool:
+        """Reserve the size that the sender has declared. Returns whether there is space."""
+        self.held = size if self.inbox.reserve(size) else 0
+        return self.held == size
+
     async def read(self, request: Request) -> bytearray:
         body = bytearray()
         while not self.ended:
             piece = await self._next(request)
-            if self.held + len(piece) > self.most:
+            more = len(body) + len(piece) - self.held
+            if len(body) + len(piece) > self.most:
                 raise BodyError(413, _large(self.most))
-            if not self.inbox.reserve(len(piece)):
-                raise BodyError(*BUSY)
-            self.held += len(piece)
+            if more > 0:
+                if not self.inbox.reserve(more):
+                    raise BodyError(*BUSY)
+                self.held += more
             body += piece
         return body
 

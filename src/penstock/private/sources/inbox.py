@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Condition
 from typing import NamedTuple
 
@@ -18,13 +18,17 @@ from penstock.private.sources.base import (
     Batch,
     Position,
     Rejections,
-    arrow,
     batch_number,
+    joined_texts,
 )
 from penstock.private.sources.idempotency import Entry, IdempotencyKeys
 
 REQUEST_OVERHEAD_BYTES = 1024
 """The bytes that a request counts for without any events."""
+
+
+ALMOST_ALONE = 8
+"""A request is almost alone if others take at most this part of the limits."""
 
 
 class SenderReply(NamedTuple):
@@ -91,15 +95,10 @@ class Inbox:
     _last: int | None = field(default=None, init=False, repr=False)
     _changed: Condition = field(default_factory=Condition, init=False, repr=False)
 
-    def space(self, size: int) -> bool:
-        """Whether this many more bytes could come now."""
-        with self._changed:
-            return self._bytes + size <= self.most_bytes and self._events < self.most_events
-
     def reserve(self, size: int) -> bool:
         """Reserve this many bytes if there is space. Returns whether there was."""
         with self._changed:
-            fits = self._bytes + size <= self.most_bytes
+            fits = self._bytes + size <= self.most_bytes and self._events < self.most_events
             self._bytes += size if fits else 0
             return fits
 
@@ -128,26 +127,44 @@ class Inbox:
     def add(self, sending: Sending, batch: Batch) -> SenderReply | None:
         """Add events of a request that is being read; the reply if there is no space for them.
 
-        Space is counted in the decoded columns. A request alone always has space: the limits of one
-        body bound it.
+        Space is counted in the decoded columns.
         """
         size = sum(
             column.nbytes for column in (batch.time, batch.key, batch.person) if column is not None
         )
         with self._changed:
-            if self.closed:
-                return CLOSED
-            others = self._events > sending.events or self._bytes > sending.held + sending.size
-            if others and (
-                self._events + len(batch) > self.most_events or self._bytes + size > self.most_bytes
-            ):
-                return BUSY
-            sending.batches.append(batch)
-            sending.events += len(batch)
-            sending.size += size
-            self._events += len(batch)
-            self._bytes += size
-            return None
+            reply = self._no_space(sending, len(batch), size)
+            if reply is None:
+                sending.batches.append(batch)
+                sending.events += len(batch)
+                sending.size += size
+                self._events += len(batch)
+                self._bytes += size
+            return reply
+
+    def hold(self, sending: Sending, size: int) -> SenderReply | None:
+        """Reserve more bytes for the body of a request that is being read."""
+        with self._changed:
+            reply = self._no_space(sending, 0, size)
+            if reply is None:
+                sending.held += size
+                self._bytes += size
+            return reply
+
+    def _no_space(self, sending: Sending, events: int, size: int) -> SenderReply | None:
+        """The reply if there is no space for more of this request.
+
+        A request that is almost alone has space beyond the limits, so that the largest one can come
+        at all. The limits of a body bound it.
+        """
+        if self.closed:
+            return CLOSED
+        alone = (
+            self._events - sending.events <= self.most_events // ALMOST_ALONE
+            and self._bytes - sending.held - sending.size <= self.most_bytes // ALMOST_ALONE
+        )
+        fits = self._events + events <= self.most_events and self._bytes + size <= self.most_bytes
+        return None if alone or fits else BUSY
 
     def put(self, sending: Sending) -> None:
         """Queue a request that was read, and release the bytes of its body."""
@@ -204,7 +221,7 @@ class Inbox:
             batches = [batch for each in some for batch in each.batches]
             for each in some:
                 each.batches.clear()
-            batch = _merged(batches, {"batch": self._last + 1}, parts)
+            batch = replace(merged(batches), position={"batch": self._last + 1}, parts=parts)
             del batches
             with self._changed:
                 self._last += 1
@@ -251,15 +268,13 @@ class Inbox:
             self._changed.notify_all()
 
 
-def _merged(
-    batches: Sequence[Batch], position: Position, parts: Mapping[str, bytes | None]
-) -> Batch:
+def merged(batches: Sequence[Batch]) -> Batch:
+    """The events of all batches in one."""
     return Batch(
         time=_joined([each.time for each in batches]),
         key=_joined([each.key for each in batches]),
         person=_persons([each.person for each in batches]),
-        position=position,
-        parts=parts,
+        position=None,
     )
 
 
@@ -277,13 +292,4 @@ def _persons(columns: Sequence[Arrow]) -> IntArray | Arrow | None:
         return _joined(columns)
     if len(columns) == 1:
         return columns[0]
-    pa = arrow()
-    plain = [
-        each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in columns
-    ]
-    return pa.concat_arrays(
-        [
-            each if pa.types.is_large_string(each.type) else each.cast(pa.large_string())
-            for each in plain
-        ]
-    )
+    return joined_texts(columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, Literal, TypeAlias, cast
 
@@ -34,7 +34,7 @@ MAX_ODD_LINES = 1_000
 BYTES_PER_STEP = 2**18
 """Bytes that are decompressed or split in one call, which holds the interpreter's lock."""
 
-BYTES_PER_TABLE = 2**23
+BYTES_PER_TABLE = 5 * 2**20
 ROWS_PER_TABLE = 2**17
 MAX_KEPT_DICTIONARY_BYTES = 2**16
 """A larger dictionary is written out, as it must not be looked at once per record batch."""
@@ -86,11 +86,18 @@ class RequestBodies:
         whole(self.rows, name="rows", least=1)
 
     def batches(
-        self, body: Body, media: str, encoding: Encoding, rejections: Rejections
+        self,
+        body: Body,
+        media: str,
+        encoding: Encoding,
+        rejections: Rejections,
+        *,
+        inflated: Callable[[int], None] = lambda size: None,
     ) -> Iterator[Batch]:
         """Give the events in one batch or more, which hold nothing of the body.
 
-        After a `BodyError` none of them may count.
+        After a `BodyError` none of them may count. `inflated` hears of bytes that are held beside
+        the body, and may raise a `BodyError`.
         """
         if encoding == "gzip":
             steps = self._unzipped(body)
@@ -98,7 +105,12 @@ class RequestBodies:
             steps = _steps(body, BYTES_PER_TABLE if media == NDJSON else BYTES_PER_STEP)
         try:
             if media == STREAM:
-                for table in self._stream(b"".join(steps) if encoding else body):
+                if encoding:
+                    body = bytearray()
+                    for step in steps:
+                        inflated(len(step))
+                        body += step
+                for table in self._stream(body):
                     yield _copied(self.intake.batch(table, position=None, rejections=rejections))
             else:
                 for table in self._text(steps, media, rejections):
@@ -211,6 +223,14 @@ class RequestBodies:
 
     def too_many_rows(self) -> BodyError:
         return BodyError(413, f"the body has more than {self.rows} events.")
+
+
+def release_unused_memory() -> None:
+    """Give memory of large bodies back to the system, as far as this thread has allocated it.
+
+    Arrow's allocator keeps it per thread, and the next large body may be long in coming.
+    """
+    arrow().default_memory_pool().release_unused()
 
 
 def _steps(body: Body, size: int) -> Iterator[bytes]:
