@@ -188,8 +188,8 @@ class SimulatedVfsFile(apsw.VFSFile):
     def __init__(self, base, name, flags):
         self._path = name.filename() if isinstance(name, apsw.URIFilename) else name
         self._world, self._disk = _where(self._path)
-        existed = Path(self._path).exists()
-        self._new = not existed
+        # SQLite syncs the folder with the first sync of a log that it has opened.
+        self._names_synced = not self._path.endswith(("-wal", "-journal"))
         self._inode = self._disk.inode(self._path)
         super().__init__(base, name, flags)
 
@@ -226,9 +226,9 @@ class SimulatedVfsFile(apsw.VFSFile):
             self._inode.sync_failed(current, self._disk.random)
             raise apsw.exception_for(apsw.SQLITE_IOERR_FSYNC)
         self._inode.sync(current, lie=fault == "lie")
-        if self._new and self._path.endswith("-wal"):  # SQLite syncs the folder of a new log
+        if not self._names_synced:
             self._disk.sync_folder()
-            self._new = False
+            self._names_synced = True
         return
 
 
