@@ -82,6 +82,28 @@ def test_a_folder_is_no_store(path):
         SQLiteStore(path)
 
 
+@pytest.mark.parametrize("kind", [SQLiteReader, SQLiteStore])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM penstock_store",
+        "UPDATE penstock_store SET version = 'x'",
+        """
+        DROP TABLE penstock_store;
+        CREATE TABLE penstock_store (version INTEGER);
+        INSERT INTO penstock_store VALUES (NULL);
+        """,
+    ],
+)
+def test_a_store_whose_version_is_damaged_is_refused(path, kind, damage):
+    SQLiteStore(path).close()
+    file = sqlite3.connect(path)
+    file.executescript(damage)
+    file.close()
+    with pytest.raises(StateError, match="the version of its tables is damaged"):
+        kind(path)
+
+
 def test_an_empty_file_becomes_a_store(path):
     """SQLite takes a file of 0 bytes for a new database, and nothing in it can be lost."""
     path.touch(0o600)
@@ -183,6 +205,22 @@ def test_what_is_not_of_its_kind_any_more_is_found_and_named(place, statement, m
         pytest.raises(LedgerError, match=f"series 'visits': .*{message}"),
     ):
         reader.verify("visits")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE secrets SET part = CAST(part AS BLOB)",
+        "UPDATE secrets SET content = 'text'",
+        "UPDATE leases SET number = 'many'",
+        "INSERT INTO marks VALUES ('visits', 'a sink', 'late')",
+    ],
+)
+def test_a_private_row_that_is_not_of_its_kind_stops_the_start(place, path, statement):
+    filled(place)
+    place.tamper(statement)
+    with pytest.raises(StateError, match=r"is damaged: a row of \w+ is not what was written"):
+        SQLiteStore(path)
 
 
 @pytest.mark.slow

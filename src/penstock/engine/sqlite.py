@@ -334,7 +334,18 @@ class SQLiteStore(SqlStore, SQLiteWriter):
         self._bring_up_to_date()
         ((size,),) = self._select("* FROM pragma_page_size")
         self.padding = bytes(size)
+        self._check_types()
         self._pad_old_secrets()
+
+    def _check_types(self) -> None:
+        """Refuse rows that nobody wrote: a disk that lost a page may leave such."""
+        for table, types in _TYPES.items():
+            wrong = " OR ".join(f"typeof({name}) <> '{kind}'" for name, kind in types.items())
+            if self._select(f"1 FROM {table} WHERE {wrong} LIMIT 1"):
+                raise StateError(
+                    f"{self.name} is damaged: a row of {table} is not what was written. Restore "
+                    "the newest backup. A head file tells if that one is too old."
+                )
 
     def _pad_old_secrets(self) -> None:
         """Write secrets of version 0.1, which had no padding, anew, and leave no copy behind."""
@@ -352,6 +363,25 @@ class SQLiteStore(SqlStore, SQLiteWriter):
                 ],
             )
 
+
+_TYPES = {
+    "secrets": {
+        "stream": "text",
+        "part": "text",
+        "unit": "integer",
+        "key": "text",
+        "content": "blob",
+    },
+    "leases": {
+        "stream": "text",
+        "owner": "text",
+        "number": "integer",
+        "since": "real",
+        "expires": "real",
+    },
+    "marks": {"stream": "text", "sink": "text", "unit": "integer"},
+}
+"""The types of the columns that a publisher goes on from. SQLite itself accepts any."""
 
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """What SQLite raises. Python decodes its message, which may quote damaged text."""

@@ -352,8 +352,12 @@ class SqlReader(ABC):
             return 0
         if VERSION_TABLE not in tables:
             raise NotAStoreError(f"{self.name} is not a store: it holds something else.")
-        ((version,), *_) = self._select(f"version FROM {VERSION_TABLE}")
-        return known_version(int(version), self._migrations(), self.name)
+        rows = self._select(f"version FROM {VERSION_TABLE}")
+        if not rows or not isinstance(rows[0][0], int):
+            raise StateError(
+                f"{self.name}: the version of its tables is damaged. Restore the newest backup."
+            )
+        return known_version(rows[0][0], self._migrations(), self.name)
 
     def _portions(self, series: str, first: int, last: int | None) -> Iterator[tuple[int, int]]:
         newest = self.head(series).unit
