@@ -1,11 +1,11 @@
-# make setup | quick | test | nightly | simulate | lint | demo | bench | papers | torture
+# make setup | quick | test | nightly | simulate | fuzz | lint | demo | bench | papers | torture
 # Needs python3 (3.11 or later) and make; nothing else first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo quick unit test nightly simulate lint bench papers torture clean
+.PHONY: setup demo quick unit test nightly simulate fuzz lint bench papers torture clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -48,6 +48,11 @@ SEEDS ?= 1000
 
 simulate: $(READY)  ## whole publishers in simulated worlds: SEEDS=1000, SEEDS=5000-5999, or SEED=7 again
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+SECONDS ?= 600
+
+fuzz: $(READY)  ## mutants of the corpus for every parser that strangers reach: SECONDS=600, FUZZ_SEED=1
+	PENSTOCK_FUZZ_SECONDS=$(SECONDS) PENSTOCK_FUZZ_SEED=$(or $(FUZZ_SEED),0) $(BIN)/pytest -n 0 -p no:cacheprovider tests/fuzz
 
 torture: $(READY)  ## kill a running publisher 500 times, with every source; PENSTOCK_KILLS says how often
 	PENSTOCK_KILLS=$${PENSTOCK_KILLS:-500} $(BIN)/pytest -s -p no:cacheprovider tests/recovery

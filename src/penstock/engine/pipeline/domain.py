@@ -12,6 +12,8 @@ from penstock.core.product import Product
 from penstock.engine.config_sections import Section, shown
 from penstock.engine.pipeline.options import DOMAIN
 
+MAX_KEYS = 5_000_000
+
 
 def read_domain(top: Section, folder: Path) -> tuple[Domain | None, str | None]:
     """The keys, and the key that counts unknown ones."""
@@ -69,6 +71,12 @@ def _by_file(section: Section, folder: Path, other: str | None) -> Domain:
     return Domain(_with(_lines(section, "file", folder), other))
 
 
+def _check_number(keys: int) -> None:
+    """Check the number of keys before they are made: a few characters can ask for too many."""
+    if keys > MAX_KEYS:
+        raise ConfigurationError(f"must make at most {MAX_KEYS} keys, not {keys}.")
+
+
 def _by_range(section: Section, _: Path, other: str | None) -> Domain:
     value = section.take("range")
     ends = value if isinstance(value, (list, tuple)) and len(value) == 2 else ()
@@ -80,6 +88,7 @@ def _by_range(section: Section, _: Path, other: str | None) -> Domain:
         raise ConfigurationError(
             "must be the first and the last of the keys, whole numbers, such as range = [0, 99]."
         )
+    _check_number(ends[1] - ends[0] + 1)
     return Domain(_with([str(key) for key in range(ends[0], ends[1] + 1)], other))
 
 
@@ -90,8 +99,11 @@ def _by_attributes(section: Section, _: Path, other: str | None) -> Domain:
             'must be a table of attributes, such as attributes = {sex = ["f", "m"], age = 100}.'
         )
     values: dict[str, tuple[str, ...]] = {}
+    number = 1
     for name, each in value.items():
         plain = isinstance(each, int) and not isinstance(each, bool) and each > 0
+        number *= each if plain else max(1, len(_listed(each)))
+        _check_number(number)
         values[name] = tuple(map(str, range(each))) if plain else tuple(_listed(each))
     domain = Product.of(values)
     if other is not None and other not in domain.keys:

@@ -73,7 +73,8 @@ def read_promise(
             'write how much of a person is protected, in units of the stream or as window = "1d"',
         )
     section.close()
-    guarantee = None if section.faulty else _guarantee(section, promise)
+    whole = not section.faulty and promise.keys() >= {"epsilon", "window"}
+    guarantee = _guarantee(section, promise) if whole else None
     pairs = zip(views, _shares(views), strict=True)
     found = [
         view

@@ -27,6 +27,8 @@ MAX_ITEMS_PER_MESSAGE = 1_000
 """A message whose arrays and maps have more items, counted one by one, is refused."""
 
 MAX_DEPTH = 32
+MAX_FIXED_BYTES = 2**31
+"""A longer value of fixed size counts as one of this size: no message is so long."""
 
 _PADDING = bytes(16)
 _SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
@@ -130,7 +132,10 @@ class AvroMessages:
                 content = json.loads(content)
             except (ValueError, RecursionError):
                 raise ConfigurationError("avro: the schema is not JSON.") from None
-        return _Schema().type_of(content, "")
+        try:
+            return _Schema().type_of(content, "")
+        except RecursionError:
+            raise ConfigurationError("avro: the schema is nested too deeply.") from None
 
 
 class _Values(NamedTuple):
@@ -230,7 +235,7 @@ class _Fixed(_Type):
 
 @dataclass
 class _Number(_Type):
-    logical: Any
+    logical: str | None
     readable = True
 
     def read(self, cursor: _Cursor, depth: int) -> _Values:
@@ -394,7 +399,7 @@ class _Schema:
         if kind in _SIZES:
             return _Fixed(_SIZES[kind])
         if kind in ("int", "long"):
-            return _Number(logical)
+            return _Number(logical if isinstance(logical, str) else None)
         if kind in ("string", "bytes"):
             return _Text(readable=logical != "decimal")
         for name in (f"{space}.{kind}", kind):
@@ -411,12 +416,13 @@ class _Schema:
         space = name.rpartition(".")[0] if "." in name else str(schema.get("namespace", space))
         name = f"{space}.{name.rpartition('.')[2]}"
         if kind == "enum":
-            self._named[name] = _Enum(tuple(map(str, schema.get("symbols", ()))))
+            self._named[name] = _Enum(tuple(map(str, _list(schema, "symbols"))))
         elif kind == "fixed":
-            self._named[name] = _Fixed(whole(schema.get("size"), name="size", least=0))
+            size = whole(schema.get("size"), name="size", least=0)
+            self._named[name] = _Fixed(min(size, MAX_FIXED_BYTES))
         else:
             self._named[name] = record = _Record()
-            for each in schema.get("fields", ()):
+            for each in _list(schema, "fields"):
                 if not (
                     isinstance(each, Mapping)
                     and isinstance(each.get("name"), str)
@@ -429,3 +435,11 @@ class _Schema:
                     )
                 record.fields[each["name"]] = self.type_of(each["type"], space)
         return self._named[name]
+
+
+def _list(schema: Mapping[str, Any], name: str) -> Sequence[Any]:
+    """An array of a type's schema; empty if it is left out."""
+    found = schema.get(name, ())
+    if not isinstance(found, (list, tuple)):
+        raise ConfigurationError(f"avro: the schema has {name} that are not an array.")
+    return found
