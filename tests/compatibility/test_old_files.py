@@ -575,6 +575,7 @@ LATER_OPTIONS = {
     "tls_client_ca": None,
     "connections_per_peer": 100,
     "unhealthy_above": None,
+    "outage": "close",
 }
 """Options of later versions, with the defaults that leave an old configuration as it was."""
 

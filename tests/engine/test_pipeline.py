@@ -242,7 +242,13 @@ def test_a_domain_can_be_declared_in_five_ways(domain, keys, tmp_path):
                 "schema_file": "s",
                 "framed": None,
             }
-            | {"accept_loss": True, "mechanism": "PLAIN", "tls": None, "authority": None},
+            | {
+                "outage": "close",
+                "accept_loss": True,
+                "mechanism": "PLAIN",
+                "tls": None,
+                "authority": None,
+            },
         ),
         (
             {

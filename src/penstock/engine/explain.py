@@ -283,7 +283,13 @@ def _when(pipeline: Pipeline) -> list[str]:
         f"{begins}{ends}. The clock decides when a unit is released: after its end{wait}, also "
         f"without events. Events that come later {late}."
     )
-    return [text]
+    outage = {
+        "close": "While the source is away, units close all the same, and events of that time that "
+        'come later are late. outage = "wait" in [source] keeps units open until it is back.',
+        "wait": "While the source is away, units stay open. When it is back, everything that it "
+        "has is read; then units are released, late and in order.",
+    }.get(pipeline.source.options.get("outage", ""))
+    return [text, outage] if outage else [text]
 
 
 def _series(pipeline: Pipeline, view: View) -> str:

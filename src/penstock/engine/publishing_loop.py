@@ -40,6 +40,11 @@ class PublishingLoop:
         """Why the source cannot be read just now; empty if all is well."""
         return ""
 
+    @property
+    def may_close(self) -> bool:
+        """Whether a unit may close now."""
+        return True
+
     def draw(self, now: int) -> bool:
         """Draw the next unit of every view that has one due; return whether any waits for its
         commit.
@@ -50,7 +55,7 @@ class PublishingLoop:
         if not self.show() or not self.deliveries.witnessed():
             return False
         for view in self.committer.views:
-            due = view.counting.due(now) if view.prepared is None else ()
+            due = view.counting.due(now) if view.prepared is None and self.may_close else ()
             if due:
                 self.progress.check.before_release(complete=self.progress.complete)
                 self.committer.when_available(partial(view.prepare, due[0]))  # it may be read there
@@ -122,6 +127,7 @@ class LiveLoop(PublishingLoop):
     """Reads a live stream until it is stopped, and releases units by the clock."""
 
     notify: Notifier
+    _away_at: int | None = None  # when the source was last away, if units wait for it
     _problem: str = ""
     _retry_at: float = 0.0
     _backoff: Backoff = field(default_factory=lambda: Backoff(*RETRY_SECONDS))
@@ -129,6 +135,16 @@ class LiveLoop(PublishingLoop):
     @property
     def problem(self) -> str:
         return self._problem
+
+    @property
+    def may_close(self) -> bool:
+        """Not while a source that units wait for is away or behind, nor for the lateness after
+        that: senders that could not reach the broker send what they have kept.
+        """
+        if not self.progress.source.complete:
+            return False
+        lateness = max(view.lateness for view in self.committer.views)
+        return self._away_at is None or self.clock.now() >= self._away_at + lateness
 
     def run(self) -> None:
         """Read, store what a sender waits for, release what is due; then again.
@@ -188,6 +204,8 @@ class LiveLoop(PublishingLoop):
         else:
             self._pass_on_notes()
             self._set_problem(self.progress.source.problem)
+        if not self.progress.source.complete:
+            self._away_at = self.clock.now()
         self.progress.health.tell()
 
     def _unit_ends(self) -> bool:
@@ -220,7 +238,7 @@ class LiveLoop(PublishingLoop):
             if view.closed < view.view.calendar.last
         ]
         seconds = min((min(moments, default=now) - now) / 1e6, commits.LEASE_SECONDS / 3)
-        if self.committer.hidden or self.deliveries.doubt:
+        if self.committer.hidden or self.deliveries.doubt or not self.may_close:
             seconds = paces.IDLE_SECONDS  # nothing is drawn before somebody else has answered
         if seconds <= 0:
             return

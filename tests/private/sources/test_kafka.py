@@ -12,11 +12,17 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import Future
 
 import fastavro
 import pytest
 from confluent_kafka import OFFSET_END, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    ListOffsetsResultInfo,
+    NewPartitions,
+    NewTopic,
+)
 
 from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
 from penstock.private.sources import kafka
@@ -424,7 +430,60 @@ def test_another_topic_of_the_same_name_is_an_error_unless_accepted(opened):
 
 
 @needs_kafka
-def test_fewer_events_than_were_read_are_an_error_unless_accepted(opened):
+def test_a_broker_with_fewer_events_than_were_read_may_be_starting(opened):
+    broker, rows = KafkaBroker(), events(4)
+    broker.send_rows(rows)
+    source = opened(broker, outage="wait")
+    _, after = read(source)
+    assert source.complete
+    beyond = {**after, "0": 6}
+    assert read(source, beyond)[0] == []
+    assert "fewer events than were already read, perhaps because it is starting" in source.problem
+    assert not source.complete
+    broker.send_rows(rows)
+    assert rows_of(read(source, beyond, until=2)[0]) == rows[2:]
+    assert source.complete
+    assert not source.problem
+
+
+class BrokenConnection:
+    """A client whose connection has just broken: it gives offsets that are none, or no answer."""
+
+    def __init__(self, admin, broken):
+        self.admin, self.broken = admin, broken
+
+    def describe_topics(self, *given, **more):
+        return self.admin.describe_topics(*given, **more)
+
+    def list_offsets(self, places, **_):
+        answers = {place: Future() for place in places}
+        for answer in answers.values() if self.broken == "no offset" else ():
+            answer.set_result(ListOffsetsResultInfo(-1001, -1, -1))
+        return answers
+
+
+@needs_kafka
+@pytest.mark.parametrize("broken", ["no offset", "no answer"])
+def test_a_connection_that_breaks_while_the_broker_is_asked_is_no_loss(opened, broken, monkeypatch):
+    monkeypatch.setattr(kafka, "ANSWER_SECONDS", 0.1)
+    broker, rows = KafkaBroker(), events(4)
+    broker.send_rows(rows)
+    source = opened(broker, outage="wait", patience=0.5)
+    _, after = read(source, until=4)
+    source._admin = BrokenConnection(source._admin, broken)
+    assert read(source, after)[0] == []
+    assert "no broker answers" in source.problem
+    assert "units stay open until it is back" in source.problem
+    assert not source.complete
+    if broken == "no offset":
+        source._admin = source._admin.admin
+    broker.send_rows(rows)
+    assert rows_of(read(source, after, until=4)[0]) == rows
+
+
+@needs_kafka
+def test_fewer_events_than_were_read_are_an_error_unless_accepted(opened, monkeypatch):
+    monkeypatch.setattr(kafka, "SETTLING_SECONDS", 0.0)
     broker, rows = KafkaBroker(), events(4)
     broker.send_rows(rows)
     source = opened(broker)
@@ -461,6 +520,9 @@ def test_a_broker_that_does_not_answer_is_no_error(capfd):
     assert list(source.batches()) == []
     source.wait(0.05)
     assert "no broker answers" in source.problem
+    assert source.complete  # units close by the clock
+    source.outage = "wait"
+    assert not source.complete
     source.close()
     assert capfd.readouterr() == ("", "")
 

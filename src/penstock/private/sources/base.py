@@ -244,6 +244,13 @@ class Source(Protocol):
         """
         return ""
 
+    @property
+    def complete(self) -> bool:
+        """Whether units may close: all events that were there when `batches` was called last have
+        come, or those that have not are given up (default: True).
+        """
+        return True
+
     def notes(self) -> Sequence[str]:
         """What the operator must know since the last call, without any data (default: nothing)."""
         return ()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 from penstock.core.broker_options import (
     KAFKA_OPTIONS,
@@ -47,10 +47,17 @@ VALUES_PER_TABLE = 20_000
 ANSWER_SECONDS = 2.0
 QUIET_SECONDS = 0.2
 CALL_SECONDS = 0.05
+SETTLING_SECONDS = 10.0
+"""How long a broker may report fewer events than were read. After a restart or a change of leader
+it does so for a moment, without having lost any.
+"""
+
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """The topic id that brokers without topic ids report."""
 
 TOPIC_FIELD = "topic"
+
+Outage: TypeAlias = Literal["close", "wait"]
 
 
 def client(module: str = "confluent_kafka") -> Any:
@@ -85,9 +92,11 @@ class KafkaSource(Receiver):
     the same group disturbs nobody. A new partition is read from its earliest event on. Events of a
     transaction appear when it is committed.
 
-    While no broker answers, no events come; the client keeps trying, and `problem` says why. A
-    `StateError` is raised where events would be lost or counted twice: the broker deleted unread
-    events, has fewer events than were read, or has another topic of this name.
+    While no broker answers, no events come; the client keeps trying, and `problem` says why. With
+    `outage="wait"`, units stay open until the broker is back and everything that it had then was
+    read; the broker keeps events meanwhile, so none is late. A `StateError` is raised where events
+    would be lost or counted twice: the broker deleted unread events, has fewer events than were
+    read, or has another topic of this name.
 
     Parameters
     ----------
@@ -109,6 +118,8 @@ class KafkaSource(Receiver):
         Whether the connection is encrypted. Default: None, encrypted with a login.
     authority : str, Path or None
         A file with the certificates to trust. Default: None, the system's.
+    outage : {"close", "wait"}
+        Whether units close by the clock while no broker answers, or stay open. Default: "close".
     accept_loss : bool
         Continue at the first event that is there instead of a `StateError`. Default: False.
     rows : int
@@ -127,6 +138,7 @@ class KafkaSource(Receiver):
     mechanism: str = "PLAIN"
     tls: bool | None = None
     authority: str | Path | None = None
+    outage: Outage = "close"
     accept_loss: bool = False
     rows: int = MAX_EVENTS_PER_BATCH
     patience: float = ANSWER_SECONDS
@@ -140,6 +152,8 @@ class KafkaSource(Receiver):
     _given: Position | None = field(default=None, init=False, repr=False)
     _assigned: bool = field(default=False, init=False, repr=False)
     _held: list[Any] = field(default_factory=list, init=False, repr=False)
+    _complete: bool = field(default=False, init=False, repr=False)
+    _short_since: float | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         whole(self.rows, name="rows", least=1)
@@ -152,6 +166,10 @@ class KafkaSource(Receiver):
                 f"not {self.mechanism!r}.",
                 parameter="mechanism",
             )
+        if self.outage not in get_args(Outage):
+            raise ConfigurationError(
+                f"kafka: outage must be 'close' or 'wait', not {self.outage!r}.", parameter="outage"
+            )
         self.format.check(self.intake.columns)
         client()
 
@@ -163,6 +181,11 @@ class KafkaSource(Receiver):
     def problem(self) -> str:
         """Why nothing can be read just now, with the client's name of the error."""
         return self._problem
+
+    @property
+    def complete(self) -> bool:
+        """Whether the last call of `batches` came to the end, if units wait for that."""
+        return self._complete or self.outage == "close"
 
     def open(self, parts: Mapping[str, bytes]) -> None:
         """Start to connect. This source keeps no parts."""
@@ -180,9 +203,10 @@ class KafkaSource(Receiver):
     def batches(self, after: Position | None = None) -> Iterator[Batch]:
         """All events after the position that are there now; none while no broker answers."""
         self.open({})
+        self._complete = False
         start = None if after is None else _offsets(after)
         topic = self._found()
-        if topic is None:
+        if topic is None or self._settling(after, start, topic):
             return
         self._stand(after, start, topic)
         ends = {partition: end for partition, (_, end) in topic.bounds.items()}
@@ -202,6 +226,8 @@ class KafkaSource(Receiver):
             if coming is not None:
                 before, coming = coming, None
                 yield self._batch(*before)
+            known = ends.keys() >= topic.partitions
+            self._complete = known and self._assigned and not self._behind(ends)
         finally:
             if coming is not None:  # the caller stopped early, so it is read again
                 self._forget()
@@ -236,9 +262,9 @@ class KafkaSource(Receiver):
         kafka, admin = client(), client("confluent_kafka.admin")
         names = kafka.TopicCollection([self.topic])
         try:
-            found = self._admin.describe_topics(names, request_timeout=self.patience)[
-                self.topic
-            ].result()
+            found = self._answer(
+                self._admin.describe_topics(names, request_timeout=self.patience)[self.topic]
+            )
             places = [kafka.TopicPartition(self.topic, each.id) for each in found.partitions]
             first, following = (
                 self._admin.list_offsets(
@@ -248,20 +274,55 @@ class KafkaSource(Receiver):
                 )
                 for spec in (admin.OffsetSpec.earliest(), admin.OffsetSpec.latest())
             )
+            self._problem = ""
+            bounds = {}
+            for place in places:
+                try:
+                    pair = (
+                        self._answer(first[place]).offset,
+                        self._answer(following[place]).offset,
+                    )
+                except kafka.KafkaException as error:
+                    self._problem = self._told(error.args[0])
+                    continue
+                if min(pair) < 0:  # the client's answer when the connection breaks
+                    self._problem = self._told(kafka.KafkaError(kafka.KafkaError._TRANSPORT))
+                else:
+                    bounds[place.partition] = pair
         except kafka.KafkaException as error:
             self._problem = self._told(error.args[0])
             return None
-        self._problem = ""
-        bounds = {}
-        for place in places:
-            try:
-                bounds[place.partition] = (
-                    first[place].result().offset,
-                    following[place].result().offset,
-                )
-            except kafka.KafkaException as error:
-                self._problem = self._told(error.args[0])
+        except TimeoutError:
+            self._problem = self._told(kafka.KafkaError(kafka.KafkaError._TIMED_OUT))
+            self._admin = admin.AdminClient(self._connection())
+            return None
         return Topic(str(found.topic_id), frozenset(place.partition for place in places), bounds)
+
+    def _answer(self, question: Future[Any]) -> Any:
+        """The broker's answer. After a lost connection the client may never give one."""
+        return question.result(self.patience + ANSWER_SECONDS)
+
+    def _settling(
+        self, after: Position | None, start: tuple[str, dict[int, int]] | None, topic: Topic
+    ) -> bool:
+        """Whether the broker has fewer events of this topic than were read, and may get them back:
+        it has started or changed its leader a moment ago.
+        """
+        same = self._assigned and after == self._given
+        name, at = (self._name, self._at) if same else start or (topic.name, {})
+        short = any(at.get(partition, 0) > end for partition, (_, end) in topic.bounds.items())
+        if not short or name != topic.name:
+            self._short_since = None
+            return False
+        now = time.monotonic()
+        self._short_since = self._short_since or now
+        if now - self._short_since >= SETTLING_SECONDS:
+            return False
+        self._problem = (
+            f"kafka: topic {self.topic!r}: the broker has fewer events than were already read, "
+            f"perhaps because it is starting; {self._units_meanwhile}."
+        )
+        return True
 
     def _stand(
         self, after: Position | None, start: tuple[str, dict[int, int]] | None, topic: Topic
@@ -321,6 +382,7 @@ class KafkaSource(Receiver):
             )
 
     def _forget(self) -> None:
+        self._complete = False
         self._assigned, self._given, self._at, self._name, self._held = False, None, {}, "", []
 
     def _position(self) -> Position:
@@ -419,7 +481,12 @@ class KafkaSource(Receiver):
             unknown._AUTHENTICATION: "the login is refused",
         }
         problem = known.get(error.code(), "the client has a problem")
-        return f"kafka: {problem} ({error.name()}); units go on by the clock."
+        return f"kafka: {problem} ({error.name()}); {self._units_meanwhile}."
+
+    @property
+    def _units_meanwhile(self) -> str:
+        waits = self.outage == "wait"
+        return "units stay open until it is back" if waits else "units go on by the clock"
 
     def _noted(self, error: Any) -> None:
         """Note an error that time, or the next question about the topic, will resolve."""
@@ -473,6 +540,7 @@ def _build(setup: SourceSetup) -> Source:
         if avro
         else JsonMessages(),
         mechanism=options["mechanism"],
+        outage=options["outage"],
         accept_loss=options["accept_loss"],
         **connection(setup),
     )
@@ -509,6 +577,13 @@ KIND = SourceKind(
             when=("format", "avro"),
             example=True,
             help="whether messages begin with the id of a schema (default: found out per message)",
+        ),
+        Option(
+            name="outage",
+            choices=("close", "wait"),
+            default="close",
+            help="whether units close by the clock while no broker answers, or stay open until "
+            "everything that the broker had when it came back was read",
         ),
         Option(
             name="accept_loss",
