@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -106,8 +107,9 @@ class ReleaseMaker:
         if least <= 0:
             raise self.error("a budget of 0 draws no noise and may read nothing.")
         if base.numerator * SCALES_TO_LIMIT > self.limit * least * base.denominator:
+            scale = Decimal(base.numerator) / (base.denominator * least)  # beyond floats as well
             raise NoiseError(
-                f"unit {self.unit}: a noise scale of {float(base / least):.3g} could overflow; "
+                f"unit {self.unit}: a noise scale of {scale:.3g} could overflow; "
                 "give it more budget."
             )
         return Scale(base, quanta)
