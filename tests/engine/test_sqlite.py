@@ -104,6 +104,22 @@ def test_a_store_whose_version_is_damaged_is_refused(path, kind, damage):
         kind(path)
 
 
+def test_a_power_cut_while_the_file_is_made_leaves_a_file_that_becomes_a_store(tmp_path, path):
+    """SQLite's journal says that the file was empty; its first sector was not written."""
+    file = sqlite3.connect(tmp_path / "made", isolation_level=None)
+    file.execute("PRAGMA cache_size = 1")
+    file.execute("BEGIN")
+    file.execute("CREATE TABLE half (content)")
+    file.executemany("INSERT INTO half VALUES (?)", [(bytes(10_000),)] * 50)
+    path.write_bytes(bytes(512) + (tmp_path / "made").read_bytes()[512:])
+    path.chmod(0o600)
+    path.with_name(f"{path.name}-journal").write_bytes((tmp_path / "made-journal").read_bytes())
+    file.close()
+    SQLiteStore(path).close()
+    with SQLiteReader(path) as reader:
+        assert reader.series_names == ()
+
+
 def test_an_empty_file_becomes_a_store(path):
     """SQLite takes a file of 0 bytes for a new database, and nothing in it can be lost."""
     path.touch(0o600)

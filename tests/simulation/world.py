@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
+import msgspec
+
 from penstock.core.calendar import instant
 from penstock.core.errors import PenstockError, StateError
 from penstock.engine.pipeline import Pipeline
@@ -614,8 +616,6 @@ class World:
         """Readers of a file sink see every whole line at once."""
         if not path.endswith(".jsonl"):
             return
-        import msgspec
-
         for line in content_of(path).split(b"\n")[:-1]:
             try:
                 found = msgspec.json.decode(line)
@@ -695,6 +695,7 @@ class World:
         if final.lost:
             return
         disk = self.server_disk or final.disk
+        self._check_sinks(final)
         observer = Observer(disk.folder / "taps.db")
         try:
             for release in observer.releases(self.series, 1, self.plan.units):
@@ -709,6 +710,19 @@ class World:
                 self.witnesses.check_counts(release.unit, counts, self._lineage(final))
         finally:
             observer.close()
+
+    def _check_sinks(self, machine):
+        """Every sink has every unit, whole."""
+        held = {
+            kind: {unit for unit, _ in kept.get(self.series, ())}
+            for kind, kept in self.sinks.items()
+        }
+        if "file" in self.plan.sinks:
+            lines = content_of(machine.disk.folder / "releases.jsonl").split(b"\n")[:-1]
+            held["file"] = {msgspec.json.decode(line)["unit"] for line in lines}
+        for kind, units in held.items():
+            if not units >= set(range(1, self.plan.units + 1)):
+                raise ViolationError(f"sink {kind} has the units {sorted(units)} only.")
 
     def _lineage(self, final):
         def belongs(process, moment):

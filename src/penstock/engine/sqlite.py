@@ -128,14 +128,16 @@ class SQLiteReader(SqlReader):
     def _check_content(self) -> None:
         """Refuse a file that is no database. SQLite itself would overwrite a file of one byte.
 
-        An empty file is accepted: SQLite takes it for a new database, and it holds nothing.
+        An empty file is accepted: SQLite takes it for a new database, and it holds nothing. A file
+        with a journal beside it is left to SQLite: a power cut has torn what the journal repairs.
         """
         if not self.path.is_file():
             raise NotAStoreError(f"{self.name} is not a store: it is not a file.")
         start = b""
         with suppress(OSError), self.path.open("rb") as file:  # SQLite says what the matter is
             start = file.read(len(_FILE_HEADER))
-        if start not in (b"", _FILE_HEADER):
+        torn = self.path.with_name(self.name + "-journal").exists()
+        if start not in (b"", _FILE_HEADER) and not torn:
             raise NotAStoreError(
                 f"{self.name} cannot be read: file is not a database. It is not a store. It "
                 "was not changed: name another file, or move this one away."

@@ -14,7 +14,7 @@ from penstock.core.errors import ConfigurationError
 from penstock.released.sinks import jsonl as module
 from penstock.released.sinks.base import SinkError
 from penstock.released.sinks.jsonl import JsonLinesSink
-from penstock.released.sinks.release_document import document
+from penstock.released.sinks.release_document import beginning, document
 
 from tests.released.sinks.items import AWKWARD, ROOT_OF_TESTS, item, items, link, series
 from tests.released.sinks.killing import killed_often
@@ -101,6 +101,29 @@ def test_a_torn_line_is_cut_off_and_written_again_wherever_it_was_torn(path, bef
         assert JsonLinesSink(path).head("taps") == wanted
         put(path, items(TAPS, 1, before + 1))
         assert path.read_bytes() == whole + line
+
+
+@pytest.mark.parametrize("size", [1, len(beginning())])
+def test_a_new_file_that_a_power_cut_has_left_with_zeros_is_taken(path, size):
+    path.write_bytes(bytes(size))
+    put(path, items(TAPS, 1, 2))
+    assert path.read_bytes() == lines(*items(TAPS, 1, 2))
+
+
+def test_each_line_is_on_disk_before_the_next_and_a_new_file_is_known_by_its_first_bytes(
+    path, monkeypatch
+):
+    """So a power cut tears the last line only, and what is left of the first one is ours."""
+    synced, sync = [], os.fsync
+
+    def noting(file):
+        sync(file)
+        if path.exists() and os.path.samestat(os.fstat(file), path.stat()):
+            synced.append(path.read_bytes())
+
+    monkeypatch.setattr(os, "fsync", noting)
+    put(path, items(TAPS, 1, 3))
+    assert synced == [b"", beginning(), *(lines(*items(TAPS, 1, last)) for last in (1, 2, 3))]
 
 
 @pytest.mark.parametrize(

@@ -89,16 +89,20 @@ class JsonLinesSink:
             os.close(file)
 
     def _append(self, file: int, items: Sequence[ReleaseItem]) -> None:
-        """Write all lines, or leave the file as it was."""
+        """Write all lines, or leave the file as it was.
+
+        Each line is on disk before the next one, so that a power cut tears the last line only. The
+        first bytes of a new file are on disk before the rest: they show that it is ours.
+        """
         if not items:
             return
         size = os.fstat(file).st_size
         try:
+            if not size:
+                _write(file, beginning())
             for item in items:
-                rest = memoryview(document(item) + b"\n")
-                while rest:
-                    rest = rest[os.write(file, rest) :]
-            os.fsync(file)
+                line = document(item) + b"\n"
+                _write(file, line if size or item is not items[0] else line[len(beginning()) :])
         except BaseException:
             os.ftruncate(file, size)
             raise
@@ -132,7 +136,9 @@ class JsonLinesSink:
         ours to cut.
         """
         end = os.fstat(file).st_size
-        ours = beginning().startswith(os.pread(file, len(beginning()), 0))
+        first = os.pread(file, len(beginning()), 0)
+        torn = end <= len(beginning()) and not first.strip(b"\0")  # a new file after a power cut
+        ours = torn or beginning().startswith(first)
         for start in _starts(file, end):
             if start == end:
                 continue
@@ -149,6 +155,14 @@ class JsonLinesSink:
                 return end
             end = start
         return end
+
+
+def _write(file: int, content: bytes) -> None:
+    """Write all of it, and wait until it is on disk."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+    os.fsync(file)
 
 
 def _same(file: int, path: Path) -> bool:
