@@ -29,6 +29,7 @@ from penstock.private.sources import mqtt
 from penstock.private.sources.avro import AvroMessages
 from penstock.private.sources.base import Columns, Intake, Rejections
 from penstock.private.sources.http import HttpSource
+from penstock.private.sources.json_arrays import ArrayError, LongObjectError, array_lines
 from penstock.private.sources.message_formats import JsonMessages
 from penstock.private.sources.request_bodies import (
     JSON,
@@ -43,6 +44,7 @@ SECRET = "kestrel71-marigold-Quartz5"
 LEAK_BYTES = 8
 MAX_SIZE = 2**16
 MAX_ROWS = 50
+MAX_LINES_ALONE = 6
 TOKEN = "0123456789abcdef-fuzz"
 STATUSES = {100, 200, 400, 401, 404, 405, 408, 413, 415, 422, 429}
 
@@ -150,6 +152,38 @@ def _body(data: bytes, *, media: str, encoding: Encoding) -> None:
             check_text(rejections, rejections.for_operator())
         if rows > MAX_ROWS:
             raise LimitError("more rows than the limit")
+
+
+def _lines_alone(data: bytes) -> None:
+    """Whether a line is taken depends on that line alone, whatever stands beside it."""
+    lines = [line for line in data.split(b"\n") if line][:MAX_LINES_ALONE]
+    bodies = RequestBodies(intake=INTAKE, size=MAX_SIZE, rows=MAX_ROWS)
+
+    def read(*some: bytes) -> list[tuple[object, ...]]:
+        return [
+            row
+            for batch in bodies.batches(b"\n".join(some), NDJSON, "", Rejections())
+            for row in zip(batch.time, batch.key, batch.person.to_pylist(), strict=True)
+        ]
+
+    alone = [row for line in lines for row in read(line)]
+    if not read(*lines) == alone == read(*lines, b'{"time":') == read(b"{}", *lines, b"{]}"):
+        raise LimitError("a line is taken or dropped because of another")
+
+
+def _array_pieces(data: bytes) -> None:
+    """An array is split alike wherever its pieces end."""
+
+    def split(size: int, limit: int) -> bytes | type[Exception]:
+        pieces = (data[start : start + size] for start in range(0, len(data), size))
+        try:
+            return b"".join(array_lines(pieces, limit=limit))
+        except (ArrayError, LongObjectError) as error:
+            return type(error)
+
+    if not split(MAX_SIZE, MAX_SIZE) == split(50, MAX_SIZE) == split(1_000, MAX_SIZE):
+        raise LimitError("where a piece ends makes a difference")
+    split(7, limit=60)  # longer elements are passed on unchecked
 
 
 # -- messages --------------------------------------------------------------------------------------
@@ -359,6 +393,21 @@ TARGETS = (
             ("arrow_streams", STREAM, 800),
         )
         for encoding in ("", "gzip")
+    ),
+    Target(
+        name="lines_alone",
+        opened=partial(_always, _lines_alone),
+        refusals=(BodyError,),
+        tokens=JSON_TOKENS,
+        corpus="json_lines",
+        mutants=40,
+    ),
+    Target(
+        name="array_pieces",
+        opened=partial(_always, _array_pieces),
+        tokens=JSON_TOKENS,
+        corpus="json_arrays",
+        mutants=100,
     ),
     Target(name="requests", opened=_requests, tokens=HTTP_TOKENS, mutants=500),
     Target(

@@ -12,8 +12,11 @@ import pytest
 
 from penstock.private.bounding import Bounding
 from penstock.private.person_ids import MAX_TEXT_BYTES, shortened
+from penstock.private.sources.avro import AvroMessages
 from penstock.private.sources.base import Columns, Intake, Rejections
 from penstock.private.sources.json_arrays import ArrayError, array_lines
+from penstock.private.sources.message_formats import JsonMessages
+from penstock.private.sources.mqtt import _values
 from penstock.private.sources.request_bodies import JSON, NDJSON, STREAM, BodyError, RequestBodies
 
 SIZE = 4 * 2**20
@@ -197,3 +200,62 @@ def test_a_person_with_a_long_id_stays_one_person_whatever_came_first():
     for person in (batch.person, table["person"].combine_chunks(), shortened(batch.person)):
         unit.add(person, batch.key, batch.time)
     assert unit.counts().tolist() == [3]
+
+
+AVRO = {
+    "type": "record",
+    "name": "Tap",
+    "fields": [
+        {"name": "time", "type": "string"},
+        {"name": "key", "type": "string"},
+        {"name": "person", "type": "bytes"},
+    ],
+}
+
+
+def long_avro(size):
+    """A message with a person of that many bytes."""
+    length, number = b"", 2 * size
+    while number > 127:
+        length, number = length + bytes([number % 128 + 128]), number // 128
+    return b"\x14" + b"2026-01-01" + b"\x0a" + b"north" + length + bytes([number]) + b"x" * size
+
+
+MESSAGES = {
+    "long values": (JsonMessages(), [EVENT % 1 + b" " * 900_000] * 12, 12),
+    "broken long values": (JsonMessages(), [b'{"a":[' + b"{}," * 300_000 + b"]}"] * 3, 0),
+    "many small values": (JsonMessages(), [b"{}"] * 100_000, 0),
+    "long texts of Avro": (AvroMessages(AVRO), [long_avro(900_000)] * 12, 12),
+    "texts of Avro": (AvroMessages(AVRO), [long_avro(200)] * 5_000, 5_000),
+}
+
+
+@pytest.mark.parametrize("what", MESSAGES)
+def test_no_messages_cost_much_more_than_their_size(what):
+    form, values, expected = MESSAGES[what]
+    size = sum(map(len, values))
+
+    def read():
+        rejections = Rejections()
+        table = form.table(values, INTAKE.columns, rejections=rejections)
+        return len(INTAKE.batch(table, position=None, rejections=rejections))
+
+    rows, most = peak(read)
+    assert rows == expected
+    assert most < MAX_PEAK_BYTES + 3 * size
+
+
+@pytest.mark.parametrize(
+    ("payload", "objects", "reasons"),
+    [
+        (b"[" + b"1," * 2_000_000 + b"1]", 0, {"line too long": 1}),
+        (b"\n" * 2 + b"1\n" * 2_000_000, 0, {"line too long": 1}),
+        (b"[" + b"1," * 999 + b"1]", 1_000, {}),
+        (None, 0, {"line too long": 1}),
+    ],
+)
+def test_a_payload_of_very_many_objects_is_dropped_without_reading_them(payload, objects, reasons):
+    rejections = Rejections()
+    values, most = peak(lambda: _values(payload, rejections))
+    assert (len(values), rejections.for_operator()) == (objects, reasons)
+    assert most < MAX_PEAK_BYTES

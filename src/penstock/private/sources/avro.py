@@ -20,7 +20,7 @@ from penstock.core.errors import ConfigurationError
 from penstock.core.exact import whole
 from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
 from penstock.private.sources.files import MAX_LINE_BYTES
-from penstock.private.sources.message_formats import lengths
+from penstock.private.sources.message_formats import lengths, pieces
 
 REGISTRY_HEADER_BYTES = 5
 MAX_ITEMS_PER_MESSAGE = 1_000
@@ -31,6 +31,8 @@ MAX_FIXED_BYTES = 2**31
 """A longer value of fixed size counts as one of this size: no message is so long."""
 
 _PADDING = bytes(16)
+_TEXTS_PER_STEP = 2**14
+_BYTES_PER_STEP = 2**20
 _SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _TIMESTAMPS = {
     f"{local}timestamp-{name}": (unit, not local)
@@ -101,7 +103,18 @@ class AvroMessages:
     ) -> Arrow:
         self.check(columns)
         there, bounds = lengths(values, rejections=rejections, limit=self.limit)
-        data = np.frombuffer(b"".join((*there, _PADDING)), np.uint8)
+        tables = [
+            self._piece(
+                there[start:stop], bounds[start : stop + 1] - bounds[start], columns, rejections
+            )
+            for start, stop in pieces(bounds)
+        ]
+        return arrow().concat_tables(tables or [self._piece((), bounds, columns, rejections)])
+
+    def _piece(
+        self, values: Sequence[bytes], bounds: IntArray, columns: Columns, rejections: Rejections
+    ) -> Arrow:
+        data = np.frombuffer(b"".join((*values, _PADDING)), np.uint8)
         start, end = bounds[:-1], bounds[1:]
         zero, after_header = data[start] == 0, start + REGISTRY_HEADER_BYTES
         found, good = self._read(data, after_header if self.framed else start, end)
@@ -270,9 +283,20 @@ class _Text(_Type):
         sizes = np.where(values.there, values.length, 0)
         bounds = np.zeros(len(sizes) + 1, np.int64)
         np.cumsum(sizes, out=bounds[1:])
-        places = np.repeat(values.number - bounds[:-1], sizes) + np.arange(bounds[-1])
+        text = np.empty(bounds[-1], np.uint8)
+        for first in range(0, len(sizes), _TEXTS_PER_STEP):
+            rows = slice(first, first + _TEXTS_PER_STEP)
+            low, high = bounds[first], bounds[min(first + _TEXTS_PER_STEP, len(sizes))]
+            if high - low > _BYTES_PER_STEP:  # long texts are copied one by one
+                for start, size, place in zip(
+                    values.number[rows], sizes[rows], bounds[:-1][rows], strict=True
+                ):
+                    text[place : place + size] = data[start : start + size]
+            else:
+                places = np.repeat(values.number[rows] - bounds[:-1][rows], sizes[rows])
+                text[low:high] = data[places + np.arange(low, high)]
         there = pa.array(values.there).buffers()[1]
-        buffers = [there, pa.py_buffer(bounds), pa.py_buffer(data[places])]
+        buffers = [there, pa.py_buffer(bounds), pa.py_buffer(text)]
         return pa.Array.from_buffers(pa.large_binary(), len(sizes), buffers)
 
 

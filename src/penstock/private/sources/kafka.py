@@ -37,7 +37,10 @@ from penstock.private.sources.base import (
 from penstock.private.sources.message_formats import JsonMessages, MessageFormat
 
 MAX_EVENTS_PER_BATCH = 100_000
-MAX_BYTES_PER_BATCH = 64 * 2**20
+MAX_BYTES_PER_BATCH = 16 * 2**20
+MAX_BYTES_AHEAD = 32 * 2**20
+"""Bytes that the client fetches ahead."""
+
 MAX_MESSAGES_PER_CALL = 500
 """Messages that the client returns per call. More do not fit into a processor's cache."""
 
@@ -506,7 +509,7 @@ class KafkaSource(Receiver):
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
             "fetch.queue.backoff.ms": 10,
-            "queued.max.messages.kbytes": MAX_BYTES_PER_BATCH // 1024,
+            "queued.max.messages.kbytes": MAX_BYTES_AHEAD // 1024,
             "error_cb": self._noted,
         }
 

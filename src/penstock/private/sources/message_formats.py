@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,9 +10,12 @@ import numpy as np
 
 from penstock.core.arrays import IntArray
 from penstock.core.exact import whole
-from penstock.private.sources.base import Arrow, Columns, Reason, Rejections
+from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
 from penstock.private.sources.files import MAX_LINE_BYTES, good_lines
 from penstock.private.sources.jsonl import objects, schema_of
+
+BYTES_PER_PIECE = 4 * 2**20
+"""Bytes of messages that are made into columns at a time, which bounds the memory needed."""
 
 
 class MessageFormat(Protocol):
@@ -45,12 +48,24 @@ class JsonMessages:
         self, values: Sequence[bytes | None], columns: Columns, *, rejections: Rejections
     ) -> Arrow:
         there, bounds = lengths(values, rejections=rejections, limit=self.limit, gap=1)
-        data = b"\n".join((*there, b""))
-        return objects(
-            good_lines(data, bounds, limit=self.limit + 1, rejections=rejections),
-            schema_of(columns),
-            rejections,
-        )
+        schema = schema_of(columns)
+        tables = [schema.empty_table()]
+        for start, stop in pieces(bounds):
+            data = b"\n".join((*there[start:stop], b""))
+            found = bounds[start : stop + 1] - bounds[start]
+            lines = good_lines(data, found, limit=self.limit + 1, rejections=rejections)
+            tables.append(objects(lines, schema, rejections))
+        return arrow().concat_tables(tables)
+
+
+def pieces(bounds: IntArray) -> Iterator[tuple[int, int]]:
+    """Cut messages, given where each begins, into runs of about `BYTES_PER_PIECE` bytes."""
+    start = 0
+    while start < len(bounds) - 1:
+        stop = int(np.searchsorted(bounds, bounds[start] + BYTES_PER_PIECE))
+        stop = min(max(stop, start + 1), len(bounds) - 1)
+        yield start, stop
+        start = stop
 
 
 def lengths(

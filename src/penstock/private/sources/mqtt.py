@@ -33,13 +33,20 @@ from penstock.private.sources.base import (
     SourceSetup,
     batch_number,
 )
+from penstock.private.sources.json_arrays import ArrayError, array_lines
 from penstock.private.sources.message_formats import JsonMessages
 
 MAX_MESSAGES_PER_BATCH = 10_000
-MAX_WAITING_BYTES = 64 * 2**20
+MAX_BYTES_PER_BATCH = 2 * 2**20
+MAX_PAYLOAD_BYTES = 4 * 2**20
+MAX_OBJECTS_PER_PAYLOAD = 100_000
+"""A payload with more bytes or objects is dropped whole and counted as one line too long."""
+
+MAX_WAITING_BYTES = 8 * 2**20
 MAX_REMEMBERED_MESSAGES = 2_000
 """Kept messages that are remembered, as their acknowledgement may not have arrived."""
 
+BYTES_PER_STEP = 2**18
 QUALITY_OF_SERVICE = 1
 KEEPALIVE_SECONDS = 60
 MAX_RECONNECT_SECONDS = 30
@@ -53,12 +60,14 @@ def library() -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """A message: its number (0: needs no answer), its session, a digest, and the payload."""
+    """A message: its number (0: needs no answer), its session, a digest, and the payload (None: it
+    was too long).
+    """
 
     number: int
     session: int
     digest: str
-    payload: bytes
+    payload: bytes | None
 
     def __repr__(self) -> str:
         return "Message(private)"
@@ -69,11 +78,12 @@ class MqttSource(Receiver):
     """Subscribes to a topic, or a pattern of topics, in a session that the broker keeps for us.
 
     A payload is a JSON object, an array of objects, or objects on lines; a bad object loses only
-    itself. Messages of quality 1 or more are acknowledged once they are kept, so none is lost while
-    the broker keeps the session. Messages of quality 0 are lost in a crash. The broker's own
-    settings limit how much it keeps and how many unacknowledged messages it sends (for Mosquitto:
-    `max_queued_messages` and `max_inflight_messages`). Retained messages are not events and do not
-    count.
+    itself. A payload of more than 4 MiB or 100,000 objects is dropped. Messages of quality 1 or
+    more are acknowledged once they are kept, so none is lost while the broker keeps the session.
+    Messages of quality 0 are lost in a crash. The broker's own settings limit how much it keeps and
+    how many unacknowledged messages it sends (for Mosquitto: `max_queued_messages` and
+    `max_inflight_messages`), and how long a message may be, which the client takes whole
+    (`max_packet_size`). Retained messages are not events and do not count.
 
     MQTT has no offsets. A message that was kept just before a crash is sent again if its
     acknowledgement did not arrive. It is recognised by its number, its repetition mark and its
@@ -188,7 +198,7 @@ class MqttSource(Receiver):
             left = len(self._queue)
         while left > 0:
             with self._news:
-                messages = list(islice(self._queue, min(left, self.rows)))
+                messages = self._next(min(left, self.rows))
             values = [
                 value for message in messages for value in _values(message.payload, self.rejections)
             ]
@@ -203,6 +213,17 @@ class MqttSource(Receiver):
             left -= len(messages)
             yield replace(batch, parts=parts)
 
+    def _next(self, most: int) -> list[Message]:
+        """The first waiting messages, up to `MAX_BYTES_PER_BATCH`, but at least one."""
+        some: list[Message] = []
+        size = 0
+        for message in islice(self._queue, most):
+            size += len(message.payload or b"")
+            if some and size > MAX_BYTES_PER_BATCH:
+                break
+            some.append(message)
+        return some
+
     def wait(self, seconds: float) -> None:
         """Return as soon as a message has come, or after this many seconds."""
         self.open({})
@@ -215,7 +236,7 @@ class MqttSource(Receiver):
         with self._news:
             while self._out and self._out[0][0] <= number:
                 for message in self._out.popleft()[1]:
-                    self._size -= len(message.payload)
+                    self._size -= len(message.payload or b"")
                     if message.number and message.session == self._session:
                         self._waiting.pop(message.number, None)
                         self._remember(message)
@@ -292,8 +313,10 @@ class MqttSource(Receiver):
             self._news.wait_for(lambda: self._size < MAX_WAITING_BYTES or self._connection is None)
             if number:
                 self._waiting[number] = digest
-            self._queue.append(Message(number, self._session, digest, bytes(message.payload)))
-            self._size += len(message.payload)
+            long = len(message.payload) > MAX_PAYLOAD_BYTES
+            payload = None if long else bytes(message.payload)
+            self._queue.append(Message(number, self._session, digest, payload))
+            self._size += len(payload or b"")
             self._news.notify_all()
 
     # -- what is remembered ------------------------------------------------------------------------
@@ -323,24 +346,36 @@ def _remembered(part: bytes | None) -> dict[int, str]:
         return {}
     try:
         return {int(number): str(digest) for number, digest in json.loads(part).items()}
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         raise StateError("what was kept with the batches is not of MQTT.") from None
 
 
-def _values(payload: bytes, rejections: Rejections) -> Sequence[bytes]:
+def _values(payload: bytes | None, rejections: Rejections) -> Sequence[bytes]:
     """The objects of a payload, as they are written."""
+    if payload is None:
+        rejections.add(Reason.LONG, 1)
+        return ()
     text = payload.strip()
-    try:
-        if text.startswith(b"["):
-            return list(map(bytes, msgspec.json.decode(text, type=list[msgspec.Raw])))
-        if b"\n" in text:
-            msgspec.json.decode(text, type=msgspec.Raw)
-    except (msgspec.MsgspecError, RecursionError):
-        if text.startswith(b"["):
+    if text.startswith(b"["):
+        steps = range(0, len(text), BYTES_PER_STEP)
+        try:
+            text = b"".join(array_lines(text[step : step + BYTES_PER_STEP] for step in steps))
+        except ArrayError:
             rejections.add(Reason.BROKEN, 1)
             return ()
-        return [line for line in text.split(b"\n") if line.strip()]
-    return (text,)
+    elif b"\n" in text:
+        try:
+            msgspec.json.decode(text, type=msgspec.Raw)
+        except (msgspec.MsgspecError, RecursionError):
+            pass
+        else:
+            return (text,)
+    else:
+        return (text,)
+    if text.count(b"\n") > MAX_OBJECTS_PER_PAYLOAD:
+        rejections.add(Reason.LONG, 1)
+        return ()
+    return [line for line in text.split(b"\n") if line.strip()]
 
 
 def _build(setup: SourceSetup) -> Source:
