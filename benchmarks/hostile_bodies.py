@@ -2,9 +2,9 @@
 
     python benchmarks/hostile_bodies.py [--only TEXT] [--json]
 
-Each case starts a publisher of its own: an HTTP source, units of one second, a SQLite store. A
-small body of each type warms it up. Then the case's bodies come, each as large as is allowed (64
-MiB after decompression), and the publisher tells what they cost:
+Each case starts a publisher of its own: an HTTP source, units of one second, a SQLite store. Good
+bodies warm it up. Then the case's bodies come, each as large as is allowed (64 MiB after
+decompression), and the publisher tells what they cost:
 
 - memory: the highest resident size since the warm-up, above the size after the warm-up;
 - hold: the longest time for which the publisher's loop did not rest, or by which a unit left late.
@@ -55,6 +55,9 @@ TOKEN = "only-for-this-benchmark"
 MAX_MEGABYTES = 300.0
 MAX_HOLD_SECONDS = 1.0
 SETTLE_SECONDS = 2.5
+WARM_UP_EVENTS = 2_000
+"""Good events with which a new source passes the check of its first rows."""
+
 SEVERAL = 4
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 """The time of all events in a body, until it is replaced by the time at which its case begins."""
@@ -358,9 +361,9 @@ def measured(case: Case) -> tuple[dict[str, float], str]:
         if server.stdin is None or server.stdout is None:
             sys.exit("the server has no pipes")
         port = int(server.stdout.readline())
-        small = moved((EVENT % "x").encode(), origin)
-        send(port, NDJSON, small, zipped=False)
-        send(port, JSON, b"[" + small + b"]", zipped=False)
+        good = [moved((EVENT % number).encode(), origin) for number in range(WARM_UP_EVENTS)]
+        send(port, NDJSON, b"\n".join(good), zipped=False)
+        send(port, JSON, b"[" + b",".join(good) + b"]", zipped=False)
         send(port, STREAM, moved(stream(columns(persons(10, 8))), origin), zipped=False)
         time.sleep(SETTLE_SECONDS)
         server.stdin.write("mark\n")
