@@ -75,7 +75,8 @@ class Copy:
                 for each in reader.releases(name):
                     found.add((name, each.unit, tuple(each.value.tolist())))
         if self.sink.exists():
-            for line in self.sink.read_text().splitlines():
+            whole, _, _ = self.sink.read_text().rpartition("\n")  # one more may be on its way
+            for line in whole.splitlines():
                 content = json.loads(line)
                 found.add((content["series"], content["unit"], tuple(content["values"])))
         return found

@@ -382,15 +382,19 @@ class SqlStore(SqlWriter):
         try:
             with self._transaction("repeatable"):
                 for name, rows in pending.items():
-                    self._leases.check(name)
                     if self._pending(name) is not None:
-                        self._insert(rows)
-                        self._sealed.put(name, {PENDING: None}, unit=rows.unit)
+                        self._move(name, rows)
         except BaseException:
             for name in pending:
                 self._waiting.pop(name, None)  # only the store knows now
             raise
         self._waiting |= dict.fromkeys(pending)
+
+    def _move(self, series: str, rows: UnitRows) -> None:
+        """Move one unit from the secret part to the public tables, inside a transaction."""
+        self._leases.check(series)
+        self._insert(rows)
+        self._sealed.put(series, {PENDING: None}, unit=rows.unit)
 
     def _compare_after_outage(self) -> None:
         """Refuse a server that lost a confirmed commit, and show again what it may have lost.
