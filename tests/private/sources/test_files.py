@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 from penstock.core.errors import ConfigurationError, InputError, StateError
 from penstock.private.sources import parquet
+from penstock.private.sources.base import Rejections
 from penstock.private.sources.csv import CsvFormat
 from penstock.private.sources.files import AHEAD, ahead
 from penstock.private.sources.jsonl import JsonLinesFormat
@@ -293,3 +295,25 @@ def test_a_large_row_group_is_read_piece_by_piece(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "LARGE_ROW_GROUP_BYTES", 100)
     assert rows_of(source(tmp_path / "log", FORMATS["parquet"][0]).batches()) == rows
     assert max(buffers) == parquet.COLUMN_BUFFER_BYTES
+
+
+def test_a_signal_that_comes_while_csv_is_parsed_is_not_lost(tmp_path, monkeypatch):
+    """PyArrow calls for a line with too many fields while its own handlers would be in place."""
+    heard, add = [], Rejections.add
+
+    def signalled(self, reason, number):
+        signal.raise_signal(signal.SIGTERM)
+        add(self, reason, number)
+
+    rows = events(6)
+    path = tmp_path / "log"
+    path.write_text(csv_text(rows) + "too,many,fields,of,one,line\n", encoding="utf-8")
+    monkeypatch.setattr(Rejections, "add", signalled)
+    pa.enable_signal_handlers(True)
+    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    try:
+        taken = rows_of(source(path, CsvFormat()).batches())
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert taken == rows
+    assert set(heard) == {signal.SIGTERM}

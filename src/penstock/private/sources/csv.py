@@ -100,6 +100,9 @@ class CsvFormat(LineFormat):
             rejections.add(Reason.FIELDS, 1)
             return "skip"
 
+        # While it reads in the main thread, PyArrow has handlers of its own for SIGINT and SIGTERM.
+        # A signal at the wrong moment would be lost, and a publisher that was asked to stop go on.
+        pa.enable_signal_handlers(False)
         return pcsv.read_csv(
             pa.BufferReader(data),
             read_options=pcsv.ReadOptions(
