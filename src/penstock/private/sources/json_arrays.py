@@ -188,9 +188,11 @@ def _guessed_comma(text: bytes) -> int | None:
     end = len(text)
     for _ in range(_MAX_TRIES):
         end = text.rfind(b"},", 0, end)
-        if end < 0 or _NEXT_OBJECT.match(text, end + 2):
-            break
-    return None if end < 0 or not _NEXT_OBJECT.match(text, end + 2) else end + 1
+        if end < 0:
+            return None
+        if _NEXT_OBJECT.match(text, end + 2):
+            return end + 1
+    return None
 
 
 class _Marks(NamedTuple):
