@@ -1,0 +1,157 @@
+"""The movement that all keys share, from noisy totals: by unit, or by phase if they are small."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.core.arrays import FloatArray
+from penstock.filters.observation import FilterSettings, Observation
+from penstock.filters.smoothing_bank import SmoothingBank
+
+WANTED_NOISE = 0.15
+"""Totals are added up over as many days as bring their noise scale to this share of them."""
+
+MAX_DAYS, BANK_DAYS = 60, 2
+"""The most days of a sum per phase; up to BANK_DAYS, totals are read by unit instead."""
+
+FACTOR_RANGE = (0.02, 1000.0)
+LEAST_PHASE_FACTOR = 0.05
+PHASE_VARIANCE, PHASE_DRIFT = 0.25, 0.0004
+"""The prior variance of a phase's factor, and what it gains per day."""
+
+LEARNING_PERIODS = 5
+"""The mean total is learned over this many of the longest periods, then frozen."""
+
+LEAST_LEARNING = 4
+LEAST_MEAN = 0.02
+"""The mean total is at least this share of one total's noise scale."""
+
+
+@dataclass
+class CommonFactor:
+    r"""The factor :math:`f_t` by which all counts of unit t differ from their long-run level.
+
+    By unit: a `SmoothingBank` estimates the total of each unit, and f is that estimate over the
+    mean total. By phase (`days` > 0): if one unit's total is not visible,
+    :math:`s > 0.15\,\cdot` total for noise scale s in more than two of them, totals are added up
+    per phase of the shortest period over `days` days, and a scalar Kalman filter per phase follows
+    their ratio to the mean total.
+    """
+
+    bank: SmoothingBank
+    days: int
+    mean: float
+    learned: int
+    factors: FloatArray
+    variances: FloatArray
+    sums: FloatArray
+    counts: FloatArray
+    noises: FloatArray
+    """Per phase, the sum of all totals read by unit, their number, and their noise variance."""
+
+    @classmethod
+    def nothing(cls, settings: FilterSettings) -> CommonFactor:
+        """No factor yet: 1 in every unit."""
+        phases = settings.shortest_period
+        return cls(
+            bank=SmoothingBank.nothing(_seasonal(settings), settings.total_noise or 0.0),
+            days=0,
+            mean=0.0,
+            learned=0,
+            factors=np.ones(phases),
+            variances=np.full(phases, PHASE_VARIANCE),
+            sums=np.zeros(phases),
+            counts=np.zeros(phases),
+            noises=np.zeros(phases),
+        )
+
+    def step(self, settings: FilterSettings, seen: Observation) -> float:
+        """The factor of this unit."""
+        if settings.total_noise is None:
+            return 1.0
+        phase = (seen.unit - 1) % len(self.factors)
+        if not self.days:
+            return 1.0 if seen.total is None else self._by_unit(settings, seen, phase)
+        if seen.total is not None:
+            self._by_phase(seen, phase)
+        return max(float(self.factors[phase]), LEAST_PHASE_FACTOR)
+
+    def _by_unit(self, settings: FilterSettings, seen: Observation, phase: int) -> float:
+        assert seen.total is not None
+        estimate = self.bank.step(seen.unit - 1, seen.total, seen.total_noise)
+        self.sums[phase] += seen.total
+        self.counts[phase] += 1
+        self.noises[phase] += seen.total_noise
+        self.learned += 1
+        if self.learned <= _learning(settings):
+            self.mean += (estimate - self.mean) / self.learned
+        if self.learned == 1:
+            return 1.0
+        least = max(LEAST_MEAN * math.sqrt(seen.total_noise / 2), 1e-9)
+        low, high = FACTOR_RANGE
+        return min(max(estimate / max(self.mean, least), low), high)
+
+    def _by_phase(self, seen: Observation, phase: int) -> None:
+        """One step of the Kalman filter of a phase."""
+        assert seen.total is not None
+        level = seen.total_units * self.mean
+        noise = seen.total_noise / level**2
+        variance = float(self.variances[phase]) + PHASE_DRIFT * seen.total_units
+        gain = variance / (variance + noise)
+        self.factors[phase] += gain * (seen.total / level - self.factors[phase])
+        self.variances[phase] = variance * (1 - gain)
+
+    def decide(self, settings: FilterSettings, unit: int, visible: float) -> None:
+        """Choose after a unit whether totals are read by unit or by phase, and over how many days.
+
+        `visible` is the sum of the levels of keys that stand out of their noise.
+        """
+        if settings.total_noise is None or settings.kind == "stock":
+            return
+        period = len(self.factors)
+        if unit in settings.decide_at:
+            counted = float(self.counts.sum())
+            level = max(float(self.sums.sum()) / counted if counted else self.mean, 1e-9)
+            days = _days(settings, level)
+            if self.days:
+                self.days = days
+            elif days > BANK_DAYS:
+                self._begin_phases(settings, days, level)
+        elif self.days and unit > settings.decide_at[-1] and unit % (2 * period) == 0:
+            days = _days(settings, visible)
+            if days > BANK_DAYS:
+                self.days = days
+            else:
+                self.bank = SmoothingBank.nothing(_seasonal(settings), settings.total_noise)
+                self.days, self.mean = 0, max(visible, 1e-9)
+                self.learned = _learning(settings)
+
+    def _begin_phases(self, settings: FilterSettings, days: int, level: float) -> None:
+        assert settings.total_noise is not None
+        scale = math.sqrt(settings.total_noise / 2)
+        self.days = days
+        self.mean = max(level, scale / MAX_DAYS / len(self.factors))
+        read = np.maximum(self.counts, 1)
+        ratio = np.where(self.counts > 0, self.sums / read / self.mean, 1.0)
+        noise = np.where(self.counts > 0, self.noises / np.square(read * self.mean), np.inf)
+        gain = PHASE_VARIANCE / (PHASE_VARIANCE + noise)
+        self.factors = 1 + gain * (ratio - 1)
+        self.variances = PHASE_VARIANCE * (1 - gain)
+
+
+def _learning(settings: FilterSettings) -> int:
+    """How many units the mean total is learned over."""
+    return LEARNING_PERIODS * max((*settings.periods, LEAST_LEARNING))
+
+
+def _days(settings: FilterSettings, level: float) -> int:
+    assert settings.total_noise is not None
+    scale = math.sqrt(settings.total_noise / 2)
+    return min(max(math.ceil(scale / (WANTED_NOISE * max(level, 1e-9))), 1), MAX_DAYS)
+
+
+def _seasonal(settings: FilterSettings) -> tuple[int, ...]:
+    return tuple(period for period in settings.periods if period > 1)

@@ -1,0 +1,157 @@
+"""The filter of `tide` on simulated releases, with and without totals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock.core.arrays import FloatArray
+from penstock.filters.observation import FilterSettings, NoiseLaw, Observation
+from penstock.filters.report import Estimate
+from penstock.filters.tide import TideFilter
+from penstock.private import state as saved
+
+RNG = np.random.default_rng
+
+
+def per_unit(
+    tide: TideFilter, counts: FloatArray, noise: float, *, seed: int, law: NoiseLaw = "laplace"
+) -> list[Estimate]:
+    """Estimates from one noisy count per key and unit, as of `uniform`."""
+    units, keys = counts.shape
+    every, one = np.ones(keys, np.bool_), np.ones(keys, np.int64)
+    rng = RNG(seed)
+    draw = rng.laplace if law == "laplace" else rng.normal
+    scale = np.sqrt(noise / 2) if law == "laplace" else np.sqrt(noise)
+    return [
+        tide.step(
+            Observation(unit, every, counts[unit - 1] + draw(0, scale, keys), one, noise, noise)
+        )
+        for unit in range(1, units + 1)
+    ]
+
+
+def in_blocks(tide: TideFilter, counts: FloatArray, noise: float, *, seed: int) -> list[Estimate]:
+    """Estimates from block sums with the lengths that the filter chooses, and from totals."""
+    units, keys = counts.shape
+    rng, found = RNG(seed), []
+    held, sums = np.zeros(keys, np.int64), np.zeros(keys)
+    for unit in range(1, units + 1):
+        held += 1
+        sums += counts[unit - 1]
+        close = held >= tide.lengths
+        total_noise = tide.settings.total_noise or 0.0
+        total = None
+        if tide.settings.total_noise is not None and not tide.days:
+            total = float(counts[unit - 1].sum() + rng.laplace(0, np.sqrt(total_noise / 2)))
+        noisy = sums + rng.laplace(0, np.sqrt(noise / 2), keys)
+        found.append(
+            tide.step(
+                Observation(
+                    unit,
+                    close,
+                    noisy,
+                    held.copy(),
+                    noise,
+                    noise,
+                    total=total,
+                    total_noise=total_noise,
+                )
+            )
+        )
+        held[close] = 0
+        sums[close] = 0
+    return found
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_a_still_stream_is_learned_from_noisy_units(law: NoiseLaw) -> None:
+    truth = np.linspace(20, 400, 40)
+    tide = TideFilter.nothing(FilterSettings(keys=40, law=law))
+    found = per_unit(tide, np.tile(truth, (60, 1)), 800.0, seed=1, law=law)
+    error = np.mean([np.abs(each.mean - truth).mean() for each in found[30:]])
+    assert error < 0.5 * np.sqrt(800 / 2)
+
+
+def test_intervals_of_a_poisson_stream_cover_its_counts() -> None:
+    level = np.geomspace(0.1, 300, 60)
+    counts = RNG(2).poisson(level, (150, 60)).astype(np.float64)
+    tide = TideFilter.nothing(FilterSettings(keys=60, longest=24))
+    found = in_blocks(tide, counts, 2 * 24.0**2, seed=3)
+    covered = [
+        (np.abs(each.mean - row) <= np.ceil(1.645 * np.sqrt(each.variance))).mean()
+        for each, row in zip(found[50:], counts[50:], strict=True)
+    ]
+    assert 0.85 <= np.mean(covered) <= 0.99
+
+
+def test_busy_keys_have_short_blocks_and_quiet_keys_long_ones() -> None:
+    rng = RNG(4)
+    busy = 5000 * np.exp(np.cumsum(rng.normal(0, 0.2, (120, 1)), axis=0))
+    counts = np.concatenate([busy, rng.poisson(0.5, (120, 30))], axis=1).astype(np.float64)
+    tide = TideFilter.nothing(FilterSettings(keys=31, longest=40))
+    in_blocks(tide, counts, 2 * 40.0**2, seed=5)
+    assert tide.lengths[0] == 1
+    assert np.median(tide.lengths[1:]) >= 8
+    assert tide.lengths.max() <= 40
+
+
+def test_the_common_factor_carries_a_season_to_keys_in_long_blocks() -> None:
+    day = 1 + 0.9 * np.sin(2 * np.pi * np.arange(240) / 24)
+    counts = np.outer(day, np.full(300, 30.0))
+    noise = 2 * 48.0**2
+    settings = FilterSettings(
+        keys=300, periods=(24,), longest=48, total_noise=2 * 480.0**2, decide_at=(24, 48)
+    )
+    tide = TideFilter.nothing(settings)
+    found = in_blocks(tide, counts, noise, seed=6)
+    late = np.array([each.mean for each in found[120:]])
+    error = np.abs(late - counts[120:]).mean()
+    flat = np.abs(counts[120:] - counts.mean()).mean()
+    assert tide.days == 0
+    assert error < 0.4 * flat
+
+
+def test_totals_that_are_too_small_to_see_are_asked_for_by_phase() -> None:
+    counts = np.full((48, 5), 1.0)
+    settings = FilterSettings(keys=5, periods=(6,), total_noise=2 * 100.0**2, decide_at=(8, 24))
+    tide = TideFilter.nothing(settings)
+    in_blocks(tide, counts, 200.0, seed=7)
+    assert tide.days > 2
+
+
+def test_equal_observations_give_equal_lengths_also_after_saving() -> None:
+    counts = RNG(8).poisson(np.geomspace(0.1, 500, 20), (40, 20)).astype(np.float64)
+    settings = FilterSettings(
+        keys=20, periods=(7,), longest=24, total_noise=2 * 50.0**2, decide_at=(8, 24)
+    )
+    first, second = TideFilter.nothing(settings), TideFilter.nothing(settings)
+    in_blocks(first, counts, 200.0, seed=9)
+    in_blocks(second, counts, 200.0, seed=9)
+    classes = (TideFilter,)
+    assert saved.encode({"tide": first}, classes) == saved.encode({"tide": second}, classes)
+    restored = saved.decode(saved.encode({"tide": first}, classes), classes)["tide"]
+    a = in_blocks(first, counts, 200.0, seed=10)[-1]
+    b = in_blocks(restored, counts, 200.0, seed=10)[-1]
+    assert np.array_equal(a.mean, b.mean)
+    assert np.array_equal(first.lengths, restored.lengths)
+
+
+def test_a_key_without_a_sum_is_unknown() -> None:
+    tide = TideFilter.nothing(FilterSettings(keys=3))
+    fresh = np.array([True, False, True])
+    seen = Observation(1, fresh, np.array([5.0, 0, 7]), np.ones(3, np.int64), 2.0, 2.0)
+    assert np.isinf(tide.step(seen).variance).tolist() == [False, True, False]
+    assert tide.models.seen.tolist() == [1, 0, 1]
+
+
+def test_a_stock_is_pulled_back_to_its_long_run_level_between_sums() -> None:
+    tide = TideFilter.nothing(FilterSettings(keys=2, kind="stock"))
+    rng = RNG(11)
+    truth = 20 + 5 * rng.normal(size=(80, 2))
+    every, none, one = np.ones(2, np.bool_), np.zeros(2, np.bool_), np.ones(2, np.int64)
+    for unit in range(1, 81):
+        fresh = every if unit % 4 == 1 else none
+        estimate = tide.step(Observation(unit, fresh, truth[unit - 1], one, 2.0, 2.0))
+    assert np.abs(estimate.mean - 20).max() < 8
+    assert (tide.lengths == 1).all()
