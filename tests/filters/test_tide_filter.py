@@ -155,3 +155,28 @@ def test_a_stock_is_pulled_back_to_its_long_run_level_between_sums() -> None:
         estimate = tide.step(Observation(unit, fresh, truth[unit - 1], one, 2.0, 2.0))
     assert np.abs(estimate.mean - 20).max() < 8
     assert (tide.lengths == 1).all()
+
+
+def test_equal_noise_per_key_is_the_same_as_one_number() -> None:
+    counts = RNG(12).poisson(np.geomspace(0.1, 500, 20), (30, 20)).astype(np.float64)
+    settings = FilterSettings(keys=20, periods=(7,), chooses_lengths=False)
+    one, many = TideFilter.nothing(settings), TideFilter.nothing(settings)
+    for unit in range(1, 31):
+        fresh = np.arange(20) % 3 != unit % 2
+        parts = fresh, counts[unit - 1], np.ones(20, np.int64)
+        a = one.step(Observation(unit, *parts, noise=50.0, next_noise=50.0))
+        b = many.step(Observation(unit, *parts, noise=np.full(20, 50.0), next_noise=50.0))
+        assert np.array_equal(a.mean, b.mean)
+        assert np.array_equal(a.variance, b.variance)
+    assert (one.lengths == 1).all()
+
+
+def test_keys_with_less_noise_are_believed_more() -> None:
+    truth, noise = np.full(40, 100.0), np.where(np.arange(40) < 20, 2.0, 20000.0)
+    rng = RNG(13)
+    every, one = np.ones(40, np.bool_), np.ones(40, np.int64)
+    tide = TideFilter.nothing(FilterSettings(keys=40, chooses_lengths=False))
+    for unit in range(1, 20):
+        noisy = truth + rng.laplace(0, np.sqrt(noise / 2))
+        found = tide.step(Observation(unit, every, noisy, one, noise, 2.0))
+    assert found.variance[:20].max() < found.variance[20:].min()

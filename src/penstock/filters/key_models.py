@@ -206,7 +206,7 @@ class Block:
     units: IntArray
     elapsed: IntArray
     factor: FloatArray
-    noise: float
+    noise: float | FloatArray
 
     def of(self, some: BoolArray) -> Block:
         """The sums of some of the keys."""
@@ -216,11 +216,11 @@ class Block:
             self.units[some],
             self.elapsed[some],
             self.factor[some],
-            self.noise,
+            self.noise if isinstance(self.noise, float) else self.noise[some],
         )
 
 
-def size_classes(level: FloatArray, noise: float) -> IntArray:
+def size_classes(level: FloatArray, noise: float | FloatArray) -> IntArray:
     """The size class of each key: how many powers of two its level has above 1/1024 noise scales.
 
     >>> size_classes(np.array([0.0, 1.0, 8.0]), 2.0)

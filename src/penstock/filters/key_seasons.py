@@ -69,7 +69,7 @@ class KeySeasons:
             product = product * factors[(unit - 1) % len(factors)].astype(np.float64)
         return product
 
-    def used(self, level: FloatArray, noise: float) -> BoolArray:
+    def used(self, level: FloatArray, noise: float | FloatArray) -> BoolArray:
         """The keys whose size class is predicted better with seasons."""
         better = self.scores[:, 1] > self.scores[:, 0] + MARGIN
         return better[size_classes(level, noise)]
@@ -117,7 +117,8 @@ class KeySeasons:
             seasonal[some],
         )
         error = np.clip(block.sums[some] / (level * factor) - 1, *MOVE)
-        noise = block.noise / np.square(factor) + level / factor + models.irregular[keys]
+        drawn = np.broadcast_to(block.noise, block.keys.shape)[some]
+        noise = drawn / np.square(factor) + level / factor + models.irregular[keys]
         noise = (noise / np.square(level) + EXTRA_VARIANCE) * units
         for back in range(int(units.max())):
             here = np.flatnonzero(units > back)

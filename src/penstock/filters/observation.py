@@ -37,6 +37,9 @@ class FilterSettings:
         last of them is the end of the first window. Default: none.
     law : "laplace" or "gaussian"
         The law of the noise. Default: "laplace".
+    chooses_lengths : bool
+        Whether the filter chooses how many units each key's next block has. If not, somebody else
+        does, and blocks of one unit are expected. Default: True.
 
     >>> FilterSettings(keys=3, periods=(24, 168)).shortest_period
     24
@@ -50,6 +53,7 @@ class FilterSettings:
     total_noise: float | None = None
     decide_at: tuple[int, ...] = ()
     law: NoiseLaw = "laplace"
+    chooses_lengths: bool = True
 
     @property
     def shortest_period(self) -> int:
@@ -71,8 +75,8 @@ class Observation:
         Per key, the noisy sum of its counts. It is read at fresh keys only.
     units : array of int
         Per key, how many units its sum covers, up to this one: 1, or all since its last sum.
-    noise : float
-        The variance of the noise in each fresh sum.
+    noise : float or array of float
+        The variance of the noise in each fresh sum; an array has one number per key.
     next_noise : float
         The variance of the noise in the sums that begin with the next unit.
     total : float, optional
@@ -87,7 +91,7 @@ class Observation:
     fresh: BoolArray
     sums: FloatArray
     units: IntArray
-    noise: float
+    noise: float | FloatArray
     next_noise: float
     total: float | None = None
     total_units: int = 1

@@ -96,14 +96,15 @@ class TideFilter:
         plain = np.where(single, factor, self.plain[keys])
         seasonal = np.where(single, np.broadcast_to(now, self.age.shape)[keys], self.seasonal[keys])
         old = models.seen[keys] > 0
-        used = self.seasons.used(models.mean[keys], seen.noise)
+        noise = seen.noise if isinstance(seen.noise, float) else seen.noise[keys]
+        used = self.seasons.used(models.mean[keys], noise)
         block = Block(
             keys=keys,
             sums=seen.sums[keys],
             units=units,
             elapsed=self.age[keys],
             factor=np.where(used, seasonal, plain),
-            noise=seen.noise,
+            noise=noise,
         )
         there = np.zeros(len(keys))
         if not old.all():
@@ -121,13 +122,13 @@ class TideFilter:
         """First beliefs about keys that had no sum before."""
         usual = float(plain[new].mean())
         sums = block.sums[new] / plain[new] * usual
-        scale = float(np.sqrt(block.noise / 2))
+        scale = np.sqrt(np.broadcast_to(block.noise, new.shape)[new] / 2)
         mean, variance = first_estimate(sums, scale, self.settings.law)
         self.models.begin(block.keys[new], mean / usual, variance / usual**2)
 
     def _next_lengths(self, seen: Observation, keys: IntArray) -> None:
         settings, models = self.settings, self.models
-        if settings.kind == "stock":
+        if settings.kind == "stock" or not settings.chooses_lengths:
             return
         best = block_lengths(
             models.drift[keys],
