@@ -6,7 +6,9 @@ A released number is made of `layers` independent draws of one scale, and its `k
 - `median`: their median (of an even number, the mean of the middle two);
 - `shrunk`: one of them moved towards their mean, (x − mean)/n + mean;
 - `weighted`: their sum with known weights;
-- `gaussian`: a Gaussian with standard deviation `scale`.
+- `gaussian`: a Gaussian with standard deviation `scale`;
+- `filtered`: the estimate of a filter, whose error has the root mean square `scale`. It includes
+  how far counts have moved, as the filter believes.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _APART = (
     0.02  # the share of a miss that is left to the difference between discrete and continuous noise
 )
 
-Kind: TypeAlias = Literal["sum", "median", "shrunk", "weighted", "gaussian"]
+Kind: TypeAlias = Literal["sum", "median", "shrunk", "weighted", "gaussian", "filtered"]
 
 _LEAST_MISS = Fraction(1, 10**100)
 
@@ -51,7 +53,7 @@ def miss_of(confidence: Exact) -> float:
 
 def variance(kind: Kind, scale: FloatArray, layers: int | IntArray, weights: Weights) -> FloatArray:
     """The variance of the combined draws; for a median, that of the mean, an upper bound."""
-    if kind == "gaussian":
+    if kind in ("gaussian", "filtered"):
         return np.square(scale)
     one = laplace_variance(scale)
     n = np.float64(layers)
@@ -78,13 +80,15 @@ def half_width(
 ) -> FloatArray:
     """A k with P(|noise| > k) ≤ `miss`.
 
-    It is the least whole one for a single draw or a sum, and an upper bound for others.
+    It is the least whole one for a single draw or a sum, and an upper bound for others. For the
+    estimate of a filter it is the least whole one if its error is normal.
     """
     scales, draws = np.broadcast_arrays(
         np.asarray(scale, np.float64), np.asarray(layers, np.float64)
     )
-    if kind == "gaussian":
-        return -NormalDist().inv_cdf(miss / 2) * scales
+    if kind in ("gaussian", "filtered"):
+        half = -NormalDist().inv_cdf(miss / 2) * scales
+        return half if kind == "gaussian" else np.ceil(half)
     pairs, which = np.unique(np.stack([scales.ravel(), draws.ravel()]), axis=1, return_inverse=True)
     each = [_half_width(kind, one, int(of), weights, miss) for one, of in pairs.T]
     return np.array(each)[which.ravel()].reshape(scales.shape)

@@ -16,6 +16,11 @@ from penstock.core.exact import Exact
 from penstock.core.guarantee import Guarantee
 from penstock.core.weights import UNIT, Weights
 
+DEVIATION = "deviation"
+"""The public array of a filter's estimates: the root mean square error of each, times the divisor;
+0 where nothing is known yet.
+"""
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -149,14 +154,18 @@ class Released:
 
     @property
     def variance(self) -> FloatArray:
-        """The variance of the noise in each estimate, or an upper bound."""
-        one = variance(self.kind, self.scale.floats(), self.layers, self.weights)
+        """The variance of the noise in each estimate, or an upper bound.
+
+        For the estimates of a filter, the expected squared error.
+        """
+        one = variance(self.kind, self.error_scale, self.layers, self.weights)
         return np.broadcast_to(one / np.float64(self._noise_divisor) ** 2, self.value.shape)
 
     def interval(self, confidence: Exact = "0.95") -> tuple[FloatArray, FloatArray]:
         """Per key, a range that covers the added noise.
 
         It contains the true number *of the units that were read* with at least this probability.
+        For the estimates of a filter, it is a range for this unit's count, as the filter believes.
 
         Parameters
         ----------
@@ -164,10 +173,18 @@ class Released:
             The probability. Default: 0.95.
         """
         one = half_width(
-            self.kind, self.scale.floats(), self.layers, self.weights, miss_of(confidence)
+            self.kind, self.error_scale, self.layers, self.weights, miss_of(confidence)
         )
         half = one / np.float64(self._noise_divisor)
         return self.estimate - half, self.estimate + half
+
+    @property
+    def error_scale(self) -> FloatArray:
+        """The scale of one draw, or of the error of a filter's estimate."""
+        if self.kind != "filtered":
+            return self.scale.floats()
+        deviation = self.public[DEVIATION]
+        return np.where(deviation > 0, deviation / np.float64(self.divisor), np.inf)
 
     @property
     def _noise_divisor(self) -> int | IntArray:

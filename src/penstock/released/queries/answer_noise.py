@@ -115,7 +115,7 @@ def terms(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mass, peak and grain of the noise of one release."""
     apart = np.square(grain(scale))
-    if kind == "gaussian":
+    if kind in ("gaussian", "filtered"):
         return np.square(scale / divisor) / 2, np.zeros_like(scale), np.zeros_like(scale)
     if kind == "sum":
         one = scale / divisor

@@ -162,7 +162,7 @@ def _stack(releases: Sequence[Released]) -> CurrentReleases:
                 f"unit {release.unit} was released in another way than unit {sample.unit}."
             )
     shape = (len(releases), sample.value.size)
-    scale = _rows([release.scale.floats() for release in releases], shape, np.float64)
+    scale = _rows([release.error_scale for release in releases], shape, np.float64)
     layers = _rows([release.layers for release in releases], shape, np.int64)
     divisor = _rows([release._noise_divisor for release in releases], shape, np.float64)
     repeated = _rows([release.repeated for release in releases], shape, np.bool_)
@@ -464,7 +464,10 @@ def _noise(
         )
     # Without draws all noise has cancelled, and the data with it: the error is not known.
     unknown = np.where(nothing, np.inf, np.where(draws > 0, 0.0, np.nan))
-    if standing.kind == "weighted":  # estimates of a filter share draws to an unknown extent
+    if standing.kind in (
+        "weighted",
+        "filtered",
+    ):  # estimates of a filter share draws to an unknown extent
         unknown = np.where(nothing, np.inf, np.where(single, unknown, np.nan))
     return AnswerNoise(
         variance=spread + unknown,
