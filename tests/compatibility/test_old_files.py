@@ -444,10 +444,10 @@ def test_a_run_that_was_kept_goes_on_with_the_same_releases(tmp_path, name):
     mechanism = mechanism_of(expected)
     assert mechanism.name == expected["mechanism"]
     assert promise(mechanism.guarantee) == expected["promise"]
-    here = {key: str(value) for key, value in mechanism.configuration().items()}
-    assert here == expected["configuration"]
     domain = domain_of(expected["domain"])
     with mechanism.run(domain, noise=TestNoise(SEED), keep=path) as run:
+        here = {key: str(value) for key, value in run.mechanism.configuration().items()}
+        assert here == expected["configuration"]
         assert run.unit == 9
         assert plain(run.last) == expected["kept"][-1]
         assert str(run.cost.amount) == expected["cost_before"]
@@ -593,9 +593,11 @@ def without_later_options(found):
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-def test_an_old_configuration_means_the_same(name):
-    found = configured(Pipeline.read(OLD / "pipelines" / name))
+def test_an_old_configuration_with_its_store_means_the_same(name):
+    """A parameter that the configuration leaves open has the value that the store began with."""
     expected = PIPELINES[name]["configured"]
+    began = {view["series"]: view["configuration"] for view in expected["views"]}
+    found = configured(Pipeline.read(OLD / "pipelines" / name).going_on(began))
     found = without_later_options(json.loads(json.dumps(found)))
     assert found.keys() == expected.keys()
     for name, value in expected["store"].items():  # later versions have more options
@@ -608,7 +610,8 @@ def test_an_old_configuration_means_the_same(name):
 def test_an_old_configuration_is_checked_with_the_same_figures(asked, name):
     found = asked("check", OLD / "pipelines" / name)
     assert found["valid"]
-    expected = PIPELINES[name]["checked"]
+    expected = dict(PIPELINES[name]["checked"])
+    del expected["fingerprint"]  # of a new store, whose open parameters have today's defaults
     assert {figure: found[figure] for figure in expected} == expected
 
 

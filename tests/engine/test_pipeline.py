@@ -118,7 +118,9 @@ def test_the_example_is_read_as_it_says():
         "University",
         "elsewhere",
     )
-    assert pipeline.mechanism() == ps.BudgetAbsorption(epsilon="1", window=24, contribution=2)
+    declared = ps.BudgetAbsorption(epsilon="1", window=24, contribution=2)
+    assert pipeline.view().declared == declared
+    assert pipeline.mechanism() == declared.decided(pipeline.domain())
     assert pipeline.guarantee == ps.Guarantee("1", 24, 2)
     assert pipeline.store == StoreConfig(path="taps.db", head="elsewhere/taps.head")
     assert [sink.name for sink in pipeline.sinks] == ["parquet", "partners"]
@@ -370,7 +372,7 @@ def test_a_mechanism_can_be_named_by_its_path():
         "epsilon": 1,
         "window": 3,
     }
-    assert Pipeline.of(content(privacy=privacy)).mechanism() == ps.BudgetAbsorption(
+    assert Pipeline.of(content(privacy=privacy)).view().declared == ps.BudgetAbsorption(
         epsilon=1, window=3
     )
 
@@ -511,7 +513,7 @@ def test_a_duration_in_a_view_counts_the_units_of_the_view():
         ("window = 24", "window = 24\nhorizon = 12", 19,
          "privacy.window: must be at most the horizon of 12 units"),
         ("window = 24", "window = 24\nshfit = true", 20,
-         "privacy.shfit: is not known here: use contribution, epsilon,"),
+         "privacy.shfit: is not known here: use contribution, cut, epsilon,"),
         ("window = 24", "window = 24\nshfit = true", 20, "Did you mean shift?"),
         ("window = 24", "window = 24\nshift = 1", 20,
          "privacy.shift: must be true or false, not 1."),
@@ -884,8 +886,14 @@ def test_the_fingerprint_never_changes_by_itself():
     """A store of an older release must be recognised: this digest may change only together with a
     migration.
     """
+    pipeline = Pipeline.of(content())
+    assert pipeline.fingerprint() == (
+        "7c67b077c695d941c3ae2fdba44c70d2ae6b0f6db12b9392ee866e0228fbc7d6"
+    )
+    # Stores that began before `cut` go on as they are.
+    kept = {"taps": {"shift": "False"}}
     assert (
-        Pipeline.of(content()).fingerprint()
+        pipeline.going_on(kept).fingerprint()
         == "cb41c6b8c743c9345f16d3b0c9e83b2c14b64fc06b1d8e185cfa212e4468b2d4"
     )
 

@@ -71,6 +71,22 @@ def test_what_has_begun_cannot_be_changed(tmp_path):
         publish(tmp_path, stream=UNTIL, privacy={"epsilon": "2"})
 
 
+def test_a_store_decides_what_the_pipeline_leaves_open(tmp_path):
+    """It began under other defaults, and goes on with these; what is written is compared."""
+    streams.parquet(tmp_path / "taps.parquet", streams.events())
+    ba = {"mechanism": "ba", "epsilon": "1", "window": 1, "contribution": 1}
+    began = {**ba, "shift": False, "cut": False}
+    publish(tmp_path, stream={"until": "2026-01-01T06:00Z"}, privacy=began)
+    publish(tmp_path, stream=UNTIL, privacy=ba)
+    with SQLiteReader(tmp_path / "taps.db") as reader:
+        configuration = reader.series("taps").configuration
+        assert reader.head("taps").unit == 12
+    assert configuration["shift"] == "False"
+    assert "cut" not in configuration  # as in stores from before `cut`
+    with pytest.raises(StateError, match=r"is another one: cut, view.taps.cut differs"):
+        publish(tmp_path, stream=UNTIL, privacy={**ba, "cut": True})
+
+
 # -- live streams ----------------------------------------------------------------------------------
 
 

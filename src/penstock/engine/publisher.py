@@ -130,6 +130,7 @@ class Publisher:
             self.source = source or factory.source(pipeline)
             wait = StoreWait(patience=patience, notify=self._notify, stop=self._stop)
             self.store = store or self._closing.enter_context(wait(lambda: factory.store(pipeline)))
+            self.pipeline = pipeline = pipeline.going_on(wait(self._configurations))
             folder = self.store.path.parent if isinstance(self.store, SQLiteStore) else None
             self.views = tuple(
                 ViewRun(pipeline, view, finite=self.finite, noise=noise(), folder=folder)
@@ -170,6 +171,17 @@ class Publisher:
         """Return the declared end of a finite input; default: now."""
         until = self.pipeline.stream.until
         return time.time_ns() // 1_000 if until is None else instant(until, name="until")
+
+    def _configurations(self) -> dict[str, Mapping[str, str]]:
+        """By series of this pipeline that the store has, the parameters of its mechanism."""
+        names = {self.pipeline.series(view.name): view for view in self.pipeline.views}
+        found = {name: self.store.series(name) for name in self.store.series_names if name in names}
+        return {
+            name: series.configuration
+            for name, series in found.items()
+            if series.mechanism == names[name].mechanism.name
+            and series.domain == names[name].mechanism.released(self.pipeline.keys)
+        }
 
     def _progress(self, *, anyway: bool) -> SourceProgress:
         check = SourceCheck(self.pipeline, self.source, finite=self.finite, anyway=anyway)

@@ -82,7 +82,8 @@ class Run:
         record: bool = False,
         keep: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.mechanism = mechanism
+        self._declared = mechanism
+        self.mechanism = mechanism = mechanism.decided(domain)
         self.domain = domain
         self.released = mechanism.released(domain)
         self.last: Released | None = None
@@ -333,7 +334,9 @@ class Run:
                 f"this snapshot is of mechanism {content['mechanism']!r}, "
                 f"not {self.mechanism.name!r}."
             )
-        here, there = self.mechanism.configuration(), content["configuration"]
+        there = content["configuration"]
+        mechanism = self._declared.decided(self.domain, kept=there)
+        here = mechanism.configuration()
         if here != there:
             names = sorted(
                 name for name in here.keys() | there.keys() if here.get(name) != there.get(name)
@@ -344,6 +347,7 @@ class Run:
             raise StateError(f"this snapshot is of another configuration: {differences}.")
         if content["domain"] != _fingerprint(self.domain.facts):
             raise StateError("this snapshot is of another domain: the keys or their order differ.")
+        self.mechanism = mechanism
         self._ledger.load(content["ledger"])
         self._gate.load(content["secrets"], private=content["private"])
         self._complete = self._complete and content["complete"]

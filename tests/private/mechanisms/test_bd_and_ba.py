@@ -5,14 +5,17 @@ shifting.
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.private.mechanisms.shares import SIGNIFICANT_BITS
+from penstock.core.released import Released
+from penstock.private.mechanisms.shares import SIGNIFICANT_BITS, Shifting
 from penstock.testing import NoNoise, TestNoise
 
 from tests.private.mechanisms.patterns import charged, play, worst_window
@@ -99,7 +102,7 @@ def _absorbed(pattern: tuple[bool, ...], window: int, share: Fraction) -> list[F
 
 @pytest.mark.parametrize("cls", [ps.BudgetDistribution, ps.BudgetAbsorption])
 def test_shifting_leaves_more_to_publications(cls: type[ps.BudgetDistribution]) -> None:
-    plain = play(cls(epsilon=1, window=3), [True] * 9, keys=60)
+    plain = play(cls(epsilon=1, window=3, shift=False), [True] * 9, keys=60)
     shifted = play(cls(epsilon=1, window=3, shift=True), [True] * 9, keys=60)
     assert charged(shifted, "distance")[0] <= Fraction(1, 60) < charged(plain, "distance")[0]
     assert worst_window(charged(shifted, "publish"), 3) > worst_window(charged(plain, "publish"), 3)
@@ -111,6 +114,82 @@ def test_shifting_needs_twice_as_many_keys_as_units() -> None:
     with pytest.raises(ps.ConfigurationError, match=r"at least 2·window = 20 keys, not 19"):
         ps.BudgetAbsorption(epsilon=1, window=10, shift=True).run(19)
     ps.BudgetAbsorption(epsilon=1, window=10, shift=True).run(20)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "least"),
+    [
+        (ps.BudgetDistribution(epsilon=1, window=10), 20),
+        (ps.BudgetAbsorption(epsilon=1, window=10), 20),
+        (ps.GroupedDistribution(epsilon=1, window=10, groups=5), 100),
+        (ps.GroupedAbsorption(epsilon=1, window=10, groups=5), 100),
+    ],
+)
+def test_a_new_run_shifts_where_a_distance_is_over_twice_as_many_keys_as_units(
+    mechanism: ps.BudgetAbsorption, least: int
+) -> None:
+    def shifts(keys: int) -> bool | None:
+        made = mechanism.run(keys).mechanism
+        assert isinstance(made, Shifting)
+        return made.shift
+
+    assert (shifts(least - 1), shifts(least), shifts(7 * least)) == (False, True, True)
+    assert mechanism.shift is None
+
+
+@pytest.mark.parametrize("cls", [ps.BudgetDistribution, ps.BudgetAbsorption])
+def test_a_run_that_was_kept_decides_what_is_left_open(
+    cls: type[ps.BudgetDistribution], tmp_path: Path
+) -> None:
+    def keep(*, unit: int, **given: bool) -> ps.Released:
+        mechanism = cls(epsilon=1, window=3, **given)
+        with mechanism.run(60, noise=TestNoise(3), keep=tmp_path / "run.state") as run:
+            assert run.unit == unit - 1
+            return run.step(np.arange(60) * unit)
+
+    began = {"shift": False, "cut": False}
+    keep(unit=1, **began)
+    keep(unit=2)
+    released = keep(unit=3)
+    straight = cls(epsilon=1, window=3, **began).run(60, noise=TestNoise(3))
+    for unit in (1, 2, 3):
+        expected = straight.step(np.arange(60) * unit)
+    assert released.value.tolist() == expected.value.tolist()
+    with pytest.raises(ps.StateError, match=r"configuration: shift=False there, True here\."):
+        keep(unit=4, shift=True)
+    with pytest.raises(ps.StateError, match=r"configuration: cut=None there, True here\."):
+        keep(unit=4, cut=True)
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [
+        ps.BudgetDistribution,
+        ps.BudgetAbsorption,
+        ps.GroupedDistribution,
+        ps.GroupedAbsorption,
+    ],
+)
+def test_a_distance_takes_negative_numbers_of_the_last_release_as_0(
+    cls: type[ps.BudgetDistribution],
+) -> None:
+    last = replace(Released.nothing(3, ps.Guarantee(1, 1)), value=np.array([-7, 0, 2]))
+    cutting, plain = cls(epsilon=1, window=4, cut=True), cls(epsilon=1, window=4, cut=False)
+    assert cutting.compared(last).tolist() == [0, 0, 2]
+    assert plain.compared(last).tolist() == [-7, 0, 2]
+    made = cls(epsilon=1, window=4).run(3).mechanism
+    assert isinstance(made, Shifting)
+    assert made.cut is True
+
+
+@pytest.mark.parametrize("cls", [ps.BudgetDistribution, ps.BudgetAbsorption])
+def test_cutting_saves_publications_of_an_empty_stream(cls: type[ps.BudgetDistribution]) -> None:
+    def fresh(*, cut: bool) -> int:
+        run = cls(epsilon=1, window=10, cut=cut).run(50, noise=TestNoise(4))
+        nothing = np.zeros(50, np.int64)
+        return sum(not run.step(nothing).repeated for _ in range(300))
+
+    assert fresh(cut=True) < fresh(cut=False)
 
 
 @pytest.mark.parametrize("cls", [ps.BudgetDistribution, ps.BudgetAbsorption])

@@ -90,7 +90,7 @@ def test_grouping_pays_where_few_keys_move(
     )
     errors = []
     for cls in (single, grouped):
-        run = cls(epsilon=1, window=20).run(200, noise=TestNoise(8))
+        run = cls(epsilon=1, window=20, shift=False).run(200, noise=TestNoise(8))
         stream = (np.concatenate([still, np.round(now).astype(np.int64)]) for now in busy)
         errors.append(
             np.mean([np.abs(run.step(counts).value - counts).mean() for counts in stream])

@@ -54,11 +54,13 @@ class View:
     """One series of releases: its own units, and its own mechanism, which counts in them.
 
     A unit of the view has at least `units` units of the stream. The view costs `share` of the
-    stream's ε, in which the ε of its mechanism counts `times` times.
+    stream's ε, in which the ε of its mechanism counts `times` times. `declared` is the mechanism as
+    it was written; `mechanism` has a value for every parameter that was left open there.
     """
 
     name: str
     calendar: Calendar
+    declared: AnyMechanism
     mechanism: AnyMechanism
     units: int = 1
     share: Fraction = Fraction(1)

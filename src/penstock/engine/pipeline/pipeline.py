@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -171,6 +171,22 @@ class Pipeline:
     def path(self, name: str) -> Path:
         """A path of this configuration, from its folder on."""
         return self.folder / name
+
+    def going_on(self, configurations: Mapping[str, Mapping[str, str]]) -> Self:
+        """This pipeline with what the series in a store began with, where it leaves it open.
+
+        Parameters
+        ----------
+        configurations : mapping of str to mapping of str to str
+            By series: the parameters of its mechanism, as text.
+        """
+        views = [
+            replace(view, mechanism=view.declared.decided(self.keys, kept=kept))
+            if (kept := configurations.get(self.series(view.name))) is not None
+            else view
+            for view in self.views
+        ]
+        return replace(self, views=tuple(views))
 
     def facts(self) -> dict[str, str]:
         """All that may not change between two starts, by key. Sources, sinks, lateness and the

@@ -60,9 +60,7 @@ def read_promise(
         )
         if mechanism is None or stream is None:
             return None, []
-        return mechanism.guarantee, [
-            View(name=stream.name, calendar=stream.calendar, mechanism=mechanism)
-        ]
+        return _alone(mechanism, stream, keys)
     for name in ("mechanism", "contribution"):
         if name in section:
             section.take(name)
@@ -108,9 +106,25 @@ def _ready(
         top.wrong("privacy", _INTRUDED.format(name=mechanism.name))
     if stream is None:
         return None, []
-    return mechanism.guarantee, [
-        View(name=stream.name, calendar=stream.calendar, mechanism=mechanism)
-    ]
+    return _alone(mechanism, stream, keys)
+
+
+def _alone(
+    mechanism: AnyMechanism, stream: StreamConfig, keys: Domain | None
+) -> tuple[Guarantee, list[View]]:
+    """The promise and the view of a stream that has one view."""
+    view = View(
+        name=stream.name,
+        calendar=stream.calendar,
+        declared=mechanism,
+        mechanism=_decided(mechanism, keys),
+    )
+    return mechanism.guarantee, [view]
+
+
+def _decided(mechanism: AnyMechanism, keys: Domain | None) -> AnyMechanism:
+    """The mechanism without open parameters, where the keys are known."""
+    return mechanism if keys is None else mechanism.decided(keys)
 
 
 def _epsilon(section: Section) -> Fraction | None:
@@ -241,7 +255,13 @@ def _view(
     if section.faulty or mechanism is None or calendar is None:
         return None
     return View(
-        name=name, calendar=calendar, mechanism=mechanism, units=units, share=share, times=times
+        name=name,
+        calendar=calendar,
+        declared=mechanism,
+        mechanism=_decided(mechanism, keys),
+        units=units,
+        share=share,
+        times=times,
     )
 
 

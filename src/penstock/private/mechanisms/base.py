@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from penstock.budget.grid import Budget, Grid, promised
 from penstock.core.arrays import IntArray
@@ -71,6 +71,10 @@ class Mechanism(ABC, Generic[S]):
     audited: ClassVar[Mapping[str, Any]] = {}
     """Parameters for audits, where the defaults leave nothing to decide on short streams."""
 
+    before: ClassVar[Mapping[str, Any]] = {}
+    """Parameters that earlier versions did not have, each with the value that means what they did.
+    `configuration` leaves such a value out, so that kept runs and stores stay what they are."""
+
     epsilon: Exact
     window: int
     contribution: int = 1
@@ -109,6 +113,37 @@ class Mechanism(ABC, Generic[S]):
     def released(self, domain: Domain) -> Domain:
         """The domain of the releases. A mechanism that also releases totals overrides it."""
         return domain
+
+    def defaults(self, domain: Domain) -> Mapping[str, bool | int]:
+        """The values of parameters that were left open (None), for a new run on this domain.
+
+        They may depend on public settings only. Default: no parameter can be left open.
+        """
+        return {}
+
+    def decided(self, domain: Domain, kept: Mapping[str, Any] | None = None) -> Self:
+        """This mechanism with a value for every parameter that was left open (None).
+
+        Parameters
+        ----------
+        domain : Domain
+            The keys.
+        kept : mapping of str to value or text, optional
+            The configuration of a run that goes on; its values come first. Default: a new run.
+        """
+        values = {
+            name: value
+            for name, value in self.defaults(domain).items()
+            if getattr(self, name) is None
+        }
+        if kept is not None:
+            for name, value in values.items():
+                text = str(kept.get(name, self.before.get(name)))
+                if isinstance(value, bool):
+                    values[name] = {"True": True, "False": False}.get(text, value)
+                elif text.isdecimal():
+                    values[name] = int(text)
+        return replace(self, **values) if values else self
 
     def incremental(self) -> Incremental[S] | None:
         """This mechanism, if it takes the counts of a unit in parts. Default: None."""
@@ -186,11 +221,15 @@ class Mechanism(ABC, Generic[S]):
         return (cls.__doc__ or "").strip().partition("\n")[0]
 
     def configuration(self) -> dict[str, Any]:
-        """The parameters by name. A part, such as a histogram method, is given as its repr."""
+        """The parameters by name. A part, such as a histogram method, is given as its repr.
+
+        A parameter of `before` is left out where its value is the one there.
+        """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
             name: value if isinstance(value, _PLAIN) else repr(value)
             for name, value in values.items()
+            if name not in self.before or value != self.before[name]
         }
 
 

@@ -45,5 +45,7 @@ class ByDistance(Shifting[DistanceState]):
         self, unit: Private, last: Released, offer: Budget, watch: Budget, gate: Gate
     ) -> bool:
         """Whether the noisy distance is above the expected noise of a publication."""
-        distance = gate.laplace(unit.distance(last.value), epsilon=watch, label=DISTANCE).number
+        distance = gate.laplace(
+            unit.distance(self.compared(last)), epsilon=watch, label=DISTANCE
+        ).number
         return distance > offer.into(len(last.value) * self.contribution)

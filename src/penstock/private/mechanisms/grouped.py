@@ -54,6 +54,10 @@ class GroupedByDistance(Shifting[GroupedState]):
                 f"caution must not be negative, not {self.caution}.", parameter="caution"
             )
 
+    @property
+    def distances(self) -> int:
+        return self.groups
+
     def start(self, domain: Domain) -> GroupedState:
         self.plan(domain.size)  # refuses a domain that the budget cannot serve
         groups = Groups.from_ranks(domain.ranks, min(self.groups, domain.size))
@@ -67,7 +71,7 @@ class GroupedByDistance(Shifting[GroupedState]):
         offer = plan.shares.offer(position, gate)
         if offer:
             distances = gate.laplace(
-                unit.distances(last.value, groups), epsilon=plan.watch, label=DISTANCE
+                unit.distances(self.compared(last), groups), epsilon=plan.watch, label=DISTANCE
             ).value
             moved = self._moved(distances, groups, offer)
             publishing = np.count_nonzero(moved)
@@ -128,9 +132,11 @@ class GroupedDistribution(GroupedByDistance):
     caution : int, Fraction or str
         Groups publish if their excess is above this fraction of the noise of publishing every key.
         Default: 0.05.
-    shift : bool
+    shift : bool, optional
         Whether to spend only ε/d on a unit's distance, with d keys, and the rest on publications.
-        It needs at least 2w keys. Default: False.
+        It needs at least 2w keys. Default: None, where every group has 2w keys or more.
+    cut : bool, optional
+        Whether a distance takes negative numbers of the last release as 0. Default: None, yes.
 
     Guarantee: w-event, pure. Proof: docs/proofs/grouped.md.
     Kept between units: the last release and public figures made from releases. No raw data.
@@ -175,9 +181,11 @@ class GroupedAbsorption(GroupedByDistance):
     caution : int, Fraction or str
         Groups publish if their excess is above this fraction of the noise of publishing every key.
         Default: 0.05.
-    shift : bool
+    shift : bool, optional
         Whether to spend only ε/d on a unit's distance, with d keys, and the rest on publications.
-        It needs at least 2w keys. Default: False.
+        It needs at least 2w keys. Default: None, where every group has 2w keys or more.
+    cut : bool, optional
+        Whether a distance takes negative numbers of the last release as 0. Default: None, yes.
 
     Guarantee: w-event, pure. Proof: docs/proofs/grouped.md.
     Kept between units: the last release and public figures made from releases. No raw data.

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
 
 from penstock.budget.grid import Budget
+from penstock.core.arrays import IntArray
+from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
+from penstock.core.released import Released
 from penstock.private.gate import Gate
 from penstock.private.histograms.base import PUBLISH
 from penstock.private.mechanisms.base import Mechanism
@@ -119,9 +125,24 @@ class Sharing(Mechanism[S]):
 
 @dataclass(frozen=True, kw_only=True)
 class Shifting(Sharing[S]):
-    """`shift` spends only ε/d on a distance. It needs at least 2w keys."""
+    """`shift` spends only ε/d on a distance, with at least 2w keys; `cut` measures it from 0 up."""
 
-    shift: bool = False
+    before: ClassVar[Mapping[str, Any]] = {"cut": False}
+
+    shift: bool | None = None
+    cut: bool | None = None
+
+    @property
+    def distances(self) -> int:
+        """The number of distances per unit, each over some of the keys."""
+        return 1
+
+    def defaults(self, domain: Domain) -> Mapping[str, bool | int]:
+        return {"shift": domain.size >= 2 * self.window * self.distances, "cut": True}
+
+    def compared(self, last: Released) -> IntArray:
+        """The numbers that the distance of a unit is measured to: the last release, cut at 0."""
+        return np.maximum(last.value, 0) if self.cut else last.value
 
     def budgets(self, size: int) -> tuple[Budget, Budget]:
         if not self.shift:
