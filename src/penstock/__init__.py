@@ -69,6 +69,7 @@ _NAMES_OF_MODULE = {
     "private.mechanisms.rg": ("RetroactiveGrouping",),
     "private.mechanisms.sample": ("Sample",),
     "private.mechanisms.sw_tree": ("WindowTree",),
+    "private.mechanisms.tide": ("Tide",),
     "private.mechanisms.toeplitz": ("CorrelatedGaussian",),
     "private.mechanisms.uniform": ("Uniform",),
     "private.run": ("Run",),

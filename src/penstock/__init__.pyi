@@ -57,6 +57,7 @@ from penstock.private.mechanisms.pegasus import Pegasus as Pegasus
 from penstock.private.mechanisms.rg import RetroactiveGrouping as RetroactiveGrouping
 from penstock.private.mechanisms.sample import Sample as Sample
 from penstock.private.mechanisms.sw_tree import WindowTree as WindowTree
+from penstock.private.mechanisms.tide import Tide as Tide
 from penstock.private.mechanisms.toeplitz import CorrelatedGaussian as CorrelatedGaussian
 from penstock.private.mechanisms.uniform import Uniform as Uniform
 from penstock.private.run import Run as Run

@@ -418,6 +418,19 @@ def test_parameters_that_count_units_may_be_durations(mechanism, parameter, unit
     assert made.configuration()[parameter] == units
 
 
+@pytest.mark.parametrize("periods", [["1d", "1w"], [24, "1w"], "1d"])
+def test_periods_are_a_list_of_units_or_durations(periods):
+    privacy = {"mechanism": "tide", "epsilon": 1, "window": "1d", "periods": periods}
+    made = Pipeline.of(content(privacy=privacy)).mechanism()
+    assert made.periods == ((24,) if periods == "1d" else (24, 168))
+
+
+def test_a_period_that_is_no_whole_number_of_units_is_refused():
+    privacy = {"mechanism": "tide", "epsilon": 1, "window": 24, "periods": ["90min"]}
+    with pytest.raises(InvalidConfigurationError, match='periods: "90min" is not a whole number'):
+        Pipeline.of(content(privacy=privacy))
+
+
 def test_a_duration_in_a_view_counts_the_units_of_the_view():
     view = {"name": "days", "every": "1d", "mechanism": "kary", "span": "1w"}
     made = Pipeline.of(content(privacy={"epsilon": 1, "window": 24}, view=[view]))

@@ -72,6 +72,8 @@ def expected_error(mechanism: AnyMechanism, domain: Domain) -> ExpectedError | N
     run = mechanism.run(domain, noise=NoNoise())
     counts = np.full(domain.size, MADE_UP, np.int64)
     released = run.step(counts)
+    if released.kind == "filtered":  # what a filter makes of the noise depends on the stream
+        return None
     while not _fresh(released).any() and run.unit < _MAX_UNITS_TRIED:
         released = run.step(counts)
     fresh = _fresh(released)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -104,10 +105,10 @@ class CommonFactor:
         self.factors[phase] += gain * (seen.total / level - self.factors[phase])
         self.variances[phase] = variance * (1 - gain)
 
-    def decide(self, settings: FilterSettings, unit: int, visible: float) -> None:
+    def decide(self, settings: FilterSettings, unit: int, visible: Callable[[], float]) -> None:
         """Choose after a unit whether totals are read by unit or by phase, and over how many days.
 
-        `visible` is the sum of the levels of keys that stand out of their noise.
+        `visible` gives the sum of the levels of keys that stand out of their noise.
         """
         if settings.total_noise is None or settings.kind == "stock":
             return
@@ -121,12 +122,13 @@ class CommonFactor:
             elif days > BANK_DAYS:
                 self._begin_phases(settings, days, level)
         elif self.days and unit > settings.decide_at[-1] and unit % (2 * period) == 0:
-            days = _days(settings, visible)
+            level = visible()
+            days = _days(settings, level)
             if days > BANK_DAYS:
                 self.days = days
             else:
                 self.bank = SmoothingBank.nothing(_seasonal(settings), settings.total_noise)
-                self.days, self.mean = 0, max(visible, 1e-9)
+                self.days, self.mean = 0, max(level, 1e-9)
                 self.learned = _learning(settings)
 
     def _begin_phases(self, settings: FilterSettings, days: int, level: float) -> None:

@@ -20,8 +20,9 @@ def first_estimate(
     r"""Posterior means and variances of levels :math:`\theta\ge0`, given θ plus noise per key.
 
     The prior is the nonparametric maximum likelihood estimate on a geometric grid, by the EM
-    algorithm over all keys (evenly spaced ones if there are many), under the law of the noise.
-    `scale` is one number, or one per key; 2 × its square is the variance of the noise.
+    algorithm over all keys (evenly spaced quantiles if there are many), under the law of the noise.
+    `scale` is one number, or one per key; 2 × its square is the variance of the noise. The order of
+    keys does not matter.
 
     >>> mean, variance = first_estimate(np.array([0.0, 1.0, 50.0]), 1.0)
     >>> bool(mean[0] < 1), bool(abs(mean[2] - 50) < 2)
@@ -32,7 +33,8 @@ def first_estimate(
     lowest = float(scales.min()) * FINEST
     grid = np.concatenate([[0.0], np.geomspace(lowest, highest, GRID_POINTS)])
     some = np.unique(np.linspace(0, len(sums) - 1, min(len(sums), MAX_KEYS)).astype(np.int64))
-    likelihood = _likelihood(sums[some], grid, scales[some], law)
+    chosen = np.lexsort((scales, sums))[some]
+    likelihood = _likelihood(sums[chosen], grid, scales[chosen], law)
     prior = np.full(len(grid), 1 / len(grid))
     for _ in range(STEPS):
         posterior = likelihood * prior
@@ -43,7 +45,8 @@ def first_estimate(
         part = slice(first, first + AT_ONCE)
         posterior = _likelihood(sums[part], grid, scales[part], law) * prior
         posterior /= posterior.sum(axis=1, keepdims=True)
-        mean[part], square[part] = posterior @ grid, posterior @ np.square(grid)
+        mean[part] = (posterior * grid).sum(axis=1)
+        square[part] = (posterior * np.square(grid)).sum(axis=1)
     return mean, np.maximum(square - np.square(mean), 1e-9)
 
 

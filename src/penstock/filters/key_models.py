@@ -157,7 +157,7 @@ class KeyModels:
         """Add the log likelihoods of all keys of a class, as of at most POOL_MOST keys."""
         number = np.bincount(classes, minlength=CLASSES)
         place = classes + CLASSES * np.arange(MODELS)[:, None]
-        sums = np.bincount(place.ravel(), likelihood.ravel(), minlength=CLASSES * MODELS)
+        sums = np.bincount(place.ravel(), exact(likelihood).ravel(), minlength=CLASSES * MODELS)
         scale = np.minimum(number, POOL_MOST) / np.maximum(number, 1)
         added = sums.reshape(MODELS, CLASSES).T * scale[:, None]
         self.pooled = np.power(POOL_FORGET, number)[:, None] * self.pooled + added
@@ -218,6 +218,11 @@ class Block:
             self.factor[some],
             self.noise if isinstance(self.noise, float) else self.noise[some],
         )
+
+
+def exact(values: FloatArray) -> FloatArray:
+    """The values, rounded to parts of 2⁻²⁰: sums over keys are then the same in any order."""
+    return np.asarray(np.rint(values * 2.0**20) / 2.0**20)
 
 
 def size_classes(level: FloatArray, noise: float | FloatArray) -> IntArray:

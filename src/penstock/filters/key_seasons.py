@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.arrays import BoolArray, FloatArray
-from penstock.filters.key_models import CLASSES, Block, KeyModels, size_classes
+from penstock.filters.key_models import CLASSES, Block, KeyModels, exact, size_classes
 from penstock.filters.observation import FilterSettings
 
 FIRST_VARIANCE, LATER_VARIANCE, LEAST_VARIANCE = 0.06, 0.03, 0.002
@@ -91,7 +91,7 @@ class KeySeasons:
         number = np.bincount(classes, minlength=CLASSES)
         for place, factor in enumerate((plain, seasonal)):
             loss = np.minimum(np.square(block.sums / factor - level) / expected, MOST_LOSS)
-            sums = np.bincount(classes, -0.5 * loss, minlength=CLASSES)
+            sums = np.bincount(classes, exact(-0.5 * loss), minlength=CLASSES)
             self.scores[:, place] = np.power(KEEP, number) * self.scores[:, place] + sums
         for factors, variances in zip(self.factors, self.variances, strict=True):
             self._correct(unit, models, block, seasonal, factors, variances)

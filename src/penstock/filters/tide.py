@@ -120,7 +120,7 @@ class TideFilter:
 
     def _begin(self, block: Block, new: BoolArray, plain: FloatArray) -> None:
         """First beliefs about keys that had no sum before."""
-        usual = float(plain[new].mean())
+        usual = float(np.sort(plain[new]).mean())
         sums = block.sums[new] / plain[new] * usual
         scale = np.sqrt(np.broadcast_to(block.noise, new.shape)[new] / 2)
         mean, variance = first_estimate(sums, scale, self.settings.law)
@@ -141,11 +141,10 @@ class TideFilter:
             best = np.minimum(best, GROWTH * self.lengths[keys])
         self.lengths[keys] = best
 
-    @property
     def _visible(self) -> float:
-        """The sum of the levels that stand out of their noise."""
+        """The sum of the levels that stand out of their noise, the same in any order of keys."""
         models = self.models
-        return float(models.mean[models.mean > VISIBLE * np.sqrt(models.variance)].sum())
+        return float(np.sort(models.mean[models.mean > VISIBLE * np.sqrt(models.variance)]).sum())
 
     def _estimate(
         self, seen: Observation, factor: float, season: FloatArray | float, irregular: FloatArray

@@ -390,7 +390,7 @@ def test_a_pot_is_paid_for_when_it_is_held_and_free_when_it_is_poured():
     assert draws(journal) == [("draw", "pot", Fraction(4), 1)]
     assert door.memory()["pot pot"].tolist() == [0, 6, 9]
     assert door.pots.pour("pot", where=every).value.tolist() == [100, 106, 109]
-    assert door.memory()["pot pot"].tolist() == [0, 0, 0]
+    assert "pot pot" not in door.memory()
 
 
 def test_a_pot_can_be_held_and_dropped_in_part():
@@ -416,6 +416,22 @@ def test_a_pot_has_one_budget_and_one_sensitivity():
         door.pots.hold("pot", private(1, 2, 3, sensitivity=2), epsilon=share(door, "1/8"))
     assert journal == before
     assert door.memory()["pot pot"].tolist() == [1, 2, 3]
+
+
+def test_a_pot_changes_its_price_only_after_all_of_it_was_poured_or_dropped_at_once():
+    door, _, ledger = gate(window=4)
+    every, first = np.ones(3, bool), np.array([True, False, False])
+    door.pots.hold("pot", private(1, 2, 3), epsilon=share(door, "1/8"))
+    door.pots.pour("pot", where=first)
+    with pytest.raises(ConfigurationError, match="another pot"):
+        door.pots.hold("pot", private(1, 2, 3), epsilon=share(door, "1/4"))
+    door.pots.drop("pot", where=every)
+    with pytest.raises(ConfigurationError, match="there is no pot"):
+        door.pots.pour("pot", where=every)
+    door.begin(2)
+    door.pots.hold("pot", private(1, 2, 3), epsilon=share(door, "1/4"))
+    assert float(door.pots.pour("pot", where=every).scale) == 4
+    assert ledger.cost.epsilon == Fraction(3, 8)
 
 
 def test_a_pot_has_one_size():

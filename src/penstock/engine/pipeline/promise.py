@@ -20,7 +20,7 @@ import numpy as np
 
 from penstock.core.calendar import Calendar
 from penstock.core.domain import Domain
-from penstock.core.durations import UNITS, units_in
+from penstock.core.durations import UNITS, units_in, units_of
 from penstock.core.errors import ConfigurationError, PenstockError
 from penstock.core.exact import positive
 from penstock.core.guarantee import Guarantee
@@ -376,6 +376,8 @@ def _value(section: Section, name: str, hint: Any, calendar: Calendar | None) ->
     kinds = set(typing.get_args(hint)) if union else {hint}
     if isinstance(value, str) and any(UNITS in typing.get_args(kind) for kind in kinds):
         return read_units(section, name, calendar)
+    if typing.get_origin(hint) is tuple and UNITS in typing.get_args(typing.get_args(hint)[0]):
+        return _unit_counts(section, name, value, calendar)
     kinds = {typing.get_args(kind)[0] if UNITS in typing.get_args(kind) else kind for kind in kinds}
     if Histogram in kinds:
         return _histogram(section, name)
@@ -394,6 +396,18 @@ def _value(section: Section, name: str, hint: Any, calendar: Calendar | None) ->
     elif int in kinds and (isinstance(value, bool) or not isinstance(value, int)):
         section.wrong(name, f"must be a whole number, not {shown(value)}.")
     return value
+
+
+def _unit_counts(
+    section: Section, name: str, value: Any, calendar: Calendar | None
+) -> tuple[int, ...]:
+    """A list of numbers of units or durations; one of them will do."""
+    each = value if isinstance(value, (list, tuple)) else (value,)
+    try:
+        return tuple(units_of(one, calendar, name=name) for one in each)
+    except PenstockError as error:
+        section.refuse(error)
+        return ()
 
 
 def _histogram(section: Section, name: str) -> Any:

@@ -10,8 +10,8 @@ On the first half of the runs the cells are ordered by how much likelier they ar
 event is the best union of the first few. The second half of the runs estimates its probability.
 
 A release is compared with its true value: the sum of its group or of its window. Where counts
-before smoothing are shown, these are compared with the counts of the unit. Other public values,
-such as the start of a group, add letters.
+before smoothing are shown, these are compared with the counts of the unit. Where a filter shows the
+sums of blocks, these are compared. Other public values, such as the start of a group, add letters.
 """
 
 from __future__ import annotations
@@ -22,11 +22,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.core.arrays import FloatArray, IntArray
+from penstock.core.released import DEVIATION
 from penstock.core.weights import UNIT
 from penstock.lab.audit.bounds import epsilon_bound
 from penstock.lab.audit.model import Pair, Traces
 
-NOISY, DIVISOR = "noisy", "divisor"
+NOISY, DIVISOR, SUMS, UNITS = "noisy", "divisor", "sums", "units"
+
+COMPARED = frozenset({NOISY, DIVISOR, SUMS, DEVIATION})
+"""Public arrays that add no letters: they are compared with counts, or follow from other arrays."""
 
 KEY_LETTERS = "×▷◁◇"
 """With a key of the noise that was seen: neither stream gives the output, the right one alone, the
@@ -110,7 +114,10 @@ def _about(traces: Traces, pair: Pair) -> tuple[_Array, _Array, _Array, bool]:
         return values, (sums @ pair.left)[None], (sums @ pair.right)[None], True
     if divisor is None:
         return traces.values, pair.left[None], pair.right[None], False
-    if traces.kind != "sum":  # the divisor is only a finer grid
+    values = traces.values
+    if traces.kind == "filtered":
+        values, divisor = traces.public[SUMS], traces.public[UNITS]
+    elif traces.kind != "sum":  # the divisor is only a finer grid
         return traces.values / divisor, pair.left[None], pair.right[None], False
     until = np.arange(1, pair.units + 1)[:, None]
     since = np.maximum(until - divisor, 0)
@@ -119,12 +126,12 @@ def _about(traces: Traces, pair: Pair) -> tuple[_Array, _Array, _Array, bool]:
         for each in (pair.left, pair.right)
     )
     left, right = (each[None, 1:] - each[since, np.arange(pair.keys)] for each in totals)
-    return traces.values, left, right, True
+    return values, left, right, True
 
 
 def _changes(traces: Traces, pair: Pair, unit: int, key: int) -> Word:
     """Letters for other public values of a key that have changed: `+`, `++` or `+++` for both."""
-    names = sorted(traces.public.keys() - {NOISY, DIVISOR})
+    names = sorted(traces.public.keys() - COMPARED)
     arrays = [traces.public[name] for name in names if traces.public[name].shape[2] == pair.keys][
         :MAX_CHANGING_ARRAYS
     ]

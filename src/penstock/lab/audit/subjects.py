@@ -81,7 +81,7 @@ BY_KEY_CHECKED, MAX_HARD_STREAMS = 20, 20
 KEYS, WINDOW = 2, 2
 """The number of keys of an audit's streams, and its default window."""
 
-WINDOWS = {"fixed": 3, "dsft": 4, "dsat": 4, "fast": 4, "fast_w": 4}
+WINDOWS = {"fixed": 3, "dsft": 4, "dsat": 4, "fast": 4, "fast_w": 4, "tide": 4}
 """The default windows of mechanisms that have nothing to decide in fewer units."""
 
 SHORT: dict[str, dict[str, Any]] = {

@@ -24,11 +24,11 @@ def check_noise_has_the_scale_it_claims(cls: AnyMechanism, *, quick: bool = Fals
     """The noise has the scale that the release claims.
 
     The noise of all fresh keys is measured: of the sum of the last m units where the divisor is m,
-    of the counts before smoothing where they are shown, of the weighted sum where a release has
-    weights. The mean of |noise| must fit the claimed kind, scale and layers of noise, and must not
-    fit 0.7 and 1.3 times that scale. The noise must have mean 0, and neighbouring keys must not be
-    correlated. All tests are z-tests at 6 standard deviations, each over 5,000 draws or more: for
-    another seed, the probability of a false alarm is below 1e-6.
+    of the counts before smoothing or the sums of blocks where they are shown, of the weighted sum
+    where a release has weights. The mean of |noise| must fit the claimed kind, scale and layers of
+    noise, and must not fit 0.7 and 1.3 times that scale. The noise must have mean 0, and
+    neighbouring keys must not be correlated. All tests are z-tests at 6 standard deviations, each
+    over 5,000 draws or more: for another seed, the probability of a false alarm is below 1e-6.
     """
     keys = 5_000 if quick else 20_000
     mechanism = cls(epsilon="1", window=2)
@@ -138,16 +138,25 @@ def _noise_in(out: Released, truths: list[IntArray]) -> tuple[FloatArray, FloatA
     scale = np.where(np.broadcast_to(out.repeated, size), 0.0, scale)
     if "noisy" in out.public:
         return (out.public["noisy"] - truths[-1]).astype(np.float64), scale, np.ones(size, np.int64)
+    if out.kind == "filtered":
+        span = out.public["units"]
+        noise = out.public["sums"] - _last_sums(truths, span)
+        return noise.astype(np.float64), np.where(span > 0, scale, 0.0), np.ones(size, np.int64)
     layers = np.broadcast_to(out.layers, size)
     history = np.array(truths[::-1])
     if out.weights != UNIT:
         truth = out.weights.sequence(len(history)) @ history
         return out.estimate - truth, scale / np.float64(out.divisor), layers
     span = np.broadcast_to(out.divisor, size)
-    sums = np.concatenate([np.zeros((1, size), np.int64), np.cumsum(history, axis=0)])
-    truth = sums[np.minimum(span, len(history)), np.arange(size)]
     scale = np.where(span <= len(history), scale, 0.0)
-    return (out.value - truth).astype(np.float64), scale, layers
+    return (out.value - _last_sums(truths, span)).astype(np.float64), scale, layers
+
+
+def _last_sums(truths: list[IntArray], span: IntArray) -> IntArray:
+    """Per key, the sum of its last `span` counts, or of all if there are fewer."""
+    history = np.array(truths[::-1])
+    sums = np.concatenate([np.zeros((1, len(span)), np.int64), np.cumsum(history, axis=0)])
+    return np.asarray(sums[np.minimum(span, len(history)), np.arange(len(span))])
 
 
 def _z_of_gaussian(x: FloatArray, scale: FloatArray) -> float:

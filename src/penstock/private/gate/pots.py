@@ -25,7 +25,9 @@ class Pot:
 class Pots:
     """Read and pay now, release later: `hold` each unit, then `pour` or `drop`.
 
-    Used by `rg` for the sums of its groups. Proof: docs/proofs/rg.md.
+    A pot has one price. It ends when all of it is poured or dropped at once, and may begin again
+    with another price. Used by `rg` for the sums of its groups and by `tide` for its blocks. Proof:
+    docs/proofs/rg.md.
     """
 
     def __init__(self, maker: ReleaseMaker) -> None:
@@ -80,14 +82,20 @@ class Pots:
         where = maker.mask_of(where, len(held.total))
         scale = Scale(maker.base(held.sensitivity), held.quanta)
         released = maker.noisy(held.total, scale, pot, where)
-        held.total *= ~where
+        self._empty(pot, held, where)
         return released
 
     def drop(self, pot: str, *, where: BoolArray) -> None:
         """Empty the pot where the mask is True, without a release."""
         held = self._held.get(pot)
         if held is not None:
-            held.total *= ~self._maker.mask_of(where, len(held.total))
+            self._empty(pot, held, self._maker.mask_of(where, len(held.total)))
+
+    def _empty(self, name: str, held: Pot, where: BoolArray) -> None:
+        if where.all():
+            del self._held[name]
+        else:
+            held.total *= ~where
 
     def save(self) -> dict[str, Pot]:
         return self._held

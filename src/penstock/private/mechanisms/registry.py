@@ -25,6 +25,7 @@ from penstock.private.mechanisms.pegasus import Pegasus
 from penstock.private.mechanisms.rg import RetroactiveGrouping
 from penstock.private.mechanisms.sample import Sample
 from penstock.private.mechanisms.sw_tree import WindowTree
+from penstock.private.mechanisms.tide import Tide
 from penstock.private.mechanisms.toeplitz import CorrelatedGaussian
 from penstock.private.mechanisms.uniform import Uniform
 
@@ -59,6 +60,7 @@ MECHANISMS: dict[str, AnyMechanism] = {
         AdaptiveThreshold,
         FilteredSampling,
         FilteredBlocks,
+        Tide,
     )
 }
 

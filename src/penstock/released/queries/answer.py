@@ -103,16 +103,16 @@ class Answer:
     def among(self, groups: Sequence[IntArray], names: tuple[str, ...], query: str = "") -> Answer:
         """The answer whose columns are sums over groups of columns."""
         together = any(len(group) > 1 for group in groups)
+        # A filter follows what all keys share, so that their errors are not independent.
+        shared = self.shared or (self.noise is not None and self.noise.kind == "filtered")
         return Answer(
             query=query or self.query,
             units=self.units,
             names=names,
             estimate=np.stack([self.estimate[:, group].sum(axis=1) for group in groups], axis=1),
-            noise=None
-            if self.noise is None or (self.shared and together)
-            else self.noise.among(groups),
+            noise=None if self.noise is None or (shared and together) else self.noise.among(groups),
             unread=np.stack([self.unread[:, group].sum(axis=1) for group in groups], axis=1),
-            shared=self.shared,
+            shared=shared,
         )
 
     def rows(self, confidence: Exact = "0.95") -> Iterator[dict[str, Any]]:

@@ -11,6 +11,7 @@ from penstock.lab.audit.flawed.fast import FAST_FLAWS
 from penstock.lab.audit.flawed.hierarchy import HIERARCHY_FLAWS
 from penstock.lab.audit.flawed.rg import RG_FLAWS
 from penstock.lab.audit.flawed.sampling import SAMPLING_FLAWS
+from penstock.lab.audit.flawed.tide import TIDE_FLAWS
 from penstock.lab.audit.flawed.variant import Variant
 from penstock.lab.audit.flawed.w_event import W_EVENT
 
@@ -25,5 +26,6 @@ VARIANTS: dict[str, Variant] = {
         *ESHP_FLAWS,
         *SAMPLING_FLAWS,
         *FAST_FLAWS,
+        *TIDE_FLAWS,
     )
 }

@@ -1,0 +1,372 @@
+"""`tide`: sums over blocks of units, of another length for each key, and filters after the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, get_args
+
+import numpy as np
+
+from penstock.budget.grid import Budget
+from penstock.core.arrays import BoolArray, IntArray
+from penstock.core.cover import ALL
+from penstock.core.domain import Domain
+from penstock.core.durations import UnitCount
+from penstock.core.error_bounds import laplace_variance
+from penstock.core.errors import ConfigurationError
+from penstock.core.exact import Exact, exact, whole
+from penstock.core.private import Private
+from penstock.core.released import DEVIATION, Released
+from penstock.filters.observation import FilterSettings, Observation, StreamKind
+from penstock.filters.report import Estimate, Point
+from penstock.filters.tide import TideFilter
+from penstock.private.gate import Gate
+from penstock.private.mechanisms.base import Mechanism
+
+BLOCKS, TOTAL = "blocks", "total"
+SUMS, UNITS, TOTAL_UNITS = "sums", "units", "total_units"
+
+FINENESS = 256
+"""Estimates are rounded to parts of 1/256."""
+
+EVENT_LEVEL_LONGEST = 1024
+"""The default for `longest` at event level, where blocks are not limited by a window."""
+
+LEAST_LONGEST, LEAST_DECISION = 8, 8
+"""Blocks may have 8 units in the shortest window. Totals are looked at after 8 units or later."""
+
+SHORT_STOCK_WINDOW = 24
+"""A stock is read once per window up to this one, and twice in a longer window."""
+
+
+HARD_COUNT = 10**6
+"""A count that moves far in the stream for audits."""
+
+_ONE = np.ones(1, np.bool_)
+
+
+@dataclass(frozen=True)
+class TideState:
+    """The filter, and how many units are in each open block and each open total: all public."""
+
+    filter: TideFilter
+    held: IntArray
+    days: IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tide(Mechanism[TideState]):
+    r"""Release block sums, long for quiet keys and short for busy ones, and a total of all keys.
+
+    Unit t has a budget :math:`a_t`. The share α = `share_total` of it is for the total over all
+    keys, the rest for the counts. Per key, consecutive units are a block. Each unit's count joins
+    its key's open block and is paid for at once, and a block that is full is released as one sum,
+
+    .. math:: y_k=\sum_{t\in\text{block}}c_{t,k}+DLap(1/((1-\alpha)a_t)).
+
+    So the mean over a block of m units has m times less noise than one unit. Every key has block
+    lengths of its own, for nothing: each count is in one block, and the ledger keeps the largest
+    charge of any key. The total is released per unit, :math:`\sum_kc_{t,k}+DLap(1/(\alpha a_t))`,
+    or as a sum over several days per phase of the shortest period if totals are small.
+
+    A filter follows from these releases what all keys share, how each key moves, and its season
+    (`penstock.filters`). It also chooses the length of each key's next block. Nothing is spent on
+    that.
+
+    With p the shortest period and β = `front`, if w ≥ 3p, the first p units have
+    :math:`\beta\varepsilon/p` each, the rest of the first window
+    :math:`(1-\beta)\varepsilon/(w-p)`, and later units :math:`\varepsilon/w`. Otherwise all have
+    :math:`\varepsilon/w`. All blocks end where the budget changes. With contribution L, noise
+    scales are L times as large.
+
+    A stock, such as bikes docked, has no blocks and no total. It is read with
+    :math:`\varepsilon/\lceil w/k\rceil` once in k units: k = w up to w = 24, else ⌈w/2⌉.
+
+    Released numbers are estimates of the unit's counts. `variance` is the expected squared error
+    and `interval` a range for the count, both as the filter believes. `public` has all that the
+    filter saw: the sums of blocks that ended, their numbers of units (0 elsewhere), and the total.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    periods : tuple of int
+        The seasons of the stream in units, such as (24, 168) for days and weeks of hours. Default:
+        none.
+    kind : "flow" or "stock"
+        Whether counts are events of a unit, or what is present in it. Default: "flow".
+    point : "median" or "mean"
+        The number to report. Medians have the least absolute error. Means add up: use them for
+        sums over keys or units. Default: "median".
+    share_total : int, Fraction or str
+        The share α of the budget for totals, at least 0 and below 1. One key has no total.
+        Default: 1/10.
+    front : int, Fraction or str
+        The share β of ε for the first period: 0, or from p/w up to below 1. Default: 1/2.
+    longest : int, optional
+        The most units in a block. Default: the window, at least 8; 1024 if the window is 1.
+
+    Guarantee: w-event, pure. Proof: docs/proofs/tide.md.
+    Kept between units: the filter's beliefs and the lengths of open blocks; in the gate, the raw
+    sums of open blocks and open totals.
+
+    >>> mechanism = Tide(epsilon=1, window=48, periods=(12,))
+    >>> mechanism.guarantee, mechanism.budget(1).epsilon, mechanism.budget(49).epsilon
+    (Guarantee(epsilon=1, window=48), Fraction(1, 24), Fraction(1, 48))
+
+    References
+    ----------
+    None: made for Penstock. Sums that are paid for when they are read, and released later, are
+    those of `rg` (Chen, Shen and Jin, CIKM 2015).
+    """
+
+    name = "tide"
+    paper = "none: made for Penstock"
+    proof = "tide.md"
+    State = TideState
+
+    periods: tuple[UnitCount, ...] = ()
+    kind: StreamKind = "flow"
+    point: Point = "median"
+    share_total: Exact = "1/10"
+    front: Exact = "1/2"
+    longest: UnitCount | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given: Any = self.periods
+        periods = (given,) if isinstance(given, int) else tuple(given)
+        cleaned = {whole(period, name="periods", least=1) for period in periods}
+        object.__setattr__(self, "periods", tuple(sorted(cleaned - {1})))
+        for name, value, known in (
+            ("kind", self.kind, get_args(StreamKind)),
+            ("point", self.point, get_args(Point)),
+        ):
+            if value not in known:
+                raise ConfigurationError(
+                    f"{name} must be one of {', '.join(known)}, not {value!r}.", parameter=name
+                )
+        for name in ("share_total", "front"):
+            share = exact(getattr(self, name), name=name)
+            object.__setattr__(self, name, share)
+            if not 0 <= share < 1:
+                raise ConfigurationError(
+                    f"{name} must be at least 0 and below 1, not {share}.", parameter=name
+                )
+        if self.longest is not None:
+            object.__setattr__(self, "longest", whole(self.longest, name="longest", least=1))
+        if self.has_front and exact(self.front) * self.window < self.period:
+            raise ConfigurationError(
+                f"front must be 0, or at least {self.period}/{self.window}, not {self.front}: "
+                "the first period would have less than an even share.",
+                parameter="front",
+            )
+
+    # -- the budget of each unit -------------------------------------------------------------------
+
+    @property
+    def period(self) -> int:
+        """The shortest period p; 1 if there is none."""
+        return self.periods[0] if self.periods else 1
+
+    @property
+    def has_front(self) -> bool:
+        """Whether the first period has a larger budget."""
+        return self.kind == "flow" and bool(self.front) and self.window >= 3 * self.period
+
+    @cached_property
+    def pulse(self) -> int:
+        """The number of units of which a stock is read once."""
+        return self.window if self.window <= SHORT_STOCK_WINDOW else -(-self.window // 2)
+
+    def budget(self, unit: int) -> Budget:
+        """The charge of a unit for counts and total: 0 if it is not read."""
+        if self.kind == "stock":
+            read = (unit - 1) % self.pulse == 0
+            return self.total // -(-self.window // self.pulse) * int(read)
+        if not self.has_front or unit > self.window:
+            return self.total // self.window
+        first = self.grid.floor(self.total.amount * exact(self.front))
+        if unit <= self.period:
+            return first // self.period
+        return (self.total - first) // (self.window - self.period)
+
+    def has_total(self, keys: int) -> bool:
+        """Whether totals are released."""
+        return self.kind == "flow" and keys > 1 and bool(self.share_total)
+
+    def for_total(self, unit: int, keys: int) -> Budget:
+        """The part of a unit's budget for the total: 0 if there is none."""
+        if not self.has_total(keys):
+            return Budget(0, self.grid)
+        share = exact(self.share_total)
+        return self.budget(unit) * share.numerator // share.denominator
+
+    def for_counts(self, unit: int, keys: int) -> Budget:
+        """The part of a unit's budget for the counts."""
+        return self.budget(unit) - self.for_total(unit, keys)
+
+    def is_last(self, unit: int) -> bool:
+        """Whether all blocks end with this unit: the next one has another price, or is not read."""
+        changes = self.has_front and unit in (self.period, self.window)
+        return changes or unit == self.horizon
+
+    # -- one unit ----------------------------------------------------------------------------------
+
+    def start(self, domain: Domain) -> TideState:
+        keys = domain.size
+        last = self.pulse * self.window + 1  # a unit of the long run that is read
+        share = self.for_total(last, keys)
+        if not self.for_counts(last, keys) or (self.has_total(keys) and not share):
+            raise ConfigurationError(
+                f"share_total={self.share_total} leaves nothing for the total, or for the counts.",
+                parameter="share_total",
+            )
+        settings = FilterSettings(
+            keys=keys,
+            periods=self.periods,
+            kind=self.kind,
+            longest=self.longest_block,
+            first_length=self.period if self.has_front else 1,
+            total_noise=self._noise(share) if share else None,
+            decide_at=tuple(sorted({max(self.period, LEAST_DECISION), self.window})),
+        )
+        return TideState(
+            TideFilter.nothing(settings),
+            np.zeros(keys, np.int64),
+            np.zeros(self.period, np.int64),
+        )
+
+    @property
+    def longest_block(self) -> int:
+        """The most units in a block."""
+        if self.longest is not None:
+            return self.longest
+        return EVENT_LEVEL_LONGEST if self.window == 1 else max(self.window, LEAST_LONGEST)
+
+    def step(self, state: TideState, unit: Private, gate: Gate) -> tuple[TideState, Released]:
+        if not self.budget(gate.unit):
+            return self._unread(state, gate)
+        total = self._total(state, unit, gate)
+        held = state.held + 1
+        close = self.closes(state, held, unit, gate)
+        price = self.for_counts(gate.unit, gate.keys)
+        gate.pots.hold(BLOCKS, unit, epsilon=price)
+        fresh = gate.pots.pour(BLOCKS, where=close)
+        units = held * close
+        public = {SUMS: fresh.value, UNITS: units}
+        if total is not None:
+            public[TOTAL], public[TOTAL_UNITS] = np.array([total[0]]), np.array([total[1]])
+        seen = self.observation(replace(fresh, public=public))
+        released = self._report(state.filter.step(seen), replace(fresh, public=public))
+        return replace(state, held=held * ~close), released
+
+    def closes(self, state: TideState, held: IntArray, unit: Private, gate: Gate) -> BoolArray:
+        """The keys whose block ends with this unit: decided from releases alone."""
+        return (held >= state.filter.lengths) | self.is_last(gate.unit)
+
+    def _total(self, state: TideState, unit: Private, gate: Gate) -> tuple[int, int] | None:
+        """The total of this unit, or the sum of totals of its phase, and its number of units.
+
+        None if nothing is released.
+        """
+        share, days = self.for_total(gate.unit, gate.keys), state.days
+        if not share:
+            return None
+        total = unit.map(lambda counts: counts.sum(keepdims=True), stability=1, cover=ALL)
+        if not state.filter.days:
+            self._drop_totals(days, gate)
+            return gate.laplace(total, epsilon=share, label=TOTAL).number, 1
+        phase, found = (gate.unit - 1) % self.period, None
+        gate.pots.hold(_pot(phase), total, epsilon=share)
+        days[phase] += 1
+        if days[phase] >= state.filter.days or self.is_last(gate.unit):
+            found = gate.pots.pour(_pot(phase), where=_ONE).number, int(days[phase])
+            days[phase] = 0
+        if self.is_last(gate.unit):
+            self._drop_totals(days, gate)
+        return found
+
+    def _drop_totals(self, days: IntArray, gate: Gate) -> None:
+        """Drop the open totals of all phases."""
+        for phase in days.nonzero()[0].tolist():
+            gate.pots.drop(_pot(phase), where=_ONE)
+        days[:] = 0
+
+    def observation(self, released: Released) -> Observation:
+        """What the filter sees of a release: a function of the release and public settings.
+
+        Parameters
+        ----------
+        released : Released
+            A release of this mechanism.
+        """
+        public, unit, keys = released.public, released.unit, len(released.value)
+        total = public.get(TOTAL)
+        noise = self._noise(self.for_counts(unit, keys) or self.for_counts(1, keys))
+        later = self.for_counts(unit + 1, keys)
+        return Observation(
+            unit=unit,
+            fresh=public[UNITS] > 0,
+            sums=public[SUMS].astype(np.float64),
+            units=public[UNITS],
+            noise=noise,
+            next_noise=self._noise(later) if later else noise,
+            total=None if total is None else float(total[0]),
+            total_units=1 if total is None else int(public[TOTAL_UNITS][0]),
+            total_noise=0.0 if total is None else self._noise(self.for_total(unit, keys)),
+        )
+
+    def _unread(self, state: TideState, gate: Gate) -> tuple[TideState, Released]:
+        """A unit of a stock that is not read: the filter goes on by itself."""
+        none = np.zeros(gate.keys, np.int64)
+        empty = replace(
+            Released.nothing(gate.keys, gate.guarantee),
+            unit=gate.unit,
+            private=gate.private,
+            public={SUMS: none, UNITS: none},
+        )
+        return state, self._report(state.filter.step(self.observation(empty)), empty)
+
+    def _report(self, estimate: Estimate, fresh: Released) -> Released:
+        """The estimates as a release, in parts of 1/256."""
+        point = estimate.point(self.point, counted=self.kind == "flow")
+        most = 2**60 // len(point)
+        error = np.sqrt(estimate.variance + np.square(point - estimate.mean))
+        parts = np.ceil(np.minimum(error * FINENESS, most)).astype(np.int64)
+        deviation = np.where(np.isfinite(error), np.maximum(parts, 1), 0)
+        return replace(
+            fresh,
+            value=np.rint(np.minimum(point * FINENESS, most)).astype(np.int64),
+            divisor=FINENESS,
+            kind="filtered",
+            repeated=False,
+            public={**fresh.public, DEVIATION: deviation},
+        )
+
+    def _noise(self, epsilon: Budget) -> float:
+        """The variance of noise with this budget."""
+        scale = float(self.contribution / epsilon.epsilon)
+        return float(laplace_variance(np.asarray(scale)))
+
+    def hard_streams(self) -> Iterable[IntArray]:
+        """A busy key in blocks of one unit beside quiet keys in growing blocks: a person may be in
+        another one in each unit.
+        """
+        units = 2 * self.window + 3
+        quiet = np.zeros((units, max(self.window, 2)), np.int64)
+        quiet[::2, 0] = HARD_COUNT
+        return (quiet,)
+
+
+def _pot(phase: int) -> str:
+    """The pot of one phase's totals."""
+    return f"{TOTAL} {phase}"

@@ -1,0 +1,247 @@
+"""`tide`: the budget of each unit, blocks and totals, and what the filter may depend on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.arrays import BoolArray, IntArray
+from penstock.core.errors import ConfigurationError
+from penstock.core.private import Private
+from penstock.core.released import Released
+from penstock.private.gate import Gate
+from penstock.private.mechanisms.tide import SUMS, TOTAL, TOTAL_UNITS, UNITS, Tide, TideState
+from penstock.testing import NoNoise, TestNoise
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptedClosing(Tide):
+    """`tide` with blocks that end where a public script says so."""
+
+    script: tuple[tuple[bool, ...], ...] = ()
+
+    def closes(self, state: TideState, held: IntArray, unit: Private, gate: Gate) -> BoolArray:
+        row = np.array(self.script[gate.unit - 1])
+        return row | self.is_last(gate.unit)
+
+
+def poisson(level: Any, units: int, *, seed: int) -> IntArray:
+    return np.random.default_rng(seed).poisson(level, (units, len(level))).astype(np.int64)
+
+
+# -- the budget ------------------------------------------------------------------------------------
+
+promises = st.fixed_dictionaries(
+    {
+        "epsilon": st.sampled_from(["1", "0.1", "1/3", "2.7"]),
+        "window": st.integers(1, 40),
+        "periods": st.lists(st.integers(1, 12), max_size=2).map(tuple),
+        "kind": st.sampled_from(["flow", "stock"]),
+        "front": st.sampled_from(["0", "1/3", "1/2", "2/3", "0.99"]),
+        "share_total": st.sampled_from(["0", "1/10", "1/3"]),
+    }
+)
+
+
+@given(promises)
+@settings(max_examples=60)
+def test_any_window_has_a_budget_of_at_most_epsilon(promise: dict[str, Any]) -> None:
+    mechanism = Tide(**promise)
+    w = mechanism.window
+    budgets = [mechanism.budget(unit).epsilon for unit in range(1, 4 * w + 2)]
+    sums = [sum(budgets[first : first + w]) for first in range(3 * w + 1)]
+    assert max(sums) <= Fraction(promise["epsilon"])
+    if mechanism.kind == "flow":
+        assert max(sums) > Fraction(999_999, 1_000_000) * Fraction(promise["epsilon"])
+
+
+@given(
+    window=st.sampled_from([1, 2, 6, 9]),
+    keys=st.integers(1, 3),
+    data=st.data(),
+    share=st.sampled_from(["0", "1/10"]),
+)
+@settings(max_examples=30, deadline=None)
+def test_whichever_blocks_end_every_unit_costs_its_budget(
+    window: int, keys: int, data: st.DataObject, share: str
+) -> None:
+    units = 2 * window + 3
+    row = st.lists(st.booleans(), min_size=keys, max_size=keys).map(tuple)
+    script = data.draw(st.lists(row, min_size=units, max_size=units).map(tuple))
+    mechanism = ScriptedClosing(
+        epsilon=1, window=window, periods=(3,), share_total=share, script=script
+    )
+    run = mechanism.run(keys, noise=TestNoise(1), record=True)
+    for counts in poisson([9.0] * keys, units, seed=2):
+        run.step(counts)
+    numbers = run.account().numbers
+    assert numbers.tolist() == [mechanism.budget(unit).quanta for unit in range(1, units + 1)]
+    assert run.account().worst <= 1
+
+
+def test_totals_by_phase_cost_the_same_and_are_dropped_where_the_price_changes() -> None:
+    mechanism = Tide(epsilon="0.1", window=30, periods=(10,))
+    run = mechanism.run(3, noise=TestNoise(3), record=True)
+    stream = poisson([0.5, 0.2, 0.1], 75, seed=4)
+    shown = [run.step(counts) for counts in stream]
+    numbers = run.account().numbers
+    assert numbers.tolist() == [mechanism.budget(unit).quanta for unit in range(1, 76)]
+    assert run._state.filter.days > 2  # totals of one unit drown in the noise
+    labels = {line.label for line in run.ledger}
+    assert {f"total {phase}" for phase in range(10)} <= labels
+    at_change = shown[29].public
+    assert at_change[TOTAL_UNITS] == [2]
+    assert not set(run._gate.save().pots) - {"blocks", *(f"total {phase}" for phase in range(10))}
+
+
+def test_without_noise_totals_by_phase_are_those_of_their_units() -> None:
+    mechanism = Tide(epsilon="0.001", window=30, periods=(5,))
+    run = mechanism.run(2, noise=NoNoise())
+    stream = poisson([2.0, 1.0], 200, seed=5)
+    seen = 0
+    for unit, counts in enumerate(stream, start=1):
+        public = run.step(counts).public
+        if TOTAL in public:
+            units = np.arange(unit - 1, -1, -5)[: public[TOTAL_UNITS][0]]
+            assert public[TOTAL][0] == stream[units].sum()
+            seen += public[TOTAL_UNITS][0] > 1
+    assert seen
+
+
+def test_without_noise_every_sum_is_that_of_its_block_and_blocks_do_not_overlap() -> None:
+    run = Tide(epsilon=1, window=12, periods=(3,)).run(4, noise=NoNoise())
+    stream = poisson([0.1, 3.0, 40.0, 900.0], 80, seed=6)
+    done = np.zeros(4, np.int64)
+    for unit, counts in enumerate(stream, start=1):
+        public = run.step(counts).public
+        for key in np.flatnonzero(public[UNITS]):
+            first = unit - public[UNITS][key]
+            assert first == done[key]
+            assert public[SUMS][key] == stream[first:unit, key].sum()
+            done[key] = unit
+    assert (done > 60).all()
+
+
+def test_all_blocks_end_with_the_horizon() -> None:
+    run = Tide(epsilon=1, window=10, horizon=20).run(3, noise=TestNoise(7))
+    shown = [run.step(counts) for counts in poisson([1.0, 5.0, 0.0], 25, seed=8)]
+    assert (shown[19].public[UNITS] > 0).all()
+    assert (shown[24].value == shown[19].value).all()
+    assert run.over
+
+
+def test_one_key_has_no_total_and_event_level_has_long_blocks() -> None:
+    mechanism = Tide(epsilon="0.1", window=1)
+    assert mechanism.longest_block == 1024
+    run = mechanism.run(1, noise=TestNoise(9), record=True)
+    for counts in poisson([0.3], 200, seed=10):
+        released = run.step(counts)
+    assert {line.label for line in run.ledger} == {"blocks"}
+    assert TOTAL not in released.public
+    assert run._state.filter.lengths[0] > 8
+
+
+def test_a_stock_is_read_in_pulses_and_not_in_between() -> None:
+    mechanism = Tide(epsilon=1, window=6, kind="stock")
+    run = mechanism.run(2, noise=TestNoise(11), record=True)
+    shown = [run.step(counts) for counts in poisson([30.0, 60.0], 20, seed=12)]
+    assert [line.unit for line in run.ledger] == [1, 7, 13, 19]
+    assert [bool(each.public[UNITS].all()) for each in shown[:8]] == [
+        True,
+        *5 * [False],
+        True,
+        False,
+    ]
+    assert mechanism.budget(1).epsilon == 1
+    assert (np.diff([each.variance[0] for each in shown[6:12]]) > 0).all()  # less and less is known
+
+
+# -- the release -----------------------------------------------------------------------------------
+
+
+def test_the_filter_is_a_function_of_releases() -> None:
+    mechanism = Tide(epsilon=1, window=14, periods=(7,))
+    run = mechanism.run(5, noise=TestNoise(13))
+    again = mechanism.start(run.domain).filter
+    for counts in poisson([0.2, 1.0, 9.0, 300.0, 4000.0], 60, seed=14):
+        released = run.step(counts)
+        estimate = again.step(mechanism.observation(released))
+        assert np.array_equal(again.lengths, run._state.filter.lengths)
+        point = np.rint(estimate.point("median") * released.divisor)
+        assert np.array_equal(point, released.value)
+    assert len(set(again.lengths.tolist())) > 1
+
+
+def test_intervals_cover_the_counts() -> None:
+    level = np.geomspace(0.2, 2000, 80)
+    run = Tide(epsilon=1, window=24).run(80, noise=TestNoise(15))
+    covered = []
+    for unit, counts in enumerate(poisson(level, 120, seed=16)):
+        low, high = run.step(counts).interval("0.9")
+        if unit >= 24:
+            covered.append(((low <= counts) & (counts <= high)).mean())
+    assert 0.85 <= np.mean(covered) <= 0.99
+
+
+def test_before_the_first_blocks_end_nothing_is_known_of_a_key() -> None:
+    run = Tide(epsilon=1, window=30, periods=(10,)).run(4, noise=TestNoise(17))
+    first = run.step([5, 5, 5, 5])
+    assert np.isinf(first.variance).all()
+    for _ in range(9):
+        tenth = run.step([5, 5, 5, 5])
+    assert np.isfinite(tenth.variance).all()
+
+
+def test_the_median_of_a_sparse_key_is_a_whole_number_and_its_mean_is_not() -> None:
+    stream = poisson([0.5] * 20, 80, seed=18)
+    found = {}
+    for point in ("median", "mean"):
+        run = Tide(epsilon=1, window=8, point=point).run(20, noise=TestNoise(19))  # type: ignore[arg-type]
+        for counts in stream:
+            released = run.step(counts)
+        found[point] = released.estimate
+    assert (found["median"] == np.rint(found["median"])).all()
+    assert found["mean"].sum() > found["median"].sum()
+
+
+def test_it_beats_an_equal_share_for_every_unit_and_all_zeros() -> None:
+    level = np.geomspace(0.1, 400, 60) * np.ones((150, 1))
+    day = 1 + 0.8 * np.sin(2 * np.pi * np.arange(150) / 24)[:, None]
+    stream = np.random.default_rng(20).poisson(level * day).astype(np.int64)
+    run = Tide(epsilon=1, window=48, periods=(24,)).run(60, noise=TestNoise(21))
+    error = np.mean([np.abs(run.step(counts).estimate - counts).mean() for counts in stream])
+    assert error < 0.4 * 48
+    assert error < 0.6 * stream.mean()
+
+
+# -- parameters ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ("periods", (0,)),
+        ("kind", "level"),
+        ("point", "mode"),
+        ("share_total", "1"),
+        ("share_total", "-1/10"),
+        ("front", "1"),
+        ("front", "1/100"),
+        ("longest", 0),
+    ],
+)
+def test_a_wrong_parameter_is_named(parameter: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Tide(epsilon=1, window=24, **{parameter: value})
+    assert caught.value.parameter == parameter
+
+
+def test_periods_are_sorted_and_one_unit_is_none() -> None:
+    assert Tide(epsilon=1, window=24, periods=(168, 24, 1)).periods == (24, 168)
+    assert isinstance(Tide(epsilon=1, window=24).run(3).step([1, 2, 3]), Released)
