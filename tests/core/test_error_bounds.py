@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from math import comb
 
@@ -93,11 +94,19 @@ def test_a_shrunk_value_has_the_variance_and_the_interval_that_are_said(n):
     assert (np.abs(shrunk) > half / 2).mean() > 0.05
 
 
-def test_a_gaussian_has_the_quantile_of_one():
-    assert half_width("gaussian", np.array([10.0]), 1, UNIT, 0.05) == pytest.approx(
-        [19.6], rel=1e-3
-    )
-    assert variance("gaussian", np.array([10.0]), 1, UNIT) == pytest.approx([100.0])
+@pytest.mark.parametrize("deviation", [0.2, 0.5, 1.0, 4.2, 10.0])
+@pytest.mark.parametrize("miss", [0.3, 0.1, 0.05, 1e-6])
+def test_a_rounded_gaussian_has_the_least_whole_interval(deviation, miss):
+    (half,) = half_width("rounded", np.array([deviation]), 1, UNIT, miss)
+
+    def missed(beyond: float) -> float:
+        """The probability that the whole number next to a Gaussian is beyond a whole number."""
+        return math.erfc((beyond + 0.5) / (deviation * math.sqrt(2)))
+
+    assert half == int(half)
+    assert missed(half) <= miss
+    assert half == 0 or missed(half - 1) > miss
+    assert variance("rounded", np.array([deviation]), 1, UNIT) == pytest.approx([deviation**2])
 
 
 def test_every_key_may_have_its_own_number_of_draws():

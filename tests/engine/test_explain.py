@@ -79,6 +79,15 @@ MECHANISMS: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
+        {"mechanism": "uniform", "epsilon": "1", "window": 24, "delta": "1e-6"},
+        [
+            "Any 24 consecutive units cost at most epsilon = 1 with delta = 1/1000000.",
+            "All noise is Gaussian. The ledger counts rho: a window has about 0.028.",
+            "a standard deviation of 20.7 per number. With 95 % probability a number is within 41",
+            "The first fresh release costs rho = 0.00117",
+        ],
+    ),
+    (
         {"mechanism": "dsat", "epsilon": "1", "window": 720, "horizon": 720},
         [
             "in the whole stream. Only units 1 to 720 are ever read",

@@ -83,7 +83,7 @@ releases = st.builds(
     divisor=maybe(3, 1),
     layers=maybe(3, 1),
     public=st.dictionaries(st.text(max_size=9), numbers(3), max_size=3),
-    kind=st.sampled_from(["sum", "median", "shrunk", "weighted", "gaussian"]),
+    kind=st.sampled_from(["sum", "median", "shrunk", "weighted", "gaussian", "rounded"]),
     weights=st.sampled_from(
         [
             Weights(),

@@ -39,6 +39,13 @@ from penstock.private.mechanisms.uniform import NoState
 from penstock.testing import NoNoise
 
 from tests.lab.holding import Holding
+from tests.lab.with_delta import (
+    ALL_WITH_DELTA,
+    AbsorptionWithDelta,
+    DistributionWithDelta,
+    FewGroupsWithDelta,
+    UniformWithDelta,
+)
 
 names = [check.__name__ for check in CHECKS]
 
@@ -144,6 +151,10 @@ class Uneven(Mechanism[Ranked]):
 
 EVERY = [
     *MECHANISMS.values(),
+    UniformWithDelta,
+    DistributionWithDelta,
+    AbsorptionWithDelta,
+    FewGroupsWithDelta,
     Between,
     Announced,
     FewGroups,
@@ -163,7 +174,9 @@ def test_every_mechanism_passes_every_check(cls: type[Mechanism[Any]], check: Ch
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("check", CHECKS, ids=names)
-@pytest.mark.parametrize("cls", MECHANISMS.values(), ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize(
+    "cls", [*MECHANISMS.values(), *ALL_WITH_DELTA], ids=lambda cls: cls.__name__
+)
 def test_every_mechanism_passes_every_full_check(cls: type[Mechanism[Any]], check: Check) -> None:
     """The full form, as `penstock lab check` runs it. Quick twin: the test above."""
     check(cls)

@@ -56,8 +56,8 @@ class DrawsGaussianUnderAPurePromise(Uniform):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawsForNoConvolution(CorrelatedGaussian):
-    """A draw that belongs to no convolution."""
+class DrawsWithoutALine(CorrelatedGaussian):
+    """A draw that no line of the ledger pays for."""
 
     def step(
         self, state: UnitEstimates, unit: Private, gate: Gate
@@ -83,7 +83,7 @@ class ClaimsLessNoise(CorrelatedGaussian):
         (DrawsTooLittle, "is worth rho="),
         (ForgetsTheWindow, "is worth rho="),
         (DrawsGaussianUnderAPurePromise, "not paid for in the currency"),
-        (DrawsForNoConvolution, "belongs to no convolution"),
+        (DrawsWithoutALine, "'elsewhere' is worth rho="),
     ],
 )
 def test_too_little_noise_is_caught(cls: Any, said: str) -> None:

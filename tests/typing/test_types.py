@@ -76,11 +76,12 @@ def plain(values: IntArray) -> IntArray:
 
 REJECTED = {
     "a float epsilon": "ps.Uniform(epsilon=0.5, window=3)",
+    "a float delta": 'ps.Uniform(epsilon="1", window=3, delta=1e-6)',
     "a float epsilon of a promise": "ps.Guarantee(0.5, 3)",
     "no window": 'ps.Uniform(epsilon="1")',
     "a text for the window": 'ps.Uniform(epsilon="1", window="3")',
     "positional parameters": 'ps.Uniform("1", 3)',
-    "an unknown parameter": 'ps.Uniform(epsilon="1", window=3, delta="0.1")',
+    "an unknown parameter": 'ps.Uniform(epsilon="1", window=3, every=2)',
     "a change of a mechanism": "mechanism.window = 4",
     "a change of a release": "released.unit = 3",
     "a change of a promise": "released.guarantee.window = 3",

@@ -6,6 +6,7 @@ ledger has one currency.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, total_ordering
@@ -22,6 +23,8 @@ FINENESS = 2**24
 """How many quanta the share ε/2w of one unit has."""
 
 Currency: TypeAlias = Literal["epsilon", "rho"]
+
+_PI = Fraction(math.pi)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +102,17 @@ class Budget:
         return self.quanta * self.grid.quantum
 
     def into(self, number: int) -> int:
-        """`number` divided by ε, rounded down: a whole number exceeds number/ε if and only if it
-        exceeds this.
+        """The expected |noise| of a statistic of sensitivity `number` under this budget, rounded
+        down: number/ε for Laplace noise, number/√(πρ) for Gaussian noise.
+
+        A whole number exceeds the expectation if and only if it exceeds this.
 
         >>> Grid.of(Guarantee("1", 3)).floor(Fraction(1, 3)).into(7)
         21
         """
         quantum = self.grid.quantum
+        if self.grid.currency == "rho":
+            return math.isqrt(int(number**2 / (_PI * self.quanta * quantum)))
         return number * quantum.denominator // (self.quanta * quantum.numerator)
 
     def rounded(self, bits: int, *, of: Budget) -> Budget:

@@ -81,7 +81,8 @@ def audit(
     name
         The name of a registered mechanism, of a mechanism of a plug-in, or the import path
         module:Class of your own. Modules in the current directory are found too. Append @user to
-        audit it at user level, or @between to audit a pan-private one with looks between units.
+        audit it at user level, @between to audit a pan-private one with looks between units, or
+        @delta to audit it with a delta of 0.01 and Gaussian noise.
         flawed:NAME is a mechanism that is broken on purpose.
     everybody
         Audit every registered mechanism, which must be acquitted, and every flawed variant, which

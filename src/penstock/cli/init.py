@@ -159,7 +159,8 @@ def init(
     epsilon
         The budget of a window, exact: 1, 0.5 or 1/3.
     delta
-        For mechanisms with Gaussian noise.
+        The delta of the promise, such as 1e-6: noise is then Gaussian. Default: none, but
+        1/1000000 for mechanisms that always have one.
     window
         The time in which a person is protected: units, or a duration such as 1d.
     contribution
@@ -360,7 +361,16 @@ def _questions(dialogue: InitDialogue) -> Iterator[InitQuestion]:
         help="the probability with which the promise may fail",
         advice="Far below one in the number of people.",
     )
-    yield _ask("privacy", (delta,), "delta", DELTA, when=lambda each: "delta" in each["privacy"])
+    yield _ask(
+        "privacy",
+        (delta,),
+        "delta",
+        DELTA,
+        when=lambda each: (
+            "delta" in each["privacy"]
+            or ("delta" in dialogue.given and _delta_of(each["privacy"]["mechanism"]) is not None)
+        ),
+    )
     yield _ask("privacy", tables.PRIVACY, "window", _window)
     yield _ask("privacy", tables.PRIVACY, "contribution", "1")
     yield InitQuestion(
@@ -499,9 +509,15 @@ def _put_keys(content: Content, answer: str) -> None:
 def _put_mechanism(content: Content, answer: str) -> None:
     kept = {name: content["privacy"][name] for name in ("epsilon", "contribution")}
     content["privacy"] = {**kept, "mechanism": answer, "window": 24}
-    known = registry.MECHANISMS.get(answer)
-    if known is not None and "delta" in known.__dataclass_fields__:
+    if _delta_of(answer):
         content["privacy"]["delta"] = DELTA
+
+
+def _delta_of(mechanism: str) -> Any:
+    """The default of the mechanism's delta, or None if it has none."""
+    known = registry.MECHANISMS.get(mechanism)
+    found = None if known is None else known.__dataclass_fields__.get("delta")
+    return None if found is None else found.default
 
 
 def _put_store(content: Content, answer: str) -> None:

@@ -7,6 +7,7 @@ A released number is made of `layers` independent draws of one scale, and its `k
 - `shrunk`: one of them moved towards their mean, (x − mean)/n + mean;
 - `weighted`: their sum with known weights;
 - `gaussian`: a Gaussian with standard deviation `scale`;
+- `rounded`: a Gaussian that was rounded to a whole number, of standard deviation `scale`;
 - `filtered`: the estimate of a filter, whose error has the root mean square `scale`. It includes
   how far counts have moved, as the filter believes.
 """
@@ -17,7 +18,7 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -31,7 +32,10 @@ _APART = (
     0.02  # the share of a miss that is left to the difference between discrete and continuous noise
 )
 
-Kind: TypeAlias = Literal["sum", "median", "shrunk", "weighted", "gaussian", "filtered"]
+Kind: TypeAlias = Literal["sum", "median", "shrunk", "weighted", "gaussian", "rounded", "filtered"]
+
+NORMAL: Final = ("gaussian", "rounded", "filtered")
+"""The kinds whose `scale` is a standard deviation."""
 
 _LEAST_MISS = Fraction(1, 10**100)
 
@@ -53,7 +57,7 @@ def miss_of(confidence: Exact) -> float:
 
 def variance(kind: Kind, scale: FloatArray, layers: int | IntArray, weights: Weights) -> FloatArray:
     """The variance of the combined draws; for a median, that of the mean, an upper bound."""
-    if kind in ("gaussian", "filtered"):
+    if kind in NORMAL:
         return np.square(scale)
     one = laplace_variance(scale)
     n = np.float64(layers)
@@ -86,8 +90,10 @@ def half_width(
     scales, draws = np.broadcast_arrays(
         np.asarray(scale, np.float64), np.asarray(layers, np.float64)
     )
-    if kind in ("gaussian", "filtered"):
+    if kind in NORMAL:
         half = -NormalDist().inv_cdf(miss / 2) * scales
+        if kind == "rounded":  # a whole number beyond k was beyond k + 1/2
+            return np.maximum(np.ceil(half - 0.5), 0)
         return half if kind == "gaussian" else np.ceil(half)
     pairs, which = np.unique(np.stack([scales.ravel(), draws.ravel()]), axis=1, return_inverse=True)
     each = [_half_width(kind, one, int(of), weights, miss) for one, of in pairs.T]
@@ -240,10 +246,12 @@ def half_width_of_many(
     noise: sums of continuous Laplace noise have a log-concave tail G with G(0) = 1, so from G(k) =
     p follows G(y) ≥ p^(y/k) below k, and their variance ∫ 2yG(y)dy is at least 2k²(1 − (1 + a)p)/a²
     with a = −log p. What the discrete noise differs by is symmetric and bounded: Hoeffding's bound.
-    A peak of 0 stands for Gaussian noise.
+    A peak of 0 stands for Gaussian noise: its quantile, and √grains because it is rounded.
     """
     mass, peak, spread = np.broadcast_arrays(mass, peak, np.sqrt(variance / miss))
-    out = np.where(peak > 0, spread, -NormalDist().inv_cdf(miss / 2) * np.sqrt(variance))
+    rounding = 0.0 if grains is None else np.sqrt(grains)
+    normal = -NormalDist().inv_cdf(miss / 2) * np.sqrt(variance) + rounding
+    out = np.where(peak > 0, spread, normal)
     some = (peak > 0) & np.isfinite(mass)
     if some.any():
         top, number = peak[some], mass[some] / np.square(peak[some])

@@ -24,9 +24,10 @@ DEVIATION = "deviation"
 
 @dataclass(frozen=True)
 class Scale:
-    """The exact scale of discrete Laplace noise, `base / parts`; per key if `parts` is an array.
+    """The scale of one draw of noise, `base / parts`; per key if `parts` is an array.
 
-    0 parts: nothing was released there yet, and the number stands for nothing.
+    It is the exact scale of discrete Laplace noise. For Gaussian noise it is a standard deviation,
+    rounded up. 0 parts: nothing was released there yet, and the number stands for nothing.
     """
 
     base: Fraction
@@ -102,6 +103,7 @@ class Released:
             guarantee=guarantee,
             private=True,
             repeated=True,
+            kind="rounded" if guarantee.delta else "sum",
         )
 
     def __post_init__(self) -> None:
@@ -189,7 +191,7 @@ class Released:
     @property
     def _noise_divisor(self) -> int | IntArray:
         """The divisor of the noise. Otherwise the divisor is only a finer grid."""
-        return self.divisor if self.kind in ("sum", "gaussian") else 1
+        return self.divisor if self.kind in ("sum", "gaussian", "rounded") else 1
 
 
 def _either(where: BoolArray, here: int | IntArray, there: int | IntArray) -> int | IntArray:

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from penstock.budget.grid import promised
 from penstock.core.arrays import BoolArray, FloatArray
 from penstock.core.calendar import duration
 from penstock.core.domain import Domain
@@ -375,7 +376,10 @@ def _costs(pipeline: Pipeline) -> list[str]:
         read = f"The whole stream is covered: {all_units}"
     limit = f"at most epsilon = {promise.epsilon}{delta}"
     lines = [f"{read} {limit}. The ledger refuses any charge above that."]
-    if promise.window > 1 and not promise.delta:
+    if promise.delta:
+        total = _near(promised(promise).amount)
+        lines.append(f"All noise is Gaussian. The ledger counts rho: a window has about {total}.")
+    elif promise.window > 1:
         lines.append(f"The average per unit is {promise.epsilon / promise.window}.")
     if promise.horizon is None:
         lines.append(
@@ -431,13 +435,14 @@ def _errors(pipeline: Pipeline) -> list[str]:
             lines.append(f"{title}the noise depends on the stream and cannot be stated before.")
             continue
         sums = f" Each number is {error.weights.in_words()}; this is for unit {error.unit}."
-        paid = f" The first fresh release costs epsilon = {_near(view.times * error.cost)}."
+        cost = f"{view.mechanism.grid.currency} = {_near(view.times * error.cost)}"
+        paid = f" The first fresh release costs {cost}."
         lines.append(
             f"{title}the noise of a fresh release has a standard deviation of "
             f"{_between(error.deviation)} per number. With 95 % probability a number is within "
             f"{_between(error.half)} of the true count."
             + ("" if error.weights.kind == "unit" else sums)
-            + ("" if view.mechanism.guarantee.delta else paid)
+            + paid
         )
     lines.append(
         "These figures are for the first fresh release and come from made-up counts. Later "

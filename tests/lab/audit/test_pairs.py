@@ -89,9 +89,11 @@ def test_an_audit_hears_both_answers(name: str, window: int | None) -> None:
     assert {(True, True), (True, False)} <= answers
 
 
-def test_only_user_level_comes_after_a_name() -> None:
+def test_only_known_forms_come_after_a_name() -> None:
     with pytest.raises(ConfigurationError, match="MECHANISM@user"):
         subject("dsft@event")
+    with pytest.raises(ConfigurationError, match="dsft has no delta"):
+        subject("dsft@delta")
 
 
 def test_at_user_level_a_person_is_in_every_unit() -> None:

@@ -38,7 +38,8 @@ FALSE_ALARM = 1e-3 / (len(SHIPPED) + len(VARIANTS))
 def test_a_short_audit_acquits(name: str) -> None:
     """False alarm: at most 1e-3 for all mechanisms together, for a new seed."""
     slow = {"toeplitz": 400, "hs_pegasus": 20, "phs_pegasus": 20}
-    runs = 20_000 if MECHANISMS[name.partition("@")[0]].by_key else 40
+    known, _, level = name.partition("@")
+    runs = 20_000 if MECHANISMS[known].by_key else 10 if level == "delta" else 40
     found = subject(name, runs=slow.get(name, runs))
     verdict = suite.audit_one(found, confidence=1 - FALSE_ALARM, seed=3, workers=1)
     assert not verdict.convicted, verdict.row()
@@ -74,6 +75,28 @@ def test_an_audit_sees_noise_that_is_30_percent_off(
     verdict = engine.audit(found, confidence=1 - 1e-6, seed=3, workers=1)
     assert verdict.convicted is (factor == "0.7"), verdict.row()
     assert (verdict.lower_bound > 0.85 * 2) is (factor != "1.3")
+
+
+@pytest.mark.parametrize("factor", ["1", "0.7", "1.3"])
+def test_an_audit_sees_gaussian_noise_that_is_30_percent_off(
+    factor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 0.7 of the noise a mechanism is convicted; with 1.3 the bound falls below 0.7 ε.
+
+    100,000 runs of each stream. False alarm: at most 1e-6 per case, for a new seed.
+    """
+    genuine = LabNoise.gaussian
+
+    def scaled(self: LabNoise, variance: Fraction, size: int, **options: Any) -> IntArray:
+        return genuine(self, variance * Fraction(factor) ** 2, size, **options)
+
+    monkeypatch.setattr(LabNoise, "gaussian", scaled)
+    found = subject("uniform@delta", epsilon="1", window=1, runs=100_000)
+    found = replace(found, pairs=found.pairs[:1])
+    verdict = engine.audit(found, confidence=1 - 1e-6, seed=3, workers=1)
+    assert found.delta == Fraction(1, 100)
+    assert verdict.convicted is (factor == "0.7"), verdict.row()
+    assert (verdict.lower_bound > 0.7) is (factor != "1.3"), verdict.row()
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from penstock.engine.pipeline.stream import read_calendar, read_duration, read_n
 from penstock.private.histograms import registry as histograms
 from penstock.private.histograms.base import Histogram
 from penstock.private.mechanisms import registry as mechanisms
-from penstock.private.mechanisms.base import Mechanism
+from penstock.private.mechanisms.base import Mechanism, WithDelta
 from penstock.private.noise import NoNoise
 
 _INTRUDED = (
@@ -246,12 +246,8 @@ def _view(
                     "horizon": horizon,
                 }
     mechanism = _mechanism(section, keys, calendar, computed, also=("name", "every", "share"))
-    if mechanism is not None and mechanism.guarantee.delta:
-        section.wrong(
-            "mechanism",
-            f"{mechanism.name} keeps a delta, which does not add up with other views: "
-            "use it alone.",
-        )
+    if mechanism is not None:
+        _refuse_delta_beside_others(section, mechanism)
     if section.faulty or mechanism is None or calendar is None:
         return None
     return View(
@@ -263,6 +259,15 @@ def _view(
         share=share,
         times=times,
     )
+
+
+def _refuse_delta_beside_others(section: Section, mechanism: AnyMechanism) -> None:
+    if mechanism.guarantee.delta:
+        section.wrong(
+            "mechanism",
+            f"{mechanism.name} keeps a delta, which does not add up with other views: "
+            "use it alone.",
+        )
 
 
 # -- a mechanism from its parameters ---------------------------------------------------------------
@@ -286,6 +291,7 @@ def _mechanism(
     if cls is None:
         section.close(*section.content)
         return None
+    _refuse_delta(section, cls)
     more = section.table("parameters")
     for each in more.content:
         if each in section and each not in also:
@@ -317,6 +323,18 @@ def _mechanism(
         section.wrong("mechanism", _INTRUDED.format(name=mechanism.name))
         return None
     return mechanism if keys is None or _tried(section, mechanism, keys) else None
+
+
+def _refuse_delta(section: Section, cls: type[AnyMechanism]) -> None:
+    """Refuse a delta beside a mechanism that has none, and name those that have one."""
+    if "delta" in section and not issubclass(cls, WithDelta):
+        able = [name for name, each in mechanisms.MECHANISMS.items() if issubclass(each, WithDelta)]
+        section.take("delta")
+        section.wrong(
+            "delta",
+            f"{cls.name} keeps a pure promise, without a delta: leave it out, or use one of "
+            f"{', '.join(able)}.",
+        )
 
 
 def _required(cls: type, name: str) -> bool:

@@ -28,7 +28,7 @@ from penstock.lab.audit import flawed
 from penstock.lab.audit.model import Look, Pair
 from penstock.lab.audit.noise import ErasingLabNoise, LabNoise
 from penstock.lab.audit.pairs import standard, with_person
-from penstock.private.mechanisms.base import Incremental, Mechanism
+from penstock.private.mechanisms.base import Incremental, Mechanism, WithDelta
 from penstock.private.mechanisms.pan import PanPrivate
 from penstock.private.mechanisms.registry import MECHANISMS, AnyMechanism, find
 from penstock.private.mechanisms.sampling import ByQuestion
@@ -107,12 +107,20 @@ PAN_PRIVATE = ("bd_pan", "ba_pan")
 """Mechanisms with a form for looks between units. `NAME@between` audits that form too."""
 
 
+WITH_DELTA = ("uniform", "sample", "fixed", "bd", "ba", "bd_grouped", "ba_grouped")
+"""Mechanisms that are pure by default and may have a δ. `NAME@delta` audits that form too."""
+
+DELTA = "0.01"
+"""The δ of those audits. For a small δ the events that show ε are too rare to sample."""
+
+
 def subject(
     name: str, *, epsilon: str = "2", window: int | None = None, runs: int = 20_000
 ) -> Subject:
     """A mechanism by name or import path, or `flawed:NAME`.
 
-    `@user` after the name is user level, `@between` a look into the memory between units.
+    `@user` after the name is user level, `@between` a look into the memory between units, `@delta`
+    the form with Gaussian noise.
     """
     return resolve(f"{name} {epsilon} {_window(name) if window is None else window} {runs}")
 
@@ -136,15 +144,18 @@ def resolve(spec: str) -> Subject:
     if name.startswith("flawed:"):
         return _flawed(spec, name.removeprefix("flawed:"), runs)
     known, at, level = name.partition("@")
-    if at and (level not in ("user", "between") or not known):
+    if at and (level not in ("user", "between", "delta") or not known):
         raise ConfigurationError(
-            f"{name!r} names no audit: write a mechanism, MECHANISM@user or MECHANISM@between."
+            f"{name!r} names no audit: write a mechanism, MECHANISM@user, MECHANISM@between or "
+            "MECHANISM@delta."
         )
     cls = find(known)
     if level == "between" and not issubclass(cls, PanPrivate):
         raise ConfigurationError(
             f"{known} makes no promise for looks between units, so {name!r} cannot be audited."
         )
+    if level == "delta" and not issubclass(cls, WithDelta):
+        raise ConfigurationError(f"{known} has no delta, so {name!r} cannot be audited.")
     mechanism = cls(epsilon=epsilon, window=window, **_parameters(known, cls, window, level))
     promise = mechanism.guarantee
     if known not in MECHANISMS:
@@ -197,8 +208,10 @@ def _flawed(spec: str, name: str, runs: int) -> Subject:
         variant.pairs,
         runs,
         flawed=True,
+        learn=variant.delta > 0,
         exact=variant.exact,
         noise=variant.noise,
+        delta=variant.delta,
     )
 
 
@@ -212,6 +225,8 @@ def _parameters(name: str, cls: AnyMechanism, window: int, level: str) -> dict[s
         found["horizon"] = window
     elif level == "between":
         found["intrusion"] = level
+    elif level == "delta":
+        found["delta"] = DELTA
     return found
 
 

@@ -25,7 +25,14 @@ from penstock.lab.audit.exact import (
 )
 from penstock.lab.audit.flawed import VARIANTS
 from penstock.lab.audit.model import Pair
-from penstock.lab.audit.subjects import PAN_PRIVATE, USER_LEVEL, Subject, resolve, subject
+from penstock.lab.audit.subjects import (
+    PAN_PRIVATE,
+    USER_LEVEL,
+    WITH_DELTA,
+    Subject,
+    resolve,
+    subject,
+)
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.registry import MECHANISMS
 from penstock.private.mechanisms.sampling import ByQuestion
@@ -60,6 +67,7 @@ SHIPPED = (
     *MECHANISMS,
     *(f"{name}@user" for name in USER_LEVEL),
     *(f"{name}@between" for name in PAN_PRIVATE),
+    *(f"{name}@delta" for name in WITH_DELTA),
 )
 """All names of audits of registered mechanisms."""
 

@@ -31,9 +31,10 @@ def check_noise_is_what_was_paid_for(cls: AnyMechanism, *, quick: bool = False) 
     """The noise is what the ledger says was paid for.
 
     A recorder at the noise source compares every draw with the ledger lines of its unit. Laplace
-    noise of scale s on counts of which one person changes at most L costs at least L/s. For
-    Gaussian noise of variance v, let D be the length of the largest vector by which a person's w
-    units change all sums. The noise costs D²/2v, and each of the w units pays the same part of it.
+    noise of scale s on counts of which one person changes at most L costs at least L/s. Gaussian
+    noise of variance v costs L²/2v. For the sums of a convolution, let D be the length of the
+    largest vector by which a person's w units change all sums. The noise costs D²/2v, and each of
+    the w units pays the same part of it.
     """
     for contribution in (1, 3):
         recorder = RecordingNoise(TestNoise(11))
@@ -91,7 +92,11 @@ class _UnitDraws:
             self._expect_at_most(label, cost, paid[label])
 
     def compare_gaussian(self, lengths: Mapping[str, int]) -> None:
-        """Compare each Gaussian draw with its lines, by the squared length of its convolution."""
+        """Compare each Gaussian draw with its lines.
+
+        One event changes the numbers of a plain draw by at most 1. The sums of a convolution change
+        by the squared length that was watched, a w-th part of it in each unit.
+        """
         promise, quantum = self.run.guarantee, self.run.mechanism.grid.quantum
         recorder, where = self.recorder, f"unit {self.unit} of {self.run.mechanism}"
         if (recorder.draws and promise.delta) or (recorder.gaussians and not promise.delta):
@@ -103,12 +108,8 @@ class _UnitDraws:
             paid[line.label] += line.amount * quantum
         for draw in recorder.gaussians:
             label = draw.label.partition("#")[0]
-            if label not in lengths:
-                raise failure(
-                    self.cls, f"{where}: Gaussian noise for {label!r} belongs to no convolution."
-                )
-            length = promise.contribution**2 * lengths[label]
-            drawn[label] += length / (2 * promise.window * draw.variance)
+            change = Fraction(lengths[label], promise.window) if label in lengths else Fraction(1)
+            drawn[label] += promise.contribution**2 * change / (2 * draw.variance)
         for label, cost in drawn.items():
             self._expect_at_most(label, cost, paid[label])
 

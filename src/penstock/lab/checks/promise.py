@@ -105,12 +105,7 @@ def _refuses_more(cls: AnyMechanism, run: Run, noise: RecordingNoise) -> None:
     before = (run.ledger, run.cost, len(noise.draws), len(noise.gaussians), run._ledger.number)
     more = Budget(left.quanta + 1, left.grid)
     try:
-        if left.grid.currency == "rho":
-            run._gate.convolutions.weighted_sum(
-                "probe", nobody, coefficients=np.ones(1, np.int64), rho=more
-            )
-        else:
-            run._gate.laplace(nobody, epsilon=more, label="probe")
+        run._gate.noisy(nobody, budget=more, label="probe")
     except BudgetError:
         pass
     else:

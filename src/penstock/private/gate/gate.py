@@ -171,6 +171,51 @@ class Gate:
         self._ledger.spend(charge, label, where=keys)
         return maker.noisy(raw, scale, label, where)
 
+    def gaussian(
+        self, x: Private, *, rho: Budget, label: str, where: BoolArray | None = None
+    ) -> Released:
+        """`x` with rounded Gaussian noise of variance sensitivity²/2ρ, under a promise with δ.
+
+        Proof: docs/proofs/gaussian.md.
+
+        Parameters
+        ----------
+        x : Private
+            The numbers to release.
+        rho : Budget
+            The charge.
+        label : str
+            The label of the charge.
+        where : array of bool, optional
+            The numbers that are read and charged; the others are released as 0. Default: all.
+        """
+        maker = self._maker
+        raw = maker.check_fresh(x)
+        where = maker.mask(where, len(raw))
+        noise = maker.gaussian(x.sensitivity, rho)
+        self._ledger.spend(rho, label, where=None if where is None else x.cover.keys(where))
+        return maker.noisy_gaussian(raw, noise, label, where)
+
+    def noisy(
+        self, x: Private, *, budget: Budget, label: str, where: BoolArray | None = None
+    ) -> Released:
+        """`x` with the noise of the promise: Gaussian if the promise has a δ, else Laplace.
+
+        Parameters
+        ----------
+        x : Private
+            The numbers to release.
+        budget : Budget
+            The charge, in the promise's currency.
+        label : str
+            The label of the charge.
+        where : array of bool, optional
+            The numbers that are read and charged; the others are released as 0. Default: all.
+        """
+        if self._ledger.grid.currency == "rho":
+            return self.gaussian(x, rho=budget, label=label, where=where)
+        return self.laplace(x, epsilon=budget, label=label, where=where)
+
     def sampled(self, x: Private, *, keep: Fraction, epsilon: Budget, label: str) -> Released:
         """The number of events in `x` that are in a random sample, with noise.
 

@@ -7,6 +7,9 @@ from penstock.budget.grid import Budget
 MAX_COUNT = 2**50
 """The largest count of a key, for any number of keys."""
 
+MAX_SUM = 2**60
+"""The largest number that gets Gaussian noise. A larger one is cut there before."""
+
 SCALES_TO_LIMIT = 64
 """How often a noise scale must fit into the limit of a count. Noise then passes the limit with
 probability e^-64 per draw.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -12,11 +14,12 @@ import numpy as np
 from penstock.budget.grid import Budget, Budgets, Currency
 from penstock.budget.ledger import Ledger
 from penstock.core.arrays import BoolArray, IntArray
+from penstock.core.error_bounds import Kind
 from penstock.core.errors import MechanismError, NoiseError
 from penstock.core.guarantee import Guarantee
 from penstock.core.private import Private, unseal
 from penstock.core.released import Released, Scale
-from penstock.private.gate.limits import SCALES_TO_LIMIT, count_limit
+from penstock.private.gate.limits import MAX_SUM, SCALES_TO_LIMIT, count_limit
 from penstock.private.noise import Noise
 
 
@@ -24,6 +27,39 @@ from penstock.private.noise import Noise
 def _ratio(numerator: int, denominator: int) -> Fraction:
     """A noise scale. A stream uses the same few scales in every unit."""
     return Fraction(numerator, denominator)
+
+
+_PARTS = 24
+"""Binary digits of the `parts` in the scale of Gaussian noise that costs one quantum."""
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianNoise:
+    """The exact variance of a Gaussian before it is rounded, and a bound on the standard deviation
+    of the whole number that it is rounded to.
+    """
+
+    variance: Fraction
+    scale: Scale
+    deviation: float
+    """The scale as a float, for the check of its size."""
+
+
+@lru_cache(maxsize=4096)
+def gaussian_noise(sensitivity: int, quanta: int, quantum: Fraction) -> GaussianNoise:
+    """The noise of variance sensitivity²/2ρ. All amounts of a grid have scales of one base.
+
+    >>> found = gaussian_noise(1, 2, Fraction(1, 4))
+    >>> found.variance, 1 + 1 / 12 <= float(found.scale) ** 2 < 1.0834
+    (Fraction(1, 1), True)
+    """
+    one = sensitivity**2 / (2 * quantum)
+    base = (math.isqrt(math.ceil(one)) + 1) << _PARTS
+    variance = one / quanta
+    # Rounding to whole numbers adds at most 1/12 to the variance.
+    parts = math.isqrt(int(base**2 / (variance + Fraction(1, 12))))
+    scale = Scale(Fraction(base), parts)
+    return GaussianNoise(variance, scale, float(scale))
 
 
 class ReleaseMaker:
@@ -114,6 +150,19 @@ class ReleaseMaker:
             )
         return Scale(base, quanta)
 
+    def gaussian(self, sensitivity: int, rho: Budget) -> GaussianNoise:
+        """Gaussian noise that costs ρ, if it fits the range of counts."""
+        self.check_currency("rho")
+        if not rho:
+            raise self.error("a budget of 0 draws no noise and may read nothing.")
+        found = gaussian_noise(sensitivity, rho.quanta, rho.grid.quantum)
+        if found.deviation * SCALES_TO_LIMIT > self.limit:
+            raise NoiseError(
+                f"unit {self.unit}: a standard deviation of {found.deviation:.3g} could overflow; "
+                "give it more budget."
+            )
+        return found
+
     def base(self, sensitivity: int | Fraction) -> Fraction:
         """The noise scale of one quantum."""
         base = self._bases.get(sensitivity)
@@ -137,8 +186,32 @@ class ReleaseMaker:
         value[places] = noisy
         return self.release(value, scale, repeated=~where)
 
+    def noisy_gaussian(
+        self, raw: IntArray, noise: GaussianNoise, label: str, where: BoolArray | None
+    ) -> Released:
+        """A release of `raw` with this Gaussian noise; zeros outside of `where`."""
+        unit, label = self.unit, self.once(label)
+        raw = np.minimum(raw, MAX_SUM)  # docs/proofs/gaussian.md needs numbers in this range
+        np.maximum(raw, -MAX_SUM, out=raw)
+        if where is None:
+            value = self.noise.gaussian(noise.variance, len(raw), unit=unit, label=label)
+            value += raw
+            return self.release(value, noise.scale, kind="rounded")
+        value = np.zeros(len(raw), np.int64)
+        (places,) = where.nonzero()
+        noisy = self.noise.gaussian(noise.variance, len(places), unit=unit, label=label)
+        noisy += raw.take(places)
+        value[places] = noisy
+        return self.release(value, noise.scale, repeated=~where, kind="rounded")
+
     def release(
-        self, value: IntArray, scale: Scale, *, repeated: bool | BoolArray = False, layers: int = 1
+        self,
+        value: IntArray,
+        scale: Scale,
+        *,
+        repeated: bool | BoolArray = False,
+        layers: int = 1,
+        kind: Kind = "sum",
     ) -> Released:
         """A release of these numbers, cut to the range in which no sum of them overflows."""
         np.minimum(value, self.limit, out=value)
@@ -151,6 +224,7 @@ class ReleaseMaker:
             private=self.private,
             repeated=repeated,
             layers=layers,
+            kind=kind,
         )
 
     def draw(self, scale: Scale, size: int, label: str) -> IntArray:

@@ -13,9 +13,9 @@ from penstock.private.histograms.base import PUBLISH
 
 @dataclass(frozen=True)
 class Plain:
-    """Add discrete Laplace noise of scale 1/ε to every count.
+    """Add discrete Laplace noise of scale 1/ε to every count, or Gaussian noise with a δ.
 
-    Spends ε on every key. Proof: docs/proofs/uniform.md.
+    Spends ε (or ρ) on every key. Proof: docs/proofs/uniform.md.
 
     >>> from penstock.private.mechanisms.sample import Sample
     >>> Sample(epsilon="1", window=3, histogram=Plain()).histogram
@@ -27,4 +27,4 @@ class Plain:
     """
 
     def release(self, counts: Private, epsilon: Budget, gate: Gate) -> Released:
-        return gate.laplace(counts, epsilon=epsilon, label=PUBLISH)
+        return gate.noisy(counts, budget=epsilon, label=PUBLISH)

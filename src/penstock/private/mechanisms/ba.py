@@ -26,13 +26,15 @@ class BudgetAbsorption(ByDistance):
         The most events of one person that count in one unit. Default: 1.
     horizon : int, optional
         The last unit that is ever read; `horizon=window` is user level. Default: none.
+    delta : int, Fraction or str
+        The δ of the promise. Above 0, noise is Gaussian. Default: 0, a pure promise.
     shift : bool, optional
         Whether to spend only ε/d on a unit's distance, with d keys, and the rest on publications.
         It needs at least 2w keys. Default: None, where there are 2w keys or more.
     cut : bool, optional
         Whether a distance takes negative numbers of the last release as 0. Default: None, yes.
 
-    Guarantee: w-event, pure. Proof: docs/proofs/ba.md.
+    Guarantee: w-event, pure or with a δ. Proof: docs/proofs/ba.md.
     Kept between units: the last release, and the first unit whose share is unspent. No raw data.
 
     >>> BudgetAbsorption(epsilon="1", window=120).guarantee

@@ -233,6 +233,50 @@ class Mechanism(ABC, Generic[S]):
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class WithDelta(Mechanism[S]):
+    """A mechanism whose promise may have a δ. Then all noise is Gaussian and the ledger counts ρ.
+
+    Its steps draw by `gate.noisy`, or by `gate.gaussian` alone.
+
+    Parameters
+    ----------
+    epsilon : int, Fraction or str
+        The ε that is spent in any window: exact, above 0.
+    window : int
+        The number of consecutive units in which a person is protected.
+    contribution : int
+        The most events of one person that count in one unit. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read; `horizon=window` is user level. Default: none.
+    delta : int, Fraction or str
+        The δ of the promise. Above 0, noise is Gaussian. Default: 0, a pure promise.
+
+    >>> from penstock.private.mechanisms.uniform import Uniform
+    >>> Uniform(epsilon="1", window=24, delta="1e-6").guarantee
+    Guarantee(epsilon=1, delta=1/1000000, window=24)
+    """
+
+    before: ClassVar[Mapping[str, Any]] = {"delta": 0}
+
+    delta: Exact = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "delta", self.guarantee.delta)  # checks, makes it exact
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(
+            self.epsilon,
+            self.window,
+            self.contribution,
+            self.intrusions(),
+            self.delta,
+            self.horizon,
+        )
+
+
 class Incremental(Mechanism[S]):
     """A mechanism that takes the counts of a unit in parts, as they arrive.
 

@@ -27,13 +27,15 @@ class BudgetDistribution(ByDistance):
         The most events of one person that count in one unit. Default: 1.
     horizon : int, optional
         The last unit that is ever read; `horizon=window` is user level. Default: none.
+    delta : int, Fraction or str
+        The δ of the promise. Above 0, noise is Gaussian. Default: 0, a pure promise.
     shift : bool, optional
         Whether to spend only ε/d on a unit's distance, with d keys, and the rest on publications.
         It needs at least 2w keys. Default: None, where there are 2w keys or more.
     cut : bool, optional
         Whether a distance takes negative numbers of the last release as 0. Default: None, yes.
 
-    Guarantee: w-event, pure. Proof: docs/proofs/bd.md.
+    Guarantee: w-event, pure or with a δ. Proof: docs/proofs/bd.md.
     Kept between units: the last release. No raw data.
 
     >>> BudgetDistribution(epsilon="1", window=20).guarantee

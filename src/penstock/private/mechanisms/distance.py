@@ -38,14 +38,14 @@ class ByDistance(Shifting[DistanceState]):
         offer = plan.shares.offer(state.position, gate)
         if not offer or not self._moved(unit, state.last, offer, plan.watch, gate):
             return state, gate.repeat(state.last)
-        fresh = gate.laplace(unit, epsilon=offer, label=PUBLISH)
+        fresh = gate.noisy(unit, budget=offer, label=PUBLISH)
         return DistanceState(fresh, plan.shares.after(state.position, gate, offer)), fresh
 
     def _moved(
         self, unit: Private, last: Released, offer: Budget, watch: Budget, gate: Gate
     ) -> bool:
         """Whether the noisy distance is above the expected noise of a publication."""
-        distance = gate.laplace(
-            unit.distance(self.compared(last)), epsilon=watch, label=DISTANCE
+        distance = gate.noisy(
+            unit.distance(self.compared(last)), budget=watch, label=DISTANCE
         ).number
         return distance > offer.into(len(last.value) * self.contribution)

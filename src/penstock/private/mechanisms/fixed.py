@@ -9,13 +9,14 @@ from functools import cached_property
 from penstock.budget.grid import Budget
 from penstock.core.domain import Domain
 from penstock.core.durations import UnitCount
+from penstock.core.errors import ConfigurationError
 from penstock.core.exact import whole
 from penstock.core.private import Private
 from penstock.core.released import Released
 from penstock.private.gate import Gate
 from penstock.private.histograms.base import Histogram, part, publish
 from penstock.private.histograms.plain import Plain
-from penstock.private.mechanisms.base import Mechanism
+from penstock.private.mechanisms.base import WithDelta
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class LastRelease:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Periodic(Mechanism[LastRelease]):
+class Periodic(WithDelta[LastRelease]):
     """Publish one unit per `interval`, and repeat it in between."""
 
     State = LastRelease
@@ -37,6 +38,12 @@ class Periodic(Mechanism[LastRelease]):
     def __post_init__(self) -> None:
         super().__post_init__()
         part(self.histogram)
+        if self.delta and not isinstance(self.histogram, Plain):
+            raise ConfigurationError(
+                "delta must be 0 unless histogram is Plain(): "
+                f"{self.histogram!r} draws Laplace noise, which has no delta.",
+                parameter="delta",
+            )
         object.__setattr__(
             self, "by_key", isinstance(self.histogram, Plain)
         )  # others look at several keys at once
@@ -66,7 +73,8 @@ class FixedSampling(Periodic):
     r"""Publish every n-th unit with an equal share of the budget, and repeat it in between.
 
     With :math:`I` = `every`, units 1, I + 1, 2I + 1, … are published with
-    :math:`\varepsilon/\lceil w/I\rceil` each. `every=1` is `uniform`, `every=window` is `sample`.
+    :math:`\varepsilon/\lceil w/I\rceil` each; with a δ, :math:`\rho` takes the place of
+    :math:`\varepsilon`. `every=1` is `uniform`, `every=window` is `sample`.
 
     Parameters
     ----------
@@ -78,12 +86,15 @@ class FixedSampling(Periodic):
         The most events of one person that count in one unit. Default: 1.
     horizon : int, optional
         The last unit that is ever read; `horizon=window` is user level. Default: none.
+    delta : int, Fraction or str
+        The δ of the promise. Above 0, noise is Gaussian. Default: 0, a pure promise.
     every : int
         The number of units from one publication to the next. Default: 10.
     histogram : Histogram
         The method that releases a unit. Default: `Plain()`, noise on every count.
 
-    Guarantee: w-event, pure; user level with `horizon=window`. Proof: docs/proofs/sample.md.
+    Guarantee: w-event, pure or with a δ; user level with `horizon=window`. Proof:
+    docs/proofs/sample.md.
     Kept between units: the last release.
 
     >>> FixedSampling(epsilon="1", window=24, every=10).share.epsilon

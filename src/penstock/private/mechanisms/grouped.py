@@ -70,18 +70,16 @@ class GroupedByDistance(Shifting[GroupedState]):
         out = None
         offer = plan.shares.offer(position, gate)
         if offer:
-            distances = gate.laplace(
-                unit.distances(self.compared(last), groups), epsilon=plan.watch, label=DISTANCE
+            distances = gate.noisy(
+                unit.distances(self.compared(last), groups), budget=plan.watch, label=DISTANCE
             ).value
             moved = self._moved(distances, groups, offer)
             publishing = np.count_nonzero(moved)
             if publishing == groups.number:
-                last = gate.laplace(unit, epsilon=offer, label=PUBLISH)
+                last = gate.noisy(unit, budget=offer, label=PUBLISH)
             elif publishing:
                 where = moved[groups.of]
-                last = gate.laplace(unit, epsilon=offer, label=PUBLISH, where=where).over(
-                    last, where
-                )
+                last = gate.noisy(unit, budget=offer, label=PUBLISH, where=where).over(last, where)
             if publishing:
                 out, position = last, plan.shares.after(position, gate, offer)
         squares = state.squares + np.square(last.value, dtype=np.float64)
@@ -98,9 +96,8 @@ class GroupedByDistance(Shifting[GroupedState]):
         sizes, which = groups.distinct_sizes
         expected = np.array([offer.into(size * self.contribution) for size in sizes])[which]
         share = exact(self.caution)
-        worth = Budget(offer.quanta * share.denominator, offer.grid).into(
-            len(groups.of) * self.contribution * share.numerator
-        )
+        keys = len(groups.of) * self.contribution
+        worth = offer.into(keys * share.numerator) // share.denominator
         excess = np.maximum(distances - expected, 0)
         return excess > 0 if np.add.reduce(excess) > worth else np.zeros(len(excess), np.bool_)
 
@@ -125,6 +122,8 @@ class GroupedDistribution(GroupedByDistance):
         The most events of one person that count in one unit. Default: 1.
     horizon : int, optional
         The last unit that is ever read; `horizon=window` is user level. Default: none.
+    delta : int, Fraction or str
+        The δ of the promise. Above 0, noise is Gaussian. Default: 0, a pure promise.
     groups : int
         The number of groups. Default: 20.
     regroup : int
@@ -138,7 +137,7 @@ class GroupedDistribution(GroupedByDistance):
     cut : bool, optional
         Whether a distance takes negative numbers of the last release as 0. Default: None, yes.
 
-    Guarantee: w-event, pure. Proof: docs/proofs/grouped.md.
+    Guarantee: w-event, pure or with a δ. Proof: docs/proofs/grouped.md.
     Kept between units: the last release and public figures made from releases. No raw data.
 
     >>> GroupedDistribution(epsilon="1", window=40, groups=10).guarantee
@@ -174,6 +173,8 @@ class GroupedAbsorption(GroupedByDistance):
         The most events of one person that count in one unit. Default: 1.
     horizon : int, optional
         The last unit that is ever read; `horizon=window` is user level. Default: none.
+    delta : int, Fraction or str
+        The δ of the promise. Above 0, noise is Gaussian. Default: 0, a pure promise.
     groups : int
         The number of groups. Default: 20.
     regroup : int
@@ -187,7 +188,7 @@ class GroupedAbsorption(GroupedByDistance):
     cut : bool, optional
         Whether a distance takes negative numbers of the last release as 0. Default: None, yes.
 
-    Guarantee: w-event, pure. Proof: docs/proofs/grouped.md.
+    Guarantee: w-event, pure or with a δ. Proof: docs/proofs/grouped.md.
     Kept between units: the last release and public figures made from releases. No raw data.
 
     >>> GroupedAbsorption(epsilon="1", window=40).guarantee

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.private.mechanisms.uniform import Uniform
+from penstock.private.mechanisms.uniform import EqualShares
 
 
 @dataclass(frozen=True, kw_only=True)
-class Laplace(Uniform):
+class Laplace(EqualShares):
     r"""Publish every unit with noise of its own, protecting one event.
 
     Counts get discrete Laplace noise of scale :math:`1/\varepsilon` in every unit. With a longer
@@ -39,6 +39,7 @@ class Laplace(Uniform):
 
     name = "laplace"
     paper = "Dwork et al., TCC 2006"
+    proof = "uniform.md"
     family = "event"
 
     window: int = 1

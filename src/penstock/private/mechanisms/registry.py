@@ -155,16 +155,16 @@ def describe(cls: AnyMechanism) -> dict[str, Any]:
         for field in dataclasses.fields(cls)
     ]
     ours = cls in MECHANISMS.values()
+    delta = next((each["default"] for each in parameters if each["name"] == "delta"), None)
     proof = getattr(cls, "proof", "")
     return {
         "name": getattr(cls, "name", ""),
         "class": cls.__name__,
         "summary": cls.summary(),
         "guarantee": (
-            "(epsilon, delta, window), zCDP"
-            if "delta" in {p["name"] for p in parameters}
-            else "(epsilon, window), pure"
+            "(epsilon, window), pure" if delta in (None, "0") else "(epsilon, delta, window), zCDP"
         )
+        + (", or with delta" if delta == "0" else "")
         + (", and pan-private" if "intrusion" in {p["name"] for p in parameters} else ""),
         "parameters": parameters,
         "paper": getattr(cls, "paper", ""),

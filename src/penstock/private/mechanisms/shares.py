@@ -16,7 +16,7 @@ from penstock.core.errors import ConfigurationError
 from penstock.core.released import Released
 from penstock.private.gate import Gate
 from penstock.private.histograms.base import PUBLISH
-from penstock.private.mechanisms.base import Mechanism
+from penstock.private.mechanisms.base import Mechanism, WithDelta
 
 S = TypeVar("S")
 
@@ -124,10 +124,10 @@ class Sharing(Mechanism[S]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shifting(Sharing[S]):
+class Shifting(Sharing[S], WithDelta[S]):
     """`shift` spends only ε/d on a distance, with at least 2w keys; `cut` measures it from 0 up."""
 
-    before: ClassVar[Mapping[str, Any]] = {"cut": False}
+    before: ClassVar[Mapping[str, Any]] = {"cut": False, "delta": 0}
 
     shift: bool | None = None
     cut: bool | None = None

@@ -16,13 +16,12 @@ from penstock.core.domain import Domain
 from penstock.core.durations import UnitCount
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact, positive, whole
-from penstock.core.guarantee import Guarantee
 from penstock.core.power_series import longest, quotient, root
 from penstock.core.private import Private
 from penstock.core.released import Released, Scale
 from penstock.core.weights import Weights
 from penstock.private.gate import Gate
-from penstock.private.mechanisms.base import Mechanism
+from penstock.private.mechanisms.base import WithDelta
 
 ONE = 2**12
 """The first coefficient: the others are whole numbers too, so that sums of counts are exact."""
@@ -53,7 +52,7 @@ class UnitEstimates:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorrelatedGaussian(Mechanism[UnitEstimates]):
+class CorrelatedGaussian(WithDelta[UnitEstimates]):
     r"""Publish a weighted sum of the last units; later Gaussian noise cancels part of the earlier.
 
     With weights :math:`a(x)=\sum_j a_j x^j` by age, :math:`l(x)` is :math:`\sqrt{a(x)}`, slightly
@@ -124,7 +123,7 @@ class CorrelatedGaussian(Mechanism[UnitEstimates]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "delta", positive(self.delta, name="delta"))
+        positive(self.delta, name="delta")
         object.__setattr__(self, "span", whole(self.span, name="span", least=1))
         object.__setattr__(self, "rate", exact(self.rate, name="rate"))
         object.__setattr__(self, "epoch", whole(self.epoch, name="epoch", least=1))
@@ -134,18 +133,6 @@ class CorrelatedGaussian(Mechanism[UnitEstimates]):
                 f"span and epoch must be at most {MAX_SPAN} units.", parameter=longer
             )
         self.sums  # noqa: B018  (checks the weights and their rate)
-        self.guarantee  # noqa: B018  (checks delta)
-
-    @cached_property
-    def guarantee(self) -> Guarantee:
-        return Guarantee(
-            self.epsilon,
-            self.window,
-            self.contribution,
-            self.intrusions(),
-            self.delta,
-            self.horizon,
-        )
 
     @cached_property
     def share(self) -> Budget:

@@ -105,7 +105,26 @@ class HalfGaussianLaw(Law):
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """The parts of a draw that follow from the variance."""
+
+    shift: int
+    small: Fraction
+    """The variance of Y."""
+    law: HalfGaussianLaw
+    rate: int
+    """2^30/variance of Y, rounded down: units of 2^−32 in e(2Y + e)."""
+
+
 @lru_cache(maxsize=4096)
+def _shape(numerator: int, denominator: int) -> _Shape:
+    shift = _shift(numerator, denominator)
+    small = Fraction(numerator, denominator) * (4**-shift if shift < 0 else Fraction(1, 4**shift))
+    rate = int(Fraction(1 << KNOWN - 2 * _FINE, 2) / small)
+    return _Shape(shift, small, HalfGaussianLaw(small.numerator, small.denominator), rate)
+
+
 def _shift(numerator: int, denominator: int) -> int:
     """The smallest k with σ/2^k ≤ 128; below 0 for a small σ."""
     shift = 0
@@ -131,12 +150,12 @@ def gaussian(variance: Fraction, size: int, bits: Bits) -> IntArray:
     Their own variance is larger by 1/12 at most.
     """
     check_variance(variance)
-    shift = _shift(variance.numerator, variance.denominator)
+    shape = _shape(variance.numerator, variance.denominator)
     values = np.empty(size, np.int64)
     filled = 0
     while filled < size:
         wanted = min(size - filled, _PIECE)
-        kept = _pairs(variance, shift, wanted, bits)
+        kept = _pairs(shape, wanted, bits)
         taken = kept[:wanted]
         values[filled : filled + len(taken)] = taken
         filled += len(taken)
@@ -144,20 +163,19 @@ def gaussian(variance: Fraction, size: int, bits: Bits) -> IntArray:
     return values
 
 
-def _pairs(variance: Fraction, shift: int, wanted: int, bits: Bits) -> IntArray:
+def _pairs(shape: _Shape, wanted: int, bits: Bits) -> IntArray:
     """The pairs that are kept of somewhat more than `wanted`: nearly always enough."""
     size = wanted + wanted // 64 + 64
-    small = variance * 4**-shift if shift < 0 else variance / 4**shift
-    above = max(shift, 0)
-    table = TABLES.get(HalfGaussianLaw(small.numerator, small.denominator), guided=size > DIRECT)
+    above = max(shape.shift, 0)
+    table = TABLES.get(shape.law, guided=size > DIRECT)
     values = draw([(table, above)], size, bits)
     raw = bits.bytes(8 * size)
     words = raw.view(np.int64)
     e = words & LAST >> 1
     chance = bits.bytes(8 * size)
     v = (chance.view(np.uint64) >> np.uint64(1)).view(np.int64)
-    kept = _kept(values >> above, e, v, small, bits)
-    _round(values, e, shift)
+    kept = _kept(values >> above, e, v, shape, bits)
+    _round(values, e, shape.shift)
     np.negative(values, out=values, where=words < 0)
     chosen = values[kept]
     for scratch in (values, e, v, raw, chance):
@@ -180,15 +198,14 @@ def _round(values: IntArray, e: IntArray, shift: int) -> None:
         values.fill(0)
 
 
-def _kept(high: IntArray, e: IntArray, v: IntArray, small: Fraction, bits: Bits) -> BoolArray:
+def _kept(high: IntArray, e: IntArray, v: IntArray, shape: _Shape, bits: Bits) -> BoolArray:
     """Whether each pair is kept: with probability exp(−γ), γ = e(2Y + e)/2s², s² the variance of Y.
 
     In units of 2^−63, and with the leading 16 bits of e, γ lies between two integers. With V
     uniform, a pair is certainly kept if V ≥ γ and certainly not kept if V < γ − γ²/2. The few
     others are settled in big integers.
     """
-    rate = Fraction(1 << KNOWN - 2 * _FINE, 2) / small  # of units of 2^−32 in e(2Y + e)
-    rate_low, rate_high = int(rate), int(rate) + 1
+    rate_low, rate_high = shape.rate, shape.rate + 1
     fine = e >> KNOWN - _FINE
     doubled = np.minimum(high, _FAR) << _FINE + 1
     least = fine * (doubled + fine) * rate_low
@@ -199,7 +216,7 @@ def _kept(high: IntArray, e: IntArray, v: IntArray, small: Fraction, bits: Bits)
     undecided = ~kept & (v >= least - square)
     undecided |= high >= _FAR
     for place in np.flatnonzero(undecided).tolist():
-        kept[place] = survives(int(high[place]), int(e[place]), int(v[place]), small, bits)
+        kept[place] = survives(int(high[place]), int(e[place]), int(v[place]), shape.small, bits)
     for scratch in (fine, doubled, least, most, square):
         scratch.fill(0)
     return kept

@@ -10,6 +10,7 @@ import numpy as np
 
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.error_bounds import (
+    NORMAL,
     Kind,
     grain,
     half_width,
@@ -115,8 +116,10 @@ def terms(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mass, peak and grain of the noise of one release."""
     apart = np.square(grain(scale))
-    if kind in ("gaussian", "filtered"):
-        return np.square(scale / divisor) / 2, np.zeros_like(scale), np.zeros_like(scale)
+    if kind in NORMAL:
+        rounding = 0.5 / divisor if kind == "rounded" else 0.0
+        each = np.broadcast_to(np.square(rounding), scale.shape)
+        return np.square(scale / divisor) / 2, np.zeros_like(scale), each
     if kind == "sum":
         one = scale / divisor
         return np.square(one) * layers, one, apart * layers / np.square(divisor)

@@ -8,6 +8,7 @@ streams that show its flaw.
 
 from penstock.lab.audit.flawed.eshp import ESHP_FLAWS
 from penstock.lab.audit.flawed.fast import FAST_FLAWS
+from penstock.lab.audit.flawed.gaussian import GAUSSIAN_FLAWS
 from penstock.lab.audit.flawed.hierarchy import HIERARCHY_FLAWS
 from penstock.lab.audit.flawed.rg import RG_FLAWS
 from penstock.lab.audit.flawed.sampling import SAMPLING_FLAWS
@@ -27,5 +28,6 @@ VARIANTS: dict[str, Variant] = {
         *SAMPLING_FLAWS,
         *FAST_FLAWS,
         *TIDE_FLAWS,
+        *GAUSSIAN_FLAWS,
     )
 }

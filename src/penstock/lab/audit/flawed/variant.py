@@ -57,6 +57,7 @@ class Variant:
     runs: int = 20_000
     exact: bool = False
     noise: type[LabNoise] = ErasingLabNoise
+    delta: Fraction = Fraction(0)
 
 
 def stream(*rows: list[int]) -> IntArray:
