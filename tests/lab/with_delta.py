@@ -10,6 +10,7 @@ from penstock.private.mechanisms.bd import BudgetDistribution
 from penstock.private.mechanisms.fixed import FixedSampling
 from penstock.private.mechanisms.grouped import GroupedAbsorption, GroupedDistribution
 from penstock.private.mechanisms.sample import Sample
+from penstock.private.mechanisms.tide import Tide
 from penstock.private.mechanisms.uniform import Uniform
 
 DELTA = "1e-6"
@@ -66,6 +67,13 @@ class GroupedAbsorptionWithDelta(GroupedAbsorption):
     delta: Exact = DELTA
 
 
+@dataclass(frozen=True, kw_only=True)
+class TideWithDelta(Tide):
+    """Another default."""
+
+    delta: Exact = DELTA
+
+
 ALL_WITH_DELTA = (
     UniformWithDelta,
     SampleWithDelta,
@@ -74,4 +82,5 @@ ALL_WITH_DELTA = (
     AbsorptionWithDelta,
     FewGroupsWithDelta,
     GroupedAbsorptionWithDelta,
+    TideWithDelta,
 )

@@ -220,6 +220,40 @@ def test_it_beats_an_equal_share_for_every_unit_and_all_zeros() -> None:
     assert error < 0.6 * stream.mean()
 
 
+# -- with a delta ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["flow", "stock"])
+def test_with_a_delta_every_unit_is_released_with_an_equal_share_of_rho(kind: Any) -> None:
+    mechanism = Tide(epsilon=1, delta="1e-6", window=8, periods=(2,), kind=kind)
+    run = mechanism.run(3, noise=TestNoise(22), record=True)
+    shown = [run.step(counts) for counts in poisson([1.0, 30.0, 500.0], 30, seed=23)]
+    assert run.account().numbers.tolist() == 30 * [(mechanism.total // 8).quanta]
+    assert all((each.public[UNITS] == 1).all() for each in shown)
+    assert run._gate.save().pots == {}
+    assert {line.label for line in run.ledger} == {"blocks", "total"} - (
+        {"total"} if kind == "stock" else set()
+    )
+
+
+def test_with_a_delta_small_totals_are_followed_by_phase_and_still_released_by_unit() -> None:
+    mechanism = Tide(epsilon="0.1", delta="1e-6", window=30, periods=(5,))
+    run = mechanism.run(2, noise=TestNoise(24))
+    shown = [run.step(counts) for counts in poisson([1.0, 2.0], 60, seed=25)]
+    assert run._state.filter.days > 2
+    assert all(each.public[TOTAL_UNITS] == [1] for each in shown)
+
+
+def test_with_a_delta_dense_keys_have_less_error() -> None:
+    stream = poisson(np.full(40, 300.0), 100, seed=26)
+    errors = {}
+    for delta in ("0", "1e-6"):
+        run = Tide(epsilon=1, delta=delta, window=60).run(40, noise=TestNoise(27))
+        moving = (stream * (1 + np.arange(100)[:, None] % 20 / 10)).astype(np.int64)
+        errors[delta] = np.mean([np.abs(run.step(each).estimate - each).mean() for each in moving])
+    assert errors["1e-6"] < errors["0"]
+
+
 # -- parameters ------------------------------------------------------------------------------------
 
 

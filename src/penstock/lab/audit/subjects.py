@@ -107,7 +107,7 @@ PAN_PRIVATE = ("bd_pan", "ba_pan")
 """Mechanisms with a form for looks between units. `NAME@between` audits that form too."""
 
 
-WITH_DELTA = ("uniform", "sample", "fixed", "bd", "ba", "bd_grouped", "ba_grouped")
+WITH_DELTA = ("uniform", "sample", "fixed", "bd", "ba", "bd_grouped", "ba_grouped", "tide")
 """Mechanisms that are pure by default and may have a δ. `NAME@delta` audits that form too."""
 
 DELTA = "0.01"

@@ -122,7 +122,7 @@ def _observe(run: Run, keys: int) -> _ObservedNoise:
         if out.weights != UNIT and unit < _UNITS:
             continue  # the same draws are in several units: measure them once
         seen.add(*noise)
-        seen.gaussian = out.kind in ("gaussian", "rounded")
+        seen.gaussian = out.guarantee.delta > 0
     return seen
 
 

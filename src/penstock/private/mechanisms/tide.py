@@ -23,7 +23,7 @@ from penstock.filters.observation import FilterSettings, Observation, StreamKind
 from penstock.filters.report import Estimate, Point
 from penstock.filters.tide import TideFilter
 from penstock.private.gate import Gate
-from penstock.private.mechanisms.base import Mechanism
+from penstock.private.mechanisms.base import WithDelta
 
 BLOCKS, TOTAL = "blocks", "total"
 SUMS, UNITS, TOTAL_UNITS = "sums", "units", "total_units"
@@ -57,7 +57,7 @@ class TideState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tide(Mechanism[TideState]):
+class Tide(WithDelta[TideState]):
     r"""Release block sums, long for quiet keys and short for busy ones, and a total of all keys.
 
     Unit t has a budget :math:`a_t`. The share α = `share_total` of it is for the total over all
@@ -81,8 +81,13 @@ class Tide(Mechanism[TideState]):
     :math:`\varepsilon/w`. All blocks end where the budget changes. With contribution L, noise
     scales are L times as large.
 
+    With a δ, noise is Gaussian, and every unit is released by itself with :math:`\rho/w`: a person
+    who stays in one key changes the sum of a block by its length, and the price of Gaussian noise
+    grows with the square of that. The filter averages afterwards.
+
     A stock, such as bikes docked, has no blocks and no total. It is read with
-    :math:`\varepsilon/\lceil w/k\rceil` once in k units: k = w up to w = 24, else ⌈w/2⌉.
+    :math:`\varepsilon/\lceil w/k\rceil` once in k units: k = w up to w = 24, else ⌈w/2⌉; with a δ,
+    k = 1.
 
     Released numbers are estimates of the unit's counts. `variance` is the expected squared error
     and `interval` a range for the count, both as the filter believes. `public` has all that the
@@ -98,6 +103,8 @@ class Tide(Mechanism[TideState]):
         The most events of one person that count in one unit. Default: 1.
     horizon : int, optional
         The last unit that is ever read; `horizon=window` is user level. Default: none.
+    delta : int, Fraction or str
+        The δ of the promise. Above 0, noise is Gaussian. Default: 0, a pure promise.
     periods : tuple of int
         The seasons of the stream in units, such as (24, 168) for days and weeks of hours. Default:
         none.
@@ -110,13 +117,14 @@ class Tide(Mechanism[TideState]):
         The share α of the budget for totals, at least 0 and below 1. One key has no total.
         Default: 1/10.
     front : int, Fraction or str
-        The share β of ε for the first period: 0, or from p/w up to below 1. Default: 1/2.
+        The share β of ε for the first period: 0, or from p/w up to below 1. With a δ, all units
+        have equal shares. Default: 1/2.
     longest : int, optional
         The most units in a block. Default: the window, at least 8; 1024 if the window is 1.
 
-    Guarantee: w-event, pure. Proof: docs/proofs/tide.md.
+    Guarantee: w-event, pure or with a δ. Proof: docs/proofs/tide.md.
     Kept between units: the filter's beliefs and the lengths of open blocks; in the gate, the raw
-    sums of open blocks and open totals.
+    sums of open blocks and open totals. With a δ, no raw data.
 
     >>> mechanism = Tide(epsilon=1, window=48, periods=(12,))
     >>> mechanism.guarantee, mechanism.budget(1).epsilon, mechanism.budget(49).epsilon
@@ -180,11 +188,14 @@ class Tide(Mechanism[TideState]):
     @property
     def has_front(self) -> bool:
         """Whether the first period has a larger budget."""
-        return self.kind == "flow" and bool(self.front) and self.window >= 3 * self.period
+        wanted = self.kind == "flow" and bool(self.front) and not self.delta
+        return wanted and self.window >= 3 * self.period
 
     @cached_property
     def pulse(self) -> int:
         """The number of units of which a stock is read once."""
+        if self.delta:
+            return 1
         return self.window if self.window <= SHORT_STOCK_WINDOW else -(-self.window // 2)
 
     def budget(self, unit: int) -> Budget:
@@ -238,6 +249,8 @@ class Tide(Mechanism[TideState]):
             first_length=self.period if self.has_front else 1,
             total_noise=self._noise(share) if share else None,
             decide_at=tuple(sorted({max(self.period, LEAST_DECISION), self.window})),
+            law="gaussian" if self.delta else "laplace",
+            chooses_lengths=not self.delta,
         )
         return TideState(
             TideFilter.nothing(settings),
@@ -259,8 +272,11 @@ class Tide(Mechanism[TideState]):
         held = state.held + 1
         close = self.closes(state, held, unit, gate)
         price = self.for_counts(gate.unit, gate.keys)
-        gate.pots.hold(BLOCKS, unit, epsilon=price)
-        fresh = gate.pots.pour(BLOCKS, where=close)
+        if self.delta:
+            fresh = gate.gaussian(unit, rho=price, label=BLOCKS)
+        else:
+            gate.pots.hold(BLOCKS, unit, epsilon=price)
+            fresh = gate.pots.pour(BLOCKS, where=close)
         units = held * close
         public = {SUMS: fresh.value, UNITS: units}
         if total is not None:
@@ -271,7 +287,7 @@ class Tide(Mechanism[TideState]):
 
     def closes(self, state: TideState, held: IntArray, unit: Private, gate: Gate) -> BoolArray:
         """The keys whose block ends with this unit: decided from releases alone."""
-        return (held >= state.filter.lengths) | self.is_last(gate.unit)
+        return (held >= state.filter.lengths) | self.is_last(gate.unit) | bool(self.delta)
 
     def _total(self, state: TideState, unit: Private, gate: Gate) -> tuple[int, int] | None:
         """The total of this unit, or the sum of totals of its phase, and its number of units.
@@ -282,9 +298,9 @@ class Tide(Mechanism[TideState]):
         if not share:
             return None
         total = unit.map(lambda counts: counts.sum(keepdims=True), stability=1, cover=ALL)
-        if not state.filter.days:
+        if self.delta or not state.filter.days:
             self._drop_totals(days, gate)
-            return gate.laplace(total, epsilon=share, label=TOTAL).number, 1
+            return gate.noisy(total, budget=share, label=TOTAL).number, 1
         phase, found = (gate.unit - 1) % self.period, None
         gate.pots.hold(_pot(phase), total, epsilon=share)
         days[phase] += 1
@@ -352,10 +368,11 @@ class Tide(Mechanism[TideState]):
             public={**fresh.public, DEVIATION: deviation},
         )
 
-    def _noise(self, epsilon: Budget) -> float:
-        """The variance of noise with this budget."""
-        scale = float(self.contribution / epsilon.epsilon)
-        return float(laplace_variance(np.asarray(scale)))
+    def _noise(self, budget: Budget) -> float:
+        """The variance of noise with this budget: of rounded Gaussian noise if there is a δ."""
+        if self.delta:
+            return float(self.contribution**2 / (2 * budget.amount)) + 1 / 12
+        return float(laplace_variance(np.asarray(float(self.contribution / budget.epsilon))))
 
     def hard_streams(self) -> Iterable[IntArray]:
         """A busy key in blocks of one unit beside quiet keys in growing blocks: a person may be in
