@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
+import msgspec
 import numpy as np
 
 from penstock.budget.grid import Budget, Budgets, Grid, promised
@@ -34,8 +35,7 @@ Kind: TypeAlias = Literal["spend", "expose", "settle", "open", "ask", "yes", "cl
 """What a line says. A `settle` is a spend that takes the place of an exposure of the same unit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True, gc=False):
     """One append-only line of the ledger. Amounts are in quanta of the promise's grid.
 
     Parameters
@@ -150,6 +150,7 @@ above the promised 1. Nothing was drawn or recorded.
         # answer also costs past
         # windows. It grows with the stream until it has that size.
         self._numbers = array("q", bytes(8 * min(2 * self._window, 64)))
+        self._here = 0  # the slot of this unit
         self._sum = 0
         self._common = 0
         self._by_key: IntArray | None = None
@@ -181,16 +182,17 @@ above the promised 1. Nothing was drawn or recorded.
         gone = unit - self._window
         if gone > 0:
             self._sum -= self._numbers[self._slot(gone)]
-        self._numbers[self._slot(unit)] = 0
+        self._here = self._slot(unit)
+        self._numbers[self._here] = 0
         self._common = 0
         self._by_key = None
         while self._exposures and self._exposures[0][0] <= gone:
             self._exposures.popleft()
-        for label, entries in self._labels.items():
+        for label, entries in list(self._labels.items()):
             while entries and entries[0][0] <= gone:
                 self._label_sums[label] -= entries.popleft()[1]
-        for label in [label for label, entries in self._labels.items() if not entries]:
-            del self._labels[label], self._label_sums[label]
+            if not entries:
+                del self._labels[label], self._label_sums[label]
         if self._runs:
             self._runs = [
                 run for run in self._runs if not run.closed or run.end > unit - 2 * self._window
@@ -204,7 +206,7 @@ above the promised 1. Nothing was drawn or recorded.
     @property
     def number(self) -> Budget:
         """This unit's number: the highest charge of any of its keys."""
-        return Budget(self._numbers[self._slot(self.unit)], self.grid)
+        return Budget(self._numbers[self._here], self.grid)
 
     @property
     def cost(self) -> Budget:
@@ -226,6 +228,8 @@ above the promised 1. Nothing was drawn or recorded.
         return Budget(self._exposed, self.grid)
 
     def _run_cost(self) -> int:
+        if not self._runs:
+            return 0
         first = self.unit - self._window + 1
         return sum(run.cost(first, self.unit) for run in self._runs)
 
@@ -251,7 +255,7 @@ above the promised 1. Nothing was drawn or recorded.
         if charge > self.promised:  # also keeps the sums below from passing int64
             raise self._refusal(label, charge, charge)
         common, by_key, number = self._after(amount, where)
-        old = self._numbers[self._slot(self.unit)]
+        old = self._numbers[self._here]
         left_exposed = self._exposed - charge if settle else self._exposed
         if left_exposed < 0:
             raise MechanismError(f"unit {self.unit}: {label!r} settles more than it had exposed.")
@@ -263,7 +267,7 @@ above the promised 1. Nothing was drawn or recorded.
         self._common, self._by_key = common, by_key
         self._exposed = left_exposed
         self._sum += number - old
-        self._numbers[self._slot(self.unit)] = number
+        self._numbers[self._here] = number
         self._enter(label, charge)
 
     def expose(self, amount: Budget, label: str) -> None:
@@ -283,9 +287,7 @@ above the promised 1. Nothing was drawn or recorded.
         """The common part, the part per key and the unit's number after this charge."""
         if where is None and isinstance(amount, Budget):
             common = self._common + amount.quanta
-            number = (
-                self._numbers[self._slot(self.unit)] + amount.quanta
-            )  # the fullest key is charged too
+            number = self._numbers[self._here] + amount.quanta  # the fullest key is charged too
             return common, self._by_key, number
         by_key = np.zeros(self._keys, np.int64) if self._by_key is None else self._by_key.copy()
         extra = amount.quanta
@@ -302,15 +304,12 @@ above the promised 1. Nothing was drawn or recorded.
         if amount.grid is not self.grid and amount.grid != self.grid:
             raise MechanismError("this budget lies on another grid: it belongs to another promise.")
         self._readable()
-        most = amount if isinstance(amount, Budget) else amount.most
-        least = most.quanta if isinstance(amount, Budget) else int(np.min(amount.quanta, initial=0))
-        if least < 0:
+        quanta = amount.quanta
+        if (quanta if isinstance(quanta, int) else int(np.min(quanta, initial=0))) < 0:
             raise MechanismError("a charge cannot be negative.")
-        if where is None:
-            return most.quanta
-        if isinstance(amount, Budget):
-            return most.quanta if where.any() else 0
-        return int(np.max(amount.quanta[where], initial=0))
+        if isinstance(quanta, int):
+            return quanta if where is None or where.any() else 0
+        return int(np.max(quanta if where is None else quanta[where], initial=0))
 
     def _readable(self) -> None:
         """Refuse to read before the first unit and after the promise's last one."""
@@ -323,7 +322,9 @@ above the promised 1. Nothing was drawn or recorded.
             )
 
     def _enter(self, label: str, charge: int) -> None:
-        entries = self._labels.setdefault(label, deque())
+        entries = self._labels.get(label)
+        if entries is None:
+            entries = self._labels[label] = deque()
         if entries and entries[-1][0] == self.unit:
             entries[-1] = (self.unit, entries[-1][1] + charge)
         else:
@@ -476,6 +477,7 @@ above the promised 1. Nothing was drawn or recorded.
         self.unit = state.unit
         self._numbers = array("q", state.numbers.astype(np.int64).tobytes())
         units = range(max(1, state.unit - self._window + 1), state.unit + 1)
+        self._here = self._slot(self.unit)
         self._sum = sum(self._numbers[self._slot(unit)] for unit in units)
         self._common, self._by_key = 0, None
         self._exposed = 0

@@ -11,6 +11,9 @@ from penstock.core.arrays import IntArray
 from penstock.core.cover import ALL, EACH, Cover, Groups
 from penstock.core.errors import MechanismError, SealedError
 
+_FROM_FIRST = np.array([0])
+"""Where the only group of `np.add.reduceat` starts, so that it sums all numbers."""
+
 
 def _sealed(*_: object, **__: object) -> NoReturn:
     raise SealedError(
@@ -115,7 +118,7 @@ class Private:
 
         def total(value: IntArray) -> IntArray:
             difference = self.__note(value - other)
-            return self.__note(np.abs(difference, out=difference).sum(keepdims=True))
+            return self.__note(np.add.reduceat(np.abs(difference, out=difference), _FROM_FIRST))
 
         return self.map(total, stability=1, cover=ALL)
 
@@ -184,10 +187,10 @@ class Private:
 
 def whole_numbers(statistic: object) -> IntArray:
     """Refuse a statistic that is not whole: cut fractions would break its stability."""
-    result = np.atleast_1d(np.asarray(statistic))
+    result = np.asarray(statistic)
     if result.dtype.kind not in "iub":
         raise MechanismError(f"a statistic must be whole numbers, not {result.dtype.name}.")
-    return result.astype(np.int64)
+    return (result if result.ndim else result[None]).astype(np.int64)
 
 
 def unseal(private: Private) -> IntArray:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -43,8 +44,15 @@ class Scale:
         with np.errstate(divide="ignore"):
             return np.float64(self.base) / np.asarray(self.parts, np.float64)
 
+    @cached_property
+    def ratio(self) -> Fraction:
+        """The scale of every number, exactly, if it is one and the same and above 0."""
+        if isinstance(self.parts, np.ndarray):
+            raise TypeError("this release has a scale per key: use scale.floats()")
+        return self.base / self.parts
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, init=False)
 class Released:
     """The release of one unit: numbers that anyone may see, with their noise known exactly.
 
@@ -92,6 +100,40 @@ class Released:
     kind: Kind = "sum"
     weights: Weights = UNIT
 
+    def __init__(
+        self,
+        unit: int,
+        value: IntArray,
+        scale: Scale,
+        guarantee: Guarantee,
+        private: bool,
+        repeated: bool | BoolArray = False,
+        divisor: int | IntArray = 1,
+        layers: int | IntArray = 1,
+        public: Mapping[str, IntArray] | None = None,
+        kind: Kind = "sum",
+        weights: Weights = UNIT,
+    ) -> None:
+        own = self.__dict__  # a dataclass would make one call per field, in every unit
+        own["unit"] = unit
+        own["value"] = value
+        own["scale"] = scale
+        own["guarantee"] = guarantee
+        own["private"] = private
+        own["repeated"] = repeated
+        own["divisor"] = divisor
+        own["layers"] = layers
+        own["public"] = {} if public is None else public
+        own["kind"] = kind
+        own["weights"] = weights
+        value.flags.writeable = False
+        for array in (repeated, divisor, layers, scale.parts):
+            if not isinstance(array, int):
+                array.flags.writeable = False
+        if public:
+            for array in public.values():
+                array.flags.writeable = False
+
     @classmethod
     def nothing(cls, size: int, guarantee: Guarantee) -> Released:
         """The state before the first release: zeros with an infinite variance."""
@@ -106,14 +148,6 @@ class Released:
             kind="rounded" if guarantee.delta else "sum",
         )
 
-    def __post_init__(self) -> None:
-        self.value.flags.writeable = False
-        for array in (self.repeated, self.divisor, self.layers, self.scale.parts):
-            if not isinstance(array, int):
-                array.flags.writeable = False
-        for array in self.public.values():
-            array.flags.writeable = False
-
     def again(self, unit: int, *, private: bool = True) -> Released:
         """The same release for a later unit.
 
@@ -124,7 +158,11 @@ class Released:
         private : bool
             Whether the run is still private. Default: True.
         """
-        return replace(self, unit=unit, private=self.private and private, repeated=True)
+        again = object.__new__(Released)
+        again.__dict__.update(
+            self.__dict__, unit=unit, private=self.private and private, repeated=True
+        )
+        return again
 
     def over(self, last: Released, where: BoolArray) -> Released:
         """This release where it is fresh, the last one elsewhere, each key with its own noise."""

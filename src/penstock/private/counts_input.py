@@ -13,6 +13,10 @@ Column: TypeAlias = Any
 """A NumPy array, a Polars series, an Arrow array, or a sequence of ints."""
 
 
+_INT64 = np.dtype(np.int64)
+_UINT64 = np.dtype(np.uint64)
+
+
 def counts_of(
     column: Column, *, size: int, most: int, unit: int, scratch: list[IntArray] | None = None
 ) -> IntArray:
@@ -27,40 +31,41 @@ def counts_of(
     penstock.core.errors.InputError: unit 7: counts must not be negative. Nothing was drawn or
     recorded.
     """
-    array = _array(column, unit)
-    if array.ndim != 1 or len(array) != size:
+    array = column if type(column) is np.ndarray else _array(column, unit)
+    if array.shape != (size,):
         shape = "×".join(map(str, array.shape)) or "a single number"
         raise _refused(
             unit, f"counts must be one column of {size} numbers, one per key, not {shape}"
         )
-    if array.dtype.kind == "f":
+    kind = array.dtype.kind
+    if kind == "f":
         array = array.astype(np.float64)
         if not np.isfinite(array).all():
             raise _refused(unit, "counts must not be missing, NaN or infinite")
         if (array != np.floor(array)).any():
             raise _refused(unit, "counts must be whole numbers")
-    elif array.dtype.kind not in "iu":
+    elif kind not in "iu":
         raise _refused(unit, f"counts must be whole numbers, not {array.dtype.type.__name__}")
-    outside = _above(array, most, scratch)
-    if (outside or array.dtype != np.int64) and (array < 0).any():
+    whole = array.dtype == _INT64
+    outside = _above(array.view(_UINT64) if whole else array, most, scratch)
+    if (outside or not whole) and (array < 0).any():
         raise _refused(unit, "counts must not be negative")
     if outside:
         raise _refused(
             unit, f"counts must not be above {most} for {size} keys, or sums could overflow"
         )
-    return array.astype(np.int64, copy=False)
+    return array if whole else array.astype(np.int64)
 
 
 def _above(
     array: np.ndarray[Any, np.dtype[Any]], most: int, scratch: list[IntArray] | None
 ) -> bool:
-    """Whether a number is above `most`, or an int64 below 0."""
-    unsigned = array.view(np.uint64) if array.dtype == np.int64 else array
+    """Whether a number is above `most`. An int64 below 0 is, as an unsigned number."""
     if scratch is None:
-        return bool(unsigned.max() > most)
-    largest = np.empty((), unsigned.dtype)
+        return bool(array[array.argmax()] > most)  # faster than max() for few keys
+    largest = np.empty((), array.dtype)
     scratch.append(largest)
-    unsigned.max(out=largest)
+    np.maximum.reduce(array, out=largest)
     return bool(largest > most)
 
 

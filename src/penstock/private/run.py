@@ -94,6 +94,8 @@ class Run:
             ledger=self._ledger, noise=SystemNoise() if noise is None else noise, keys=domain.size
         )
         self._most = count_limit(domain.size)
+        self._horizon = mechanism.guarantee.horizon
+        self._incremental = mechanism.incremental()
         self._scratch: list[IntArray] | None = (
             None if mechanism.guarantee.intrusion is Intrusion.NONE else []
         )
@@ -127,7 +129,7 @@ class Run:
     @property
     def over(self) -> bool:
         """Whether the horizon has passed: further units repeat the last release."""
-        return self.guarantee.horizon is not None and self.unit >= self.guarantee.horizon
+        return self._horizon is not None and self.unit >= self._horizon
 
     @property
     def guarantee(self) -> Guarantee:
@@ -174,7 +176,7 @@ class Run:
             self._look_over(released)
             self._gate.end()
             self._begun = False
-            if released.unit == self.guarantee.horizon:
+            if released.unit == self._horizon:
                 self._gate.wipe()
             if not self._record:
                 self._forget()
@@ -205,7 +207,7 @@ class Run:
         part : array or sequence of int
             One count per key.
         """
-        mechanism = self.mechanism.incremental()
+        mechanism = self._incremental
         if mechanism is None or not mechanism.in_parts:
             raise ConfigurationError(
                 f"{self.mechanism.name} takes whole units: count first, then step."
@@ -226,7 +228,7 @@ class Run:
 
         Fresh noise is added at once, and the counters are published with this unit.
         """
-        mechanism = self.mechanism.incremental()
+        mechanism = self._incremental
         if mechanism is None or not mechanism.announced:
             raise ConfigurationError(
                 f"{self.mechanism.name} as configured makes no promise for announced intrusions."
@@ -274,14 +276,13 @@ class Run:
         if not self._begun:
             self._gate.begin(self.unit + 1)
             self._begun = True
-            mechanism = self.mechanism.incremental()
-            if mechanism is not None and not self.over:
-                mechanism.begin(self._state, self._gate)
+            if self._incremental is not None and not self.over:
+                self._incremental.begin(self._state, self._gate)
 
     def _forget(self) -> None:
-        oldest = self._ledger.unit - self.guarantee.window
-        while self._lines and self._lines[0].unit <= oldest:
-            self._lines.popleft()
+        lines, oldest = self._lines, self._ledger.unit - self.guarantee.window
+        while lines and lines[0].unit <= oldest:
+            lines.popleft()
 
     # -- saving ------------------------------------------------------------------------------------
 

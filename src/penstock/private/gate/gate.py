@@ -157,17 +157,16 @@ class Gate:
         """
         maker = self._maker
         raw = maker.check_fresh(x)
+        charge = epsilon
         if isinstance(epsilon, Budgets):
             chosen = epsilon.quanta > 0
             where = chosen if where is None else chosen & where
-        where = maker.mask(where, len(raw))
-        keys = None if where is None else x.cover.keys(where)
+            charge = replace(epsilon, quanta=x.cover.spread(epsilon.quanta))
+        keys = None
+        if where is not None:
+            where = maker.mask_of(where, len(raw))
+            keys = x.cover.keys(where)
         scale = maker.scale(x.sensitivity, epsilon)
-        charge = (
-            epsilon
-            if isinstance(epsilon, Budget)
-            else replace(epsilon, quanta=x.cover.spread(epsilon.quanta))
-        )
         self._ledger.spend(charge, label, where=keys)
         return maker.noisy(raw, scale, label, where)
 

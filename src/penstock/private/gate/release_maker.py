@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,11 +21,8 @@ from penstock.core.released import Released, Scale
 from penstock.private.gate.limits import MAX_SUM, SCALES_TO_LIMIT, count_limit
 from penstock.private.noise import Noise
 
-
-@lru_cache(maxsize=4096)
-def _ratio(numerator: int, denominator: int) -> Fraction:
-    """A noise scale. A stream uses the same few scales in every unit."""
-    return Fraction(numerator, denominator)
+_MOST_SCALES = 4096
+"""Scales that are kept. A stream uses the same few in every unit."""
 
 
 _PARTS = 24
@@ -70,6 +66,7 @@ class ReleaseMaker:
         self.noise = noise
         self.private = noise.private
         self.limit = count_limit(keys)
+        self._scales: dict[tuple[int | Fraction, int], Scale] = {}
         self._bases: dict[int | Fraction, Fraction] = {}
         self._drawn: dict[str, int] = {}
 
@@ -96,7 +93,8 @@ class ReleaseMaker:
 
     def check_fresh(self, x: Private) -> IntArray:
         """Open numbers of this unit that no run has folded from earlier units."""
-        self.check_unit(x)
+        if x.unit != self.ledger.unit:
+            self.check_unit(x)
         if x.fold:
             raise self.error(
                 "this statistic was folded from earlier units too; "
@@ -133,8 +131,19 @@ class ReleaseMaker:
 
     def scale(self, sensitivity: int | Fraction, epsilon: Budget | Budgets) -> Scale:
         """The noise scale sensitivity/ε, if the noise fits the range of counts."""
-        base = self.base(sensitivity)
         quanta = epsilon.quanta
+        if not isinstance(quanta, int):
+            return self._new_scale(sensitivity, quanta)
+        scale = self._scales.get((sensitivity, quanta))
+        if scale is None:
+            scale = self._new_scale(sensitivity, quanta)
+            if len(self._scales) >= _MOST_SCALES:
+                self._scales.clear()
+            self._scales[sensitivity, quanta] = scale
+        return scale
+
+    def _new_scale(self, sensitivity: int | Fraction, quanta: int | IntArray) -> Scale:
+        base = self.base(sensitivity)
         least = (
             quanta
             if isinstance(quanta, int)
@@ -214,8 +223,9 @@ class ReleaseMaker:
         kind: Kind = "sum",
     ) -> Released:
         """A release of these numbers, cut to the range in which no sum of them overflows."""
-        np.minimum(value, self.limit, out=value)
-        np.maximum(value, -self.limit, out=value)
+        limit = self.limit
+        if len(value) and (value[value.argmax()] > limit or value[value.argmin()] < -limit):
+            np.clip(value, -limit, limit, out=value)
         return Released(
             unit=self.ledger.unit,
             value=value,
@@ -231,13 +241,13 @@ class ReleaseMaker:
         """Laplace noise. A label is used once per unit, so test noise repeats after a restart."""
         label = self.once(label)
         if isinstance(scale.parts, int):
-            exactly = _ratio(scale.base.numerator, scale.base.denominator * scale.parts)
-            return self.noise.laplace(exactly, size, unit=self.unit, label=label)
+            return self.noise.laplace(scale.ratio, size, unit=self.ledger.unit, label=label)
         quanta, which = np.unique(scale.parts, return_inverse=True)
         scales = [scale.base / int(each) for each in quanta]
         return self.noise.laplace_each(scales, which.astype(np.int64), unit=self.unit, label=label)
 
     def once(self, label: str) -> str:
         """The label, with a number if it was used in this unit before."""
-        times = self._drawn[label] = self._drawn.get(label, 0) + 1
+        drawn = self._drawn
+        times = drawn[label] = drawn.get(label, 0) + 1
         return label if times == 1 else f"{label}#{times}"

@@ -72,7 +72,7 @@ class KeyedBits:
         self.read += count
         made = np.empty(count + _BLOCK - 1, np.uint8)
         if count <= _PIECE:
-            self._stream.update_into(_ZEROS[:count], made.data)
+            self._stream.update_into(_ZEROS[:count], made)  # type: ignore[arg-type]
         else:
             room = made.data
             for start in range(0, count, _PIECE):
@@ -164,7 +164,7 @@ def _from_operating_system(count: int) -> bytes:
 def _overwrite(given: bytes) -> None:
     """Overwrite a bytes object that nobody else holds. CPython shares those of 0 and 1 bytes."""
     if len(given) > 1:
-        ctypes.memset(ctypes.c_char_p(given), 0, len(given))
+        ctypes.memset(given, 0, len(given))  # type: ignore[arg-type]
 
 
 def _moved(place: bytes, by: int) -> bytes:

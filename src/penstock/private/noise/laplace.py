@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from itertools import accumulate
 from typing import Final
 
@@ -154,7 +153,6 @@ class DigitLaw(Law):
         return found
 
 
-@lru_cache(maxsize=4096)
 def parts(numerator: int, denominator: int) -> tuple[tuple[Law, int], ...]:
     """The laws whose sum is discrete Laplace of this scale, and their powers of two.
 
@@ -162,6 +160,7 @@ def parts(numerator: int, denominator: int) -> tuple[tuple[Law, int], ...]:
     [('LaplaceLaw', 16), ('DigitLaw', 8), ('DigitLaw', 0)]
     """
     scale, shift = Fraction(numerator, denominator), 0
+    check_scale(scale)
     digits: list[tuple[Law, int]] = []
     while scale > LARGEST_WHOLE:
         digits.append((DigitLaw(scale.numerator, scale.denominator), shift))
@@ -181,10 +180,4 @@ def check_scale(scale: Fraction) -> None:
 
 def laplace(scale: Fraction, size: int, bits: Bits) -> IntArray:
     """`size` independent values with P(k) ∝ exp(−|k|/scale), exactly, from ideal bits."""
-    check_scale(scale)
-    guided = size > DIRECT
-    tables = [
-        (TABLES.get(law, guided=guided), shift)
-        for law, shift in parts(scale.numerator, scale.denominator)
-    ]
-    return draw(tables, size, bits)
+    return draw(TABLES.row(parts, *scale.as_integer_ratio(), guided=size > DIRECT), size, bits)

@@ -17,7 +17,7 @@ from penstock.core.errors import ConfigurationError, NoiseError
 from penstock.core.exact import exact, positive, whole
 from penstock.private.noise.bits import Bits, KeyedBits, SystemBits
 from penstock.private.noise.gaussian import check_variance, gaussian
-from penstock.private.noise.laplace import check_scale, laplace
+from penstock.private.noise.laplace import MAX_SCALE, check_scale, laplace
 from penstock.private.noise.thinning import check_counts, thin
 
 
@@ -74,7 +74,8 @@ class _Source(ABC):
     _private: ClassVar[bool]
 
     def __init__(self) -> None:
-        self._home: Final = (os.getpid(), _forks)
+        self._process: Final = os.getpid()
+        self._forks: Final = _forks
 
     @property
     def private(self) -> bool:
@@ -150,7 +151,7 @@ class _Source(ABC):
     def _gaussian(self, variance: Fraction, size: int, unit: int, label: str) -> IntArray: ...
 
     def _check_home(self) -> None:
-        if self._home != (os.getpid(), _forks):
+        if _forks != self._forks or os.getpid() != self._process:
             raise NoiseError(
                 f"this {type(self).__name__} was made in another process: "
                 "a forked child would repeat its parent's noise. "
@@ -332,9 +333,11 @@ def _in_turn(scales: Sequence[Fraction], sizes: Sequence[int], bits: Bits) -> In
 
 
 def _scale(value: Fraction) -> Fraction:
-    scale = (
-        value if type(value) is Fraction and value.numerator > 0 else positive(value, name="scale")
-    )
+    if type(value) is Fraction:
+        numerator, denominator = value.as_integer_ratio()
+        if 0 < numerator <= MAX_SCALE * denominator:
+            return value
+    scale = positive(value, name="scale")
     check_scale(scale)
     return scale
 

@@ -15,11 +15,11 @@ other exception.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import isqrt
-from typing import Final
+from operator import attrgetter
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,12 +47,13 @@ _MARK: Final = -(
     1 << 14
 )  # below every outcome of a table; even times the highest power of two it is within int64
 _CHUNK = 1 << 15
+_WORDS: Final = np.dtype(np.uint64)
 
 
 class Table:
     """The outcomes of a law by the leading 64 bits of U. A table is public, as its law is."""
 
-    __slots__ = ("_before", "_guide", "_outcomes", "_thresholds", "law", "marked")
+    __slots__ = ("_before", "_guide", "_outcomes", "_thresholds", "law", "marked", "used")
 
     def __init__(self, law: Law) -> None:
         self.law = law
@@ -66,6 +67,13 @@ class Table:
         cells = self._thresholds >> _REST
         self.marked = 1 + int(np.count_nonzero(cells[1:] != cells[:-1]))
         """How many of the 65536 cells hold a threshold."""
+        self.used = 0
+        """When a cache gave it last, as a number of uses."""
+
+    @property
+    def guided(self) -> bool:
+        """Whether the guide was made."""
+        return self._guide is not None
 
     @property
     def guide(self) -> NDArray[np.int16]:
@@ -85,16 +93,15 @@ class Table:
 
     def invert(self, words: NDArray[np.uint64], bits: Bits, *, shift: int = 0) -> IntArray:
         """The outcomes that 64 bits pick; `bits` gives more where they tie."""
-        places = self._thresholds.searchsorted(words, side="right")
-        values = self._outcomes.take(places)
-        tied = self._before.take(places) == words
-        if tied.any():
-            for position in np.flatnonzero(tied).tolist():
-                word = int(words[position])
-                start = int(self._thresholds.searchsorted(words[position], side="left"))
-                value = self.law.outcome(settle(self.law, word, start, partial(_word, bits)))
-                most = (LIMIT >> shift) - 1
-                values[position] = max(-most, min(value, most))
+        places = self._thresholds.searchsorted(words, "right")
+        values: IntArray = self._outcomes[places]
+        tied = self._before[places] == words
+        for position in tied.nonzero()[0].tolist():
+            word = int(words[position])
+            start = int(self._thresholds.searchsorted(words[position], side="left"))
+            value = self.law.outcome(settle(self.law, word, start, partial(_word, bits)))
+            most = (LIMIT >> shift) - 1
+            values[position] = max(-most, min(value, most))
         places.fill(0)
         return values
 
@@ -109,8 +116,11 @@ class Table:
         return min(size, mean + 16 + isqrt(225 + 90 * mean) + 1)
 
 
-Part = tuple[Table, int]
+Part: TypeAlias = tuple[Table, int]
 """A table and the power of two, as a shift, by which its outcomes count."""
+
+LawsOfScale: TypeAlias = Callable[[int, int], Sequence[tuple[Law, int]]]
+"""The laws whose sum has the scale of this numerator and denominator, with their powers of two."""
 
 
 def draw(parts: Sequence[Part], size: int, bits: Bits) -> IntArray:
@@ -121,9 +131,9 @@ def draw(parts: Sequence[Part], size: int, bits: Bits) -> IntArray:
 def _draw_directly(parts: Sequence[Part], size: int, bits: Bits) -> IntArray:
     total: IntArray | None = None
     for table, shift in parts:
-        raw = bits.bytes(8 * size)
-        values = table.invert(raw.view(np.uint64), bits, shift=shift)
-        raw.fill(0)
+        words = bits.bytes(8 * size).view(_WORDS)
+        values = table.invert(words, bits, shift=shift)
+        words.fill(0)
         if shift:
             values <<= shift
         if total is None:
@@ -199,26 +209,46 @@ class TableCache:
     def __init__(self, most: int = CACHE_BYTES) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._tables: OrderedDict[Law, Table] = OrderedDict()
+        self._tables: dict[Law, Table] = {}
+        self._rows: dict[tuple[int, int, bool], tuple[Part, ...]] = {}
+        self._uses = 0
+
+    def row(
+        self, laws: LawsOfScale, numerator: int, denominator: int, *, guided: bool
+    ) -> tuple[Part, ...]:
+        """The tables of `laws(numerator, denominator)`. All calls give the same function."""
+        key = numerator, denominator, guided
+        row = self._rows.get(key)
+        if row is None:
+            row = tuple(
+                (self.get(law, guided=guided), shift) for law, shift in laws(numerator, denominator)
+            )
+            with self._lock:
+                if all(self._tables.get(table.law) is table for table, _ in row):
+                    self._rows[key] = row
+        for table, _ in row:
+            self._uses = table.used = self._uses + 1
+        return row
 
     def get(self, law: Law, *, guided: bool) -> Table:
         """The table of this law, built if missing, with its guide if a large draw needs it."""
-        with self._lock:
-            table = self._tables.get(law)
-            if table is not None:
-                self._tables.move_to_end(law)
-                if not guided or table._guide is not None:
-                    return table
-        if table is None:
-            table = Table(law)
+        table = self._tables.get(law)
+        if table is None or (guided and not table.guided):
+            table = self._add(Table(law) if table is None else table, guided=guided)
+        self._uses = table.used = self._uses + 1
+        return table
+
+    def _add(self, table: Table, *, guided: bool) -> Table:
         if guided:
             table.guide  # noqa: B018
         with self._lock:
-            table = self._tables.setdefault(law, table)
+            table = self._tables.setdefault(table.law, table)
             held = sum(each.nbytes for each in self._tables.values())
             while held > self._most and len(self._tables) > 1:
-                _, dropped = self._tables.popitem(last=False)
-                held -= dropped.nbytes
+                others = (each for each in self._tables.values() if each is not table)
+                oldest = min(others, key=attrgetter("used"))
+                held -= self._tables.pop(oldest.law).nbytes
+                self._rows.clear()
         return table
 
     @property
