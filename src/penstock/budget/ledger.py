@@ -146,6 +146,7 @@ above the promised 1. Nothing was drawn or recorded.
         self._keys = keys
         self._sink = sink
         self._window = guarantee.window
+        self._horizon = guarantee.horizon
         # A ring of the numbers of two windows: one more than the sum needs, because a positive
         # answer also costs past
         # windows. It grows with the stream until it has that size.
@@ -211,7 +212,7 @@ above the promised 1. Nothing was drawn or recorded.
     @property
     def cost(self) -> Budget:
         """The cost of the window that ends now."""
-        return Budget(self._sum + self._run_cost() + self._worst_exposure(), self.grid)
+        return Budget(self._cost(), self.grid)
 
     def spent(self, label: str) -> Budget:
         """The charges under this label in the window that ends now."""
@@ -220,22 +221,20 @@ above the promised 1. Nothing was drawn or recorded.
     @property
     def left(self) -> Budget:
         """The budget that is left in the window that ends now."""
-        return Budget(self.promised, self.grid) - self.cost
+        return Budget(self.promised - self._cost(), self.grid)
 
     @property
     def exposed(self) -> Budget:
         """The unpaid content of this unit's memory."""
         return Budget(self._exposed, self.grid)
 
+    def _cost(self) -> int:
+        past = self._exposures[0][1] if self._exposures else 0
+        return self._sum + (self._run_cost() if self._runs else 0) + max(past, self._exposed)
+
     def _run_cost(self) -> int:
-        if not self._runs:
-            return 0
         first = self.unit - self._window + 1
         return sum(run.cost(first, self.unit) for run in self._runs)
-
-    def _worst_exposure(self) -> int:
-        past = self._exposures[0][1] if self._exposures else 0
-        return max(past, self._exposed)
 
     # -- charges -----------------------------------------------------------------------------------
 
@@ -254,18 +253,26 @@ above the promised 1. Nothing was drawn or recorded.
         charge = self._amount(amount, where)
         if charge > self.promised:  # also keeps the sums below from passing int64
             raise self._refusal(label, charge, charge)
-        common, by_key, number = self._after(amount, where)
         old = self._numbers[self._here]
-        left_exposed = self._exposed - charge if settle else self._exposed
-        if left_exposed < 0:
+        common, by_key = self._common, self._by_key
+        if where is None and isinstance(amount, Budget):
+            common += charge
+            number = old + charge  # the fullest key is charged too
+        else:
+            by_key = self._charged(amount, where)
+            number = common + int(by_key.max())
+        exposed = self._exposed - charge if settle else self._exposed
+        if exposed < 0:
             raise MechanismError(f"unit {self.unit}: {label!r} settles more than it had exposed.")
         past = self._exposures[0][1] if self._exposures else 0
-        total = self._sum + number - old + self._run_cost() + max(past, left_exposed)
+        total = self._sum + number - old + (past if past > exposed else exposed)
+        if self._runs:
+            total += self._run_cost()
         if total > self.promised:
             raise self._refusal(label, charge, total)
         self._hand_over(Line(self.unit, "settle" if settle else "spend", label, charge, number))
         self._common, self._by_key = common, by_key
-        self._exposed = left_exposed
+        self._exposed = exposed
         self._sum += number - old
         self._numbers[self._here] = number
         self._enter(label, charge)
@@ -281,14 +288,8 @@ above the promised 1. Nothing was drawn or recorded.
         self._hand_over(Line(self.unit, "expose", label, amount.quanta, exposed))
         self._exposed = exposed
 
-    def _after(
-        self, amount: Budget | Budgets, where: BoolArray | None
-    ) -> tuple[int, IntArray | None, int]:
-        """The common part, the part per key and the unit's number after this charge."""
-        if where is None and isinstance(amount, Budget):
-            common = self._common + amount.quanta
-            number = self._numbers[self._here] + amount.quanta  # the fullest key is charged too
-            return common, self._by_key, number
+    def _charged(self, amount: Budget | Budgets, where: BoolArray | None) -> IntArray:
+        """What each key has paid beside the common part, after this charge."""
         by_key = np.zeros(self._keys, np.int64) if self._by_key is None else self._by_key.copy()
         extra = amount.quanta
         if where is None:
@@ -297,13 +298,14 @@ above the promised 1. Nothing was drawn or recorded.
             by_key[where] += extra
         else:
             by_key[where] += extra[where]
-        return self._common, by_key, self._common + int(by_key.max())
+        return by_key
 
     def _amount(self, amount: Budget | Budgets, where: BoolArray | None = None) -> int:
         """The highest charge of any key, after the amount was checked."""
         if amount.grid is not self.grid and amount.grid != self.grid:
             raise MechanismError("this budget lies on another grid: it belongs to another promise.")
-        self._readable()
+        if self.unit == 0 or self._horizon is not None:
+            self._readable()
         quanta = amount.quanta
         if (quanta if isinstance(quanta, int) else int(np.min(quanta, initial=0))) < 0:
             raise MechanismError("a charge cannot be negative.")
@@ -315,10 +317,9 @@ above the promised 1. Nothing was drawn or recorded.
         """Refuse to read before the first unit and after the promise's last one."""
         if self.unit == 0:
             raise InputError("no unit has begun.")
-        horizon = self.guarantee.horizon
-        if horizon is not None and self.unit > horizon:
+        if self._horizon is not None and self.unit > self._horizon:
             raise NotCoveredError(
-                f"unit {self.unit}: the promise is that nothing is read after unit {horizon}."
+                f"unit {self.unit}: the promise is that nothing is read after unit {self._horizon}."
             )
 
     def _enter(self, label: str, charge: int) -> None:

@@ -11,6 +11,7 @@ from penstock.core.arrays import IntArray
 from penstock.core.cover import ALL, EACH, Cover, Groups
 from penstock.core.errors import MechanismError, SealedError
 
+_INT64 = np.dtype(np.int64)
 _FROM_FIRST = np.array([0])
 """Where the only group of `np.add.reduceat` starts, so that it sums all numbers."""
 
@@ -91,7 +92,9 @@ class Private:
         cover : Cover
             The base keys that each number of the result reads.
         """
-        result = self.__note(whole_numbers(function(self.__value)))
+        result = whole_numbers(function(self.__value))
+        if self.__scratch is not None:
+            self.__scratch.append(result)
         return Private(
             result,
             sensitivity=self.sensitivity * stability,
@@ -101,12 +104,6 @@ class Private:
             scratch=self.__scratch,
         )
 
-    def __note(self, made: IntArray) -> IntArray:
-        """Have the run overwrite an array that was made from the numbers."""
-        if self.__scratch is not None:
-            self.__scratch.append(made)
-        return made
-
     def distance(self, other: IntArray) -> Private:
         """The sum of absolute differences to public numbers, as sensitive as the counts.
 
@@ -115,12 +112,8 @@ class Private:
         other : array of int64
             The public numbers, one per key.
         """
-
-        def total(value: IntArray) -> IntArray:
-            difference = self.__note(value - other)
-            return self.__note(np.add.reduceat(np.abs(difference, out=difference), _FROM_FIRST))
-
-        return self.map(total, stability=1, cover=ALL)
+        total = np.add.reduceat(self.__differences(other), _FROM_FIRST)
+        return self.__as_sensitive(total, ALL)
 
     def distances(self, other: IntArray, groups: Groups) -> Private:
         """The distance per group of keys. One person moves them by one distance in all.
@@ -132,12 +125,7 @@ class Private:
         groups : Groups
             The groups.
         """
-
-        def totals(value: IntArray) -> IntArray:
-            difference = self.__note(value - other)
-            return self.__sums(np.abs(difference, out=difference), groups)
-
-        return self.map(totals, stability=1, cover=groups.cover)
+        return self.__sums(self.__differences(other), groups)
 
     def sums(self, groups: Groups) -> Private:
         """The total of each group of keys.
@@ -147,11 +135,35 @@ class Private:
         groups : Groups
             The groups.
         """
-        return self.map(lambda value: self.__sums(value, groups), stability=1, cover=groups.cover)
+        return self.__sums(self.__value, groups)
 
-    def __sums(self, value: IntArray, groups: Groups) -> IntArray:
-        ordered = self.__note(value[groups.order])
-        return self.__note(np.add.reduceat(ordered, groups.starts))
+    def __differences(self, other: IntArray) -> IntArray:
+        """The absolute differences to public numbers."""
+        difference: IntArray = self.__value - other
+        if self.__scratch is not None:
+            self.__scratch.append(difference)
+        if difference.dtype != _INT64:
+            raise MechanismError(f"public numbers must be whole, not {other.dtype.name}.")
+        return np.abs(difference, out=difference)
+
+    def __sums(self, value: IntArray, groups: Groups) -> Private:
+        ordered = value[groups.order]
+        if self.__scratch is not None:
+            self.__scratch.append(ordered)
+        return self.__as_sensitive(np.add.reduceat(ordered, groups.starts), groups.cover)
+
+    def __as_sensitive(self, numbers: IntArray, cover: Cover) -> Private:
+        """Numbers that one person changes by no more, in all, than what they were made from."""
+        if self.__scratch is not None:
+            self.__scratch.append(numbers)
+        return Private(
+            numbers,
+            sensitivity=self.sensitivity,
+            cover=cover,
+            fold=self.fold,
+            unit=self.unit,
+            scratch=self.__scratch,
+        )
 
     def __repr__(self) -> str:
         return f"<Private, sensitivity {self.sensitivity}>"

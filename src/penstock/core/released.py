@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
@@ -127,9 +127,14 @@ class Released:
         own["kind"] = kind
         own["weights"] = weights
         value.flags.writeable = False
-        for array in (repeated, divisor, layers, scale.parts):
-            if not isinstance(array, int):
-                array.flags.writeable = False
+        if not isinstance(repeated, int):
+            repeated.flags.writeable = False
+        if not isinstance(divisor, int):
+            divisor.flags.writeable = False
+        if not isinstance(layers, int):
+            layers.flags.writeable = False
+        if not isinstance(scale.parts, int):
+            scale.parts.flags.writeable = False
         if public:
             for array in public.values():
                 array.flags.writeable = False
@@ -172,14 +177,18 @@ class Released:
             raise ConfigurationError(
                 "a release stands over another only if both carry noise of one kind."
             )
-        return replace(
-            self,
-            value=np.where(where, self.value, last.value),
-            scale=Scale(base, np.where(where, self.scale.parts, last.scale.parts)),
-            private=self.private and last.private,
-            repeated=~where,
-            divisor=_either(where, self.divisor, last.divisor),
-            layers=_either(where, self.layers, last.layers),
+        return Released(
+            self.unit,
+            np.where(where, self.value, last.value),
+            Scale(base, np.where(where, self.scale.parts, last.scale.parts)),
+            self.guarantee,
+            self.private and last.private,
+            ~where,
+            _either(where, self.divisor, last.divisor),
+            _either(where, self.layers, last.layers),
+            self.public,
+            self.kind,
+            self.weights,
         )
 
     @property

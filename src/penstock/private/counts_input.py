@@ -47,7 +47,11 @@ def counts_of(
     elif kind not in "iu":
         raise _refused(unit, f"counts must be whole numbers, not {array.dtype.type.__name__}")
     whole = array.dtype == _INT64
-    outside = _above(array.view(_UINT64) if whole else array, most, scratch)
+    numbers = array.view(_UINT64) if whole else array  # a negative int64 is above `most` as well
+    if scratch is None:
+        outside = bool(numbers[numbers.argmax()] > most)  # faster than max() for few keys
+    else:
+        outside = _above(numbers, most, scratch)
     if (outside or not whole) and (array < 0).any():
         raise _refused(unit, "counts must not be negative")
     if outside:
@@ -57,12 +61,8 @@ def counts_of(
     return array if whole else array.astype(np.int64)
 
 
-def _above(
-    array: np.ndarray[Any, np.dtype[Any]], most: int, scratch: list[IntArray] | None
-) -> bool:
-    """Whether a number is above `most`. An int64 below 0 is, as an unsigned number."""
-    if scratch is None:
-        return bool(array[array.argmax()] > most)  # faster than max() for few keys
+def _above(array: np.ndarray[Any, np.dtype[Any]], most: int, scratch: list[IntArray]) -> bool:
+    """Whether a number is above `most`, where the largest number is added to `scratch`."""
     largest = np.empty((), array.dtype)
     scratch.append(largest)
     np.maximum.reduce(array, out=largest)

@@ -86,6 +86,7 @@ class Run:
         self.mechanism = mechanism = mechanism.decided(domain)
         self.domain = domain
         self.released = mechanism.released(domain)
+        self._numbers = self.released.size
         self.last: Released | None = None
         self._lines: deque[Line] = deque()
         self._record = record
@@ -93,7 +94,9 @@ class Run:
         self._gate = Gate(
             ledger=self._ledger, noise=SystemNoise() if noise is None else noise, keys=domain.size
         )
+        self._size = domain.size
         self._most = count_limit(domain.size)
+        self._window = mechanism.guarantee.window
         self._horizon = mechanism.guarantee.horizon
         self._incremental = mechanism.incremental()
         self._scratch: list[IntArray] | None = (
@@ -168,8 +171,9 @@ class Run:
         """
         part = self._take(counts, unit)
         try:
-            self._begin()
-            if self.over and self.last is not None:
+            if not self._begun:
+                self._begin()
+            if self._horizon is not None and self.over and self.last is not None:
                 released = self._gate.repeat(self.last)
             else:
                 self._state, released = self.mechanism.step(self._state, part, self._gate)
@@ -193,7 +197,7 @@ class Run:
     def _look_over(self, released: object) -> None:
         """Refuse a step whose result is not a release of this unit and of every key."""
         fits = isinstance(released, Released) and released.unit == self._ledger.unit
-        if not (fits and len(released.value) == self.released.size):  # type: ignore[attr-defined]
+        if not (fits and len(released.value) == self._numbers):  # type: ignore[attr-defined]
             raise MechanismError(
                 f"unit {self._ledger.unit}: {self.mechanism.name}.step "
                 "gave no release of this unit's keys."
@@ -214,7 +218,8 @@ class Run:
             )
         raw = self._take(part, None)
         try:
-            self._begin()
+            if not self._begun:
+                self._begin()
             if not self.over:
                 mechanism.feed(self._state, raw, self._gate)
         except BaseException:
@@ -264,7 +269,7 @@ class Run:
                 "A unit without events is a unit of zeros."
             )
         array: IntArray = counts_of(
-            counts, size=self.domain.size, most=self._most, unit=due, scratch=self._scratch
+            counts, size=self._size, most=self._most, unit=due, scratch=self._scratch
         )
         sealed = array.view()
         sealed.flags.writeable = False  # the caller's own array, and nobody writes into it
@@ -273,14 +278,13 @@ class Run:
         )
 
     def _begin(self) -> None:
-        if not self._begun:
-            self._gate.begin(self.unit + 1)
-            self._begun = True
-            if self._incremental is not None and not self.over:
-                self._incremental.begin(self._state, self._gate)
+        self._gate.begin(self.unit + 1)
+        self._begun = True
+        if self._incremental is not None and not self.over:
+            self._incremental.begin(self._state, self._gate)
 
     def _forget(self) -> None:
-        lines, oldest = self._lines, self._ledger.unit - self.guarantee.window
+        lines, oldest = self._lines, self._ledger.unit - self._window
         while lines and lines[0].unit <= oldest:
             lines.popleft()
 

@@ -293,7 +293,7 @@ class Gate:
 
     def repeat(self, last: Released) -> Released:
         """The last release, for this unit too. It reads nothing and costs nothing."""
-        return last.again(self.unit, private=self.private)
+        return last.again(self._ledger.unit, private=self._maker.private)
 
     # -- for the run and the lab -------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ from penstock.private.noise import Noise
 
 _MOST_SCALES = 4096
 """Scales that are kept. A stream uses the same few in every unit."""
-
 
 _PARTS = 24
 """Binary digits of the `parts` in the scale of Gaussian noise that costs one quantum."""
@@ -226,20 +226,17 @@ class ReleaseMaker:
         limit = self.limit
         if len(value) and (value[value.argmax()] > limit or value[value.argmin()] < -limit):
             np.clip(value, -limit, limit, out=value)
+        unit, guarantee = self.ledger.unit, self.ledger.guarantee
         return Released(
-            unit=self.ledger.unit,
-            value=value,
-            scale=scale,
-            guarantee=self.ledger.guarantee,
-            private=self.private,
-            repeated=repeated,
-            layers=layers,
-            kind=kind,
+            unit, value, scale, guarantee, self.private, repeated, layers=layers, kind=kind
         )
 
     def draw(self, scale: Scale, size: int, label: str) -> IntArray:
         """Laplace noise. A label is used once per unit, so test noise repeats after a restart."""
-        label = self.once(label)
+        if label in self._drawn:
+            label = self.once(label)
+        else:
+            self._drawn[label] = 1
         if isinstance(scale.parts, int):
             return self.noise.laplace(scale.ratio, size, unit=self.ledger.unit, label=label)
         quanta, which = np.unique(scale.parts, return_inverse=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -58,6 +60,10 @@ class GroupedByDistance(Shifting[GroupedState]):
     def distances(self) -> int:
         return self.groups
 
+    @cached_property
+    def _caution(self) -> Fraction:
+        return exact(self.caution)
+
     def start(self, domain: Domain) -> GroupedState:
         self.plan(domain.size)  # refuses a domain that the budget cannot serve
         groups = Groups.from_ranks(domain.ranks, min(self.groups, domain.size))
@@ -95,7 +101,7 @@ class GroupedByDistance(Shifting[GroupedState]):
         # `caution` of all keys.
         sizes, which = groups.distinct_sizes
         expected = np.array([offer.into(size * self.contribution) for size in sizes])[which]
-        share = exact(self.caution)
+        share = self._caution
         keys = len(groups.of) * self.contribution
         worth = offer.into(keys * share.numerator) // share.denominator
         excess = np.maximum(distances - expected, 0)

@@ -26,6 +26,8 @@ DISTANCE = "distance"
 SIGNIFICANT_BITS = 5
 """Binary digits of a halved budget. At most 1/17 is given up, and noise tables are used again."""
 
+_MOST_OFFERS = 4096
+
 SMALLEST_SHARE = 10**6
 """A halved budget below ε divided by this publishes nothing."""
 
@@ -57,8 +59,22 @@ class Halving:
         return cls(pool, total)
 
     def offer(self, position: int, gate: Gate) -> Budget:
-        half = ((self.pool - gate.spent(PUBLISH)) // 2).rounded(SIGNIFICANT_BITS, of=self.total)
+        spent = gate.spent(PUBLISH)
+        offer = self._offers.get(spent.quanta)
+        if offer is None:
+            if len(self._offers) >= _MOST_OFFERS:
+                self._offers.clear()
+            offer = self._offers[spent.quanta] = self._offer(spent)
+        return offer
+
+    def _offer(self, spent: Budget) -> Budget:
+        half = ((self.pool - spent) // 2).rounded(SIGNIFICANT_BITS, of=self.total)
         return half * 0 if half * SMALLEST_SHARE < self.total else half
+
+    @cached_property
+    def _offers(self) -> dict[int, Budget]:
+        """The offers that were made, by the quanta that the window had spent."""
+        return {}
 
     def after(self, position: int, gate: Gate, spent: Budget) -> int:
         return position

@@ -17,6 +17,7 @@ from typing import Final
 
 from penstock.core.arrays import IntArray
 from penstock.core.errors import NoiseError
+from penstock.core.exact import positive
 from penstock.private.noise.bits import Bits
 from penstock.private.noise.fixed import exp_bounds
 from penstock.private.noise.laws import LAST, WORD, Law, alternating, alternating_row
@@ -170,7 +171,8 @@ def parts(numerator: int, denominator: int) -> tuple[tuple[Law, int], ...]:
 
 
 def check_scale(scale: Fraction) -> None:
-    """Refuse a scale above `MAX_SCALE`."""
+    """Refuse a scale that is not above 0, or is above `MAX_SCALE`."""
+    positive(scale, name="scale")
     if scale.numerator > MAX_SCALE * scale.denominator:
         raise NoiseError(
             f"scale={scale} is above 2**50, where noise could pass the range of int64. "
@@ -180,4 +182,5 @@ def check_scale(scale: Fraction) -> None:
 
 def laplace(scale: Fraction, size: int, bits: Bits) -> IntArray:
     """`size` independent values with P(k) ∝ exp(−|k|/scale), exactly, from ideal bits."""
-    return draw(TABLES.row(parts, *scale.as_integer_ratio(), guided=size > DIRECT), size, bits)
+    row = TABLES.row(parts, scale.numerator, scale.denominator, size > DIRECT)
+    return draw(row, size, bits)

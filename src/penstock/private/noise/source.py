@@ -17,7 +17,7 @@ from penstock.core.errors import ConfigurationError, NoiseError
 from penstock.core.exact import exact, positive, whole
 from penstock.private.noise.bits import Bits, KeyedBits, SystemBits
 from penstock.private.noise.gaussian import check_variance, gaussian
-from penstock.private.noise.laplace import MAX_SCALE, check_scale, laplace
+from penstock.private.noise.laplace import check_scale, laplace
 from penstock.private.noise.thinning import check_counts, thin
 
 
@@ -82,16 +82,19 @@ class _Source(ABC):
         return self._private
 
     def laplace(self, scale: Fraction, size: int, *, unit: int, label: str) -> IntArray:
-        scale = _scale(scale)
+        if type(scale) is not Fraction:
+            scale = exact(scale, name="scale")
         if type(size) is not int or size < 0:
             size = whole(size, name="size", least=0)
         self._check_home()
-        return self._laplace([scale], [size], unit, label)
+        return self._laplace(scale, size, unit, label)
 
     def laplace_each(
         self, scales: Sequence[Fraction], which: IntArray, *, unit: int, label: str
     ) -> IntArray:
-        checked = [_scale(scale) for scale in scales]
+        checked = [exact(scale, name="scale") for scale in scales]
+        for scale in checked:
+            check_scale(scale)
         which = np.asarray(which)
         if which.ndim != 1 or which.dtype.kind not in "iu":
             raise ConfigurationError(
@@ -108,7 +111,7 @@ class _Source(ABC):
         sizes = np.bincount(which.astype(np.intp, copy=False), minlength=len(checked))
         values = np.empty(len(which), np.int64)
         narrow = np.uint16 if len(checked) <= 1 << 16 else np.int64  # NumPy sorts 16 bits by radix
-        values[np.argsort(which.astype(narrow), kind="stable")] = self._laplace(
+        values[np.argsort(which.astype(narrow), kind="stable")] = self._laplace_in_turn(
             checked, sizes.tolist(), unit, label
         )
         return values
@@ -139,7 +142,11 @@ class _Source(ABC):
         return {}
 
     @abstractmethod
-    def _laplace(
+    def _laplace(self, scale: Fraction, size: int, unit: int, label: str) -> IntArray:
+        """`size` values of this scale, which is checked here."""
+
+    @abstractmethod
+    def _laplace_in_turn(
         self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str
     ) -> IntArray:
         """sizes[0] values of scales[0], then sizes[1] of scales[1], and so on."""
@@ -219,7 +226,11 @@ Write scale="0.1" or Fraction(1, 10).
         held = self._bits.stream
         return {} if held is None else {"noise key": held}
 
-    def _laplace(
+    def _laplace(self, scale: Fraction, size: int, unit: int, label: str) -> IntArray:
+        with self._lock:
+            return laplace(scale, size, self._bits)
+
+    def _laplace_in_turn(
         self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str
     ) -> IntArray:
         with self._lock:
@@ -260,7 +271,10 @@ class TestNoise(_Source):
         super().__init__()
         self._seed: Final = whole(seed, name="seed", least=0)
 
-    def _laplace(
+    def _laplace(self, scale: Fraction, size: int, unit: int, label: str) -> IntArray:
+        return laplace(scale, size, self._stream("laplace", unit, label))
+
+    def _laplace_in_turn(
         self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str
     ) -> IntArray:
         return _in_turn(scales, sizes, self._stream("laplace", unit, label))
@@ -305,7 +319,11 @@ class NoNoise(_Source):
 
     _private = False
 
-    def _laplace(
+    def _laplace(self, scale: Fraction, size: int, unit: int, label: str) -> IntArray:
+        check_scale(scale)
+        return np.zeros(size, np.int64)
+
+    def _laplace_in_turn(
         self, scales: Sequence[Fraction], sizes: Sequence[int], unit: int, label: str
     ) -> IntArray:
         return np.zeros(sum(sizes), np.int64)
@@ -326,20 +344,8 @@ class NoNoise(_Source):
 
 
 def _in_turn(scales: Sequence[Fraction], sizes: Sequence[int], bits: Bits) -> IntArray:
-    if len(scales) == 1:
-        return laplace(scales[0], sizes[0], bits)
     drawn = [laplace(scale, size, bits) for scale, size in zip(scales, sizes, strict=True) if size]
     return np.concatenate(drawn) if drawn else np.zeros(0, np.int64)
-
-
-def _scale(value: Fraction) -> Fraction:
-    if type(value) is Fraction:
-        numerator, denominator = value.as_integer_ratio()
-        if 0 < numerator <= MAX_SCALE * denominator:
-            return value
-    scale = positive(value, name="scale")
-    check_scale(scale)
-    return scale
 
 
 _forks = 0

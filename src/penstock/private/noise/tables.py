@@ -125,10 +125,8 @@ LawsOfScale: TypeAlias = Callable[[int, int], Sequence[tuple[Law, int]]]
 
 def draw(parts: Sequence[Part], size: int, bits: Bits) -> IntArray:
     """`size` independent sums of one outcome of every part, times its power of two."""
-    return _draw_directly(parts, size, bits) if size <= DIRECT else _draw_guided(parts, size, bits)
-
-
-def _draw_directly(parts: Sequence[Part], size: int, bits: Bits) -> IntArray:
+    if size > DIRECT:
+        return _draw_guided(parts, size, bits)
     total: IntArray | None = None
     for table, shift in parts:
         words = bits.bytes(8 * size).view(_WORDS)
@@ -214,9 +212,12 @@ class TableCache:
         self._uses = 0
 
     def row(
-        self, laws: LawsOfScale, numerator: int, denominator: int, *, guided: bool
+        self, laws: LawsOfScale, numerator: int, denominator: int, guided: bool
     ) -> tuple[Part, ...]:
-        """The tables of `laws(numerator, denominator)`. All calls give the same function."""
+        """The tables of `laws(numerator, denominator)`. All calls give the same function.
+
+        Rows are forgotten when a table is added, so that the rows in use mark their tables again.
+        """
         key = numerator, denominator, guided
         row = self._rows.get(key)
         if row is None:
@@ -226,8 +227,6 @@ class TableCache:
             with self._lock:
                 if all(self._tables.get(table.law) is table for table, _ in row):
                     self._rows[key] = row
-        for table, _ in row:
-            self._uses = table.used = self._uses + 1
         return row
 
     def get(self, law: Law, *, guided: bool) -> Table:
@@ -242,13 +241,13 @@ class TableCache:
         if guided:
             table.guide  # noqa: B018
         with self._lock:
+            self._rows.clear()
             table = self._tables.setdefault(table.law, table)
             held = sum(each.nbytes for each in self._tables.values())
             while held > self._most and len(self._tables) > 1:
                 others = (each for each in self._tables.values() if each is not table)
                 oldest = min(others, key=attrgetter("used"))
                 held -= self._tables.pop(oldest.law).nbytes
-                self._rows.clear()
         return table
 
     @property
