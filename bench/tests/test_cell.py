@@ -94,8 +94,6 @@ def test_who_promises_less_is_known():
     response = Cell.of("eshp", STREAM, "lab:randomised_response", ("mae",), epsilon="1")
     survey = Cell.of("eshp", STREAM, "lab:negative_survey", ("mae",), epsilon="1")
     apb = Cell.of("eshp", STREAM, "lab:apb", ("mae",), epsilon="1")
-    assert [each.whole for each in (cell(), apb, toeplitz, response, survey, cell(MEAN))] == [
-        True,
-        True,
-        *[False] * 4,
-    ]
+    everybody = (cell(), apb, toeplitz, response, survey, cell(MEAN))
+    assert [each.comparable for each in everybody] == [*[True] * 3, *[False] * 3]
+    assert [bool(each.delta) for each in everybody] == [False, False, True, *[False] * 3]

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from penstock.cli import main
-from penstock_bench import leaderboard, pages
+from penstock.core.errors import ConfigurationError
+from penstock_bench import leaderboard, pages, results
 from penstock_bench.cell import Cell, Stretch
 from penstock_bench.claims import Value
 from penstock_bench.findings import SuiteFindings, find
@@ -95,6 +96,87 @@ def test_a_suite_has_a_page_with_its_claims_its_figures_and_its_streams(
     assert "Absent was not run" in text.replace("bench.tests.tiny:", "")
 
 
+def changed(found: SuiteFindings, **facts: object) -> SuiteFindings:
+    return SuiteFindings(**{**vars(found), **facts})
+
+
+def test_cells_of_different_versions_are_refused_unless_they_are_asked_for(
+    found: SuiteFindings, tmp_path: Path
+):
+    (version,) = found.versions
+    assert f"code {version['code']}" in leaderboard.page([found])
+    other = changed(found, versions=({**version, "code": "other"},))
+    for mixing in ([found, other], [changed(found, versions=(version, *other.versions))]):
+        with pytest.raises(ConfigurationError, match=r"different versions of the code .*other"):
+            pages.write(mixing, tmp_path / "docs")
+        assert not (tmp_path / "docs").exists()
+        text = leaderboard.page(mixing, mixed=True)
+        assert "Cells of different versions of the code stand side by side here" in text
+        assert "code other" in text
+
+
+def test_only_the_versions_of_the_cells_that_are_shown_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A cell that nobody asks for any more, or that was run again, does not mix versions."""
+    kept, setting, only = Results(tmp_path), Setting(runs=1), ("window", "uniform")
+    code = results.version()
+    for name, lines in (("old", ("window", "sample")), ("new", only)):
+        monkeypatch.setattr(results, "version", lambda name=name: {**code, "code": name})
+        perform(plan(SUITE, setting, kept, only=lines), kept)
+    kept.note(SUITE.name, setting, only, {})
+    shown = find(SUITE, kept.asked(), kept.rows(), versions=kept.versions())
+    assert [version["code"] for version in kept.versions()] == ["old", "new"]
+    # The trivial lines were run by the old code, and stand beside `uniform`.
+    assert shown.codes == ["old", "new"]
+    monkeypatch.setattr(results, "version", lambda: {**code, "code": "new"})
+    rows = [{name: row[name] for name in results.COLUMNS} for row in kept.rows()]
+    kept.add([row for row in rows if row["mechanism"] in ("zeros", "mean")])
+    assert find(SUITE, kept.asked(), kept.rows(), versions=kept.versions()).codes == ["new"]
+
+
+def test_mechanisms_with_a_delta_stand_in_a_table_of_their_own(tmp_path: Path):
+    kept = Results(tmp_path)
+    setting, only = (
+        Setting(quick=True, runs=1),
+        ("windows", "wifi_high", "laplace", "sw_tree", "toeplitz"),
+    )
+    suite = SUITES["windows"]
+    todo = plan(suite, setting, kept, only=only)
+    kept.note(suite.name, setting, only, todo.skipped)
+    perform(todo, kept)
+    here = find(suite, kept.asked(), kept.rows(), versions=kept.versions())
+    for delta, block in leaderboard.blocks(leaderboard.rows(here)):
+        lines = {line for row in block for line in row.values} - {"zeros", "mean"}
+        assert lines == ({"toeplitz"} if delta else {"laplace", "sw_tree"})
+        assert {row.guarantee for row in block} == {
+            "ε = 1, δ = 1e-06, w = 1" if delta else "ε = 1, w = 1"
+        }
+        assert all(set(row.best()) <= lines and row.best() for row in block)
+    for answered in here.answered:
+        for drawn in answered.question.measures:
+            assert "toeplitz" not in {winner.line for winner in answered.winners(drawn)}
+    text = leaderboard.page([here])
+    pure, heading, apart = text.partition("#### With δ = 1e-06")
+    assert heading
+    assert "`laplace`" in pure
+    assert "toeplitz" not in pure.partition("<details>")[0]
+    assert "toeplitz (with δ)" in apart
+
+
+def test_it_is_said_which_domain_groups_of_keys_are_made_of(tmp_path: Path):
+    kept, setting = Results(tmp_path), Setting(runs=1, also=("ba_grouped",))
+    only = ("window", "ba_grouped")
+    perform(plan(SUITE, setting, kept, only=only), kept)
+    kept.note(SUITE.name, setting, only, {})
+    shown = find(SUITE, kept.asked(), kept.rows(), versions=kept.versions())
+    told = "`ba_grouped` group the keys of the stream's own domain"
+    assert told in leaderboard.page([shown])
+    assert "4 keys, each" in shown.groupings()
+    (path,) = pages.write([shown], tmp_path / "docs", board=False)
+    assert told in path.read_text(encoding="utf-8")
+
+
 def test_promises_are_told_in_symbols():
     stream = Stretch(dataset="fleet")
     toeplitz = Cell.of(
@@ -102,6 +184,8 @@ def test_promises_are_told_in_symbols():
     )
     assert promise(toeplitz) == "ε = 1, δ = 1e-06, w = 1"
     assert promise(Cell.of("eshp", stream, "lab:apb", ("mae",), epsilon="0.5")) == "ε = 0.5, w = 1"
+    rescuedp = Cell.of("w-event", stream, "lab:rescuedp", ("mae",), epsilon="1", window=24)
+    assert promise(rescuedp) == "ε = 1, w = 24"
     assert promise(Cell.of("w-event", stream, "mean", ("mae",), epsilon="1")) is None
 
 
@@ -141,7 +225,6 @@ def test_places_under_one_guarantee_are_told_apart(tmp_path: Path):
     rows = re.findall(r"^\| wifi_high, ε = 1 \| (\d+) \| ε = 1, w = 1 \|(.*)$", text, re.MULTILINE)
     assert [width for width, _ in rows] == ["2", "16", "64", "256"]
     for _, cells in rows:
-        laplace, tree, toeplitz, *_ = (cell.strip() for cell in cells.split("|"))
+        laplace, tree, *_ = (cell.strip() for cell in cells.split("|"))
         assert laplace.startswith("**") or tree.startswith("**")
-        assert not toeplitz.startswith("**")  # it promises less
     assert "Quick setting" in text

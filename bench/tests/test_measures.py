@@ -28,7 +28,8 @@ def measured(name: str, mechanism: str = "laplace", **parameters: str | int) -> 
         "tiny", FEED.stretch, mechanism, (name,), **{"epsilon": "1", "window": 1, **parameters}
     )
     line = line_of(cell, FEED, 1)
-    measure = measure_of(name, Facts(FEED.units, FEED.domain, FEED.domain.size, line.run))
+    facts = Facts(FEED.units, FEED.domain, FEED.domain.size, line.run, FEED)
+    measure = measure_of(name, facts)
     for row in FEED.rows():
         measure.add(line.step(row))
     return measure.values()
@@ -56,6 +57,11 @@ def test_relative_errors_have_a_sanity_bound():
     )
     bound = np.maximum(0.001 * TRUTH.sum(axis=1, keepdims=True), 1)
     assert measured("mre:total")["mre:total"] == pytest.approx(
+        (np.abs(ERROR) / np.maximum(TRUTH, bound)).mean()
+    )
+    bound = np.maximum(0.01 * TRUTH.sum(axis=0), 1)
+    assert (bound > 1).any()
+    assert measured("mre:key")["mre:key"] == pytest.approx(
         (np.abs(ERROR) / np.maximum(TRUTH, bound)).mean()
     )
 

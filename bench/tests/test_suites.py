@@ -51,7 +51,7 @@ def test_everybody_at_a_place_keeps_the_same_promise(suite: Suite, setting: Sett
             if not point.cell.trivial:
                 made = point.cell.made()
                 if isinstance(made, Competitor):
-                    promises[point.panel, point.x].add((made.budget, 1, None))
+                    promises[point.panel, point.x].add((made.budget, made.protected, None))
                     continue
                 if not point.cell.mechanism.startswith(FLAWED):
                     assert made.guarantee.epsilon == made.epsilon

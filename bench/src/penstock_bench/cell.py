@@ -9,6 +9,7 @@ import hashlib
 import inspect
 import json
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -27,6 +28,7 @@ TRIVIAL = {ZEROS: "all zeros", MEAN: "long-run mean"}
 """Lines that need no mechanism. `zeros` uses no data; `mean` is not private."""
 
 Value: TypeAlias = str | int | None
+Parameter: TypeAlias = Value | tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +78,7 @@ class Cell:
     stream: Stretch
     mechanism: str
     measures: tuple[str, ...]
-    parameters: tuple[tuple[str, Value], ...] = ()
+    parameters: tuple[tuple[str, Parameter], ...] = ()
     run: int = 0
 
     @classmethod
@@ -86,7 +88,7 @@ class Cell:
         stream: Stretch,
         mechanism: str,
         measures: tuple[str, ...],
-        **parameters: Value,
+        **parameters: Parameter,
     ) -> Cell:
         """Make a cell. A trivial line takes no parameters, so one cell serves all ε and windows."""
         kept = () if mechanism in TRIVIAL else tuple(sorted(parameters.items()))
@@ -106,12 +108,23 @@ class Cell:
         return self.mechanism != MEAN and not self.mechanism.startswith(FLAWED)
 
     @property
-    def whole(self) -> bool:
-        """Whether it promises as much as the others: pure ε, for adding or removing an event."""
+    def comparable(self) -> bool:
+        """Whether it may be the best of the lines with its ε, δ and window.
+
+        It must be private, for adding or removing an event.
+        """
         if self.trivial or not self.private:
             return False
         made = self.made()
-        return made.promise == ADDING if isinstance(made, Competitor) else not made.guarantee.delta
+        return made.promise == ADDING if isinstance(made, Competitor) else True
+
+    @property
+    def delta(self) -> Fraction:
+        """The δ of its promise; 0 where it is pure, or promises nothing."""
+        if self.trivial or not self.private:
+            return Fraction(0)
+        made = self.made()
+        return Fraction(0) if isinstance(made, Competitor) else made.guarantee.delta
 
     def runs(self, number: int) -> list[Cell]:
         """Its runs: `number` of them, or one if all runs would be equal."""
@@ -147,7 +160,7 @@ class Cell:
             )
         made = self.made()
         return (
-            f"epsilon={made.epsilon}, {made.promise}"
+            f"epsilon={made.epsilon}, window={made.protected}, {made.promise}"
             if isinstance(made, Competitor)
             else repr(made.guarantee)
         )

@@ -107,6 +107,21 @@ def dataset_of(stretch: Stretch) -> Dataset:
     return find(stretch.dataset, **dict(stretch.options))
 
 
+def seasons(stretch: Stretch) -> tuple[int, ...]:
+    """Days and weeks in units, as a publisher would declare them; none if a day is not known.
+
+    >>> seasons(Stretch(dataset="covid")), seasons(Stretch(dataset="turnstiles"))
+    ((7,), (6, 42))
+    >>> seasons(Stretch(dataset="worldcup", options=(("per_day", 6),), merge=2))
+    (3, 21)
+    """
+    per_day = dict(stretch.options).get("per_day", dataset_of(stretch).period)
+    if not isinstance(per_day, int) or per_day % stretch.merge:
+        return ()
+    day = per_day // stretch.merge
+    return (day, 7 * day) if day > 1 else (7,)
+
+
 def sized(name: str, *, units: int | None = None) -> Stretch:
     """Make a stretch of a dataset, with an estimate of its memory."""
     there, keys = find(name).shape or (0, 0)

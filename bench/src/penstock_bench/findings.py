@@ -7,14 +7,17 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 
 from penstock.core.errors import ConfigurationError
+from penstock.private.mechanisms.grouped import GroupedByDistance
+from penstock.private.mechanisms.registry import MECHANISMS
 from penstock_bench.cell import Cell
 from penstock_bench.claims import Finding, Place, Places, Value, number
 from penstock_bench.datasets.registry import find as find_dataset
 from penstock_bench.labels import label
-from penstock_bench.results import REFUSED, BenchRequest, Row, value_of, values_of
+from penstock_bench.results import CODE, REFUSED, BenchRequest, Row, value_of, values_of
 from penstock_bench.runner import command_of, key_of
 from penstock_bench.suite import BenchQuestion, PlottedMeasure, Point, Setting, Suite, choose
 
@@ -83,12 +86,17 @@ class Answered:
         ]
 
     def winners(self, drawn: PlottedMeasure) -> list[Winner]:
-        """The best private mechanism of every complete place. A curve has no winners by place."""
+        """The best private mechanism of every complete place. A curve has no winners by place.
+
+        A mechanism with a δ does not compete with pure ones.
+        """
         found: list[Winner] = []
         if drawn.curve:
             return found
         for place, lines in self.places(drawn).items():
             mine = {line: value for line, value in lines.items() if self._competes(line)}
+            least = min((self._delta(line) for line in mine), default=0)
+            mine = {line: value for line, value in mine.items() if self._delta(line) == least}
             if len(mine) < 2 or not self.complete(place, lines.keys()):
                 continue  # one line alone does not win
             best, second = sorted(mine, key=lambda line: mine[line].mean, reverse=drawn.more)[:2]
@@ -112,6 +120,9 @@ class Answered:
 
     def _competes(self, line: str) -> bool:
         return self.by_line[line].private and not self.by_line[line].cell.trivial
+
+    def _delta(self, line: str) -> Fraction:
+        return self.by_line[line].cell.delta
 
     def said(self, drawn: PlottedMeasure) -> list[str]:
         """The winners, in one sentence per panel."""
@@ -216,15 +227,50 @@ class SuiteFindings:
                 f"{self.cells:,} of {self.wanted:,} runs of cells are stored: the same "
                 "command runs the others."
             )
-        if len({version.get("code") for version in self.versions}) > 1:
+        if len(codes := self.codes) > 1:
             notes.append(
-                "These results were made by different versions of the code. To use one "
-                "version, delete the folder."
+                f"These results were made by different versions of the code ({', '.join(codes)}). "
+                "To use one version, delete the folder."
             )
         return notes + [
             f"{label(mechanism)} on {stream} has no value: {why}"
             for stream, mechanism, why in self.refused
         ]
+
+    @property
+    def codes(self) -> list[str]:
+        """The versions of the code that made the results, as digests."""
+        return list(dict.fromkeys(version.get("code", "unknown") for version in self.versions))
+
+    def made_by(self) -> str:
+        """The versions behind the results, in words."""
+        return (
+            "; ".join(
+                f"penstock {version.get('penstock', '?')}, code {version.get('code', '?')}, "
+                f"Python {version.get('python', '?')}, NumPy {version.get('numpy', '?')}"
+                for version in self.versions
+            )
+            or "nobody yet"
+        )
+
+    def groupings(self) -> str:
+        """The domain that lines with groups of keys group by, on every stream; "" without such."""
+        lines: dict[str, None] = {}
+        keys: dict[str, None] = {}
+        for point in (point for each in self.answered for point in each.question.points):
+            known = self.streams.get(point.cell.stream.name)
+            made = MECHANISMS.get(point.cell.mechanism)
+            if known is None or made is None or not issubclass(made, GroupedByDistance):
+                continue
+            lines[f"`{point.cell.mechanism}`"] = None
+            keys[f"{known[0]}: {known[2]:,} keys, each {find_dataset(known[0]).key}"] = None
+        if not lines:
+            return ""
+        return (
+            f"{' and '.join(lines)} group the keys of the stream's own domain: in alphabetical "
+            "order of the keys' names at first, then by the size of their releases. "
+            f"Domains: {'; '.join(keys)}."
+        )
 
     def described(self) -> list[tuple[str, str, str, str, str, str]]:
         """One row per stream: name, title, units, keys, meaning of a person, licence."""
@@ -319,7 +365,11 @@ def find(
                 (row["stream"], row["mechanism"], row["note"]) for row in mine if row["note"]
             )
         ),
-        versions=tuple(versions),
+        versions=tuple(
+            version
+            for version in versions
+            if version.get("code") in {row.get(CODE) for row in mine} or not mine
+        ),
         cells=cells.stored,
         wanted=cells.wanted,
         streams={

@@ -17,13 +17,18 @@ def label(mechanism: str) -> str:
     'toeplitz (with δ)'
     >>> label("ba"), label("mean"), label("flawed:IndependentAbsorption"), label("mine:Own")
     ('ba', 'long-run mean †', 'ba by groups, as published †', 'mine:Own')
+    >>> label("lab:rescuedp"), label("lab:rescuedp_published")
+    ('rescuedp', 'rescuedp, as published †')
     """
     if mechanism in TRIVIAL:
         return TRIVIAL[mechanism] + (" †" if mechanism == "mean" else "")
     if mechanism == CorrelatedGaussian.name:
         return f"{mechanism} (with δ)"
     if mechanism.startswith(LAB):
-        return mechanism.removeprefix(LAB) + ("" if competitor_class(mechanism).private else " †")
+        name, published, _ = mechanism.removeprefix(LAB).partition("_published")
+        if competitor_class(mechanism).private:
+            return name + published
+        return f"{name}, as published †" if published else f"{name} †"
     if mechanism.startswith(FLAWED):
         name, comma, more = mechanism.removeprefix(FLAWED).partition(",")
         return f"{PUBLISHED.get(name, name)}{comma}{more}, as published †"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
+from penstock.core.errors import ConfigurationError
 from penstock.core.guarantee import Guarantee
 from penstock_bench.cell import TRIVIAL, Cell
 from penstock_bench.claims import Place, Value, number
@@ -22,10 +24,10 @@ first measure of each question. Less is better, except where a heading says othe
 bench report` writes this page; no number is written by hand.
 
 All mechanisms of a row make the same promise and run at their defaults, except where a heading says
-otherwise; those that promise less are never bold. The best private mechanism is **bold**, and so
-are those that differ from it by less than 25 % and lie within both intervals. †: not private. *All
-zeros* and each key's *long-run mean* need no mechanism; they are in *italics* where they are at
-least as good as the best mechanism. The commands of all cells are below each table.
+otherwise. Mechanisms with a δ stand in tables of their own. The best private mechanism is **bold**,
+and so are those that differ from it by less than 25 % and lie within both intervals. †: not
+private. *All zeros* and each key's *long-run mean* need no mechanism; they are in *italics* where
+they are at least as good as the best mechanism. The commands of all cells are below each table.
 """
 
 
@@ -40,7 +42,9 @@ class Row:
 
     @property
     def values(self) -> dict[str, Value]:
-        return dict(self.answered.places(self.drawn)[self.place])
+        mine = {point.line for point in self.points}
+        there = self.answered.places(self.drawn)[self.place]
+        return {line: value for line, value in there.items() if line in mine}
 
     @property
     def stream(self) -> str:
@@ -57,14 +61,14 @@ class Row:
 
     def best(self) -> list[str]:
         """The best line with the promise of the row, and all lines that do not differ from it."""
-        if not self.answered.complete(self.place, self.values.keys()):
+        if not self.answered.complete(self.place, self.answered.places(self.drawn)[self.place]):
             return []
         mine = {
             point.line: self.values[point.line]
             for point in self.points
             if point.line in self.values
             and promise(point.cell) == self.guarantee
-            and point.cell.whole
+            and point.cell.comparable
         }
         order = sorted(mine, key=lambda line: mine[line].mean, reverse=self.drawn.more)
         first = mine[order[0]] if order else None
@@ -103,7 +107,7 @@ def promise(cell: Cell) -> str | None:
         return None
     made = cell.made()
     if isinstance(made, Competitor):
-        return f"ε = {_plain(made.budget)}, w = 1"
+        return f"ε = {_plain(made.budget)}, w = {made.protected}"
     held: Guarantee = made.guarantee
     delta = f", δ = {_plain(held.delta)}" if held.delta else ""
     span = f"user level ({held.window:,} units)" if held.user_level else f"w = {held.window}"
@@ -129,9 +133,56 @@ def rows(found: SuiteFindings) -> list[Row]:
     return kept
 
 
-def page(every: Sequence[SuiteFindings]) -> str:
-    """All suites in Markdown."""
-    return "\n".join([TITLE, INTRO, *(part for found in every for part in _suite(found))])
+def page(every: Sequence[SuiteFindings], *, mixed: bool = False) -> str:
+    """All suites in Markdown. Cells of different versions of the code are refused, unless `mixed`.
+
+    Parameters
+    ----------
+    every : sequence of SuiteFindings
+        The suites.
+    mixed : bool
+        Whether to write the page all the same, and to say so. Default: False.
+    """
+    shown = [found for found in every if rows(found)]
+    codes = {code: None for found in shown for code in found.codes}
+    versions = "".join(f"- {found.suite.title}: {found.made_by()}\n" for found in shown)
+    told = f"Versions of the code that made the cells:\n\n{versions}"
+    if len(codes) > 1:
+        if not mixed:
+            raise ConfigurationError(
+                "leaderboard: its cells were made by different versions of the code "
+                f"({', '.join(codes)}). Delete the results and run the suites again, or give "
+                "--mixed. No page in Markdown was written."
+            )
+        told = f"**Cells of different versions of the code stand side by side here.** {told}"
+    return "\n".join([TITLE, INTRO, told, *(part for found in every for part in _suite(found))])
+
+
+def blocks(kept: Sequence[Row]) -> list[tuple[Fraction, list[Row]]]:
+    """The rows by the δ of their lines: the pure promises first, each δ by itself."""
+    deltas = {
+        point.line: point.cell.delta
+        for row in kept
+        for point in row.points
+        if point.line in row.values and not point.cell.trivial
+    }
+    found = []
+    for delta in sorted(set(deltas.values())):
+        here = [
+            replace(
+                row,
+                points=tuple(
+                    point
+                    for point in row.points
+                    if point.cell.trivial or deltas.get(point.line) == delta
+                ),
+            )
+            for row in kept
+        ]
+        found.append(
+            (delta, [row for row in here if any(not point.cell.trivial for point in row.points)])
+        )
+    return found
 
 
 def _suite(found: SuiteFindings) -> Iterator[str]:
@@ -146,16 +197,19 @@ def _suite(found: SuiteFindings) -> Iterator[str]:
         yield "\n".join(f"- **{note}**" for note in found.notes()) + "\n"
     for answered in dict.fromkeys(id(row.answered) for row in kept):
         here = [row for row in kept if id(row.answered) == answered]
-        yield from _question(found, here)
+        question, drawn = here[0].answered.question, here[0].drawn
+        yield f"### {question.title}: {drawn.title}\n\n`{found.command_for(question)}`\n"
+        for delta, block in blocks(here):
+            if delta:
+                yield f"#### With δ = {_plain(delta)}\n"
+            yield from _block(found, block)
+    if groupings := found.groupings():
+        yield f"{groupings}\n"
 
 
-def _question(found: SuiteFindings, kept: Sequence[Row]) -> Iterator[str]:
-    answered, drawn = kept[0].answered, kept[0].drawn
+def _block(found: SuiteFindings, kept: Sequence[Row]) -> Iterator[str]:
+    answered = kept[0].answered
     lines = [line for line in answered.lines if any(line in row.values for row in kept)]
-    yield (
-        f"### {answered.question.title}: "
-        f"{drawn.title}\n\n`{found.command_for(answered.question)}`\n"
-    )
     body = []
     several = len({(row.place[0], row.guarantee) for row in kept}) < len(kept)
     for row in kept:

@@ -13,8 +13,14 @@ from penstock_bench.leaderboard import table
 BOARD = "leaderboard.md"
 
 
-def write(every: Sequence[SuiteFindings], folder: Path, *, board: bool = True) -> list[Path]:
-    """Write one page per suite; with `board`, the leaderboard of all suites as well."""
+def write(
+    every: Sequence[SuiteFindings], folder: Path, *, board: bool = True, mixed: bool = False
+) -> list[Path]:
+    """Write one page per suite; with `board`, the leaderboard of all suites as well.
+
+    Cells of different versions of the code are refused on a leaderboard, unless `mixed`.
+    """
+    leaders = leaderboard.page(every, mixed=mixed) if board else ""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for found in every:
@@ -22,7 +28,7 @@ def write(every: Sequence[SuiteFindings], folder: Path, *, board: bool = True) -
         written[-1].write_text("\n".join(_page(found, folder)), encoding="utf-8")
     if board:
         written.append(folder / BOARD)
-        written[-1].write_text(leaderboard.page(every), encoding="utf-8")
+        written[-1].write_text(leaders, encoding="utf-8")
     return written
 
 
@@ -37,8 +43,10 @@ def _page(found: SuiteFindings, folder: Path) -> Iterator[str]:
     yield (
         f"Paper: {suite.paper}. Made by {made}; means over {suite.repeats(found.setting)} "
         "runs of each cell. The same command writes a page with every number. †: not "
-        f"private. [Leaderboard]({BOARD}).\n"
+        f"private. [Leaderboard]({BOARD}). Versions: {found.made_by()}.\n"
     )
+    if groupings := found.groupings():
+        yield f"{groupings}\n"
     notes = found.notes()
     if notes:
         yield "\n".join(f"- **{note}**" for note in notes) + "\n"

@@ -48,7 +48,7 @@ def competitor_class(name: str) -> type[Competitor]:
     'AdaptiveBudget'
     >>> competitor_class("lab:apx")
     Traceback (most recent call last):
-    penstock.core.errors.ConfigurationError: there is no competitor 'apx' in the bench: use apb, ...
+    penstock.core.errors.ConfigurationError: there is no competitor 'apx' in the bench: ...
     """
     bare = name.removeprefix(LAB)
     if bare not in COMPETITORS:

@@ -38,10 +38,11 @@ def write(suite: Suite, results: Results) -> tuple[Path, SuiteFindings]:
     return path, found
 
 
-def rebuild(folder: Path, *, docs: Path | None = None) -> list[Path]:
+def rebuild(folder: Path, *, docs: Path | None = None, mixed: bool = False) -> list[Path]:
     """Make the pages of all suites in a folder of results, or of the one suite whose folder it is.
 
-    With `docs`, make the Markdown pages in that folder too.
+    With `docs`, make the Markdown pages in that folder too. The leaderboard is refused where cells
+    were made by different versions of the code, unless `mixed`.
     """
     if (folder / "suite.json").exists():
         folders = [folder]
@@ -53,7 +54,9 @@ def rebuild(folder: Path, *, docs: Path | None = None) -> list[Path]:
     more = (
         []
         if docs is None
-        else pages.write([found for _, found in written], docs, board=folders != [folder])
+        else pages.write(
+            [found for _, found in written], docs, board=folders != [folder], mixed=mixed
+        )
     )
     return [*(path for path, _ in written), *more]
 
@@ -173,12 +176,7 @@ def _numbers(answered: Answered, drawn: PlottedMeasure) -> list[tuple[Place, lis
 
 
 def _made_by(found: SuiteFindings) -> str:
-    versions = "; ".join(
-        f"penstock {version.get('penstock', '?')}, code {version.get('code', '?')}, "
-        f"Python {version.get('python', '?')}, NumPy {version.get('numpy', '?')}"
-        for version in found.versions
-    )
-    return f"Made by {versions or 'nobody yet'}. The steps took {found.seconds:,.0f} s of CPU time."
+    return f"Made by {found.made_by()}. The steps took {found.seconds:,.0f} s of CPU time."
 
 
 def sentences(found: SuiteFindings) -> Iterable[str]:

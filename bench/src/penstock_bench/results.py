@@ -47,6 +47,9 @@ COLUMNS: Mapping[str, str] = {
 missing.
 """
 
+CODE = "code"
+"""The digest of the code that made a row. It stands once in each file, beside the columns."""
+
 REFUSED = "refused"
 """The measure of a row that has a note and no value."""
 
@@ -89,8 +92,10 @@ class Results:
         found: dict[tuple[str, str], Row] = {}
         for path in self.parts():
             try:
-                for row in parquet.ParquetFile(path).read(columns=list(COLUMNS)).to_pylist():
-                    found[row["cell"], row["measure"]] = row
+                part = parquet.ParquetFile(path).read(columns=list(COLUMNS))
+                code = (part.schema.metadata or {}).get(CODE.encode(), b"unknown").decode()
+                for row in part.to_pylist():
+                    found[row["cell"], row["measure"]] = row | {CODE: code}
             # pyarrow has several errors for a damaged file
             except Exception as error:
                 raise ConfigurationError(
@@ -251,13 +256,13 @@ def version() -> dict[str, str]:
     """The versions behind the numbers: Penstock, a digest of the code, Python and NumPy."""
     digest = hashlib.sha256()
     product, bench = (Path(str(files(name))) for name in ("penstock", "penstock_bench"))
-    parts = [product / part for part in ("core", "budget", "private", "released", "lab")]
+    parts = [product / part for part in ("core", "filters", "budget", "private", "released", "lab")]
     for root in (*parts, bench):
         for path in sorted(root.rglob("*.py")):
             digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return {
         "penstock": penstock.__version__,
-        "code": digest.hexdigest()[:16],
+        CODE: digest.hexdigest()[:16],
         "python": platform.python_version(),
         "numpy": np.__version__,
     }

@@ -166,7 +166,7 @@ def work(job: Job) -> list[Row]:
         try:
             line = line_of(cell, rows, job.seed)
             shown = keys if line.run is None else line.run.released.size
-            facts = Facts(units, rows.domain, shown, line.run)
+            facts = Facts(units, rows.domain, shown, line.run, rows)
             lines[cell] = (
                 line,
                 [measure_of(name, facts) for name in cell.measures if name not in (TIME, MEMORY)],

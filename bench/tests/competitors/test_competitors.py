@@ -100,7 +100,9 @@ def test_it_says_what_it_promises(cls: type[Decayed]) -> None:
 def test_what_is_not_private_is_known_to_be() -> None:
     assert {name for name, cls in COMPETITORS.items() if not cls.private} == {
         "negative_survey",
+        "adapub_published",
         "eshp_published",
+        "rescuedp_published",
     }
     assert all(COMPETITORS[cls.name] is cls for cls in ALL)
 

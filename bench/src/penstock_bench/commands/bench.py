@@ -50,7 +50,7 @@ HELP = """Run the experiments of the papers on every mechanism and write a page 
 
 * penstock bench w-event --quick: run one suite with small streams
 
-* penstock bench w-event --only window --only covid --also rg: run one question on one stream,
+* penstock bench w-event --only window --only covid --also bs: run one question on one stream,
   with one more mechanism
 
 * penstock bench report out/bench: write the pages again from stored results
@@ -167,7 +167,7 @@ def _run(
 
 
 @app.command
-def report(folder: Path, /, *, docs: Path | None = None) -> None:
+def report(folder: Path, /, *, docs: Path | None = None, mixed: Flag = False) -> None:
     """Write the pages again from stored results.
 
     Parameters
@@ -177,8 +177,11 @@ def report(folder: Path, /, *, docs: Path | None = None) -> None:
     docs
         Folder for Markdown pages: one page per suite with its figures, and the leaderboard.
         Default: no Markdown.
+    mixed
+        Write the leaderboard also where its cells were made by different versions of the code; the
+        page then says so.
     """
-    for written in page.rebuild(folder, docs=docs):
+    for written in page.rebuild(folder, docs=docs, mixed=mixed):
         Console().print(Text(f"Open {written}", "bold"), soft_wrap=True)
 
 

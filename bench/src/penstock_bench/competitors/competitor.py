@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.domain import Domain
-from penstock.core.exact import Exact, positive
+from penstock.core.exact import Exact, positive, whole
 from penstock.core.weights import Weights
 from penstock.private.noise import Noise
 
@@ -33,7 +33,7 @@ class Course(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Competitor(ABC):
-    """A method that a paper compares with. `promise` names its neighbours; all are at event level.
+    """A method that a paper compares with. `promise` names its neighbours.
 
     A competitor that is not `private` promises nothing; figures mark it.
     """
@@ -51,6 +51,11 @@ class Competitor(ABC):
     def budget(self) -> Fraction:
         return positive(self.epsilon, name="epsilon")
 
+    @property
+    def protected(self) -> int:
+        """The number of consecutive units in which a person is protected. Default: one event."""
+        return 1
+
     def configuration(self) -> dict[str, object]:
         """Its parameters."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
@@ -63,6 +68,21 @@ class Competitor(ABC):
         """The numbers after every unit: units × keys in, units × keys out."""
         course = self.begin(Domain.of(stream.shape[1]), noise=noise)
         return np.array([course.step(counts) for counts in stream])
+
+
+@dataclass(frozen=True, kw_only=True)
+class WEventCompetitor(Competitor):
+    """Shows the counts of every unit, and protects any `window` consecutive units of a person."""
+
+    window: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "window", whole(self.window, name="window", least=1))
+
+    @property
+    def protected(self) -> int:
+        return self.window
 
 
 @dataclass(frozen=True, kw_only=True)

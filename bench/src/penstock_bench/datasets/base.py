@@ -110,6 +110,8 @@ class Dataset(ABC):
     """The meaning of one person, whom a guarantee protects."""
     period: ClassVar[int | None] = None
     """Units per day, with default parameters. `DatasetStream.period` has that of the stream."""
+    stock: ClassVar[bool] = False
+    """Whether it counts what is present in a unit, not events."""
     key: ClassVar[str] = "a key"
     """The meaning of a key and of the levels above it, innermost first."""
     levels: ClassVar[int] = 1

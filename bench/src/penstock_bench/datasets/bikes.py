@@ -30,6 +30,7 @@ class Bikes(Dataset):
     unit: ClassVar[str] = "an hour"
     person: ClassVar[str] = "a bike"
     period: ClassVar[int | None] = 24
+    stock: ClassVar[bool] = True
     key: ClassVar[str] = "a station, in a city"
     levels: ClassVar[int] = 2
     shape: ClassVar[tuple[int, int] | None] = (8_760, 70)
@@ -51,6 +52,7 @@ class BikeDepartures(Bikes):
     name: ClassVar[str] = "bike_departures"
     title: ClassVar[str] = "Bay Area bike trips by station, 2014"
     person: ClassVar[str] = "a trip"
+    stock: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ("bikes14_trips.parquet", "bikes14_stations.parquet")
 
     def make(self) -> DatasetStream:

@@ -13,6 +13,7 @@ from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
 from penstock.private.run import Run
 from penstock.released.log import Log
+from penstock_bench.feed import Feed
 from penstock_bench.lines import ShownUnit
 
 TIME, MEMORY = "time", "memory"
@@ -30,6 +31,14 @@ class Facts:
     keys: int
     """Numbers shown per unit: the keys, or all nodes."""
     run: Run | None
+    stream: Feed | None = None
+    """The counts, for measures that need the whole stream before its first unit."""
+
+    def totals(self) -> FloatArray:
+        """The events of each key in all units together."""
+        if self.stream is None:
+            raise ConfigurationError("a measure of the keys' totals needs the stream.")
+        return self.stream.mean * self.units
 
 
 class Measure(ABC):

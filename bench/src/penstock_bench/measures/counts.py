@@ -6,6 +6,7 @@ from abc import abstractmethod
 
 import numpy as np
 
+from penstock.core.arrays import FloatArray
 from penstock_bench.lines import ShownUnit
 from penstock_bench.measures.base import Measure, squares
 
@@ -14,6 +15,9 @@ BOUND = 1.0
 
 SHARE = 0.001
 """`mre:total` divides by at least this share of all events of the unit."""
+
+KEY_SHARE = 0.01
+"""`mre:key` divides by at least this share of all events of the key, and by at least `BOUND`."""
 
 
 class Mean(Measure):
@@ -48,13 +52,24 @@ class SquaredError(Mean):
 
 
 class RelativeError(Mean):
-    """Mean relative error: each error divided by its count, or by the sanity bound if larger."""
+    """Mean relative error: each error divided by its count, or by the sanity bound if larger.
+
+    The bound is a number, `total` for a share of the unit's events, or `key` for a share of the
+    key's events in all units.
+    """
+
+    def begin(self) -> None:
+        super().begin()
+        self.bound: float | FloatArray = BOUND
+        if self.arguments == ("key",):
+            self.bound = np.maximum(KEY_SHARE * self.facts.totals(), BOUND)
+        elif self.arguments and self.arguments != ("total",):
+            self.bound = float(self.arguments[0])
 
     def of(self, seen: ShownUnit) -> float:
+        bound = self.bound
         if self.arguments == ("total",):
             bound = max(SHARE * float(seen.truth.sum()), BOUND)
-        else:
-            bound = float(self.arguments[0]) if self.arguments else BOUND
         return float((seen.absolute / np.maximum(seen.truth, bound)).sum())
 
 
