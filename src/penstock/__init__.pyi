@@ -24,6 +24,8 @@ from penstock.core.private import Private as Private
 from penstock.core.product import Product as Product
 from penstock.core.released import Released as Released
 from penstock.core.weights import Weights as Weights
+from penstock.engine.plan.notebook import plan as plan
+from penstock.engine.plan.plan import Plan as Plan
 from penstock.engine.publish import Publication as Publication
 from penstock.engine.publish import publish as publish
 from penstock.engine.release_log import open_log as open_log
@@ -37,7 +39,6 @@ from penstock.private.histograms.quad_tree import QuadTree as QuadTree
 from penstock.private.mechanisms.ba import BudgetAbsorption as BudgetAbsorption
 from penstock.private.mechanisms.base import Incremental as Incremental
 from penstock.private.mechanisms.base import Mechanism as Mechanism
-from penstock.private.mechanisms.base import WithDelta as WithDelta
 from penstock.private.mechanisms.bd import BudgetDistribution as BudgetDistribution
 from penstock.private.mechanisms.bs import BackwardSmoothing as BackwardSmoothing
 from penstock.private.mechanisms.dsat import AdaptiveThreshold as AdaptiveThreshold

@@ -45,7 +45,11 @@ def written(text: str, name: str = "taps.toml") -> str:
 def test_all_of_it_is_said_in_words(capsys):
     done = Outcome(capsys, "check", str(EXAMPLE))
     assert (done.code, done.err) == (0, "")
-    assert done.out.split() == in_words(Pipeline.read(EXAMPLE)).split()
+    useful = "For 'taps', it cannot be judged whether the numbers are useful"
+    assert useful in " ".join(done.out.split())
+    said = [line for line in done.out.splitlines() if line.strip()]
+    expected = [line for line in in_words(Pipeline.read(EXAMPLE)).splitlines() if line.strip()]
+    assert [line for line in said if line in expected] == expected
     assert "Warnings" not in done.out
 
 

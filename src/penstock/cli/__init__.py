@@ -56,6 +56,7 @@ class Verb:
 VERBS: Final = (
     Verb("init", "Write a configuration, question by question.", "penstock.cli.init:init"),
     Verb("check", "Explain what a configuration will publish.", "penstock.cli.check:check"),
+    Verb("plan", "Recommend a mechanism from public knowledge.", "penstock.cli.plan:plan"),
     Verb("run", "Publish.", "penstock.cli.run:run"),
     Verb("status", "Show the state of every stream in a store.", "penstock.cli.status:status"),
     Verb("query", "Ask questions about the releases.", "penstock.cli.query:query"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,22 +11,37 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from penstock.cli.options import Json
+from penstock.cli.options import Flag, Json, Season
 from penstock.cli.store_argument import read_pipeline
 from penstock.engine.config_sections import InvalidConfigurationError, dotted
 from penstock.engine.explain import WARNINGS, expected_error, parts, warnings, wrapped
 from penstock.engine.pipeline import Pipeline
+from penstock.engine.plan.auto import chosen
+from penstock.engine.plan.notebook import knowledge
+from penstock.engine.plan.usefulness import Usefulness, usefulness
 
 
-def check(configuration: Path, /, *, as_json: Json = False) -> None:
+def check(
+    configuration: Path,
+    /,
+    *,
+    typical: str | None = None,
+    season: Season = (),
+    sparse: Flag = False,
+    sample: Path | None = None,
+    as_json: Json = False,
+) -> None:
     """Explain what a configuration will publish, promise and cost, and how accurate it will be.
 
     Neither data nor the store are touched. All mistakes are reported together, each with its line;
-    the exit code is 2 then.
+    the exit code is 2 then. Whether the numbers will be useful is simulated from what is publicly
+    known: the options here, or the table [plan].
 
     For example:
 
     * penstock check pipeline.toml
+
+    * penstock check pipeline.toml --typical 2 --season 1d
 
     * penstock check pipeline.toml --json
 
@@ -33,6 +49,14 @@ def check(configuration: Path, /, *, as_json: Json = False) -> None:
     ----------
     configuration
         The TOML file of the pipeline. penstock init writes one.
+    typical
+        The mean count of a key in a unit, as far as it is publicly known.
+    season
+        A duration after which the stream looks similar again, such as 1d. May be repeated.
+    sparse
+        A few keys have almost all events.
+    sample
+        A public CSV or Parquet file of similar events or counts, as for penstock plan.
     as_json
         The explanation, or the mistakes, as JSON for programs.
     """
@@ -52,6 +76,11 @@ def check(configuration: Path, /, *, as_json: Json = False) -> None:
                 )
             )
         raise
+    absolute = None if sample is None else sample.absolute()
+    known = knowledge(
+        pipeline.plan, typical=typical, seasons=season, sparse=sparse, sample=absolute
+    )
+    pipeline = replace(pipeline, plan=known)
     if as_json:
         print(json.dumps(plain(pipeline), indent=2, ensure_ascii=False))
         return
@@ -61,17 +90,34 @@ def check(configuration: Path, /, *, as_json: Json = False) -> None:
 def show(pipeline: Pipeline) -> None:
     """Print the explanation of a pipeline, and its warnings."""
     console = Console()
-    for title, lines in parts(pipeline).items():
+    made = chosen(pipeline)
+    for title, lines in _parts(pipeline, made, usefulness(made, pipeline.plan)).items():
         console.print(Text(f"{title}\n{'-' * len(title)}", "bold"), soft_wrap=True)
         console.print(Text(f"{wrapped(lines)}\n"), soft_wrap=True)
-    if warned := warnings(pipeline):
+    if warned := warnings(made):
         text = f"{WARNINGS}\n{'-' * len(WARNINGS)}\n{wrapped(warned)}"
         console.print(Text(text, "bold yellow"), soft_wrap=True)
 
 
+def _parts(pipeline: Pipeline, made: Pipeline, useful: list[Usefulness]) -> dict[str, list[str]]:
+    """The explanation with what `auto` chooses, and how useful the numbers will be."""
+    found = parts(made)
+    for view, each in zip(pipeline.views, useful, strict=True):
+        if view.auto is not None:
+            found["What is published"].append(
+                f"For {view.name!r}, auto chooses {made.mechanism(view.name).name} now. A store "
+                "that has begun keeps the mechanism that it began with."
+            )
+        found["How accurate the numbers are"].append(f"For {view.name!r}, {each.words}")
+    return found
+
+
 def plain(pipeline: Pipeline) -> dict[str, Any]:
     """The explanation as plain data, for programs."""
-    guarantee = pipeline.guarantee
+    made = chosen(pipeline)
+    useful = usefulness(made, pipeline.plan)
+    words = _parts(pipeline, made, useful)
+    guarantee = made.guarantee
     return {
         "valid": True,
         "stream": pipeline.stream.name,
@@ -84,14 +130,22 @@ def plain(pipeline: Pipeline) -> dict[str, Any]:
         "every": pipeline.stream.calendar.every,
         "origin": str(pipeline.stream.calendar.origin),
         "until": pipeline.stream.until,
-        "views": [_view(pipeline, view.name) for view in pipeline.views],
+        "views": [
+            _view(made, view.name)
+            | {
+                "auto": view.auto is not None,
+                "simulated_error": each.mae,
+                "mean_count": each.mean,
+            }
+            for view, each in zip(pipeline.views, useful, strict=True)
+        ],
         "sinks": [
             {"name": sink.name, "kind": sink.kind, "views": list(sink.views)}
             for sink in pipeline.sinks
         ],
-        "words": {title: list(lines) for title, lines in parts(pipeline).items()},
-        "warnings": list(warnings(pipeline)),
-        "fingerprint": pipeline.fingerprint(),
+        "words": words,
+        "warnings": list(warnings(made)),
+        "fingerprint": made.fingerprint(),
     }
 
 

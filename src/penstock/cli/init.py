@@ -20,7 +20,7 @@ from penstock.core.declaration import Option
 from penstock.core.errors import ConfigurationError
 from penstock.engine.config_sections import InvalidConfigurationError
 from penstock.engine.config_text import configuration, meaning
-from penstock.engine.pipeline import Pipeline
+from penstock.engine.pipeline import AUTO, Pipeline
 from penstock.engine.pipeline import options as tables
 from penstock.private.mechanisms import registry
 from penstock.private.sources.base import SourceKind
@@ -46,6 +46,7 @@ _START: Content = {
     "source": {"kind": "stdin", "time": "time", "key": "key"},
     "domain": {"keys": ["key"]},
     "privacy": {"mechanism": "ba", "epsilon": "1", "window": 24, "contribution": 1},
+    "plan": {},
     "store": {},
 }
 """A valid configuration: whatever is wrong after an answer is wrong with that answer."""
@@ -89,6 +90,8 @@ def init(
     domain_file: str | None = None,
     other: Omittable = None,
     mechanism: str | None = None,
+    typical: Omittable = None,
+    seasons: Omittable = None,
     epsilon: str | None = None,
     delta: str | None = None,
     window: str | None = None,
@@ -155,7 +158,11 @@ def init(
     other
         The key that counts all others; - drops them.
     mechanism
-        One of those that penstock mechanisms lists.
+        One of those that penstock mechanisms lists, or auto: what penstock plan recommends.
+    typical
+        For auto: the mean count of a key in a unit, as far as it is publicly known; - if unknown.
+    seasons
+        For auto: durations after which the stream looks similar again, such as 1d,7d; - for none.
     epsilon
         The budget of a window, exact: 1, 0.5 or 1/3.
     delta
@@ -354,7 +361,9 @@ def _questions(dialogue: InitDialogue) -> Iterator[InitQuestion]:
         flag="keys",
     )
     yield _ask("domain", tables.DOMAIN, "other", NONE)
-    yield _ask("privacy", tables.PRIVACY, "mechanism", "ba", put=_put_mechanism)
+    yield _ask("privacy", tables.PRIVACY, "mechanism", AUTO, put=_put_mechanism)
+    yield _ask("plan", tables.PLAN, "typical", NONE, when=_chooses)
+    yield _ask("plan", tables.PLAN, "seasons", NONE, when=_chooses)
     yield _ask("privacy", tables.PRIVACY, "epsilon", "1")
     delta = Option(
         name="delta",
@@ -514,10 +523,17 @@ def _put_mechanism(content: Content, answer: str) -> None:
 
 
 def _delta_of(mechanism: str) -> Any:
-    """The default of the mechanism's delta, or None if it has none."""
+    """The default of the mechanism's delta, or None if it has none; auto may use one."""
+    if mechanism == AUTO:
+        return 0
     known = registry.MECHANISMS.get(mechanism)
     found = None if known is None else known.__dataclass_fields__.get("delta")
     return None if found is None else found.default
+
+
+def _chooses(content: Content) -> bool:
+    """Whether the mechanism is chosen from public knowledge."""
+    return bool(content["privacy"]["mechanism"] == AUTO)
 
 
 def _put_store(content: Content, answer: str) -> None:

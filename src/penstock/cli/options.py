@@ -25,6 +25,7 @@ def _whole(_: type, tokens: Sequence[Token]) -> int:
 Int: TypeAlias = Annotated[int, Parameter(converter=_whole)]
 MaybeInt: TypeAlias = Annotated[int | None, Parameter(converter=_whole)]
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
+Season: TypeAlias = Annotated[tuple[str, ...], Parameter(name="--season", negative="")]
 Json: TypeAlias = Annotated[bool, Parameter(name="--json", negative="")]
 
 

@@ -103,6 +103,7 @@ def configuration(content: Mapping[str, Any], *, alternatives: bool = False) -> 
         _table("[domain]", tables.DOMAIN, content["domain"]),
         _table("[privacy]", tables.PRIVACY, content["privacy"]),
         *([_VIEWS.splitlines()] if alternatives else []),
+        _table("[plan]", tables.PLAN, content.get("plan", {})),
         _table("[store]", tables.STORE, content["store"]),
     ]
     sinks = content.get("sink", [])
@@ -221,6 +222,12 @@ def reference() -> str:
             "[[view]]",
             "One of several views. Then [privacy] has `epsilon`, `window` and `horizon` only.",
             (*tables.VIEW, tables.PARAMETERS),
+        ),
+        _section(
+            "[plan]",
+            "What is publicly known about the stream, for `auto`, `penstock plan` and `penstock "
+            "check`.\nNone of it may come from the private events.",
+            tables.PLAN,
         ),
         _section("[store]", "Where releases, ledger and state are kept.", tables.STORE),
         _section(

@@ -212,8 +212,11 @@ def _blind(pipeline: Pipeline) -> list[str]:
 
 
 def wrapped(lines: list[str]) -> str:
-    """Paragraphs as a list of at most 100 columns. A number and its % stay on one line."""
-    tied = (line.replace(" %", "\N{NO-BREAK SPACE}%") for line in lines)
+    """Paragraphs as a list of at most 100 columns. A number stays on one line with its ± and %."""
+    tied = (
+        line.replace(" %", "\N{NO-BREAK SPACE}%").replace("± ", "±\N{NO-BREAK SPACE}")
+        for line in lines
+    )
     filled = (
         textwrap.fill(
             line, _WIDTH, initial_indent="- ", subsequent_indent="  ", break_long_words=False

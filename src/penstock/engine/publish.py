@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -15,10 +16,11 @@ from penstock.core.calendar import Calendar
 from penstock.core.deprecated import renamed
 from penstock.core.domain import AnyDomain, Domain
 from penstock.core.errors import ConfigurationError, StateError
+from penstock.core.exact import Exact
 from penstock.core.guarantee import Guarantee
 from penstock.core.optional import require
 from penstock.engine import factory
-from penstock.engine.pipeline import AnyMechanism, Pipeline, units_of
+from penstock.engine.pipeline import AUTO, AnyMechanism, Pipeline, units_of
 from penstock.engine.publisher import Publisher
 from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import Reader, SeriesLog, VerifiedLedger
@@ -32,6 +34,7 @@ from penstock.released.queries.unit_counts import UnitCounts
 
 
 @renamed(user="person", user_type="person_type")
+# reason: one keyword per line
 def publish(
     source: str | os.PathLike[str],
     *,
@@ -39,8 +42,16 @@ def publish(
     key: str | tuple[str, ...],
     every: str,
     origin: str | datetime,
-    mechanism: AnyMechanism,
     domain: AnyDomain,
+    mechanism: AnyMechanism | Literal["auto"] = "auto",
+    epsilon: Exact | None = None,
+    window: int | str | None = None,
+    contribution: int = 1,
+    delta: Exact | None = None,
+    typical: Exact | None = None,
+    seasons: Sequence[str] = (),
+    sparse: bool = False,
+    sample: str | os.PathLike[str] | None = None,
     person: str | None = None,
     until: str | datetime | None = None,
     zone: str = "UTC",
@@ -70,10 +81,27 @@ def publish(
         The length of a unit, such as ``"1h"``.
     origin : str or datetime
         When unit 1 begins. It is public and never taken from the data.
-    mechanism : Mechanism
-        The mechanism, with its promise.
     domain : Domain or list of str
         All keys. It is public and never taken from the data.
+    mechanism : Mechanism or "auto"
+        The mechanism, with its promise; default: "auto", what `penstock.plan` recommends from
+        `typical`, `seasons`, `sparse` and `sample`. The store keeps the first choice for ever.
+    epsilon : int, Fraction or str, optional
+        With "auto", the ε of a window; it is needed then.
+    window : int or str, optional
+        With "auto", the window: units, or a duration such as ``"1d"``; it is needed then.
+    contribution : int
+        With "auto", the most events of one person that count in one unit; default: 1.
+    delta : int, Fraction or str, optional
+        With "auto", the δ that a mechanism may use; default: none.
+    typical : int, Fraction or str, optional
+        The mean count of a key in a unit, as far as it is publicly known; default: unknown.
+    seasons : sequence of str
+        Durations after which the stream looks similar again; default: none.
+    sparse : bool
+        Whether a few keys have almost all events; default: False.
+    sample : path, optional
+        A public file of similar events or counts, never the source; default: none.
     person : str, optional
         The column with the person; default: none, each event counts as its own person.
     until : str or datetime, optional
@@ -121,13 +149,7 @@ def publish(
     Fraction(1, 1)
     """
     path = Path(source)
-    kind = kind_of_file(path.name)
-    if kind is None:
-        endings = ", ".join(end for each in SOURCES.own.values() for end in each.suffixes)
-        raise ConfigurationError(
-            f"source must be a file or a pattern that ends in {endings}, not {path.name!r}.",
-            parameter="source",
-        )
+    kind = _kind(path)
     title = name or path.stem.replace("*", "").strip("._-") or "stream"
     declared = Domain.of(domain)
     if other is not None and other not in declared.keys:
@@ -138,21 +160,54 @@ def publish(
     stream = {"name": title, "every": every, "zone": zone, "origin": _text(origin)}
     columns = {"time": time, "key": key, "clock": clock}
     columns |= {"key_type": key_type, "person_type": person_type}
+    promise = {"epsilon": epsilon, "window": window, "delta": delta}
+    known: dict[str, Any] = {"typical": typical, "seasons": list(seasons) or None}
+    known |= {"sparse": sparse or None, "sample": None if sample is None else _absolute(sample)}
+    if mechanism != AUTO:
+        _refuse_beside_a_mechanism(promise | known)
     pipeline = Pipeline.of(
         {
             "stream": stream | ({} if until is None else {"until": _text(until)}),
-            "source": {"kind": kind, "path": str(path.absolute())}
+            "source": {"kind": kind, "path": _absolute(path)}
             | columns
             | ({} if person is None else {"person": person}),
             "domain": declared,
-            "privacy": mechanism,
-            "store": {"path": str(Path(f"{title}.db" if store is None else store).absolute())},
+            "privacy": promise | {"mechanism": AUTO, "contribution": contribution}
+            if mechanism == AUTO
+            else mechanism,
+            "plan": known,
+            "store": {"path": _absolute(f"{title}.db" if store is None else store)},
         }
     )
     pipeline = replace(pipeline, other=other)
     with Publisher(pipeline, noise=lambda: noise, anyway=anyway) as publisher:
         publisher.run()
     return Publication(factory.reader(pipeline), pipeline.series())
+
+
+def _kind(path: Path) -> str:
+    kind = kind_of_file(path.name)
+    if kind is None:
+        endings = ", ".join(end for each in SOURCES.own.values() for end in each.suffixes)
+        raise ConfigurationError(
+            f"source must be a file or a pattern that ends in {endings}, not {path.name!r}.",
+            parameter="source",
+        )
+    return kind
+
+
+def _absolute(path: str | os.PathLike[str]) -> str:
+    return str(Path(path).absolute())
+
+
+def _refuse_beside_a_mechanism(given: Mapping[str, Any]) -> None:
+    """Refuse what only `auto` can use."""
+    for name, value in given.items():
+        if value is not None:
+            raise ConfigurationError(
+                f'{name} is for mechanism="auto": a mechanism that is given has its own promise.',
+                parameter=name,
+            )
 
 
 def _text(moment: str | datetime) -> str:

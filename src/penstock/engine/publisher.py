@@ -33,6 +33,7 @@ from penstock.engine.deliveries import Deliveries
 from penstock.engine.notices import Listener, Notifier
 from penstock.engine.pacing import ReleasePacing
 from penstock.engine.pipeline import Pipeline
+from penstock.engine.plan.auto import chosen
 from penstock.engine.process_lock import ProcessLock
 from penstock.engine.publishing_loop import LiveLoop, ReplayLoop
 from penstock.engine.source_check import SourceCheck
@@ -130,6 +131,7 @@ class Publisher:
             self.source = source or factory.source(pipeline)
             wait = StoreWait(patience=patience, notify=self._notify, stop=self._stop)
             self.store = store or self._closing.enter_context(wait(lambda: factory.store(pipeline)))
+            self.pipeline = pipeline = wait(lambda: chosen(pipeline, self.store))
             self.pipeline = pipeline = pipeline.going_on(wait(self._configurations))
             folder = self.store.path.parent if isinstance(self.store, SQLiteStore) else None
             self.views = tuple(

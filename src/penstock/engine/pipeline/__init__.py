@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 from penstock.core.deprecated import moved
 from penstock.core.durations import units_in, units_of
 from penstock.engine.pipeline.model import (
+    AUTO,
     AnyMechanism,
+    AutoMechanism,
     OperatorConfig,
+    PlanConfig,
     SinkConfig,
     SourceConfig,
     StoreConfig,
@@ -21,9 +24,12 @@ from penstock.engine.pipeline.pipeline import Pipeline
 from penstock.engine.pipeline.promise import reach
 
 __all__ = [
+    "AUTO",
     "AnyMechanism",
+    "AutoMechanism",
     "OperatorConfig",
     "Pipeline",
+    "PlanConfig",
     "SinkConfig",
     "SourceConfig",
     "StoreConfig",

@@ -16,6 +16,13 @@ from penstock.released.sinks.base import SinkKind
 from penstock.released.sinks.registry import SINKS
 
 AnyMechanism: TypeAlias = Mechanism[Any]
+
+AUTO = "auto"
+"""The name by which a configuration leaves the choice of the mechanism to `engine.plan`."""
+
+AUTO_FALLBACK = "tide"
+"""The mechanism that `auto` uses where nothing public is known about the stream."""
+
 Late: TypeAlias = Literal["drop", "current"]
 
 
@@ -50,12 +57,33 @@ class SourceConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlanConfig:
+    """The table [plan]: what is publicly known about the stream, for `auto` and `penstock plan`.
+
+    None of it may come from the private events.
+    """
+
+    typical: Fraction | None = None
+    seasons: tuple[str, ...] = ()
+    sparse: bool = False
+    sample: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutoMechanism:
+    """A choice that is still open: `auto` was declared. A mechanism may use this δ, or none."""
+
+    delta: Fraction | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class View:
     """One series of releases: its own units, and its own mechanism, which counts in them.
 
     A unit of the view has at least `units` units of the stream. The view costs `share` of the
     stream's ε, in which the ε of its mechanism counts `times` times. `declared` is the mechanism as
-    it was written; `mechanism` has a value for every parameter that was left open there.
+    it was written; `mechanism` has a value for every parameter that was left open there. Where
+    `auto` is not None, both are the fallback until `engine.plan.auto` has chosen.
     """
 
     name: str
@@ -65,6 +93,7 @@ class View:
     units: int = 1
     share: Fraction = Fraction(1)
     times: int = 1
+    auto: AutoMechanism | None = None
 
     @property
     def cost(self) -> Fraction:

@@ -187,8 +187,9 @@ PRIVACY: Final = (
         name="mechanism",
         required=True,
         example="ba",
-        help="one of `penstock mechanisms`; write its parameters beside it",
-        advice="uniform is the simplest; ba saves its budget for units in which the stream moves.",
+        help='one of `penstock mechanisms` with its parameters beside it, or "auto"',
+        advice='"auto" is what penstock plan recommends from the table [plan]. The choice is '
+        "stored with the promise and never changes afterwards.",
     ),
     Option(
         name="epsilon",
@@ -212,6 +213,35 @@ PRIVACY: Final = (
         help="the last unit that is ever read (default: none); equal to window for user level",
     ),
     _CONTRIBUTION,
+)
+
+PLAN: Final = (
+    Option(
+        name="typical",
+        type="exact",
+        example="2",
+        help="the mean count of a key in a unit, as far as it is publicly known",
+        advice="Never compute it from the private events: it decides what is published.",
+    ),
+    Option(
+        name="seasons",
+        type="duration",
+        several=True,
+        example=["1d", "7d"],
+        help="durations after which the stream looks similar again",
+    ),
+    Option(
+        name="sparse",
+        type="flag",
+        default=False,
+        help="whether a few keys have almost all events",
+    ),
+    Option(
+        name="sample",
+        type="path",
+        example="public.csv",
+        help="a public file of similar events or counts (.csv, .parquet), never the source",
+    ),
 )
 
 VIEW: Final = (

@@ -30,13 +30,14 @@ from penstock.engine.pipeline.endpoints import (
 from penstock.engine.pipeline.model import (
     AnyMechanism,
     OperatorConfig,
+    PlanConfig,
     SinkConfig,
     SourceConfig,
     StoreConfig,
     StreamConfig,
     View,
 )
-from penstock.engine.pipeline.promise import read_promise
+from penstock.engine.pipeline.promise import read_plan, read_promise
 from penstock.engine.pipeline.stream import read_stream
 
 
@@ -64,6 +65,8 @@ class Pipeline:
         Where releases go (default: nowhere else).
     operator : OperatorConfig
         Who may see private figures (default: nobody).
+    plan : PlanConfig
+        What is publicly known about the stream (default: nothing).
     folder : Path
         The folder from which relative paths start (default: the current one).
 
@@ -88,6 +91,7 @@ class Pipeline:
     store: StoreConfig
     sinks: tuple[SinkConfig, ...] = ()
     operator: OperatorConfig = field(default_factory=OperatorConfig)
+    plan: PlanConfig = field(default_factory=PlanConfig)
     folder: Path = field(default=Path(), compare=False)
 
     @classmethod
@@ -120,6 +124,7 @@ class Pipeline:
         store = read_store(top.table("store"), stream)
         sinks = read_sinks(top.tables("sink"), views)
         operator = read_operator(top.table("operator"))
+        plan = read_plan(top.table("plan"))
         if stream is not None and stream.late == "current" and len(views) > 1:
             top.table("stream").wrong(
                 "late",
@@ -139,6 +144,7 @@ class Pipeline:
             store=store,
             sinks=sinks,
             operator=operator,
+            plan=plan,
             folder=folder,
         )
 

@@ -1,4 +1,4 @@
-"""Reading [privacy] and [[view]]: the promise of a stream, and how its views share it.
+"""Reading [privacy], [[view]] and [plan]: the promise, how views share it, what is known publicly.
 
 docs/proofs/publisher.md, "Several views", proves the two rules of `reach`: how many units of a view
 a window meets, and when the ε of a view counts twice. The shares of all views add up to 1 in exact
@@ -20,18 +20,30 @@ import numpy as np
 
 from penstock.core.calendar import Calendar
 from penstock.core.domain import Domain
-from penstock.core.durations import UNITS, units_in, units_of
+from penstock.core.durations import DURATION, UNITS, units_in, units_of
 from penstock.core.errors import ConfigurationError, PenstockError
 from penstock.core.exact import positive
 from penstock.core.guarantee import Guarantee
 from penstock.engine.config_sections import Section, nearest, shown
-from penstock.engine.pipeline.model import AnyMechanism, StreamConfig, View
+from penstock.engine.pipeline.model import (
+    AUTO,
+    AUTO_FALLBACK,
+    AnyMechanism,
+    AutoMechanism,
+    PlanConfig,
+    StreamConfig,
+    View,
+)
+from penstock.engine.pipeline.options import PLAN
 from penstock.engine.pipeline.stream import read_calendar, read_duration, read_name, read_units
 from penstock.private.histograms import registry as histograms
 from penstock.private.histograms.base import Histogram
 from penstock.private.mechanisms import registry as mechanisms
 from penstock.private.mechanisms.base import Mechanism, WithDelta
 from penstock.private.noise import NoNoise
+
+_CHOSEN: dict[bool, tuple[str, ...]] = {False: (), True: ("delta",)}
+"""Parameters that are not those of the fallback where `auto` chooses: what it may use."""
 
 _INTRUDED = (
     "{name} promises something to those whose memory is looked into, and a publisher cannot keep "
@@ -60,7 +72,7 @@ def read_promise(
         )
         if mechanism is None or stream is None:
             return None, []
-        return _alone(mechanism, stream, keys)
+        return _alone(mechanism, stream, keys, auto=_auto(section))
     for name in ("mechanism", "contribution"):
         if name in section:
             section.take(name)
@@ -110,7 +122,11 @@ def _ready(
 
 
 def _alone(
-    mechanism: AnyMechanism, stream: StreamConfig, keys: Domain | None
+    mechanism: AnyMechanism,
+    stream: StreamConfig,
+    keys: Domain | None,
+    *,
+    auto: AutoMechanism | None = None,
 ) -> tuple[Guarantee, list[View]]:
     """The promise and the view of a stream that has one view."""
     view = View(
@@ -118,6 +134,7 @@ def _alone(
         calendar=stream.calendar,
         declared=mechanism,
         mechanism=_decided(mechanism, keys),
+        auto=auto,
     )
     return mechanism.guarantee, [view]
 
@@ -131,10 +148,15 @@ def _epsilon(section: Section) -> Fraction | None:
     if "epsilon" not in section:
         section.missing("epsilon", 'write a whole number or a text, such as epsilon = "0.5"')
         return None
-    if not section.exactly("epsilon"):
+    return _positive(section, "epsilon")
+
+
+def _positive(section: Section, name: str) -> Fraction | None:
+    """An exact number above 0; None if it is missing or cannot be used."""
+    if name not in section or not section.exactly(name):
         return None
     try:
-        return positive(section.take("epsilon"), name="epsilon")
+        return positive(section.take(name), name=name)
     except ConfigurationError as error:
         section.refuse(error)
     return None
@@ -152,14 +174,8 @@ def _shares(views: Sequence[Section]) -> list[Fraction]:
     """The share of ε of each view: as declared, or an equal part of what is left."""
     given: list[Fraction | None] = []
     for section in views:
-        share = None
-        if "share" in section and section.exactly("share"):
-            try:
-                share = positive(section.take("share"), name="share")
-            except ConfigurationError as error:
-                section.refuse(error)
+        given.append(_positive(section, "share"))
         section.take("share")
-        given.append(share)
     total = sum((share for share in given if share is not None), Fraction(0))
     silent = sum("share" not in section for section in views)
     if any(
@@ -219,35 +235,11 @@ def _view(
         if stream
         else None
     )
-    computed: dict[str, Any] = {"epsilon": Fraction(1), "window": 1}
-    units, times = 1, 1
-    if stream and calendar:
-        fits = units_in(stream, calendar)
-        if fits is None:
-            section.wrong(
-                "every",
-                f"must be a whole number of the stream's units of "
-                f'"{stream.every}", not "{every}".',
-            )
-        elif promise is not None:
-            units = fits[0]
-            if promise.horizon is not None and (fits[0] != fits[1] or promise.horizon % units):
-                section.wrong(
-                    "every",
-                    f"the horizon of {promise.horizon} units must be a whole number of units of "
-                    f'"{every}".',
-                )
-            else:
-                window, times = reach(promise.window, units, most=fits[1], horizon=promise.horizon)
-                horizon = None if promise.horizon is None else promise.horizon // units
-                computed = {
-                    "epsilon": promise.epsilon * share / times,
-                    "window": window,
-                    "horizon": horizon,
-                }
+    units, times, computed = _computed(section, stream, calendar, promise, share)
     mechanism = _mechanism(section, keys, calendar, computed, also=("name", "every", "share"))
+    auto = _auto(section)
     if mechanism is not None:
-        _refuse_delta_beside_others(section, mechanism)
+        _refuse_delta_beside_others(section, mechanism, auto)
     if section.faulty or mechanism is None or calendar is None:
         return None
     return View(
@@ -258,16 +250,83 @@ def _view(
         units=units,
         share=share,
         times=times,
+        auto=auto,
     )
 
 
-def _refuse_delta_beside_others(section: Section, mechanism: AnyMechanism) -> None:
-    if mechanism.guarantee.delta:
+def _refuse_delta_beside_others(
+    section: Section, mechanism: AnyMechanism, auto: AutoMechanism | None
+) -> None:
+    if mechanism.guarantee.delta or (auto is not None and auto.delta):
         section.wrong(
             "mechanism",
-            f"{mechanism.name} keeps a delta, which does not add up with other views: "
-            "use it alone.",
+            f"{AUTO if auto else mechanism.name} keeps a delta, which does not add up with other "
+            "views: use it alone.",
         )
+
+
+def _computed(
+    section: Section,
+    stream: Calendar | None,
+    calendar: Calendar | None,
+    promise: Guarantee | None,
+    share: Fraction,
+) -> tuple[int, int, dict[str, Any]]:
+    """How many units of the stream a unit of a view has, how often its ε counts, and the promise of
+    its mechanism.
+    """
+    computed: dict[str, Any] = {"epsilon": Fraction(1), "window": 1}
+    if stream is None or calendar is None:
+        return 1, 1, computed
+    fits, every = units_in(stream, calendar), calendar.every
+    if fits is None:
+        section.wrong(
+            "every",
+            f'must be a whole number of the stream\'s units of "{stream.every}", not "{every}".',
+        )
+        return 1, 1, computed
+    units, times = 1, 1
+    if promise is not None:
+        units = fits[0]
+        if promise.horizon is not None and (fits[0] != fits[1] or promise.horizon % units):
+            section.wrong(
+                "every",
+                f"the horizon of {promise.horizon} units must be a whole number of units of "
+                f'"{every}".',
+            )
+        else:
+            window, times = reach(promise.window, units, most=fits[1], horizon=promise.horizon)
+            horizon = None if promise.horizon is None else promise.horizon // units
+            epsilon = promise.epsilon * share / times
+            computed = {"epsilon": epsilon, "window": window, "horizon": horizon}
+    return units, times, computed
+
+
+def _auto(section: Section) -> AutoMechanism | None:
+    """The choice that is left open, where this table names `auto`."""
+    if section.content.get("mechanism") != AUTO:
+        return None
+    return AutoMechanism(delta=_positive(section, "delta"))
+
+
+def read_plan(section: Section) -> PlanConfig:
+    """The table [plan]."""
+    found = section.options(option for option in PLAN if option.type != "exact")
+    for season in found["seasons"] or ():
+        if not DURATION.fullmatch(season):
+            section.wrong(
+                "seasons",
+                f'must be durations such as "1d", not {shown(season)}.',
+            )
+    typical = _positive(section, "typical")
+    section.take("typical")
+    section.close()
+    return PlanConfig(
+        typical=typical,
+        seasons=tuple(each.replace(" ", "") for each in found["seasons"] or ()),
+        sparse=found["sparse"],
+        sample=found["sample"],
+    )
 
 
 # -- a mechanism from its parameters ---------------------------------------------------------------
@@ -285,19 +344,21 @@ def _mechanism(
     of these keys.
     """
     name = section.text("mechanism", example="ba")
-    cls = (
-        _found(section, "mechanism", name, mechanisms.MECHANISMS, mechanisms.find) if name else None
-    )
+    known = AUTO_FALLBACK if name == AUTO else name
+    found = mechanisms.MECHANISMS, mechanisms.find
+    cls = _found(section, "mechanism", known, *found) if name else None
     if cls is None:
         section.close(*section.content)
         return None
     _refuse_delta(section, cls)
+    if name == AUTO:
+        _refuse_beside_auto(section, also)
     more = section.table("parameters")
     for each in more.content:
         if each in section and each not in also:
             more.wrong(each, "is given twice: here and beside the mechanism.")
     values = {
-        **_parameters(section, cls, calendar, but=(*also, "parameters")),
+        **_parameters(section, cls, calendar, but=(*also, "parameters", *_CHOSEN[name == AUTO])),
         **_parameters(more, cls, calendar, but=()),
     }
     accepted = tuple(each.name for each in dataclasses.fields(cls) if each.name not in also)
@@ -323,6 +384,14 @@ def _mechanism(
         section.wrong("mechanism", _INTRUDED.format(name=mechanism.name))
         return None
     return mechanism if keys is None or _tried(section, mechanism, keys) else None
+
+
+def _refuse_beside_auto(section: Section, also: tuple[str, ...]) -> None:
+    """Refuse parameters of a mechanism where `auto` chooses them all."""
+    section.take("delta")
+    for each in {*section.content} - {*also, "mechanism", "contribution", "delta"}:
+        section.take(each)
+        section.wrong(each, "cannot stand beside auto, which chooses all parameters.")
 
 
 def _refuse_delta(section: Section, cls: type[AnyMechanism]) -> None:

@@ -171,5 +171,5 @@ const Penstock = (() => {
     addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; draw(); } });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   };
-  return { $, data, css, narrow, show, say, clock, timeline, pixels, upright, limit, dot, line, edge, toTheEnd, redraw };
+  return { $, data, css, narrow, show, say, axis, clock, timeline, pixels, upright, limit, dot, line, edge, toTheEnd, redraw };
 })();

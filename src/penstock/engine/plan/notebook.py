@@ -1,0 +1,166 @@
+"""`penstock.plan`: a plan for a notebook, from a pipeline or from a few public facts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from fractions import Fraction
+from pathlib import Path
+
+from penstock.core.domain import AnyDomain, Domain
+from penstock.core.errors import ConfigurationError
+from penstock.core.exact import Exact, positive
+from penstock.core.guarantee import Guarantee
+from penstock.engine.pipeline import Pipeline, PlanConfig
+from penstock.engine.plan.candidates import AskedPromise
+from penstock.engine.plan.knowledge import PlannedView, counts_of_view, public_counts
+from penstock.engine.plan.plan import Plan, make_plan
+from penstock.engine.sqlite import SQLiteReader
+from penstock.engine.store import Reader
+
+TABLES = (".csv", ".parquet")
+"""Endings of exported tables of releases; anything else is a store."""
+
+
+def plan(
+    pipeline: str | os.PathLike[str] | Pipeline | None = None,
+    *,
+    view: str | None = None,
+    domain: AnyDomain | None = None,
+    every: str = "1h",
+    epsilon: Exact | None = None,
+    window: int | None = None,
+    contribution: int = 1,
+    horizon: int | None = None,
+    delta: Exact | None = None,
+    typical: Exact | None = None,
+    seasons: Sequence[str] = (),
+    sparse: bool = False,
+    sample: str | os.PathLike[str] | None = None,
+    releases: str | os.PathLike[str] | None = None,
+    series: str | None = None,
+) -> Plan:
+    """Simulate every mechanism on public counts, and recommend one.
+
+    The private source is never opened. Counts come from a public sample, from past releases or
+    from public sentences, in this order.
+
+    Parameters
+    ----------
+    pipeline : path or Pipeline, optional
+        The pipeline; its table [plan] holds for what is not given here. Default: none, then
+        `domain`, `epsilon` and `window` are needed.
+    view : str, optional
+        The view of the pipeline. Default: the only one.
+    domain : Domain, int or sequence of str, optional
+        The keys. Default: those of the pipeline.
+    every : str
+        The length of a unit, without a pipeline. Default: "1h".
+    epsilon : int, Fraction or str, optional
+        The ε of a window, without a pipeline.
+    window : int, optional
+        The window in units, without a pipeline.
+    contribution : int
+        The most events of one person that count in one unit, without a pipeline. Default: 1.
+    horizon : int, optional
+        The last unit that is ever read, without a pipeline. Default: none.
+    delta : int, Fraction or str, optional
+        The δ that a mechanism may use. Default: that of the pipeline, or none.
+    typical : int, Fraction or str, optional
+        The mean count of a key in a unit. Default: unknown.
+    seasons : sequence of str
+        Durations after which the stream looks similar again. Default: none.
+    sparse : bool
+        Whether a few keys have almost all events. Default: False.
+    sample : path, optional
+        A public CSV or Parquet file of events or counts. Without a pipeline it has one column per
+        key and one row per unit. Default: none.
+    releases : path, optional
+        A store of past releases, or a table of `penstock export`. Default: none.
+    series : str, optional
+        The series in `releases`. Default: the series of the view.
+
+    Returns
+    -------
+    Plan
+        The ranking, the recommendation and the figures behind it.
+
+    Examples
+    --------
+    >>> import penstock as ps
+    >>> found = ps.plan(domain=["north", "south"], epsilon="1", window=6, typical=500)
+    >>> [row["mechanism"] for row in found.table()][-2:]
+    ['all zeros', 'long-run mean']
+    """
+    allowed = None if delta is None else positive(delta, name="delta")
+    with ExitStack() as stack:
+        past = None if releases is None else _opened(Path(releases), stack)
+        if pipeline is not None:
+            if domain is not None or epsilon is not None or window is not None:
+                raise ConfigurationError(
+                    "domain, epsilon and window are those of the pipeline: leave them out."
+                )
+            read = pipeline if isinstance(pipeline, Pipeline) else Pipeline.read(pipeline)
+            planned = PlannedView.of(read, view, delta=allowed)
+            absolute = None if sample is None else Path(sample).absolute()
+            known = knowledge(
+                read.plan, typical=typical, seasons=seasons, sparse=sparse, sample=absolute
+            )
+            public = counts_of_view(read, planned, known, releases=past, series=series)
+        else:
+            planned = _planned(domain, every, epsilon, window, contribution, horizon, allowed)
+            known = knowledge(
+                PlanConfig(), typical=typical, seasons=seasons, sparse=sparse, sample=sample
+            )
+            public = public_counts(planned, known, releases=past, series=series)
+    if public is None:
+        raise ConfigurationError("give typical, sample or releases: something public to plan with.")
+    return make_plan(planned, public)
+
+
+def knowledge(
+    known: PlanConfig,
+    *,
+    typical: Exact | None = None,
+    seasons: Sequence[str] = (),
+    sparse: bool = False,
+    sample: str | os.PathLike[str] | None = None,
+) -> PlanConfig:
+    """What a configuration knows, and what was given beside it."""
+    return PlanConfig(
+        typical=known.typical if typical is None else positive(typical, name="typical"),
+        seasons=tuple(seasons) or known.seasons,
+        sparse=sparse or known.sparse,
+        sample=known.sample if sample is None else os.fspath(sample),
+    )
+
+
+def _opened(path: Path, stack: ExitStack) -> Reader | Path:
+    return path if path.suffix in TABLES else stack.enter_context(SQLiteReader(path))
+
+
+def _planned(
+    domain: AnyDomain | None,
+    every: str,
+    epsilon: Exact | None,
+    window: int | None,
+    contribution: int,
+    horizon: int | None,
+    delta: Fraction | None,
+) -> PlannedView:
+    if domain is None or epsilon is None or window is None:
+        raise ConfigurationError("give a pipeline, or domain, epsilon and window.")
+    promise = Guarantee(epsilon, window, contribution, horizon=horizon)
+    return PlannedView(
+        name="stream",
+        domain=Domain.of(domain),
+        every=every,
+        promise=AskedPromise(
+            epsilon=promise.epsilon,
+            window=promise.window,
+            contribution=promise.contribution,
+            horizon=promise.horizon,
+            delta=delta,
+        ),
+    )

@@ -1,0 +1,271 @@
+"""Counts that may be looked at: a public sample, past releases, or counts made up from sentences.
+
+Everything here is public by the statement of whoever gives it. The private source is never opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+
+import numpy as np
+
+from penstock.core.arrays import FloatArray, IntArray
+from penstock.core.calendar import duration
+from penstock.core.domain import Domain
+from penstock.core.errors import ConfigurationError
+from penstock.core.hierarchy import Hierarchy
+from penstock.core.product import Product
+from penstock.private.noise import TestNoise
+
+MAX_KEYS, MAX_UNITS, MAX_CELLS = 300, 1_000, 300_000
+"""The most keys, units and counts that are simulated. More are thinned out, always in one way."""
+
+LEAST_UNITS = 120
+"""Made-up counts have at least this many units."""
+
+_SEED = 16
+_GRID = 2**20
+"""Draws of noise divided by it have a unit scale."""
+
+_LARGE = 50.0
+"""From this mean on, a Gaussian stands for a Poisson number."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PublicCounts:
+    """Counts of past or similar units that anybody may see.
+
+    Parameters
+    ----------
+    counts : IntArray
+        One row per unit, one column per key.
+    domain : Domain
+        The keys.
+    every : str
+        The length of a unit.
+    periods : tuple of int
+        The declared seasons, in units.
+    words : str
+        Where the counts come from, as a sentence.
+    notes : tuple of str
+        What the reader must know besides, such as that some keys were left out.
+    """
+
+    counts: IntArray
+    domain: Domain
+    every: str
+    periods: tuple[int, ...] = ()
+    words: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def mean(self) -> float:
+        """The mean count of a key and unit."""
+        return float(self.counts.mean())
+
+    def thinned(self) -> PublicCounts:
+        """At most `MAX_KEYS` keys, evenly spread, and the newest units; a note says so."""
+        units, keys = self.counts.shape
+        kept = min(keys, MAX_KEYS)
+        newest = min(units, MAX_UNITS, max(MAX_CELLS // kept, 1))
+        if (kept, newest) == (keys, units):
+            return self
+        chosen = np.arange(kept, dtype=np.int64) * keys // kept
+        note = (
+            f"The simulation uses {kept:,} of {keys:,} keys, evenly spread, and the newest "
+            f"{newest:,} of {units:,} units."
+        )
+        return replace(
+            self,
+            counts=np.ascontiguousarray(self.counts[units - newest :, chosen]),
+            domain=_part(self.domain, chosen),
+            notes=(*self.notes, note),
+        )
+
+    def merged(self, units: int, every: str) -> PublicCounts:
+        """The same counts in units that are `units` times longer."""
+        whole = len(self.counts) // units
+        counts = self.counts[: whole * units].reshape(whole, units, -1).sum(axis=1)
+        periods = (period // units for period in self.periods if period % units == 0)
+        return replace(
+            self,
+            counts=counts,
+            every=every,
+            periods=tuple(period for period in periods if period > 1),
+        )
+
+    def grouped(self, names: Sequence[str], of: IntArray) -> PublicCounts:
+        """The totals of groups of keys; `of` has the group of each key."""
+        counts = np.zeros((len(self.counts), len(names)), np.int64)
+        np.add.at(counts.T, of, self.counts.T)
+        return replace(self, counts=counts, domain=Domain(tuple(names)))
+
+
+def _part(domain: Domain, chosen: IntArray) -> Domain:
+    """Some keys of a domain. Combinations of attributes become plain keys: they are not whole."""
+    if len(chosen) == domain.size:
+        return domain
+    places = chosen.tolist()
+    keys = tuple(domain.keys[place] for place in places)
+    if isinstance(domain, Hierarchy):
+        return Hierarchy(keys, tuple(domain.paths[place] for place in places))
+    return Domain(keys)
+
+
+def levels(domain: Domain) -> dict[str, tuple[tuple[str, ...], IntArray]]:
+    """The coarser ways to count, in words: the names of the groups, and the group of each key.
+
+    >>> zones = Hierarchy.of({"1": "Bronx", "2": "Bronx", "3": "Queens"})
+    >>> {words: names for words, (names, _) in levels(zones).items()}
+    {'per group of level 1': ('Bronx', 'Queens'), 'all keys together': ('all',)}
+    """
+    found: dict[str, tuple[tuple[str, ...], IntArray]] = {}
+    if isinstance(domain, Hierarchy):
+        for depth in range(domain.height - 1, 0, -1):
+            heads = ["/".join((*path, key)[:depth]) for path, key in _paths(domain)]
+            _add(found, f"per group of level {depth}", heads)
+    elif isinstance(domain, Product):
+        sizes = [len(values) for _, values in domain.attributes]
+        for place, (name, values) in enumerate(domain.attributes):
+            below = prod(sizes[place + 1 :])
+            codes = np.arange(domain.size) // below % sizes[place]
+            _add(found, f"per {name}", [values[code] for code in codes.tolist()])
+    if domain.size > 1:
+        _add(found, "all keys together", ["all"] * domain.size)
+    return {words: each for words, each in found.items() if len(each[0]) < domain.size}
+
+
+def _paths(domain: Hierarchy) -> list[tuple[tuple[str, ...], str]]:
+    return list(zip(domain.paths, domain.keys, strict=True))
+
+
+def _add(
+    found: dict[str, tuple[tuple[str, ...], IntArray]], words: str, heads: Sequence[str]
+) -> None:
+    names = tuple(dict.fromkeys(heads))
+    place = {name: at for at, name in enumerate(names)}
+    found[words] = names, np.array([place[head] for head in heads], np.int64)
+
+
+def periods_of(seasons: Sequence[str], every: str) -> tuple[int, ...]:
+    """The seasons in units. One that is no whole number of at least two units is left out.
+
+    >>> periods_of(["1d", "7d", "90min"], "1h"), periods_of(["12mo"], "1mo")
+    ((24, 168), (12,))
+    """
+    found = []
+    for season in seasons:
+        length, unit = _length(season), _length(every)
+        if length[1] == unit[1] and length[0] % unit[0] == 0 and length[0] > unit[0]:
+            found.append(length[0] // unit[0])
+    return tuple(dict.fromkeys(found))
+
+
+def _length(text: str) -> tuple[int, str]:
+    """A duration in microseconds, or in months."""
+    if text.endswith("mo"):
+        return int(text[:-2]), "months"
+    return duration(text, name="season"), "microseconds"
+
+
+# -- counts from sentences -------------------------------------------------------------------------
+
+
+def made_up(
+    domain: Domain,
+    every: str,
+    *,
+    typical: Fraction,
+    seasons: Sequence[str] = (),
+    sparse: bool = False,
+    window: int = 1,
+) -> PublicCounts:
+    """Make counts up from public sentences: always the same ones for the same sentences.
+
+    Keys differ in size, sizes drift slowly, and every season has a smooth wave, the same for all
+    keys. Counts scatter like independent events do.
+
+    Parameters
+    ----------
+    domain : Domain
+        The keys.
+    every : str
+        The length of a unit.
+    typical : Fraction
+        The mean count of a key in a unit.
+    seasons : sequence of str
+        Durations after which the stream looks similar again. Default: none.
+    sparse : bool
+        Whether few keys have almost all events. Default: False.
+    window : int
+        The window of the promise: several windows are made. Default: 1.
+
+    Examples
+    --------
+    >>> public = made_up(Domain.of(3), "1h", typical=Fraction(2), seasons=["1d"])
+    >>> public.counts.shape, public.periods
+    ((120, 3), (24,))
+    """
+    if typical <= 0:
+        raise ConfigurationError(f"typical must be above 0, not {typical}.", parameter="typical")
+    periods = periods_of(seasons, every)
+    keys = min(domain.size, MAX_KEYS)
+    longest = max((LEAST_UNITS, 5 * window, *(4 * period for period in periods)))
+    units = min(longest, MAX_UNITS, MAX_CELLS // keys)
+    noise = TestNoise(_SEED)
+    spread = 2.0 if sparse else 0.8
+    sizes = np.exp(spread * _normal(noise, keys, "sizes"))
+    sizes /= sizes.mean()
+    drift = np.cumsum(0.02 * _normal(noise, units * keys, "drift").reshape(units, keys), axis=0)
+    wave = np.ones(units)
+    for period in periods:
+        wave *= 1 + 0.7 * np.sin(2 * np.pi * np.arange(units) / period)
+    means = np.exp(drift) * sizes * wave[:, None]
+    means *= float(typical) / means.mean()
+    chosen = np.arange(keys, dtype=np.int64) * domain.size // keys
+    notes = (
+        (f"The simulation uses {keys:,} of {domain.size:,} keys, evenly spread.",)
+        if keys < domain.size
+        else ()
+    )
+    told = f"about {float(typical):g} events per key and unit"
+    told += f", seasons of {' and '.join(seasons)}" if seasons else ", no season"
+    told += ", most keys almost empty" if sparse else ""
+    return PublicCounts(
+        counts=poisson(means, noise),
+        domain=_part(domain, chosen),
+        every=every,
+        periods=periods,
+        words=f"The counts were made up from public sentences: {told}.",
+        notes=notes,
+    )
+
+
+def poisson(means: FloatArray, noise: TestNoise | None = None) -> IntArray:
+    """Independent Poisson numbers with these means, the same in every call with fresh noise.
+
+    >>> poisson(np.array([[0.0, 3.0, 1e6]])).shape
+    (1, 3)
+    """
+    noise = noise or TestNoise(_SEED)
+    flat = np.asarray(means, np.float64).ravel()
+    counts = np.rint(flat + np.sqrt(flat) * _normal(noise, flat.size, "large")).astype(np.int64)
+    draws = noise.laplace(Fraction(_GRID), flat.size, unit=1, label="small") / _GRID
+    chance = np.where(draws < 0, np.exp(draws) / 2, 1 - np.exp(-draws) / 2)
+    small = flat < _LARGE
+    chance, mean = chance[small], flat[small]
+    number, term = np.zeros(len(mean), np.int64), np.exp(-mean)
+    total = term.copy()
+    while (more := (chance > total) & (term > 0)).any():
+        number += more
+        term = np.where(more, term * mean / np.maximum(number, 1), term)
+        total += np.where(more, term, 0)
+    counts[small] = number
+    return np.maximum(counts, 0).reshape(np.shape(means))
+
+
+def _normal(noise: TestNoise, size: int, label: str) -> FloatArray:
+    return np.asarray(noise.gaussian(Fraction(_GRID**2), size, unit=1, label=label) / _GRID)

@@ -1,0 +1,76 @@
+"""Mechanisms run on public counts with test noise, and the mean absolute error of each."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.core.arrays import FloatArray
+from penstock.engine.pipeline import AnyMechanism
+from penstock.engine.plan.candidates import places
+from penstock.engine.plan.public_counts import PublicCounts
+from penstock.private.noise import TestNoise
+
+RUNS = 3
+"""How often a mechanism is simulated for the ranking, each time with other noise."""
+
+_T = 4.303
+"""The 97.5 % point of Student's t with `RUNS` − 1 degrees of freedom."""
+
+_TRIED = 4
+"""Units of a trial run, to tell how long a simulation will take."""
+
+
+@dataclass(frozen=True)
+class SimulatedError:
+    """The mean absolute error of a key and unit, and half of its 95 % interval.
+
+    The interval says how much the error differs from run to run; it is None for a single run.
+    """
+
+    mae: float
+    half: float | None = None
+
+
+def simulate(mechanism: AnyMechanism, public: PublicCounts, *, runs: int = 1) -> SimulatedError:
+    """The error of a mechanism on public counts, by `runs` runs with noise from fixed seeds."""
+    found = [_one(mechanism, public, seed) for seed in range(1, runs + 1)]
+    mean = float(np.mean(found))
+    if runs < 2:
+        return SimulatedError(mean)
+    return SimulatedError(mean, _T * float(np.std(found, ddof=1)) / runs**0.5)
+
+
+def _one(mechanism: AnyMechanism, public: PublicCounts, seed: int) -> float:
+    run = mechanism.run(public.domain, noise=TestNoise(seed))
+    where = places(run.released, public.domain)
+    assert where is not None
+    whole = run.released.size == public.domain.size
+    counts = public.counts[: mechanism.guarantee.horizon]
+    off = 0.0
+    for row in counts:
+        estimate = run.step(row).estimate
+        off += float(np.abs((estimate if whole else estimate[where]) - row).sum())
+    return off / counts.size
+
+
+def seconds_per_unit(mechanism: AnyMechanism, public: PublicCounts) -> float:
+    """About how long one unit takes, found by trying a few."""
+    run = mechanism.run(public.domain, noise=TestNoise(0))
+    run.step(public.counts[0])
+    tried = public.counts[1 : 1 + _TRIED]
+    begun = time.perf_counter()
+    for row in tried:
+        run.step(row)
+    return (time.perf_counter() - begun) / max(len(tried), 1)
+
+
+def trivial(public: PublicCounts) -> dict[str, float]:
+    """The errors of all zeros, and of each key's long-run mean, which is not private."""
+    counts: FloatArray = public.counts.astype(np.float64)
+    return {
+        "all zeros": float(np.abs(counts).mean()),
+        "long-run mean": float(np.abs(counts - counts.mean(axis=0)).mean()),
+    }

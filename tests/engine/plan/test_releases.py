@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import penstock as ps
+from penstock.core.domain import Domain
+from penstock.core.errors import ConfigurationError
+from penstock.engine.plan.releases import counts_of_releases, counts_of_table, smoothed
+from penstock.engine.sqlite import SQLiteReader
+from penstock.testing import TestNoise
+
+UNITS = 400
+
+
+def noisy(truth, scale):
+    noise = TestNoise(3).laplace(scale, truth.size, unit=1, label="noise")
+    return truth + noise.reshape(truth.shape)
+
+
+def test_noise_is_averaged_away_where_the_stream_is_still():
+    truth = np.full((UNITS, 3), 40)
+    ones = np.ones_like(truth, float)
+    found = smoothed(noisy(truth, 20), 2 * 20**2 * ones, ones > 0)
+    assert np.abs(found - truth).mean() < 4
+
+
+def test_releases_that_are_nearly_exact_stay_as_they_are():
+    truth = np.where(np.arange(UNITS)[:, None] % 2, 0, 1000) * np.ones((1, 2), int)
+    ones = np.ones_like(truth, float)
+    assert np.array_equal(smoothed(truth, 2 * ones, ones > 0), truth)
+
+
+def test_a_season_is_averaged_over_its_phases():
+    truth = np.tile(np.repeat([0, 300], 12), UNITS // 24)[:, None]
+    ones = np.ones_like(truth, float)
+    value = noisy(truth, 200)
+    plain, phased = (
+        np.abs(smoothed(value, 2 * 200**2 * ones, ones > 0, periods) - truth).mean()
+        for periods in ((), (24,))
+    )
+    assert phased < 0.7 * plain
+
+
+def test_repeated_releases_count_for_nothing():
+    value = np.array([[10.0], [10.0], [999.0], [10.0]])
+    fresh = np.array([[True], [True], [False], [True]])
+    assert smoothed(value, np.ones((4, 1)), fresh).ravel().tolist() == [10.0] * 4
+
+
+def test_a_table_of_other_columns_is_refused(tmp_path):
+    Path(tmp_path / "x.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="has no column series"):
+        counts_of_table(tmp_path / "x.csv", domain=Domain.of(2), every="1h", seasons=())
+
+
+def test_counts_are_like_past_releases_of_a_store_or_a_table(tmp_path):
+    folder = tmp_path
+    rows = [
+        f"2026-01-{1 + hour // 24:02}T{hour % 24:02}:10Z,{key}"
+        for hour in range(60)
+        for key in ("north", "south")
+        for _ in range(30)
+    ]
+    (folder / "taps.csv").write_text("\n".join(["ts,station", *rows]), encoding="utf-8")
+    ps.publish(
+        folder / "taps.csv",
+        time="ts",
+        key="station",
+        every="1h",
+        origin="2026-01-01",
+        until="2026-01-03T12:00Z",
+        mechanism=ps.Uniform(epsilon="1", window=2),
+        domain=["north", "south"],
+        store=folder / "taps.db",
+        noise=TestNoise(4),
+    ).close()
+    table = folder / "taps.parquet"
+    domain = Domain(("north", "south"))
+    with SQLiteReader(folder / "taps.db") as reader:
+        found = counts_of_releases(reader, "taps", domain=domain, seasons=())
+        rows = [
+            {
+                "series": "taps",
+                "unit": release.unit,
+                "key": key,
+                "value": value,
+                "deviation": 2.8,
+                "repeated": False,
+            }
+            for release in reader.releases("taps")
+            for key, value in zip(domain.keys, release.value.tolist(), strict=True)
+        ]
+    assert found.counts.shape == (60, 2)
+    assert found.mean == pytest.approx(30, rel=0.1)
+    assert "like the releases of 'taps'" in found.words
+    pq.write_table(pa.Table.from_pylist(rows), table)
+    again = counts_of_table(table, domain=domain, every="1h", seasons=(), series="taps")
+    assert again.mean == pytest.approx(30, rel=0.1)
