@@ -54,7 +54,7 @@ _NAMES_OF_MODULE = {
     "private.histograms.plain": ("Plain",),
     "private.histograms.quad_tree": ("QuadTree",),
     "private.mechanisms.ba": ("BudgetAbsorption",),
-    "private.mechanisms.base": ("Incremental", "Mechanism"),
+    "private.mechanisms.base": ("Incremental", "Mechanism", "WithDelta"),
     "private.mechanisms.bd": ("BudgetDistribution",),
     "private.mechanisms.bs": ("BackwardSmoothing",),
     "private.mechanisms.dsat": ("AdaptiveThreshold",),

@@ -39,6 +39,7 @@ from penstock.private.histograms.quad_tree import QuadTree as QuadTree
 from penstock.private.mechanisms.ba import BudgetAbsorption as BudgetAbsorption
 from penstock.private.mechanisms.base import Incremental as Incremental
 from penstock.private.mechanisms.base import Mechanism as Mechanism
+from penstock.private.mechanisms.base import WithDelta as WithDelta
 from penstock.private.mechanisms.bd import BudgetDistribution as BudgetDistribution
 from penstock.private.mechanisms.bs import BackwardSmoothing as BackwardSmoothing
 from penstock.private.mechanisms.dsat import AdaptiveThreshold as AdaptiveThreshold

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.budget.zcdp import rho_of
 from penstock.engine.ledger_report import spent, streams_of, together
 from penstock.engine.sqlite import SQLiteReader
 
@@ -159,10 +160,25 @@ def test_a_view_alone_has_its_own_ledger(capsys):
     assert (book["promised"], book["units_in_a_window"], len(book["rows"])) == ("1/6", 2, 2)
 
 
-def test_a_promise_with_delta_is_kept_in_rho(capsys):
-    publish(TAPS, pipeline(privacy={"mechanism": "toeplitz", "epsilon": "1", "delta": "1e-6"}), 3)
-    assert told(capsys, "show", "taps.db")["currency"] == "rho"
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        {"mechanism": "toeplitz"},
+        {"mechanism": "uniform", "window": 4},
+        {"mechanism": "ba", "window": 4},
+        {"mechanism": "bd_grouped", "window": 4, "groups": 2},
+    ],
+    ids=lambda privacy: privacy["mechanism"],
+)
+def test_a_promise_with_delta_is_kept_in_rho(privacy, capsys):
+    publish(TAPS, pipeline(privacy={"epsilon": "1", "delta": "1e-6", **privacy}), 9, seed=1)
+    book = told(capsys, "show", "taps.db")
+    assert book["currency"] == "rho"
+    assert Fraction(book["promised"]) == rho_of(Fraction(1), Fraction(1, 10**6))
+    assert max(Fraction(row["window"]) for row in book["rows"]) <= Fraction(book["promised"])
     assert "at most ρ" in Outcome(capsys, "ledger", "show", "taps.db").out
+    done = Outcome(capsys, "ledger", "verify", "taps.db")
+    assert done.code == 0, done.out
 
 
 @pytest.mark.parametrize("mechanism", ["dsat", "pegasus", "rg"])

@@ -36,6 +36,8 @@ MECHANISMS: dict[str, Mechanism] = {
     "pegasus, mean": Pegasus(epsilon=1, smoother="mean"),
     "pegasus, james_stein": Pegasus(epsilon=1, smoother="james_stein"),
     "bs": BackwardSmoothing(epsilon=1, over=3),
+    "uniform, delta": Uniform(epsilon=2, window=3, delta="1e-6"),
+    "bd_grouped, delta": GroupedDistribution(epsilon=4, window=3, groups=2, delta="1e-6"),
 }
 PLAIN = ("laplace", "uniform")
 
@@ -107,5 +109,6 @@ def simple(log: Log, key: int, factors: dict[int, float], seen: int) -> tuple[fl
     one = 0.0
     for (unit, _), coefficient in coefficients.items():
         scale = np.broadcast_to(log[unit].scale.floats(), (log.domain.size,))[key]
-        one += coefficient**2 * float(laplace_variance(scale)) if np.isfinite(scale) else np.inf
+        each = scale**2 if log[unit].kind == "rounded" else float(laplace_variance(scale))
+        one += coefficient**2 * each if np.isfinite(scale) else np.inf
     return total, one, sum(abs(c) > 1e-12 for c in coefficients.values())

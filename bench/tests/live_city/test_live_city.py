@@ -138,7 +138,8 @@ def test_the_publisher_is_killed_and_goes_on_where_it_was(
 ) -> None:
     crash = outcome.crash
     assert crash.hour == outcome.plan.crash
-    assert crash.released == crash.resumed
+    assert crash.whole
+    assert crash.waited in (0, 1)  # the hour may be stored, and not yet shown, when it is killed
     assert crash.released[HOURLY] in (crash.hour - 1, crash.hour)
     told = [
         each.line

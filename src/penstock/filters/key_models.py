@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.filters.observation import FilterSettings
+
+Small: TypeAlias = NDArray[np.float32]
 
 _MODELS = np.array(
     [
@@ -22,10 +26,16 @@ the long-run level. ρ and σ are relative to the level."""
 
 DRIFT, IRREGULAR, PULL = _MODELS.T[:, :, None]
 MODELS = len(_MODELS)
+DRIFT_SQUARED = np.square(DRIFT).astype(np.float32)
+IRREGULAR_SQUARED = np.square(IRREGULAR).astype(np.float32)
+PULLED = np.flatnonzero(_MODELS[:, 2] < 1)
 LONG_RUN = 0
 """The model with the least drift. Its level is what the others are pulled to."""
 
 PULLS, PULL_OF = np.unique(_MODELS[:, 2], return_inverse=True)
+
+AT_ONCE = 4096
+"""How many keys are corrected at once: their arrays fit into a processor's cache."""
 
 FORGET = 0.97
 """How much of its past log likelihood a model of one key keeps per block."""
@@ -66,15 +76,16 @@ class KeyModels:
 
     seen: FloatArray
     """1 for keys that had a sum, else 0."""
-    levels: FloatArray
-    variances: FloatArray
-    scores: FloatArray
+    levels: Small
+    variances: Small
+    scores: Small
+    """Per model and key. Four bytes are enough: counts are below 2⁵⁰, their squares below 2¹⁰⁰."""
     pooled: FloatArray
     mean: FloatArray
     variance: FloatArray
     drift: FloatArray
     irregular: FloatArray
-    pulled: FloatArray
+    pulled: Small
     """Per pull φ, the distance of its models to the long-run level, weighted."""
     residual: FloatArray
     residual_weight: FloatArray
@@ -83,22 +94,22 @@ class KeyModels:
     def nothing(cls, keys: int) -> KeyModels:
         """No belief yet."""
 
-        def zeros(*rows: int) -> FloatArray:
-            return np.zeros((*rows, keys))
+        def small(rows: int) -> Small:
+            return np.zeros((rows, keys), np.float32)
 
         return cls(
-            seen=zeros(),
-            levels=zeros(MODELS),
-            variances=zeros(MODELS),
-            scores=zeros(MODELS),
+            seen=np.zeros(keys),
+            levels=small(MODELS),
+            variances=small(MODELS),
+            scores=small(MODELS),
             pooled=np.zeros((CLASSES, MODELS)),
-            mean=zeros(),
-            variance=zeros(),
-            drift=zeros(),
-            irregular=zeros(),
-            pulled=zeros(len(PULLS)),
-            residual=zeros(),
-            residual_weight=zeros(),
+            mean=np.zeros(keys),
+            variance=np.zeros(keys),
+            drift=np.zeros(keys),
+            irregular=np.zeros(keys),
+            pulled=small(len(PULLS)),
+            residual=np.zeros(keys),
+            residual_weight=np.zeros(keys),
         )
 
     def begin(self, keys: IntArray, mean: FloatArray, variance: FloatArray) -> None:
@@ -116,63 +127,85 @@ class KeyModels:
 
         The distance is 0 for sums of more than one unit, which say nothing of the last one.
         """
+        classes = size_classes(self.mean[block.keys], block.noise)
+        pooled = self._pooled_scores()
+        likelihoods = np.zeros(CLASSES * MODELS)
+        there = np.empty(len(block.keys))
+        for first in range(0, len(there), AT_ONCE):
+            part = slice(first, first + AT_ONCE)
+            some = block if len(there) <= AT_ONCE else block.of(part)
+            there[part], likelihood = self._correct(settings, some, pooled[:, classes[part]])
+            place = classes[part] + CLASSES * np.arange(MODELS)[:, None]
+            likelihoods += np.bincount(
+                place.ravel(), exact(likelihood).ravel(), minlength=CLASSES * MODELS
+            )
+        self._pool(np.bincount(classes, minlength=CLASSES), likelihoods.reshape(MODELS, CLASSES))
+        return there
+
+    def _correct(
+        self, settings: FilterSettings, block: Block, pooled: FloatArray
+    ) -> tuple[FloatArray, Small]:
+        """One Kalman step of every model: the distance of `step`, and the log likelihoods."""
         keys, units, noise = block.keys, block.units, block.noise / np.square(block.factor)
         own = 0.0 if settings.kind == "stock" else 1.0
         measured = block.sums / block.factor
         least = np.sqrt(block.noise / 2) / (4 * settings.longest)
         level = np.maximum(self.mean[keys], least)
-        pull = np.power(PULL, block.elapsed)
-        before = self.levels[:, keys]
-        before = before * pull + (1 - pull) * before[LONG_RUN]
-        spread = self.variances[:, keys] * pull * pull + np.square(DRIFT * level) * block.elapsed
-        total = spread + noise + own * level / block.factor + np.square(IRREGULAR * level) / units
-        error = measured - before
-        gain = spread / total
-        likelihood = -2.5 * np.log1p(np.square(error) / (4 * total)) - 0.5 * np.log(total)
-        scores = FORGET * self.scores[:, keys] + likelihood
-        classes = size_classes(self.mean[keys], block.noise)
-        self._pool(classes, likelihood)
-        weights = self._weights(classes, scores)
-        after = before + gain * error
-        spread_after = (1 - gain) * spread
-        mean = (weights * after).sum(axis=0)
-        variance = (weights * (spread_after + np.square(after - mean))).sum(axis=0)
-        self.levels[:, keys], self.variances[:, keys] = after, spread_after
+        square = np.square(level)
+        before, spread = self._predict(block, square)
+        total = IRREGULAR_SQUARED * _small(square / units)
+        total += _small(noise + own * level / block.factor)
+        total += spread
+        error = _small(measured) - before
+        likelihood = _likelihood(error, total)
+        scores = _some(self.scores, keys)
+        scores *= FORGET
+        scores += likelihood
         self.scores[:, keys] = scores
-        self.mean[keys], self.variance[keys] = np.maximum(mean, 0), variance
-        self._pull(keys, weights, after)
-        level = np.maximum(mean, least)
-        self.drift[keys] = (weights * np.square(DRIFT * level)).sum(axis=0)
-        expected = (weights * before).sum(axis=0)
+        weights = _weights(scores, pooled)
+        expected, uncertain = _mixed(weights, before), _mixed(weights, spread)
+        gain = np.divide(spread, total, out=total)
+        error *= gain
+        before += error  # the levels after the step
+        spread -= gain * spread
+        self.levels[:, keys], self.variances[:, keys] = before, spread
+        mean = _mixed(weights, before)
+        spread += np.square(before - _small(mean))
+        self.mean[keys] = np.maximum(mean, 0)
+        self.variance[keys] = _mixed(weights, spread)
+        if settings.kind == "stock":
+            self._pull(keys, weights, before)
+        square = np.square(np.maximum(mean, least))
+        self.drift[keys] = square * np.einsum("m,mk->k", DRIFT_SQUARED[:, 0], weights)
+        modelled = square * np.einsum("m,mk->k", IRREGULAR_SQUARED[:, 0], weights)
         surprise = measured - expected
-        uncertain = (weights * spread).sum(axis=0)
-        modelled = (weights * np.square(IRREGULAR * level)).sum(axis=0)
         excess = np.square(surprise) - noise - uncertain
         self.irregular[keys] = np.maximum(modelled, self._measured(settings, block, excess, noise))
         unit = uncertain + self.irregular[keys] + own * self.mean[keys] / block.factor
         there = expected + unit / (unit + noise) * surprise - self.mean[keys]
-        return np.where(units == 1, there, 0.0)
+        return np.where(units == 1, there, 0.0), likelihood
 
-    def _pool(self, classes: IntArray, likelihood: FloatArray) -> None:
+    def _predict(self, block: Block, square: FloatArray) -> tuple[Small, Small]:
+        """Levels and variances of all models before the sums are seen."""
+        before, spread = _some(self.levels, block.keys), _some(self.variances, block.keys)
+        pull = _small(np.power(PULL[PULLED], block.elapsed))
+        before[PULLED] = before[PULLED] * pull + (1 - pull) * before[LONG_RUN]
+        spread[PULLED] *= pull * pull
+        spread += DRIFT_SQUARED * _small(square * block.elapsed)
+        return before, spread
+
+    def _pool(self, number: IntArray, likelihoods: FloatArray) -> None:
         """Add the log likelihoods of all keys of a class, as of at most POOL_MOST keys."""
-        number = np.bincount(classes, minlength=CLASSES)
-        place = classes + CLASSES * np.arange(MODELS)[:, None]
-        sums = np.bincount(place.ravel(), exact(likelihood).ravel(), minlength=CLASSES * MODELS)
         scale = np.minimum(number, POOL_MOST) / np.maximum(number, 1)
-        added = sums.reshape(MODELS, CLASSES).T * scale[:, None]
+        added = likelihoods.T * scale[:, None]
         self.pooled = np.power(POOL_FORGET, number)[:, None] * self.pooled + added
 
-    def _weights(self, classes: IntArray, scores: FloatArray) -> FloatArray:
-        """The weight of each model for each key."""
+    def _pooled_scores(self) -> FloatArray:
+        """The share of the pooled scores in the scores of a key, by model and size class."""
         best = self.pooled.max(axis=1, keepdims=True)
-        pooled = POOL_SHARE * np.maximum(self.pooled - best, POOL_FLOOR)
-        together: FloatArray = scores + pooled.T[:, classes]
-        together -= together.max(axis=0)
-        np.exp(together, out=together)
-        together /= together.sum(axis=0)
-        return together
+        return np.asarray(POOL_SHARE * np.maximum(self.pooled - best, POOL_FLOOR).T)
 
-    def _pull(self, keys: IntArray, weights: FloatArray, after: FloatArray) -> None:
+    def _pull(self, keys: IntArray, weights: Small, after: Small) -> None:
         away = weights * (after - after[LONG_RUN])
         for place in range(len(PULLS)):
             self.pulled[place, keys] = away[place == PULL_OF].sum(axis=0)
@@ -208,7 +241,7 @@ class Block:
     factor: FloatArray
     noise: float | FloatArray
 
-    def of(self, some: BoolArray) -> Block:
+    def of(self, some: BoolArray | slice) -> Block:
         """The sums of some of the keys."""
         return Block(
             self.keys[some],
@@ -220,9 +253,43 @@ class Block:
         )
 
 
-def exact(values: FloatArray) -> FloatArray:
-    """The values, rounded to parts of 2⁻²⁰: sums over keys are then the same in any order."""
-    return np.asarray(np.rint(values * 2.0**20) / 2.0**20)
+def _small(values: FloatArray) -> Small:
+    return values.astype(np.float32)
+
+
+def _some(values: Small, keys: IntArray) -> Small:
+    """The columns of some keys, as a copy. `clip` is the fast mode of `take`."""
+    return values.take(keys, axis=1, mode="clip")
+
+
+def _mixed(weights: Small, values: Small) -> FloatArray:
+    """The weighted mean over models."""
+    return np.asarray(np.einsum("mk,mk->k", weights, values), np.float64)
+
+
+def _likelihood(error: Small, variance: Small) -> Small:
+    """The Student-t log likelihood with 4 degrees of freedom, up to a constant."""
+    found = np.square(error)
+    found /= variance
+    found *= np.float32(0.25)
+    np.log1p(found, out=found)
+    found *= np.float32(-2.5)
+    found -= np.float32(0.5) * np.log(variance)
+    return found
+
+
+def _weights(scores: Small, pooled: FloatArray) -> Small:
+    """The weight of each model for each key."""
+    weights = scores + _small(pooled)
+    weights -= weights.max(axis=0)
+    np.exp(weights, out=weights)
+    weights /= weights.sum(axis=0)
+    return weights
+
+
+def exact(values: FloatArray | Small) -> FloatArray:
+    """The values, rounded to parts of 2⁻¹⁶: sums over keys are then the same in any order."""
+    return np.rint(values * np.float32(2.0**16)).astype(np.float64) / 2.0**16
 
 
 def size_classes(level: FloatArray, noise: float | FloatArray) -> IntArray:

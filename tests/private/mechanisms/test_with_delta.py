@@ -95,7 +95,7 @@ def test_uniform_has_the_noise_of_its_rho():
 def test_a_unit_is_published_beyond_the_expected_error_of_gaussian_noise(rule):
     """The distance must pass d·L/√(πρ), for the ρ of the publication that is offered."""
     for contribution in (1, 3):
-        mechanism = made(rule, contribution=contribution)
+        mechanism = made(rule, contribution=contribution, shift=False)
         offer = mechanism.plan(5).shares.offer(1, _Fresh(mechanism))
         threshold = math.floor(5 * contribution / math.sqrt(math.pi * float(offer.amount)))
         for distance, published in ((threshold, False), (threshold + 1, True)):
@@ -117,11 +117,36 @@ class _Fresh:
 
 
 def test_a_group_is_published_beyond_the_expected_error_of_its_keys():
-    mechanism = made("ba_grouped", caution=0)
+    mechanism = made("ba_grouped", caution=0, shift=False)
     offer = mechanism.plan(6).shares.offer(1, _Fresh(mechanism))
     threshold = math.floor(3 / math.sqrt(math.pi * float(offer.amount)))
     released = mechanism.run(6, noise=NoNoise()).step([threshold + 1, 0, 0, threshold, 0, 0])
     assert np.flatnonzero(released.value).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "shifted", "parts"),
+    [
+        ("ba", 2, False, 2 * 4),
+        ("ba", 3, True, 3**2),
+        ("bd", 15, True, 15**2),
+        ("bd", 17, True, 64 * 4),
+        ("ba", 10**6, True, 64 * 4),
+        ("bd_grouped", 5, False, 2 * 4),
+        ("ba_grouped", 7, True, 3**2),
+    ],
+)
+def test_a_distance_costs_little_where_there_are_many_keys(name, keys, shifted, parts):
+    """ρ/d² for d keys per distance, at least ρ/64w, and ρ/2w for few keys; w = 4."""
+    mechanism = made(name).run(keys).mechanism
+    assert mechanism.shift is shifted
+    watch, pool = mechanism.budgets(keys)
+    assert watch == mechanism.total // parts
+    assert watch * 4 + pool == mechanism.total
+    assert watch * 8 <= mechanism.total
+    if not shifted:
+        with pytest.raises(ConfigurationError, match="so 3 keys per distance, not 2"):
+            made(name, shift=True).run(keys)
 
 
 def test_other_histogram_methods_have_no_delta():

@@ -305,7 +305,7 @@ def _sum_up(found: CityFindings, screen: Console) -> None:
             f"{found.sunk:,} of {len(outcome.seen):,} releases in the Parquet files",
         ),
         (
-            crash.resumed == crash.released,
+            crash.whole,
             (
                 f"killed at {name}, {crash.unanswered} batches unanswered, restarted after "
                 f"{crash.down:.1f} s"

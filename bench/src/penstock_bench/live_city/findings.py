@@ -107,12 +107,7 @@ class CityFindings:
     def well(self) -> bool:
         """Whether every promise was kept."""
         whole = self.sunk == len(self.outcome.seen)
-        return (
-            self.joint.kept
-            and not self.changed
-            and whole
-            and self.outcome.crash.resumed == self.outcome.crash.released
-        )
+        return self.joint.kept and not self.changed and whole and self.outcome.crash.whole
 
 
 def find(outcome: CityOutcome) -> CityFindings:

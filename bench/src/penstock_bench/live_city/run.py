@@ -514,6 +514,19 @@ class Crash:
     resumed: dict[str, int]
     """The newest unit of each series after the restart."""
 
+    @property
+    def waited(self) -> int:
+        """How many units were stored and not yet shown when it was killed: the restart shows them.
+
+        It is 0 or 1 per series if nothing was lost or drawn again.
+        """
+        return sum(self.resumed.values()) - sum(self.released.values())
+
+    @property
+    def whole(self) -> bool:
+        """Whether publishing continued where it was."""
+        return all(self.resumed[name] - unit in (0, 1) for name, unit in self.released.items())
+
 
 @dataclass(frozen=True, kw_only=True)
 class CityEvent:

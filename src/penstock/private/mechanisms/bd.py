@@ -31,7 +31,8 @@ class BudgetDistribution(ByDistance):
         The δ of the promise. Above 0, noise is Gaussian. Default: 0, a pure promise.
     shift : bool, optional
         Whether to spend only ε/d on a unit's distance, with d keys, and the rest on publications.
-        It needs at least 2w keys. Default: None, where there are 2w keys or more.
+        It needs at least 2w keys. Default: None, where there are 2w keys or more. With a δ, it
+        spends ρ/d², and needs √(2w) keys.
     cut : bool, optional
         Whether a distance takes negative numbers of the last release as 0. Default: None, yes.
 

@@ -139,7 +139,8 @@ class GroupedDistribution(GroupedByDistance):
         Default: 0.05.
     shift : bool, optional
         Whether to spend only ε/d on a unit's distance, with d keys, and the rest on publications.
-        It needs at least 2w keys. Default: None, where every group has 2w keys or more.
+        It needs at least 2w keys. Default: None, where every group has 2w keys or more. With a δ,
+        it spends ρ/d² for d keys per group, and needs √(2w) keys per group.
     cut : bool, optional
         Whether a distance takes negative numbers of the last release as 0. Default: None, yes.
 
@@ -190,7 +191,8 @@ class GroupedAbsorption(GroupedByDistance):
         Default: 0.05.
     shift : bool, optional
         Whether to spend only ε/d on a unit's distance, with d keys, and the rest on publications.
-        It needs at least 2w keys. Default: None, where every group has 2w keys or more.
+        It needs at least 2w keys. Default: None, where every group has 2w keys or more. With a δ,
+        it spends ρ/d² for d keys per group, and needs √(2w) keys per group.
     cut : bool, optional
         Whether a distance takes negative numbers of the last release as 0. Default: None, yes.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +31,10 @@ _MOST_OFFERS = 4096
 
 SMALLEST_SHARE = 10**6
 """A halved budget below ε divided by this publishes nothing."""
+
+
+LEAST_WATCH = 64
+"""With δ and `shift`, all distances of a window have at least ρ divided by this."""
 
 
 class ShareRule(Protocol):
@@ -141,7 +146,11 @@ class Sharing(Mechanism[S]):
 
 @dataclass(frozen=True, kw_only=True)
 class Shifting(Sharing[S], WithDelta[S]):
-    """`shift` spends only ε/d on a distance, with at least 2w keys; `cut` measures it from 0 up."""
+    """`shift` spends only ε/d on a distance, with at least 2w keys; `cut` measures it from 0 up.
+
+    With a δ, `shift` spends ρ/d² on a distance over d keys, with d² at least 2w, and no less than
+    ρ/64w. That is as small beside the noise of a publication, which grows with 1/√ρ.
+    """
 
     before: ClassVar[Mapping[str, Any]] = {"cut": False, "delta": 0}
 
@@ -154,7 +163,12 @@ class Shifting(Sharing[S], WithDelta[S]):
         return 1
 
     def defaults(self, domain: Domain) -> Mapping[str, bool | int]:
-        return {"shift": domain.size >= 2 * self.window * self.distances, "cut": True}
+        return {"shift": domain.size // self.distances >= self._fewest_keys, "cut": True}
+
+    @property
+    def _fewest_keys(self) -> int:
+        """The fewest keys with which `shift` spends at most half of the budget on distances."""
+        return math.isqrt(2 * self.window - 1) + 1 if self.delta else 2 * self.window
 
     def compared(self, last: Released) -> IntArray:
         """The numbers that the distance of a unit is measured to: the last release, cut at 0."""
@@ -163,12 +177,14 @@ class Shifting(Sharing[S], WithDelta[S]):
     def budgets(self, size: int) -> tuple[Budget, Budget]:
         if not self.shift:
             return super().budgets(size)
-        if size < 2 * self.window:
+        keys = size // self.distances if self.delta else size
+        if keys < self._fewest_keys:
+            rule = "√(2·window), so {} keys per distance" if self.delta else "2·window = {} keys"
             raise ConfigurationError(
-                f"shift needs at least 2·window = {2 * self.window} keys, not {size}.",
+                f"shift needs at least {rule.format(self._fewest_keys)}, not {keys}.",
                 parameter="shift",
             )
-        watch = self.total // size
+        watch = self.total // (min(keys**2, LEAST_WATCH * self.window) if self.delta else keys)
         if not watch:
             raise ConfigurationError(
                 f"with shift, the distance's share of epsilon rounds to nothing for {size} keys.",
