@@ -36,10 +36,10 @@ class ClassicalGaussian(Uniform):
 
 @dataclass(frozen=True, kw_only=True)
 class UnchargedChoice(Uniform):
-    """`uniform` that looks first, with half of the budget, and chooses the variance by that.
+    """`uniform` that draws once with half of the budget, and then chooses which number to show.
 
     Both numbers are released, and only the second is charged. A filter of ρ must add up all draws,
-    also those by which a later variance was chosen.
+    also those by which others were chosen.
     """
 
     name = "gaussian_uncharged_choice"
@@ -53,7 +53,7 @@ class UnchargedChoice(Uniform):
         large = look > int(10 * float(first.scale))
         _, released = super().step(state, unit, gate)
         value = released.value.copy()
-        value[large] = look[large]  # a large count needs no second draw
+        value[large] = look[large]  # the noise of a large count matters less
         return state, replace(released, value=value, public={"look": look})
 
 
