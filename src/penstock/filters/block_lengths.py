@@ -44,6 +44,6 @@ def block_lengths(
         else:
             error = before * measured / (before + measured) + STALENESS * moved + own
         better = error < best
-        best[better] = error[better]
-        chosen[better] = length
+        np.copyto(best, error, where=better)
+        np.copyto(chosen, length, where=better)
     return chosen

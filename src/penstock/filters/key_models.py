@@ -12,6 +12,7 @@ from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.filters.observation import FilterSettings
 
 Small: TypeAlias = NDArray[np.float32]
+Columns: TypeAlias = IntArray | slice
 
 _MODELS = np.array(
     [
@@ -43,6 +44,9 @@ FORGET = 0.97
 POOL_FORGET, POOL_MOST, POOL_SHARE, POOL_FLOOR = 0.995, 50, 0.5, -20.0
 """Log likelihoods pooled over a size class: kept per key, most keys counted per unit, their share
 in a key's weights, and the least difference to the best model."""
+
+LEAST_SCORE = np.float32(-30)
+"""The least difference of a score to the best: smaller weights would be slow, subnormal numbers."""
 
 CLASSES = 32
 """The number of size classes: powers of two of level over noise scale, from 1/1024."""
@@ -129,50 +133,57 @@ class KeyModels:
         """
         classes = size_classes(self.mean[block.keys], block.noise)
         pooled = self._pooled_scores()
-        likelihoods = np.zeros(CLASSES * MODELS)
+        likelihoods = np.zeros((MODELS, CLASSES))
         there = np.empty(len(block.keys))
+        every = len(there) == len(self.mean)
         for first in range(0, len(there), AT_ONCE):
             part = slice(first, first + AT_ONCE)
             some = block if len(there) <= AT_ONCE else block.of(part)
-            there[part], likelihood = self._correct(settings, some, pooled[:, classes[part]])
-            place = classes[part] + CLASSES * np.arange(MODELS)[:, None]
-            likelihoods += np.bincount(
-                place.ravel(), exact(likelihood).ravel(), minlength=CLASSES * MODELS
+            columns = part if every else some.keys
+            there[part], likelihood = self._correct(
+                settings, some, columns, _some(pooled, classes[part])
             )
-        self._pool(np.bincount(classes, minlength=CLASSES), likelihoods.reshape(MODELS, CLASSES))
+            for model, of_keys in zip(likelihoods, exact(likelihood), strict=True):
+                model += np.bincount(classes[part], of_keys, minlength=CLASSES)
+        self._pool(np.bincount(classes, minlength=CLASSES), likelihoods)
         return there
 
     def _correct(
-        self, settings: FilterSettings, block: Block, pooled: FloatArray
+        self, settings: FilterSettings, block: Block, columns: Columns, pooled: Small
     ) -> tuple[FloatArray, Small]:
-        """One Kalman step of every model: the distance of `step`, and the log likelihoods."""
+        """One Kalman step of every model: the distance of `step`, and the log likelihoods.
+
+        With a slice of columns, the arrays of the models are changed in place.
+        """
         keys, units, noise = block.keys, block.units, block.noise / np.square(block.factor)
         own = 0.0 if settings.kind == "stock" else 1.0
         measured = block.sums / block.factor
         least = np.sqrt(block.noise / 2) / (4 * settings.longest)
         level = np.maximum(self.mean[keys], least)
         square = np.square(level)
-        before, spread = self._predict(block, square)
+        before, spread = self._predict(block, columns, square)
         total = IRREGULAR_SQUARED * _small(square / units)
         total += _small(noise + own * level / block.factor)
         total += spread
         error = _small(measured) - before
         likelihood = _likelihood(error, total)
-        scores = _some(self.scores, keys)
+        scores = _some(self.scores, columns)
         scores *= FORGET
         scores += likelihood
-        self.scores[:, keys] = scores
         weights = _weights(scores, pooled)
         expected, uncertain = _mixed(weights, before), _mixed(weights, spread)
         gain = np.divide(spread, total, out=total)
         error *= gain
         before += error  # the levels after the step
         spread -= gain * spread
-        self.levels[:, keys], self.variances[:, keys] = before, spread
+        if not isinstance(columns, slice):
+            self.levels[:, keys], self.variances[:, keys] = before, spread
+            self.scores[:, keys] = scores
         mean = _mixed(weights, before)
-        spread += np.square(before - _small(mean))
         self.mean[keys] = np.maximum(mean, 0)
-        self.variance[keys] = _mixed(weights, spread)
+        apart = np.square(before - _small(mean))
+        apart += spread
+        self.variance[keys] = _mixed(weights, apart)
         if settings.kind == "stock":
             self._pull(keys, weights, before)
         square = np.square(np.maximum(mean, least))
@@ -185,9 +196,9 @@ class KeyModels:
         there = expected + unit / (unit + noise) * surprise - self.mean[keys]
         return np.where(units == 1, there, 0.0), likelihood
 
-    def _predict(self, block: Block, square: FloatArray) -> tuple[Small, Small]:
+    def _predict(self, block: Block, columns: Columns, square: FloatArray) -> tuple[Small, Small]:
         """Levels and variances of all models before the sums are seen."""
-        before, spread = _some(self.levels, block.keys), _some(self.variances, block.keys)
+        before, spread = _some(self.levels, columns), _some(self.variances, columns)
         pull = _small(np.power(PULL[PULLED], block.elapsed))
         before[PULLED] = before[PULLED] * pull + (1 - pull) * before[LONG_RUN]
         spread[PULLED] *= pull * pull
@@ -200,10 +211,10 @@ class KeyModels:
         added = likelihoods.T * scale[:, None]
         self.pooled = np.power(POOL_FORGET, number)[:, None] * self.pooled + added
 
-    def _pooled_scores(self) -> FloatArray:
+    def _pooled_scores(self) -> Small:
         """The share of the pooled scores in the scores of a key, by model and size class."""
         best = self.pooled.max(axis=1, keepdims=True)
-        return np.asarray(POOL_SHARE * np.maximum(self.pooled - best, POOL_FLOOR).T)
+        return _small(POOL_SHARE * np.maximum(self.pooled - best, POOL_FLOOR).T)
 
     def _pull(self, keys: IntArray, weights: Small, after: Small) -> None:
         away = weights * (after - after[LONG_RUN])
@@ -257,9 +268,11 @@ def _small(values: FloatArray) -> Small:
     return values.astype(np.float32)
 
 
-def _some(values: Small, keys: IntArray) -> Small:
-    """The columns of some keys, as a copy. `clip` is the fast mode of `take`."""
-    return values.take(keys, axis=1, mode="clip")
+def _some(values: Small, columns: Columns) -> Small:
+    """Some columns: a view of a slice, else a copy. `clip` is the fast mode of `take`."""
+    if isinstance(columns, slice):
+        return values[:, columns]
+    return values.take(columns, axis=1, mode="clip")
 
 
 def _mixed(weights: Small, values: Small) -> FloatArray:
@@ -278,10 +291,11 @@ def _likelihood(error: Small, variance: Small) -> Small:
     return found
 
 
-def _weights(scores: Small, pooled: FloatArray) -> Small:
+def _weights(scores: Small, pooled: Small) -> Small:
     """The weight of each model for each key."""
-    weights = scores + _small(pooled)
+    weights = scores + pooled
     weights -= weights.max(axis=0)
+    np.maximum(weights, LEAST_SCORE, out=weights)
     np.exp(weights, out=weights)
     weights /= weights.sum(axis=0)
     return weights
