@@ -314,4 +314,4 @@ def size_classes(level: FloatArray, noise: float | FloatArray) -> IntArray:
     """
     ratio = np.maximum(level, 1e-3) * (1024 / np.sqrt(noise / 2))
     classes: IntArray = np.log2(ratio).astype(np.int64) + 1
-    return np.clip(classes, 0, CLASSES - 1)
+    return np.minimum(np.maximum(classes, 0), CLASSES - 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, get_args
 
@@ -45,6 +46,19 @@ HARD_COUNT = 10**6
 """A count that moves far in the stream for audits."""
 
 _ONE = np.ones(1, np.bool_)
+
+
+@dataclass(frozen=True)
+class UnitPrice:
+    """The charges of a unit for counts and total, and the variances of the noise they buy.
+
+    A charge of 0 buys nothing, and its variance is infinite.
+    """
+
+    counts: Budget
+    total: Budget
+    counts_noise: float
+    total_noise: float
 
 
 @dataclass(frozen=True)
@@ -180,12 +194,12 @@ class Tide(WithDelta[TideState]):
 
     # -- the budget of each unit -------------------------------------------------------------------
 
-    @property
+    @cached_property
     def period(self) -> int:
         """The shortest period p; 1 if there is none."""
         return self.periods[0] if self.periods else 1
 
-    @property
+    @cached_property
     def has_front(self) -> bool:
         """Whether the first period has a larger budget."""
         wanted = self.kind == "flow" and bool(self.front) and not self.delta
@@ -200,30 +214,52 @@ class Tide(WithDelta[TideState]):
 
     def budget(self, unit: int) -> Budget:
         """The charge of a unit for counts and total: 0 if it is not read."""
+        first, second, later, unread = self._budgets
         if self.kind == "stock":
-            read = (unit - 1) % self.pulse == 0
-            return self.total // -(-self.window // self.pulse) * int(read)
+            return unread if (unit - 1) % self.pulse else later
         if not self.has_front or unit > self.window:
-            return self.total // self.window
-        first = self.grid.floor(self.total.amount * exact(self.front))
-        if unit <= self.period:
-            return first // self.period
-        return (self.total - first) // (self.window - self.period)
+            return later
+        return first if unit <= self.period else second
+
+    @cached_property
+    def _budgets(self) -> tuple[Budget, Budget, Budget, Budget]:
+        """The budgets of the first period, of the rest of its window, of later units, and none."""
+        none = Budget(0, self.grid)
+        reads = -(-self.window // self.pulse) if self.kind == "stock" else self.window
+        later = self.total // reads
+        if not self.has_front:
+            return later, later, later, none
+        front = self.grid.floor(self.total.amount * exact(self.front))
+        rest = (self.total - front) // (self.window - self.period)
+        return front // self.period, rest, later, none
 
     def has_total(self, keys: int) -> bool:
         """Whether totals are released."""
         return self.kind == "flow" and keys > 1 and bool(self.share_total)
 
-    def for_total(self, unit: int, keys: int) -> Budget:
-        """The part of a unit's budget for the total: 0 if there is none."""
-        if not self.has_total(keys):
-            return Budget(0, self.grid)
-        share = exact(self.share_total)
-        return self.budget(unit) * share.numerator // share.denominator
+    def price(self, unit: int, keys: int) -> UnitPrice:
+        """The charges of a unit. Units have three prices at most."""
+        budget = self.budget(unit)
+        known = self._prices.get((budget.quanta, keys))
+        if known is None:
+            share = exact(self.share_total) if self.has_total(keys) else Fraction(0)
+            total = budget * share.numerator // share.denominator
+            counts = budget - total
+            known = UnitPrice(counts, total, self._noise(counts), self._noise(total))
+            self._prices[budget.quanta, keys] = known
+        return known
 
-    def for_counts(self, unit: int, keys: int) -> Budget:
-        """The part of a unit's budget for the counts."""
-        return self.budget(unit) - self.for_total(unit, keys)
+    @cached_property
+    def _prices(self) -> dict[tuple[int, int], UnitPrice]:
+        return {}
+
+    def _noise(self, budget: Budget) -> float:
+        """The variance of noise with this budget: of rounded Gaussian noise if there is a δ."""
+        if not budget:
+            return float("inf")
+        if self.delta:
+            return float(self.contribution**2 / (2 * budget.amount)) + 1 / 12
+        return float(laplace_variance(np.asarray(float(self.contribution / budget.epsilon))))
 
     def is_last(self, unit: int) -> bool:
         """Whether all blocks end with this unit: the next one has another price, or is not read."""
@@ -234,9 +270,8 @@ class Tide(WithDelta[TideState]):
 
     def start(self, domain: Domain) -> TideState:
         keys = domain.size
-        last = self.pulse * self.window + 1  # a unit of the long run that is read
-        share = self.for_total(last, keys)
-        if not self.for_counts(last, keys) or (self.has_total(keys) and not share):
+        price = self.price(self.pulse * self.window + 1, keys)  # in the long run
+        if not price.counts or (self.has_total(keys) and not price.total):
             raise ConfigurationError(
                 f"share_total={self.share_total} leaves nothing for the total, or for the counts.",
                 parameter="share_total",
@@ -247,7 +282,7 @@ class Tide(WithDelta[TideState]):
             kind=self.kind,
             longest=self.longest_block,
             first_length=self.period if self.has_front else 1,
-            total_noise=self._noise(share) if share else None,
+            total_noise=price.total_noise if price.total else None,
             decide_at=tuple(sorted({max(self.period, LEAST_DECISION), self.window})),
             law="gaussian" if self.delta else "laplace",
             chooses_lengths=not self.delta,
@@ -266,12 +301,12 @@ class Tide(WithDelta[TideState]):
         return EVENT_LEVEL_LONGEST if self.window == 1 else max(self.window, LEAST_LONGEST)
 
     def step(self, state: TideState, unit: Private, gate: Gate) -> tuple[TideState, Released]:
-        if not self.budget(gate.unit):
+        price = self.price(gate.unit, gate.keys).counts
+        if not price:
             return self._unread(state, gate)
         total = self._total(state, unit, gate)
         held = state.held + 1
         close = self.closes(state, held, unit, gate)
-        price = self.for_counts(gate.unit, gate.keys)
         if self.delta:
             fresh = gate.gaussian(unit, rho=price, label=BLOCKS)
         else:
@@ -294,7 +329,7 @@ class Tide(WithDelta[TideState]):
 
         None if nothing is released.
         """
-        share, days = self.for_total(gate.unit, gate.keys), state.days
+        share, days = self.price(gate.unit, gate.keys).total, state.days
         if not share:
             return None
         total = unit.map(lambda counts: counts.sum(keepdims=True), stability=1, cover=ALL)
@@ -326,19 +361,19 @@ class Tide(WithDelta[TideState]):
             A release of this mechanism.
         """
         public, unit, keys = released.public, released.unit, len(released.value)
-        total = public.get(TOTAL)
-        noise = self._noise(self.for_counts(unit, keys) or self.for_counts(1, keys))
-        later = self.for_counts(unit + 1, keys)
+        total, price = public.get(TOTAL), self.price(unit, keys)
+        read = price if price.counts else self.price(1, keys)
+        later = self.price(unit + 1, keys)
         return Observation(
             unit=unit,
             fresh=public[UNITS] > 0,
             sums=public[SUMS].astype(np.float64),
             units=public[UNITS],
-            noise=noise,
-            next_noise=self._noise(later) if later else noise,
+            noise=read.counts_noise,
+            next_noise=(later if later.counts else read).counts_noise,
             total=None if total is None else float(total[0]),
             total_units=1 if total is None else int(public[TOTAL_UNITS][0]),
-            total_noise=0.0 if total is None else self._noise(self.for_total(unit, keys)),
+            total_noise=0.0 if total is None else price.total_noise,
         )
 
     def _unread(self, state: TideState, gate: Gate) -> tuple[TideState, Released]:
@@ -367,12 +402,6 @@ class Tide(WithDelta[TideState]):
             repeated=False,
             public={**fresh.public, DEVIATION: deviation},
         )
-
-    def _noise(self, budget: Budget) -> float:
-        """The variance of noise with this budget: of rounded Gaussian noise if there is a δ."""
-        if self.delta:
-            return float(self.contribution**2 / (2 * budget.amount)) + 1 / 12
-        return float(laplace_variance(np.asarray(float(self.contribution / budget.epsilon))))
 
     def hard_streams(self) -> Iterable[IntArray]:
         """A busy key in blocks of one unit beside quiet keys in growing blocks: a person may be in
