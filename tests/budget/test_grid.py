@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -136,3 +137,14 @@ def test_a_budget_is_no_number():
 def test_the_most_of_many_budgets():
     assert Budgets(np.array([3, 9, 0]), grid()).most.quanta == 9
     assert Budgets(np.array([], np.int64), grid()).most.quanta == 0
+
+
+@given(number=st.integers(0, 10**9), quanta=st.integers(1, 6 * FINENESS))
+def test_the_expected_error_of_noise_is_rounded_down(number, quanta):
+    pure = Budget(quanta, Grid.of(Guarantee("1", 3)))
+    assert pure.into(number) == number / pure.epsilon // 1
+    gaussian = Budget(quanta, Grid.of(Guarantee("1", 3, delta="1e-6")))
+    found = gaussian.into(number)
+    error = number**2 / gaussian.amount
+    pi = Fraction(math.pi)
+    assert found**2 * pi <= error < (found + 1) ** 2 * pi

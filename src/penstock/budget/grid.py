@@ -58,6 +58,12 @@ def _grid(epsilon: Fraction, delta: Fraction, window: int) -> Grid:
     return Grid(epsilon / (2 * window * FINENESS))
 
 
+@lru_cache(maxsize=4096)
+def _gaussian_error(number: int, quanta: int, numerator: int, denominator: int) -> int:
+    """number/√(πρ), rounded down, for ρ = quanta·numerator/denominator."""
+    return math.isqrt(int(Fraction(number**2 * denominator, quanta * numerator) / _PI))
+
+
 def promised(guarantee: Guarantee) -> Budget:
     """The budget of a window, in the promise's currency.
 
@@ -112,7 +118,7 @@ class Budget:
         """
         quantum = self.grid.quantum
         if self.grid.currency == "rho":
-            return math.isqrt(int(number**2 / (_PI * self.quanta * quantum)))
+            return _gaussian_error(number, self.quanta, quantum.numerator, quantum.denominator)
         return number * quantum.denominator // (self.quanta * quantum.numerator)
 
     def rounded(self, bits: int, *, of: Budget) -> Budget:

@@ -57,7 +57,7 @@ def test_no_pair_needs_more_than_the_promised_delta(cls: Any, stream: list[list[
 def test_no_pair_of_three_units_needs_more_than_the_promised_delta(
     cls: Any, stream: list[list[int]]
 ) -> None:
-    """About 100 CPU seconds. Quick twin: the test above."""
+    """About 40 CPU seconds. Quick twin: the test above."""
     curve = privacy_curve(made(cls, epsilon=9, window=3), present(*stream), tail=1e-7)
     assert curve.missing < 1e-2
     assert curve.delta(9)[1] <= DELTA

@@ -52,12 +52,13 @@ def test_the_variance_is_the_square_of_the_sensitivity_over_twice_rho(sensitivit
 def test_the_scale_is_a_standard_deviation_rounded_up_by_very_little(window, epsilon, quanta):
     promise = Guarantee(epsilon, window, delta="1e-9")
     quanta = promised(promise).quanta if quanta is None else quanta
-    found = gaussian_noise(3, quanta, Grid.of(promise).quantum)
+    quantum = Grid.of(promise).quantum.as_integer_ratio()
+    found = gaussian_noise(3, quanta, *quantum)
     true = found.variance + Fraction(1, 12)
     claimed = (found.scale.base / found.scale.parts) ** 2
     assert true <= claimed <= true * (1 + Fraction(1, 2**20))
     assert found.scale.parts < 2**62
-    assert found.scale.base == gaussian_noise(3, 1, Grid.of(promise).quantum).scale.base
+    assert found.scale.base == gaussian_noise(3, 1, *quantum).scale.base
 
 
 def test_only_chosen_numbers_are_drawn_and_charged():

@@ -42,14 +42,18 @@ class GaussianNoise:
 
 
 @lru_cache(maxsize=4096)
-def gaussian_noise(sensitivity: int, quanta: int, quantum: Fraction) -> GaussianNoise:
-    """The noise of variance sensitivity²/2ρ. All amounts of a grid have scales of one base.
+def gaussian_noise(
+    sensitivity: int, quanta: int, numerator: int, denominator: int
+) -> GaussianNoise:
+    """The noise of variance sensitivity²/2ρ, for ρ = quanta·numerator/denominator.
 
-    >>> found = gaussian_noise(1, 2, Fraction(1, 4))
+    All amounts of a grid have scales of one base.
+
+    >>> found = gaussian_noise(1, 2, 1, 4)
     >>> found.variance, 1 + 1 / 12 <= float(found.scale) ** 2 < 1.0834
     (Fraction(1, 1), True)
     """
-    one = sensitivity**2 / (2 * quantum)
+    one = Fraction(sensitivity**2 * denominator, 2 * numerator)
     base = (math.isqrt(math.ceil(one)) + 1) << _PARTS
     variance = one / quanta
     # Rounding to whole numbers adds at most 1/12 to the variance.
@@ -164,7 +168,8 @@ class ReleaseMaker:
         self.check_currency("rho")
         if not rho:
             raise self.error("a budget of 0 draws no noise and may read nothing.")
-        found = gaussian_noise(sensitivity, rho.quanta, rho.grid.quantum)
+        quantum = rho.grid.quantum
+        found = gaussian_noise(sensitivity, rho.quanta, quantum.numerator, quantum.denominator)
         if found.deviation * SCALES_TO_LIMIT > self.limit:
             raise NoiseError(
                 f"unit {self.unit}: a standard deviation of {found.deviation:.3g} could overflow; "

@@ -126,9 +126,10 @@ class _Source(ABC):
         return self._thin(counts, keep, unit, label)
 
     def gaussian(self, variance: Fraction, size: int, *, unit: int, label: str) -> IntArray:
-        variance = positive(variance, name="variance")
-        check_variance(variance)
-        size = whole(size, name="size", least=0)
+        if type(variance) is not Fraction or variance.numerator <= 0:
+            variance = positive(variance, name="variance")
+        if type(size) is not int or size < 0:
+            size = whole(size, name="size", least=0)
         self._check_home()
         return self._gaussian(variance, size, unit, label)
 
@@ -334,6 +335,7 @@ class NoNoise(_Source):
         )
 
     def _gaussian(self, variance: Fraction, size: int, unit: int, label: str) -> IntArray:
+        check_variance(variance)
         return np.zeros(size, np.int64)
 
     def refresh(self) -> None:
