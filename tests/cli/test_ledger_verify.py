@@ -13,10 +13,10 @@ import pytest
 
 from penstock.engine import factory
 from penstock.engine.chain import Head, HeadFile
-from penstock.engine.delivery import items_of
 from penstock.engine.ledger_report import streams_of, together
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.signing import PublicKey
+from penstock.engine.sink_items import items_of
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore
 from penstock.released.sinks.release_document import document
 

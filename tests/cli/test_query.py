@@ -643,3 +643,67 @@ def test_a_mistake_in_a_question_to_a_store_is_one_line(capsys):
     done = Outcome(capsys, "query", "taps.db", "sum", "--window", "24", "--unit", "2")
     assert done.code == 2
     assert len(done.err.splitlines()) == 1
+
+
+def test_filtered_counts_say_that_they_cost_nothing(tmp_path, capsys):
+    publish(Path("city.db"), pipeline(), 60, seed=1)
+    told = asked(capsys, "city.db", "counts", "--filtered", "--period", "1d", "--period", "7d")
+    assert told["confidence"] == "0.9"
+    assert told["filter"]["periods"] == [24, 168]
+    assert told["filter"]["epsilon"] == "0"
+    assert told["filter"]["point"] == "median"
+    with SQLiteReader("city.db") as reader:
+        answer = UnitCounts().answer(SeriesLog(reader, "taps").filtered(["1d", "7d"]))
+    low, _ = answer.interval("0.9")
+    assert [row["estimate"] for row in told["rows"]] == answer.estimate[0].tolist()
+    assert [row["low"] for row in told["rows"]] == low[0].tolist()
+    assert all(row["variance"] > 0 for row in told["rows"])
+
+    done = Outcome(capsys, "query", "city.db", "counts", "--filtered")
+    assert done.code == 0
+    assert "counts, filtered" in done.out
+    assert "90 % interval" in done.out
+    assert "costs no privacy budget" in " ".join(done.out.split())
+
+    done = Outcome(capsys, "query", "city.db", "counts", "--filtered", "--csv")
+    assert [row["filtered"] for row in csv.DictReader(io.StringIO(done.out))] == ["True"] * 3
+
+
+def test_the_page_of_filtered_counts_shows_their_band(tmp_path, capsys):
+    publish(Path("city.db"), pipeline(), 60, seed=1)
+    done = Outcome(
+        capsys, "query", "city.db", "counts", "--filtered", "--period", "1d", "--plot", "out.html"
+    )
+    assert done.code == 0, done.err
+    data, page = drawn("out.html"), Path("out.html").read_text(encoding="utf-8")
+    assert data["confidence"] == "90 %"
+    bands = zip(data["low"][0], data["estimate"][0], data["high"][0], strict=True)
+    known = [(low, value, high) for low, value, high in bands if low is not None]
+    assert len(known) > 30
+    assert all(low < value < high for low, value, high in known)
+    assert "<title>Counts, filtered · Penstock</title>" in page
+    assert "post-processing, which costs no privacy budget" in page
+
+
+def test_sums_of_filtered_numbers_are_sums_of_means(tmp_path, capsys):
+    publish(Path("city.db"), pipeline(), 30, seed=1)
+    for more in (["sum", "--window", "3"], ["counts", "--together"], ["top", "--window", "3"]):
+        told = asked(capsys, "city.db", *more, "--filtered")
+        assert told["filter"]["point"] == "mean"
+    told = asked(capsys, "city.db", "top", "--filtered")
+    assert told["filter"]["point"] == "median"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        (["counts", "--period", "1d"], "--period, --kind and --point need --filtered."),
+        (["--filtered"], "--filtered needs a question, such as counts."),
+        (["counts", "--filtered", "--period", "soon"], "periods must be a number and one of s,"),
+    ],
+)
+def test_options_of_the_filter_are_checked(tmp_path, capsys, tokens, said):
+    publish(Path("city.db"), pipeline(), 5, seed=1)
+    done = Outcome(capsys, "query", "city.db", *tokens)
+    assert done.code == 2
+    assert said in " ".join(done.err.split())

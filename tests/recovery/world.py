@@ -30,8 +30,8 @@ import pytest
 from penstock.core.errors import ConfigurationError, StateError
 from penstock.engine import factory
 from penstock.engine.chain import Head
-from penstock.engine.delivery import items_of
 from penstock.engine.pipeline import Pipeline
+from penstock.engine.sink_items import items_of
 from penstock.private.noise import NoNoise, TestNoise
 from penstock.released import encoding
 from penstock.released.sinks.release_document import document

@@ -140,7 +140,12 @@ def plain(pipeline: Pipeline) -> dict[str, Any]:
             for view, each in zip(pipeline.views, useful, strict=True)
         ],
         "sinks": [
-            {"name": sink.name, "kind": sink.kind, "views": list(sink.views)}
+            {
+                "name": sink.name,
+                "kind": sink.kind,
+                "views": list(sink.views),
+                "filters": {view: choice.facts for view, choice in sink.filters.items()},
+            }
             for sink in pipeline.sinks
         ],
         "words": words,

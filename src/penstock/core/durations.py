@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, TypeAlias
@@ -16,6 +17,9 @@ DURATION = re.compile(r"([0-9]{1,9}) ?(s|min|h|d|w|mo)")
 """A number and a letter, such as 15min."""
 
 UNITS = "units"
+
+_EVEN_ORIGIN = "2024-01-01"
+"""A Monday, and the first of a month: units of every length may begin there."""
 
 UnitCount: TypeAlias = Annotated[int, UNITS]
 """The type of a parameter that counts units. In a pipeline it takes a duration, too."""
@@ -64,6 +68,33 @@ def units_of(value: int | str, calendar: Calendar | None, *, name: str) -> int:
             f"{calendar.zone}: write {name} = {found[1]} for the longest."
         )
     raise ConfigurationError(f"{name} {problem}", parameter=name)
+
+
+def periods_of(
+    values: Iterable[int | str], calendar: Calendar | None, *, name: str
+) -> tuple[int, ...]:
+    """The units of each season, the shortest first; seasons of one unit are left out.
+
+    A day has 24 hours here, also where clocks are changed.
+
+    Parameters
+    ----------
+    values : iterable of int or str
+        Numbers of units, or durations such as "1d".
+    calendar : Calendar, optional
+        How long units are. Where it is None, durations are refused.
+    name : str
+        The parameter, for the error.
+
+    Examples
+    --------
+    >>> hours = Calendar(every="1h", zone="Europe/Zurich", origin="2026-01-01")
+    >>> periods_of(["7d", "1d", 1], hours, name="periods")
+    (24, 168)
+    """
+    even = calendar and Calendar(every=calendar.every, origin=_EVEN_ORIGIN)
+    found = {units_of(value, even, name=name) for value in values}
+    return tuple(sorted(found - {1}))
 
 
 def _units(duration: str, calendar: Calendar) -> tuple[int, int] | None:

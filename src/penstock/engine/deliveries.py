@@ -52,15 +52,19 @@ class Deliveries:
         return iter(self._all)
 
     def _delivery(self, declared: SinkConfig, pipeline: Pipeline, store: Store) -> Delivery:
+        views = [
+            view for view in self._views if not declared.views or view.view.name in declared.views
+        ]
         return Delivery(
             declared.name,
             lambda: factory.sink(declared, pipeline),
             store,
-            [
-                view.series
-                for view in self._views
-                if not declared.views or view.view.name in declared.views
-            ],
+            [view.series for view in views],
+            filters={
+                view.series.name: declared.filters[view.view.name]
+                for view in views
+                if view.view.name in declared.filters
+            },
             reports=declared.declaration.reports,
             gathers=declared.declaration.gathers,
             fail=self._fail,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from penstock.core.errors import ConfigurationError, PenstockError, StateError
 from penstock.engine.chain import Head
 from penstock.engine.notices import Notifier
-from penstock.engine.store import Reader, Store
+from penstock.engine.sink_items import SinkItems
+from penstock.engine.store import Store
 from penstock.engine.waiting import Backoff, Runtime
+from penstock.released.release_filter import FilterChoice
 from penstock.released.series import Series
-from penstock.released.sinks.base import Interruptible, ReleaseItem, Sink, SinkError
+from penstock.released.sinks.base import Interruptible, Sink, SinkError
 
 MAX_UNITS_PER_PUT = 100
 MAX_NUMBERS_PER_PUT = 1_000_000
@@ -46,6 +48,7 @@ class Delivery:
         fail: Callable[[PenstockError], None],
         notify: Notifier,
         runtime: Runtime,
+        filters: Mapping[str, FilterChoice] | None = None,
     ) -> None:
         self.name = name
         self.reports = reports
@@ -58,6 +61,7 @@ class Delivery:
         self._gathers = gathers
         self._open_sink = open_sink
         self._store = store
+        self._items = SinkItems(store, filters)
         self._fail = fail
         self._notify = notify
         self._sink: Sink | None = None
@@ -198,13 +202,13 @@ class Delivery:
         last = min(newest, first + units - 1)
         if first > last:
             return False
-        items = items_of(self._store, series, first, last)
+        items = self._items.after(series, first - 1, last)
         try:
             sink.put(items)
         except SinkError as error:
             self._mark_sent(series, first - 1 + error.done)
             raise
-        self._mark_sent(series, last)
+        self._mark_sent(series, items[-1].unit)
         return True
 
     def _mark_sent(self, series: Series, unit: int) -> None:
@@ -239,24 +243,3 @@ def check_sink_history(store: Store, series: str, head: tuple[int, str], sink: s
             "restored from an old backup and went on, or the sink belongs to another stream."
         )
     return unit
-
-
-def items_of(store: Reader, series: Series, first: int, last: int) -> list[ReleaseItem]:
-    """Return the releases of some units as sinks take them."""
-    calendar = series.calendar
-    assert calendar is not None
-    items = []
-    for release in store.releases(series.name, first, last):
-        head = store.at(series.name, release.unit)
-        items.append(
-            ReleaseItem(
-                series=series,
-                unit=release.unit,
-                begins=calendar.start(release.unit),
-                ends=calendar.end(release.unit),
-                release=release,
-                link=head.link.hex(),
-                signature="" if head.signature is None else head.signature.hex(),
-            )
-        )
-    return items

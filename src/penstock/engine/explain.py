@@ -319,7 +319,8 @@ def _title(pipeline: Pipeline, view: View) -> str:
 def _sink(sink: SinkConfig) -> str:
     name = sink.declaration.describe(sink.options)
     named = name if sink.name == sink.kind else f"{sink.name} ({name})"
-    return named + (f" for {' and '.join(sink.views)} only" if sink.views else "")
+    named += f" for {' and '.join(sink.views)} only" if sink.views else ""
+    return named + (", filtered, which costs no budget" if sink.filters else "")
 
 
 def _waits(stream: StreamConfig) -> bool:

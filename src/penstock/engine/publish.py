@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -271,9 +272,8 @@ class Publication:
     def __repr__(self) -> str:
         calendar = self._series.calendar
         units = f"{len(self)} units" + (f" of {calendar.every}" if calendar else "")
-        return (
-            f"<Publication {self.name!r}: {units} over {self.domain.size} keys, {self.guarantee}>"
-        )
+        what = f"{units} over {self.domain.size} keys" + (", filtered" if self.log.filter else "")
+        return f"<Publication {self.name!r}: {what}, {self.guarantee}>"
 
     def __len__(self) -> int:
         """The number of released units."""
@@ -330,17 +330,45 @@ class Publication:
         """
         return LogQuery(SlidingSum(units_of(length, self.calendar, name="length")), self.log)
 
+    def filtered(
+        self,
+        periods: int | str | Iterable[int | str] = (),
+        *,
+        kind: str = "flow",
+        point: str = "median",
+    ) -> Publication:
+        """Return this publication with filtered numbers, which costs no budget.
+
+        Tables, figures and queries of the result are those of the filtered numbers, with intervals
+        for the counts themselves. Both publications share the store.
+
+        Parameters
+        ----------
+        periods : int, str, or several of them
+            The seasons of the stream, such as ``("1d", "7d")``, or numbers of units. Default:
+            none.
+        kind : {"flow", "stock"}
+            Whether counts are events of a unit, or what is present in it. Default: "flow".
+        point : {"median", "mean"}
+            The number to report. Medians have the least absolute error. Means add up: use them for
+            sums over keys or units. Default: "median".
+        """
+        found = copy(self)
+        found.log = self.log.filtered(periods, kind=kind, point=point)
+        return found
+
     def to_polars(self) -> Any:
         """Return all counts as a Polars table: begins, unit, key, value, low, high, repeated.
 
-        `low` and `high` are 95 % intervals, which cover the added noise only.
+        `low` and `high` are 95 % intervals, which cover the added noise only. Filtered numbers have
+        90 % intervals for the counts.
         """
         polars = require("polars", "columns", "a table of releases")
         names = ("begins", "unit", "key", "value", "low", "high", "repeated")
         if not len(self):
             return polars.DataFrame({name: [] for name in names})
         answer = UnitCounts().series(self.log)
-        low, high = answer.interval()
+        low, high = answer.interval(self.log.confidence)
         units, keys = answer.units, len(answer.names)
         moments = [self.calendar.start(unit) for unit in units.tolist()]
         repeated = [np.broadcast_to(release.repeated, release.value.shape) for release in self.log]
@@ -358,6 +386,8 @@ class Publication:
     def plot(self, *keys: str, path: str | os.PathLike[str] | None = None) -> Any:
         """Return a Matplotlib figure of some keys over time, with their 95 % intervals.
 
+        Filtered numbers have 90 % intervals.
+
         Parameters
         ----------
         *keys : str
@@ -366,7 +396,7 @@ class Publication:
             Where to write the figure; default: nowhere.
         """
         answer = UnitCounts().series(self.log)
-        low, high = answer.interval()
+        low, high = answer.interval(self.log.confidence)
         moments: Any = [self.calendar.start(unit) for unit in answer.units.tolist()]
         figures = require("matplotlib.figure", "plots", "drawing a figure")
         figure = figures.Figure(figsize=(9, 4), layout="constrained")
@@ -384,7 +414,8 @@ class Publication:
                 alpha=0.15,
                 color=line.get_color(),
             )
-        axes.set_title(f"{self.name}: {self.guarantee}", loc="left", fontsize=10)
+        title = f"{self.name}, filtered" if self.log.filter else self.name
+        axes.set_title(f"{title}: {self.guarantee}", loc="left", fontsize=10)
         axes.set_ylabel(f"count every {self.calendar.every}")
         axes.legend(frameon=False)
         axes.spines[["top", "right"]].set_visible(False)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from penstock.budget.accountant import Account
 from penstock.budget.ledger import Line
+from penstock.core.calendar import Calendar
 from penstock.core.deprecated import moved
 from penstock.core.errors import InputError, StateError
 from penstock.core.released import Released
@@ -148,6 +149,12 @@ class SeriesLog(Log):
         )
         self._reader = reader
         self._promise = what.promise
+        self._calendar = what.calendar
+
+    @property
+    def calendar(self) -> Calendar | None:
+        """When its units begin and end, if that is known."""
+        return self._calendar
 
     @property
     def promise(self) -> str:

@@ -74,8 +74,10 @@ class CommonFactor:
         if settings.total_noise is None:
             return 1.0
         phase = (seen.unit - 1) % len(self.factors)
+        if not self.days and seen.total is None:
+            return self._forecast(settings, seen) if self.bank.seen else 1.0
         if not self.days:
-            return 1.0 if seen.total is None else self._by_unit(settings, seen, phase)
+            return self._by_unit(settings, seen, phase)
         if seen.total is not None:
             self._by_phase(seen, phase)
         return max(float(self.factors[phase]), LEAST_PHASE_FACTOR)
@@ -89,11 +91,19 @@ class CommonFactor:
         self.learned += 1
         if self.learned <= _learning(settings):
             self.mean += (estimate - self.mean) / self.learned
-        if self.learned == 1:
-            return 1.0
-        least = max(LEAST_MEAN * math.sqrt(seen.total_noise / 2), 1e-9)
+        return 1.0 if self.learned == 1 else self._ratio(estimate, seen.total_noise)
+
+    def _forecast(self, settings: FilterSettings, seen: Observation) -> float:
+        """The factor of a unit without a total."""
+        assert settings.total_noise is not None
+        noise = settings.total_noise
+        return self._ratio(self.bank.forecast(seen.unit - 1, noise), noise)
+
+    def _ratio(self, total: float, noise: float) -> float:
+        """An estimated total over the mean total, in the range of factors."""
+        least = max(LEAST_MEAN * math.sqrt(noise / 2), 1e-9)
         low, high = FACTOR_RANGE
-        return min(max(estimate / max(self.mean, least), low), high)
+        return min(max(total / max(self.mean, least), low), high)
 
     def _by_phase(self, seen: Observation, phase: int) -> None:
         """One step of the Kalman filter of a phase."""

@@ -69,15 +69,23 @@ class SmoothingBank:
         self.seen += 1
         return estimate
 
+    def forecast(self, place: int, noise: float) -> float:
+        """The forecast of a total that is not released. `noise` is what its noise would be."""
+        return max(self._weighted(*self._forecasts(place), noise), 0.0)
+
+    def _weighted(self, forecasts: FloatArray, ready: BoolArray, noise: float) -> float:
+        """The forecasts of all experts that have one, weighted by their errors so far."""
+        mean = (self.errors + 2 * noise) / (self.trials + 1) + (self.trials < 5) * noise
+        best = mean[ready].min()
+        weights = np.exp(-0.5 * np.minimum(self.trials, MAX_TRIALS) * (mean / best - 1)) * ready
+        return float(weights @ forecasts / weights.sum())
+
     def _combined(self, place: int, total: float, noise: float) -> float:
         forecasts, ready = self._forecasts(place)
         squares = np.square(total - forecasts)
         self.errors = np.where(ready, self.errors * DISCOUNT + squares, self.errors)
         self.trials = np.where(ready, self.trials * DISCOUNT + 1, self.trials)
-        mean = (self.errors + 2 * noise) / (self.trials + 1) + (self.trials < 5) * noise
-        best = mean[ready].min()
-        weights = np.exp(-0.5 * np.minimum(self.trials, MAX_TRIALS) * (mean / best - 1)) * ready
-        forecast = float(weights @ forecasts / weights.sum())
+        forecast = self._weighted(forecasts, ready, noise)
         gain = max(VARIANCE_GAIN, 1 / (self.seen + 1))
         self.variance += gain * ((total - forecast) ** 2 - noise - self.variance)
         variance = max(self.variance, LEAST_VARIANCE * noise)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from operator import index
 from typing import TYPE_CHECKING, Self
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from penstock.core.arrays import FloatArray, IntArray
+from penstock.core.calendar import Calendar
 from penstock.core.deprecated import moved, replaced
 from penstock.core.domain import AnyDomain, Domain
 from penstock.core.errors import InputError, StateError
@@ -18,7 +20,11 @@ from penstock.core.guarantee import Guarantee
 from penstock.core.hierarchy import Hierarchy, Nodes
 from penstock.core.released import Released
 from penstock.released import encoding
+from penstock.released.release_filter import CONFIDENCE, FilterChoice, ReleaseFilter
 from penstock.released.series import PublishingRun
+
+MAX_NUMBERS_KEPT = 1_000_000
+"""About the most filtered numbers that are kept in memory, those of the newest units."""
 
 
 class Log:
@@ -105,6 +111,17 @@ class Log:
 
     # -- what it holds -----------------------------------------------------------------------------
 
+    filter: FilterChoice | None = None
+    """The settings of the filter that its numbers come from; None if they are as released."""
+
+    confidence: str = "0.95"
+    """The confidence of intervals around its numbers, unless another one is asked for."""
+
+    @property
+    def calendar(self) -> Calendar | None:
+        """When its units begin and end, if that is known."""
+        return None
+
     @property
     def keys(self) -> tuple[str, ...]:
         """What each number is of, in the order of the releases."""
@@ -181,6 +198,45 @@ class Log:
             row[:] = release.estimate
         return out
 
+    def filtered(
+        self,
+        periods: int | str | Iterable[int | str] = (),
+        *,
+        kind: str = "flow",
+        point: str = "median",
+    ) -> FilteredLog:
+        """Return this log with filtered numbers in place of the released ones, for any query.
+
+        A filter follows from the releases so far what all keys share and how each key moves. It
+        works on the releases of every mechanism and costs no budget. Variances and intervals are
+        those of the counts themselves, as the filter believes. This log stays as it is.
+
+        Parameters
+        ----------
+        periods : int, str, or several of them
+            The seasons of the stream: numbers of units, or durations such as "1d" if the log knows
+            how long a unit is. Default: none.
+        kind : "flow" or "stock"
+            Whether counts are events of a unit, or what is present in it. Default: "flow".
+        point : "median" or "mean"
+            The number to report. Medians have the least absolute error. Means add up: use them for
+            sums over keys or units. Default: "median".
+
+        Examples
+        --------
+        >>> from penstock import Uniform
+        >>> run = Uniform(epsilon="1", window=24).run(["north", "south"])
+        >>> log = Log.of(run)
+        >>> for counts in ([90, 0], [95, 1], [92, 0]):
+        ...     log.append(run.step(counts))
+        >>> log.filtered(periods=24)
+        <FilteredLog of uniform over 2 keys, Guarantee(epsilon=1, window=24), units 1..3>
+        >>> log.filtered(periods=24)[3].kind
+        'filtered'
+        """
+        choice = FilterChoice.of(periods, kind, point, calendar=self.calendar)
+        return FilteredLog(self, choice)
+
     def append(self, release: Released) -> None:
         """Add the next unit. A unit that is there already is left alone if it is the same, and
         refused if not.
@@ -242,6 +298,94 @@ class Log:
 
     def _add(self, release: Released) -> None:
         self._releases.append(release)
+
+
+class FilteredLog(Log):
+    """A release log with filtered numbers. It grows with the log that it was made of.
+
+    Parameters
+    ----------
+    log : Log
+        The releases.
+    choice : FilterChoice
+        The settings of the filter.
+    """
+
+    def __init__(self, log: Log, choice: FilterChoice) -> None:
+        super().__init__(
+            log.domain,
+            guarantee=log.guarantee,
+            mechanism=log.mechanism,
+            configuration=log.configuration,
+            name=log.name,
+        )
+        self.filter = choice
+        self.confidence = CONFIDENCE
+        self._log = log
+        self._restart()
+
+    @property
+    def calendar(self) -> Calendar | None:
+        """When its units begin and end, if that is known."""
+        return self._log.calendar
+
+    @property
+    def promise(self) -> str:
+        """What is promised, in words. Filtering changes nothing in it."""
+        return self._log.promise
+
+    @property
+    def private(self) -> bool:
+        """Whether everything in it was made with real noise."""
+        return self._log.private
+
+    def filtered(
+        self,
+        periods: int | str | Iterable[int | str] = (),
+        *,
+        kind: str = "flow",
+        point: str = "median",
+    ) -> FilteredLog:
+        """Return the log that this one was made of, filtered with other settings."""
+        return self._log.filtered(periods, kind=kind, point=point)
+
+    def close(self) -> None:
+        """Close the log that this one was made of."""
+        self._log.close()
+
+    def _restart(self) -> None:
+        assert self.filter is not None
+        self._filter = ReleaseFilter(self.domain, self.filter)
+        self._kept: deque[Released] = deque(maxlen=max(MAX_NUMBERS_KEPT // self.domain.size, 1))
+
+    def _bounds(self) -> tuple[int, int]:
+        return self._log._bounds()
+
+    def _read(self, first: int, last: int) -> Iterator[Released]:
+        """Kept numbers, or the filter goes on; it begins again for units that are long past."""
+        unit = first
+        while unit <= last:
+            kept = self._filter.unit - len(self._kept)  # the last unit that is not kept any more
+            if kept < unit <= self._filter.unit:
+                yield self._kept[unit - kept - 1]
+                unit += 1
+                continue
+            if unit <= self._filter.unit:
+                self._restart()
+            start = self._filter.unit + 1 if self._filter.unit else self.first
+            for release in self._log.between(start, last):
+                if release.unit != self._filter.unit + 1 and self._filter.unit:
+                    break  # somebody else has read on in between
+                found = self._filter.step(release)
+                self._kept.append(found)
+                if release.unit == unit:
+                    yield found
+                    unit += 1
+
+    def _add(self, release: Released) -> None:
+        raise InputError(
+            f"unit {release.unit}: filtered numbers are computed: append to the log of releases."
+        )
 
 
 def same(one: Released, other: Released) -> bool:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from penstock.cli.options import Flag, Json, MaybeInt
 from penstock.cli.query.describe import describe
+from penstock.cli.query.filtering import FilterOptions
 from penstock.cli.query.keys import KeyChoice
 from penstock.cli.query.output import print_csv, print_json, print_table, write_page
 from penstock.cli.query.questions import QueryOptions, build_query
+from penstock.cli.query.refusal import refuse
 from penstock.cli.query.units import UnitChoice
 from penstock.cli.store_argument import chosen, configures, is_address, open_store
 from penstock.core.calendar import Calendar
@@ -49,7 +52,11 @@ def query(
     first: Annotated[str | None, Parameter(name="--from")] = None,
     until: Annotated[str | None, Parameter(name="--to")] = None,
     hindsight: Flag = False,
-    confidence: str = "0.95",
+    filtered: Flag = False,
+    period: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    kind: Literal["flow", "stock"] | None = None,
+    point: Literal["median", "mean"] | None = None,
+    confidence: str | None = None,
     as_json: Json = False,
     as_csv: Annotated[bool, Parameter(name="--csv", negative="")] = False,
     plot: Path | None = None,
@@ -82,6 +89,8 @@ def query(
     * penstock query grid.db counts --rectangle 0,0:3,4
 
     * penstock query taps.db counts --stream taps/hourly --from 2026-03-01 --to 2026-03-02
+
+    * penstock query taps.db counts --filtered --period 1d --period 7d --last 24
 
     * penstock query taps.db my_module:Share --set width=24
 
@@ -140,8 +149,19 @@ def query(
         Answer up to this unit: its number, or a date or time in it.
     hindsight
         Use releases that came after the unit as well.
+    filtered
+        Ask the filtered numbers instead of the released ones. This costs no budget. Intervals are
+        for the counts themselves, as the filter believes.
+    period
+        --filtered: a season of the stream, as a number of units or a duration such as 1d. Repeat
+        it for several.
+    kind
+        --filtered: flow for events of a unit, stock for what is present in it. Default: flow.
+    point
+        --filtered: median, or mean for numbers that add up. Default: median for counts of single
+        keys, mean for everything else.
     confidence
-        The confidence of the intervals. Default: 0.95.
+        The confidence of the intervals. Default: 0.95, with --filtered 0.9.
     as_json
         Print JSON.
     as_csv
@@ -149,35 +169,39 @@ def query(
     plot
         Write a page that shows the answer over time to this file.
     """
+    _check_output(question, as_json=as_json, as_csv=as_csv, plot=plot)
+    keys = KeyChoice(key, together, range_, where, rectangle, grid, roll_up, depth)
+    units = UnitChoice(unit, last, everything, first, until)
+    options = QueryOptions(window, gamma, power, delta, k, set_, hindsight)
+    filtering = FilterOptions(filtered, period, kind, point)
+    with _opened(log, stream) as (opened, calendar):
+        if question is None:
+            refuse(None, csv=as_csv, plot=plot)
+            for part in (keys, units, options, filtering):
+                part.refuse_without_question()
+            describe(opened, calendar, Path(log).name, as_json=as_json)
+            return
+        single = question in ("counts", "top") and window is None and not keys.sums
+        opened = filtering.applied(opened, single=single)
+        asked = build_query(question, keys, options, opened, calendar)
+        sure = confidence or opened.confidence
+        answer = asked.answer(opened, units.of(asked, opened, calendar, plotted=plot is not None))
+        if not isinstance(answer, Ranking):
+            answer = keys.only(answer, opened)
+            if plot is not None:
+                write_page(plot, answer, opened, calendar, sure)
+        show = print_json if as_json else print_csv if as_csv else partial(print_table, page=plot)
+        show(answer, opened, calendar, sure)
+
+
+def _check_output(question: str | None, *, as_json: bool, as_csv: bool, plot: Path | None) -> None:
+    """Refuse forms of output that exclude each other or do not fit the question."""
     if question == "top" and plot is not None:
         raise ConfigurationError(
             "--plot shows numbers over time: ask for counts or sums and choose keys with --key."
         )
     if as_json and as_csv:
         raise ConfigurationError("--json and --csv exclude each other.")
-    keys = KeyChoice(key, together, range_, where, rectangle, grid, roll_up, depth)
-    units = UnitChoice(unit, last, everything, first, until)
-    options = QueryOptions(window, gamma, power, delta, k, set_, hindsight)
-    with _opened(log, stream) as (opened, calendar):
-        if question is None:
-            for part in (keys, units, options):
-                part.refuse_without_question()
-            if as_csv or plot is not None:
-                raise ConfigurationError("--csv and --plot need a question, such as counts.")
-            describe(opened, calendar, Path(log).name, as_json=as_json)
-            return
-        asked = build_query(question, keys, options, opened, calendar)
-        answer = asked.answer(opened, units.of(asked, opened, calendar, plotted=plot is not None))
-        if not isinstance(answer, Ranking):
-            answer = keys.only(answer, opened)
-            if plot is not None:
-                write_page(plot, answer, opened, calendar, confidence)
-        if as_json:
-            print_json(answer, confidence, calendar)
-        elif as_csv:
-            print_csv(answer, confidence, calendar)
-        else:
-            print_table(answer, confidence, calendar, page=plot)
 
 
 @contextmanager

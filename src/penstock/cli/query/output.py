@@ -24,6 +24,7 @@ from penstock.released.log import Log
 from penstock.released.pages.chart import Chart
 from penstock.released.queries import Alerts, Answer, Ranking
 from penstock.released.queries.answer import shown
+from penstock.released.release_filter import NOTE
 
 Answered: TypeAlias = Answer | Alerts | Ranking
 
@@ -34,18 +35,20 @@ MAX_PAGE_NUMBERS = 1_000_000
 """The most numbers on one page."""
 
 
-def print_json(answer: Answered, confidence: str, calendar: Calendar | None) -> None:
+def print_json(answer: Answered, log: Log, calendar: Calendar | None, confidence: str) -> None:
     """Print the whole answer as one JSON document."""
     content: dict[str, Any] = {"query": answer.query, "confidence": confidence}
+    if log.filter is not None:
+        content["filter"] = {**log.filter.facts, "confidence": confidence}
     if isinstance(answer, Alerts):
         content["threshold"] = answer.threshold
-    content["rows"] = list(_rows(answer, confidence, calendar))
+    content["rows"] = list(_rows(answer, log, calendar, confidence))
     print(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def print_csv(answer: Answered, confidence: str, calendar: Calendar | None) -> None:
+def print_csv(answer: Answered, log: Log, calendar: Calendar | None, confidence: str) -> None:
     """Print every row of the answer as CSV."""
-    rows = _rows(answer, confidence, calendar)
+    rows = _rows(answer, log, calendar, confidence)
     first = next(rows)
     out = csv.DictWriter(sys.stdout, list(first), lineterminator="\n")
     out.writeheader()
@@ -53,19 +56,25 @@ def print_csv(answer: Answered, confidence: str, calendar: Calendar | None) -> N
     out.writerows(rows)
 
 
-def _rows(answer: Answered, confidence: str, calendar: Calendar | None) -> Iterator[dict[str, Any]]:
-    """The rows of an answer, with the begin and end of their units if these are known."""
+def _rows(
+    answer: Answered, log: Log, calendar: Calendar | None, confidence: str
+) -> Iterator[dict[str, Any]]:
+    """The rows of an answer, with the begin and end of their units if these are known.
+
+    Rows of filtered numbers say so, because CSV has no other place for it.
+    """
+    said = {} if log.filter is None else {"filtered": True}
     for row in answer.rows(confidence):
         when = {} if calendar is None else times(calendar, row["unit"])
-        yield {"unit": row["unit"], **when, **row}
+        yield {"unit": row["unit"], **when, **row, **said}
 
 
 def print_table(
-    answer: Answered, confidence: str, calendar: Calendar | None, *, page: Path | None
+    answer: Answered, log: Log, calendar: Calendar | None, confidence: str, *, page: Path | None
 ) -> None:
     """Print the first rows as a table, and what the reader must know of them."""
     table = Table(
-        title=Text(answer.query), title_justify="left", title_style="bold", pad_edge=False
+        title=Text(_title(answer, log)), title_justify="left", title_style="bold", pad_edge=False
     )
     table.add_column("unit", justify="right")
     if calendar is not None:
@@ -92,12 +101,25 @@ def print_table(
             else len(answer.units) * len(answer.names)
         )
         console.print(Text(f"… and {size - MAX_TABLE_ROWS:,} more: --csv and --json show all."))
-    console.print(Text("Intervals cover the added noise only."), soft_wrap=True)
+    console.print(Text(about_intervals(log)), soft_wrap=True)
     if any(row.get("unread") for row in rows):
         note = "“not read”: an earlier release stands for these units, and the error is not known."
         console.print(Text(note), soft_wrap=True)
     if page is not None:
         console.print(Text(f"Open {page}"), soft_wrap=True)
+
+
+def about_intervals(log: Log) -> str:
+    """What intervals around the numbers of this log mean, and where filtered numbers come from."""
+    if log.filter is not None:
+        return NOTE
+    if len(log) and log[log.last].kind == "filtered":
+        return "Intervals are for the counts themselves, as the filter believes."
+    return "Intervals cover the added noise only."
+
+
+def _title(answer: Answered, log: Log) -> str:
+    return answer.query if log.filter is None else f"{answer.query}, filtered"
 
 
 def _band(row: dict[str, Any]) -> str:
@@ -143,8 +165,10 @@ def write_page(
     if isinstance(answer, Alerts):
         both = (answer.threshold, -answer.threshold)
         thresholds = both if answer.side == "either" else both[:1]
+    title = _title(answer, log)
     chart = Chart(
-        title=f"{answer.query[:1].upper()}{answer.query[1:]}",
+        title=f"{title[:1].upper()}{title[1:]}",
+        note=about_intervals(log),
         promise=promise_of(log),
         confidence=_percent(confidence),
         units=numbers.units,

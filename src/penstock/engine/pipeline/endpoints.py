@@ -38,6 +38,7 @@ from penstock.engine.pipeline.options import (
 from penstock.engine.pipeline.stream import read_zone
 from penstock.private.sources.base import Columns
 from penstock.private.sources.registry import SOURCES
+from penstock.released.release_filter import FilterChoice
 from penstock.released.sinks.registry import SINKS
 
 K = TypeVar("K", bound=EndpointKind)
@@ -153,7 +154,7 @@ def read_sinks(sections: Sequence[Section], views: Sequence[View]) -> tuple[Sink
     """All tables [[sink]]. No two have one name or one place."""
     sinks: list[SinkConfig] = []
     for section in sections:
-        sink = _sink(section, tuple(view.name for view in views))
+        sink = _sink(section, views)
         if any(sink.name and sink.name == other.name for other in sinks):
             section.wrong(
                 "name" if "name" in section else None,
@@ -171,19 +172,46 @@ def read_sinks(sections: Sequence[Section], views: Sequence[View]) -> tuple[Sink
     return tuple(sinks)
 
 
-def _sink(section: Section, known: Sequence[str]) -> SinkConfig:
+def _sink(section: Section, declared: Sequence[View]) -> SinkConfig:
     kind = _kind(section, SINKS)
     shared = section.options(SINK)
     views = shared["views"] or ()
+    known = tuple(view.name for view in declared)
     for each in views:
         if known and each not in known:
             section.wrong(
                 "views",
                 f"there is no view {shown(each)}: use {', '.join(known)}.{nearest(each, known)}",
             )
+    filters = _filters(section, shared, [v for v in declared if not views or v.name in views])
     options = _options(section, kind)
     name = str(section.content.get("kind", ""))
-    return SinkConfig(name=shared["name"] or name, kind=name, views=views, options=options)
+    return SinkConfig(
+        name=shared["name"] or name, kind=name, views=views, options=options, filters=filters
+    )
+
+
+def _filters(
+    section: Section, shared: Mapping[str, Any], views: Sequence[View]
+) -> dict[str, FilterChoice]:
+    """The settings of the filter for each view; none where numbers go as they were released."""
+    names = ("filter_periods", "filter_kind", "filter_point")
+    if not shared["filtered"]:
+        for name in names:
+            if name in section:
+                section.wrong(name, "can only be used with filtered = true.")
+        return {}
+    given = dict(zip(("periods", "kind", "point"), (shared[name] for name in names), strict=True))
+    settings = {name: value for name, value in given.items() if value is not None}
+    found = {}
+    for view in views:
+        try:
+            found[view.name] = FilterChoice.of(**settings, calendar=view.calendar)
+        except ConfigurationError as error:
+            message = str(error).removeprefix(f"{error.parameter} ")
+            section.wrong(f"filter_{error.parameter}", message)
+            break
+    return found
 
 
 def read_operator(section: Section) -> OperatorConfig:

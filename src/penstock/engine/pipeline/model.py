@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
@@ -12,6 +13,7 @@ from penstock.core.exact import exact
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.sources.base import Columns, SourceKind
 from penstock.private.sources.registry import SOURCES
+from penstock.released.release_filter import FilterChoice
 from penstock.released.sinks.base import SinkKind
 from penstock.released.sinks.registry import SINKS
 
@@ -118,12 +120,16 @@ class StoreConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SinkConfig:
-    """One table [[sink]]: where releases go, of the named views or of all."""
+    """One table [[sink]]: where releases go, of the named views or of all.
+
+    `filters` has the settings of each view whose numbers are filtered, by name.
+    """
 
     name: str
     kind: str
     views: tuple[str, ...] = ()
     options: Options = field(default_factory=dict)
+    filters: Mapping[str, FilterChoice] = field(default_factory=dict)
 
     @property
     def declaration(self) -> SinkKind:

@@ -6,10 +6,12 @@ init` take keys, defaults and meanings from here.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, get_args
 
 from penstock.core.declaration import Option
 from penstock.core.server_tls import SERVER_TLS_OPTIONS
+from penstock.filters.observation import StreamKind
+from penstock.filters.report import Point
 
 TYPES: Final = ("text", "integer")
 CLOCKS: Final = ("iso", "seconds", "milliseconds", "microseconds")
@@ -310,6 +312,32 @@ SINK: Final = (
         several=True,
         example=["hourly"],
         help="the views that go there (default: all)",
+    ),
+    Option(
+        name="filtered",
+        type="flag",
+        default=False,
+        example=True,
+        help="whether filtered numbers go there instead of the released ones; costs no budget",
+    ),
+    Option(
+        name="filter_periods",
+        several=True,
+        example=["1d", "7d"],
+        help="the seasons of the stream, as durations (default: none); only with filtered",
+    ),
+    Option(
+        name="filter_kind",
+        choices=get_args(StreamKind),
+        example="flow",
+        help="flow for events of a unit, stock for what is present in it (default: flow); "
+        "only with filtered",
+    ),
+    Option(
+        name="filter_point",
+        choices=get_args(Point),
+        example="mean",
+        help="median, or mean for numbers that add up (default: median); only with filtered",
     ),
 )
 

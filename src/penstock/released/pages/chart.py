@@ -35,6 +35,8 @@ class Chart:
         Where an alert was raised. Default: the page shows no alerts.
     thresholds : tuple of float
         Horizontal lines. Default: none.
+    note : str
+        What the intervals mean. Default: they cover the added noise only.
 
     Examples
     --------
@@ -60,6 +62,7 @@ class Chart:
     calendar: Calendar | None = None
     raised: BoolArray | None = None
     thresholds: tuple[float, ...] = ()
+    note: str = "Intervals cover the added noise only."
 
     def page(self) -> str:
         """The page as one HTML document."""
@@ -76,7 +79,9 @@ class Chart:
             "thresholds": self.thresholds,
             "confidence": self.confidence,
         }
-        return render("series.html", title=self.title, promise=self.promise, data=data)
+        return render(
+            "series.html", title=self.title, promise=self.promise, note=self.note, data=data
+        )
 
 
 def starts(units: Sequence[int], calendar: Calendar | None) -> list[float]:

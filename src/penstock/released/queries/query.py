@@ -107,14 +107,18 @@ class NumberQuery(Query):
 def answer_of(query: str, log: Log, first: int, sums: Sums, *, alone: bool = False) -> Answer:
     """The answer that these sums make, one column per key.
 
-    Nodes that were made consistent or pruned share noise across nodes and units, and grouped keys
-    share noise too. The noise of sums of such numbers is not known. `alone` says that each number
-    is one release.
+    Nodes that were made consistent or pruned share noise across nodes and units. Grouped keys and
+    filtered numbers share noise, too. The noise of sums of such numbers is not known. `alone` says
+    that each number is one release.
     """
-    fitted = log.parents is not None and (
-        log.configuration.get("fit", "True") != "False" or "prune" in log.configuration
+    sample = log[first]
+    filtered = sample.kind == "filtered"
+    fitted = (
+        not filtered
+        and log.parents is not None
+        and (log.configuration.get("fit", "True") != "False" or "prune" in log.configuration)
     )
-    shared = fitted or (alone and "group" in log[first].public)
+    shared = fitted or filtered or (alone and "group" in sample.public)
     noise = None if fitted and not alone else sums.noise
     units = np.arange(first, first + len(sums.estimate))
     return Answer(query, units, log.keys, sums.estimate, noise, sums.unread, shared)

@@ -21,6 +21,7 @@ from penstock.core.declaration import EndpointKind, EndpointSetup, Option, Optio
 from penstock.core.deprecated import moved
 from penstock.core.errors import InputError, PenstockError
 from penstock.core.released import Released
+from penstock.released.release_filter import FilterChoice
 from penstock.released.series import Series
 
 _LINK = re.compile(r"[0-9a-f]{64}")
@@ -62,7 +63,9 @@ class ReleaseItem:
     """The release of one unit.
 
     `link` is the hash chain after it, in hexadecimal digits. `signature` is the publisher's public
-    key and signature of that link, likewise; empty if the stream is not signed.
+    key and signature of that link, likewise; empty if the stream is not signed. `filter` has the
+    settings of the filter that the numbers come from; None if they are as released. The link of
+    filtered numbers is that of the release.
     """
 
     series: Series
@@ -72,6 +75,7 @@ class ReleaseItem:
     release: Released = field(repr=False)
     link: str
     signature: str = ""
+    filter: FilterChoice | None = None
 
     def __post_init__(self) -> None:
         where = f"unit {self.unit} of {self.series.name!r}"

@@ -18,6 +18,7 @@ footer. With units of seconds, put several at a time.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -135,6 +136,7 @@ def _encode(items: Sequence[ReleaseItem], file: Any) -> None:
         "penstock.mechanism": last.series.mechanism,
         "penstock.guarantee": repr(last.series.stream_guarantee),
         "penstock.private": str(all(item.release.private for item in items)).lower(),
+        **({} if last.filter is None else {"penstock.filter": json.dumps(dict(last.filter.facts))}),
     }
     schema = table(items[0]).drop_columns("series").schema.with_metadata(about)
     with pq.ParquetWriter(file, schema, compression="zstd", write_statistics=True) as writer:

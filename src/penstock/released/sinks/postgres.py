@@ -19,6 +19,7 @@ from penstock.core.declaration import EndpointSetup, Option
 from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError
 from penstock.core.optional import require
+from penstock.released.release_filter import NOTE
 from penstock.released.sinks.base import (
     ReleaseItem,
     SinkError,
@@ -28,7 +29,7 @@ from penstock.released.sinks.base import (
     missing,
 )
 from penstock.released.sinks.deadline import ConnectionDeadline
-from penstock.released.sinks.release_document import numbers
+from penstock.released.sinks.release_document import item_numbers
 
 TABLE = """CREATE TABLE IF NOT EXISTS {} (
     series text NOT NULL, unit bigint NOT NULL, begins timestamptz NOT NULL,
@@ -48,6 +49,8 @@ _ADVANCE = """INSERT INTO {0} (series, unit, link) VALUES (%s, %s, %s)
 
 _SET = """INSERT INTO {0} (series, unit, link) VALUES (%s, %s, %s)
     ON CONFLICT (series) DO UPDATE SET unit = excluded.unit, link = excluded.link"""
+
+_COMMENT = f"COMMENT ON TABLE {{}} IS '{NOTE}'"
 
 _HELD = "SELECT unit, link FROM {} WHERE series = %s"
 _LOCKED = f"{_HELD} FOR UPDATE"
@@ -136,6 +139,8 @@ class PostgresSink:
             if not self._there(do, self._table, self._heads):
                 do(TABLE, self._table)
                 do(HEADS, self._heads)
+                if any(item.filter is not None for item in items):
+                    do(_COMMENT, self._table)
             for name in sorted(series):
                 fresh = missing(series[name], self._head(do, name, lock=True))
                 for item in fresh:
@@ -251,7 +256,7 @@ class PostgresSink:
 
 
 def _row(item: ReleaseItem) -> tuple[Any, ...]:
-    of = numbers(item.release)
+    of = item_numbers(item)
     known = (_known(column) for column in (of.deviation, of.low, of.high))
     keys = list(item.series.domain.keys)
     return (

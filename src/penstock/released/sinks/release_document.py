@@ -20,9 +20,11 @@ between libraries.
 - deviations: an upper bound of the noise's standard deviation per key; null before the first
   release of a key.
 - low, high: the interval of each key, which covers the added noise with at least 95 %; null
-  likewise.
+  likewise. Filtered numbers have 90 % intervals for the counts.
 - repeated: whether the number repeats an earlier release, so that later changes are unknown.
 - public: other public results of the mechanism, such as where groups began.
+- filter: the settings of the filter that the numbers come from, the confidence of the intervals,
+  and that it costs no budget; only where numbers are filtered.
 """
 
 from __future__ import annotations
@@ -38,9 +40,11 @@ import msgspec
 import numpy as np
 
 from penstock.core.arrays import BoolArray, FloatArray
+from penstock.core.exact import Exact
 from penstock.core.guarantee import Guarantee
 from penstock.core.optional import require
 from penstock.core.released import Released
+from penstock.released.release_filter import CONFIDENCE as FILTER_CONFIDENCE
 from penstock.released.sinks.base import ReleaseItem
 
 FORMAT = ("penstock release", 1)
@@ -63,9 +67,9 @@ class ReleasedNumbers:
     repeated: BoolArray
 
 
-def numbers(release: Released) -> ReleasedNumbers:
+def numbers(release: Released, confidence: Exact = CONFIDENCE) -> ReleasedNumbers:
     """The numbers of a release with deviations and intervals, equal on every machine."""
-    low, high = release.interval(CONFIDENCE)
+    low, high = release.interval(confidence)
     with np.errstate(invalid="ignore"):
         half = _rounded((high - low) / 2, _UP)
     value = release.estimate
@@ -78,10 +82,16 @@ def numbers(release: Released) -> ReleasedNumbers:
     )
 
 
+def item_numbers(item: ReleaseItem) -> ReleasedNumbers:
+    """The numbers of an item. Intervals around filtered numbers have the filter's confidence."""
+    confidence = CONFIDENCE if item.filter is None else FILTER_CONFIDENCE
+    return numbers(item.release, confidence)
+
+
 def document(item: ReleaseItem) -> bytes:
     """The release as canonical JSON, without a newline."""
     series, release = item.series, item.release
-    of = numbers(release)
+    of = item_numbers(item)
     whole = isinstance(release.divisor, int) and release.divisor == 1
     content = {
         "format": FORMAT,
@@ -109,6 +119,7 @@ def document(item: ReleaseItem) -> bytes:
         "high": plain(of.high),
         "repeated": of.repeated.tolist(),
         "public": {name: release.public[name].tolist() for name in sorted(release.public)},
+        **({} if item.filter is None else {"filter": item.filter.facts}),
     }
     return msgspec.json.encode(content)
 
@@ -121,11 +132,14 @@ def beginning(series: str | None = None) -> bytes:
 
 
 def table(item: ReleaseItem) -> Any:
-    """The release as an Arrow table: one row per key, null where nothing was released yet."""
+    """The release as an Arrow table: one row per key, null where nothing was released yet.
+
+    Metadata of the columns with numbers say whether and how they are filtered.
+    """
     pa = arrow()
-    of, rows = numbers(item.release), item.series.domain.size
+    of, rows = item_numbers(item), item.series.domain.size
     moments = pa.timestamp("us", "UTC")
-    return pa.table(
+    found = pa.table(
         {
             "series": pa.repeat(pa.scalar(item.series.name), rows),
             "unit": pa.repeat(pa.scalar(item.unit, pa.int64()), rows),
@@ -139,6 +153,14 @@ def table(item: ReleaseItem) -> Any:
             "repeated": pa.array(of.repeated),
         }
     )
+    if item.filter is None:
+        return found
+    about = {"penstock.filter": msgspec.json.encode(item.filter.facts)}
+    schema = found.schema
+    for name in ("value", "deviation", "low", "high"):
+        place = schema.get_field_index(name)
+        schema = schema.set(place, schema.field(place).with_metadata(about))
+    return found.cast(schema)
 
 
 def arrow(module: str = "pyarrow") -> Any:
