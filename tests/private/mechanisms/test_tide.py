@@ -85,6 +85,39 @@ def test_whichever_blocks_end_every_unit_costs_its_budget(
     assert run.account().worst <= 1
 
 
+@pytest.mark.slow
+@given(data=st.data(), window=st.sampled_from([1, 4, 6]), first=st.integers(1, 8))
+@settings(max_examples=15, deadline=None)
+def test_a_trajectory_through_blocks_of_different_lengths_loses_what_its_units_cost(
+    data: st.DataObject, window: int, first: int
+) -> None:
+    """The worst log likelihood ratio of Laplace noise is the change of each number over its scale.
+
+    The blocks are the same on both streams, so the changes show without noise.
+    """
+    keys, units = 4, 16
+    row = st.lists(st.booleans(), min_size=keys, max_size=keys).map(tuple)
+    script = data.draw(st.lists(row, min_size=units, max_size=units).map(tuple))
+    path = data.draw(st.lists(st.integers(0, keys - 1), min_size=window, max_size=window))
+    mechanism = ScriptedClosing(epsilon=1, window=window, script=script, horizon=units)
+    base = poisson([9.0] * keys, units, seed=28)
+    moved = base.copy()
+    moved[np.arange(first - 1, first - 1 + window), path] += 1
+    left, right = (mechanism.run(keys, noise=NoNoise()) for _ in range(2))
+    loss = Fraction(0)
+    for unit in range(1, units + 1):
+        a, b = left.step(base[unit - 1]).public, right.step(moved[unit - 1]).public
+        price = mechanism.price(unit, keys)
+        assert np.array_equal(a[UNITS], b[UNITS])
+        loss += int(np.abs(a[SUMS] - b[SUMS]).sum()) * price.counts.epsilon
+        if TOTAL in a:
+            loss += int(abs(a[TOTAL] - b[TOTAL])[0]) * price.total.epsilon
+    cost = sum(mechanism.budget(unit).epsilon for unit in range(first, first + window))
+    assert loss <= cost <= 1
+    if not left._state.filter.days:  # nothing was dropped
+        assert loss == cost
+
+
 def test_totals_by_phase_cost_the_same_and_are_dropped_where_the_price_changes() -> None:
     mechanism = Tide(epsilon="0.1", window=30, periods=(10,))
     run = mechanism.run(3, noise=TestNoise(3), record=True)
