@@ -34,6 +34,14 @@ def test_units_come_one_by_one():
     book.begin(2)
 
 
+def test_a_line_never_changes():
+    line = Line(1, "spend", "publish", 5, 5)
+    with pytest.raises(AttributeError):
+        line.amount = 0
+    assert line == Line(unit=1, kind="spend", label="publish", amount=5, number=5)
+    assert len({line, Line(1, "spend", "publish", 5, 5), Line(1, "spend", "publish", 5, 6)}) == 2
+
+
 def test_nothing_can_be_spent_before_the_first_unit():
     book = Ledger(Guarantee(1, 3), keys=1)
     with pytest.raises(InputError, match="no unit has begun"):

@@ -19,11 +19,10 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
-import msgspec
 import numpy as np
 
 from penstock.budget.grid import Budget, Budgets, Grid, promised
@@ -35,7 +34,8 @@ Kind: TypeAlias = Literal["spend", "expose", "settle", "open", "ask", "yes", "cl
 """What a line says. A `settle` is a spend that takes the place of an exposure of the same unit."""
 
 
-class Line(msgspec.Struct, frozen=True, gc=False):
+@dataclass(frozen=True, slots=True, init=False)
+class Line:
     """One append-only line of the ledger. Amounts are in quanta of the promise's grid.
 
     Parameters
@@ -65,6 +65,21 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     amount: int = 0
     number: int = 0
     run: int = 0
+
+    def __init__(
+        self, unit: int, kind: Kind, label: str, amount: int = 0, number: int = 0, run: int = 0
+    ) -> None:
+        _set_unit(self, unit)  # twice as fast as the `__init__` of a frozen dataclass
+        _set_kind(self, kind)
+        _set_label(self, label)
+        _set_amount(self, amount)
+        _set_number(self, number)
+        _set_run(self, run)
+
+
+_set_unit, _set_kind, _set_label, _set_amount, _set_number, _set_run = (
+    vars(Line)[each.name].__set__ for each in fields(Line)
+)
 
 
 Sink: TypeAlias = Callable[[Line], object]
@@ -325,12 +340,14 @@ above the promised 1. Nothing was drawn or recorded.
     def _enter(self, label: str, charge: int) -> None:
         entries = self._labels.get(label)
         if entries is None:
-            entries = self._labels[label] = deque()
+            self._labels[label] = deque([(self.unit, charge)])
+            self._label_sums[label] = charge
+            return
         if entries and entries[-1][0] == self.unit:
             entries[-1] = (self.unit, entries[-1][1] + charge)
         else:
             entries.append((self.unit, charge))
-        self._label_sums[label] = self._label_sums.get(label, 0) + charge
+        self._label_sums[label] += charge
 
     def _refusal(
         self, label: str, charge: int, total: int, first: int | None = None

@@ -13,7 +13,6 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeAlias
 
-import msgspec
 import numpy as np
 
 from penstock.core.errors import StateError
@@ -57,7 +56,7 @@ SORTED_MAP = dataclasses.replace(
 
 @dataclass(frozen=True)
 class Codec:
-    """A set of forms, and the classes with fields that may occur, by their written names.
+    """A set of forms, and the dataclasses that may occur, by the names they are written under.
 
     `array` writes an array, if none of the forms does; `renamed` gives the class of a name that
     an earlier version wrote.
@@ -94,7 +93,8 @@ class Codec:
         name = class_name(type(value))
         if name not in self.classes:
             raise StateError(f"state must be plain data; {type(value).__name__} cannot be saved.")
-        content = {each: self.plain(getattr(value, each)) for each in field_names(type(value))}
+        fields = dataclasses.fields(value)
+        content = {each.name: self.plain(getattr(value, each.name)) for each in fields}
         return {"class": name, "fields": content}
 
     def rich(self, value: Any) -> Any:
@@ -116,13 +116,6 @@ class Codec:
     @cached_property
     def _by_tag(self) -> dict[str, Form]:
         return {form.tag: form for form in self.forms}
-
-
-def field_names(cls: Any) -> tuple[str, ...]:
-    """The fields of a dataclass, or of a struct, which is made faster."""
-    if issubclass(cls, msgspec.Struct):
-        return tuple(cls.__struct_fields__)
-    return tuple(each.name for each in dataclasses.fields(cls))
 
 
 def class_name(cls: type) -> str:

@@ -353,6 +353,7 @@ class Run:
         if content["domain"] != _fingerprint(self.domain.facts):
             raise StateError("this snapshot is of another domain: the keys or their order differ.")
         self.mechanism = mechanism
+        self._incremental = mechanism.incremental()
         self._ledger.load(content["ledger"])
         self._gate.load(content["secrets"], private=content["private"])
         self._complete = self._complete and content["complete"]

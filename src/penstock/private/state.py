@@ -108,12 +108,10 @@ def _codec(classes: tuple[type, ...]) -> Codec:
 
 
 def _collect(cls: Any, known: dict[str, type]) -> None:
-    """Add `cls` and every dataclass or struct that its fields mention."""
+    """Add `cls` and every dataclass that its fields mention."""
     for part in typing.get_args(cls):
         _collect(part, known)
-    if not isinstance(cls, type) or class_name(cls) in known:
-        return
-    if dataclasses.is_dataclass(cls) or issubclass(cls, msgspec.Struct):
+    if isinstance(cls, type) and dataclasses.is_dataclass(cls) and class_name(cls) not in known:
         known[class_name(cls)] = cls
         for hint in typing.get_type_hints(cls).values():
             _collect(hint, known)

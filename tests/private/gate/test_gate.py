@@ -96,6 +96,22 @@ def test_the_charge_comes_before_the_draw():
     assert not released.value.flags.writeable
 
 
+def test_a_number_is_the_release_of_one_number():
+    door, journal, _ = gate(fixed={"distance": 10})
+    other, others, _ = gate(fixed={"distance": 10})
+    quarter = share(door, "1/4")
+    number = door.number(total(1, 2, 3), budget=quarter, label="distance")
+    assert number == other.noisy(total(1, 2, 3), budget=quarter, label="distance").number == 16
+    assert journal == others
+
+
+def test_a_number_of_many_is_refused_before_the_charge():
+    door, journal, _ = gate()
+    with pytest.raises(MechanismError, match="of one number was expected, not of 3"):
+        door.number(private(1, 2, 3), budget=share(door, "1/4"), label="distance")
+    assert journal == []
+
+
 def test_what_the_ledger_refuses_is_never_drawn():
     door, journal, ledger = gate()
     door.laplace(private(1, 2, 3), epsilon=share(door, 1), label="publish")
@@ -108,6 +124,7 @@ def test_what_the_ledger_refuses_is_never_drawn():
         lambda: door.laplace(
             private(1, 2, 3), epsilon=Budgets(np.full(3, 2**10), ledger.grid), label="more"
         ),
+        lambda: door.number(total(1, 2, 3), budget=tiny, label="more"),
         lambda: door.pots.hold("pot", private(1, 2, 3), epsilon=tiny),
         lambda: door.runs.ask("run", private(1, 2, 3), threshold=0, price=price),
         lambda: door.counters.prime("counter", epsilon=tiny, sensitivity=1, size=3, exposed=None),
@@ -266,6 +283,10 @@ def test_a_release_never_leaves_the_range(noise):
         private(1, 2, count_limit(3)), epsilon=share(door, "1/2"), label="publish"
     )
     assert np.abs(released.value).max() == count_limit(3)
+    number = total(1, 2, count_limit(3))
+    assert abs(gate(fixed={"n": noise})[0].number(number, budget=share(door, 1), label="n")) == (
+        count_limit(3)
+    )
     door.pots.hold("pot", private(count_limit(3), 0, 0), epsilon=share(door, "1/2"))
     assert np.abs(door.pots.pour("pot", where=np.ones(3, bool)).value).max() == count_limit(3)
 

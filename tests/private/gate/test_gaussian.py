@@ -87,6 +87,9 @@ def test_the_promise_says_which_noise_is_drawn(delta, kind):
     released = door.noisy(counts(3, 4, 5), budget=door.left // 2, label="publish")
     assert released.kind == kind
     assert (len(noise.gaussians), len(noise.draws)) == ((1, 0) if delta else (0, 1))
+    distance = counts(3, 4, 5).distance(np.zeros(3, np.int64))
+    assert door.number(distance, budget=door.left // 2, label="distance") == 12
+    assert (len(noise.gaussians), len(noise.draws)) == ((2, 0) if delta else (0, 2))
 
 
 def test_one_ledger_has_one_noise():

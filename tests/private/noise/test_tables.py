@@ -4,7 +4,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from penstock.private.noise.laplace import DigitLaw, LaplaceLaw, laplace
+from penstock.private.noise.laplace import DigitLaw, LaplaceLaw, laplace, parts
 from penstock.private.noise.tables import DIRECT, Table, TableCache, draw
 
 LAWS = [
@@ -105,6 +105,17 @@ def test_a_cache_stays_within_its_bytes_and_keeps_what_was_used_last():
         cache.get(LaplaceLaw(scale, 1), guided=True)
         assert cache.get(LaplaceLaw(10, 1), guided=True) is kept
         assert cache.nbytes <= 600_000
+
+
+def test_a_row_is_held_until_one_of_its_tables_may_be_dropped():
+    cache = TableCache(most=600_000)
+    row = cache.row(parts, 1000, 1, guided=True)
+    assert cache.rows == {(1000, 1, True): row}
+    assert [table.law for table, _ in row] == [law for law, _ in parts(1000, 1)]
+    for scale in range(11, 31):
+        cache.get(LaplaceLaw(scale, 1), guided=True)
+    assert cache.rows == {}
+    assert cache.nbytes <= 600_000
 
 
 def test_a_table_for_small_draws_has_no_guide():

@@ -85,6 +85,7 @@ class Gate:
         self.keys = keys
         """The number of keys of the stream. It is public."""
         self._ledger = ledger
+        self._gaussian = ledger.grid.currency == "rho"
         self._maker = maker = ReleaseMaker(ledger=ledger, noise=noise, keys=keys)
         self.pots = Pots(maker)
         """Sums that are paid for when they are read and released later."""
@@ -211,9 +212,31 @@ class Gate:
         where : array of bool, optional
             The numbers that are read and charged; the others are released as 0. Default: all.
         """
-        if self._ledger.grid.currency == "rho":
+        if self._gaussian:
             return self.gaussian(x, rho=budget, label=label, where=where)
         return self.laplace(x, epsilon=budget, label=label, where=where)
+
+    def number(self, x: Private, *, budget: Budget, label: str) -> int:
+        """The only number of `x` with the noise of the promise, for a decision.
+
+        Parameters
+        ----------
+        x : Private
+            A statistic of one number.
+        budget : Budget
+            The charge, in the promise's currency.
+        label : str
+            The label of the charge.
+        """
+        if self._gaussian:
+            return self.gaussian(x, rho=budget, label=label).number
+        maker = self._maker
+        raw = maker.check_fresh(x)
+        if len(raw) != 1:
+            raise maker.error(f"a statistic of one number was expected, not of {len(raw)}.")
+        scale = maker.scale(x.sensitivity, budget)
+        self._ledger.spend(budget, label)
+        return maker.noisy_number(raw, scale, label)
 
     def sampled(self, x: Private, *, keep: Fraction, epsilon: Budget, label: str) -> Released:
         """The number of events in `x` that are in a random sample, with noise.

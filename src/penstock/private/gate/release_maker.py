@@ -200,6 +200,12 @@ class ReleaseMaker:
         value[places] = noisy
         return self.release(value, scale, repeated=~where)
 
+    def noisy_number(self, raw: IntArray, scale: Scale, label: str) -> int:
+        """The only number of `raw`, with noise of this scale."""
+        value = self.draw(scale, 1, label)
+        value += raw
+        return min(max(int(value[0]), -self.limit), self.limit)
+
     def noisy_gaussian(
         self, raw: IntArray, noise: GaussianNoise, label: str, where: BoolArray | None
     ) -> Released:

@@ -45,7 +45,5 @@ class ByDistance(Shifting[DistanceState]):
         self, unit: Private, last: Released, offer: Budget, watch: Budget, gate: Gate
     ) -> bool:
         """Whether the noisy distance is above the expected noise of a publication."""
-        distance = gate.noisy(
-            unit.distance(self.compared(last)), budget=watch, label=DISTANCE
-        ).number
+        distance = gate.number(unit.distance(self.compared(last)), budget=watch, label=DISTANCE)
         return distance > offer.into(len(last.value) * self.contribution)

@@ -28,6 +28,7 @@ SIGNIFICANT_BITS = 5
 """Binary digits of a halved budget. At most 1/17 is given up, and noise tables are used again."""
 
 _MOST_OFFERS = 4096
+_ZERO = np.zeros((), np.int64)
 
 SMALLEST_SHARE = 10**6
 """A halved budget below ε divided by this publishes nothing."""
@@ -172,7 +173,7 @@ class Shifting(Sharing[S], WithDelta[S]):
 
     def compared(self, last: Released) -> IntArray:
         """The numbers that the distance of a unit is measured to: the last release, cut at 0."""
-        return np.maximum(last.value, 0) if self.cut else last.value
+        return np.maximum(last.value, _ZERO) if self.cut else last.value
 
     def budgets(self, size: int) -> tuple[Budget, Budget]:
         if not self.shift:

@@ -182,5 +182,9 @@ def check_scale(scale: Fraction) -> None:
 
 def laplace(scale: Fraction, size: int, bits: Bits) -> IntArray:
     """`size` independent values with P(k) ∝ exp(−|k|/scale), exactly, from ideal bits."""
-    row = TABLES.row(parts, scale.numerator, scale.denominator, size > DIRECT)
+    numerator, denominator = scale.as_integer_ratio()
+    guided = size > DIRECT
+    row = TABLES.rows.get((numerator, denominator, guided))
+    if row is None:
+        row = TABLES.row(parts, numerator, denominator, guided=guided)
     return draw(row, size, bits)

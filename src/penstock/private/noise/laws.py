@@ -35,8 +35,18 @@ def alternating_row(count: int) -> IntArray:
     >>> alternating_row(5)
     array([ 0,  1, -1,  2, -2])
     """
+    return _ALTERNATING[:count] if count <= len(_ALTERNATING) else _alternating_row(count)
+
+
+def _alternating_row(count: int) -> IntArray:
     row = np.arange(count, dtype=np.int64)
-    return np.where(row % 2, (row + 1) // 2, -(row // 2))
+    values = np.where(row % 2, (row + 1) // 2, -(row // 2))
+    values.flags.writeable = False
+    return values
+
+
+_ALTERNATING = _alternating_row(1 << 14)
+"""The outcomes that all tables share: they stay in the processor's cache."""
 
 
 class Law(ABC):

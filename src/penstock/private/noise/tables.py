@@ -96,12 +96,13 @@ class Table:
         places = self._thresholds.searchsorted(words, "right")
         values: IntArray = self._outcomes[places]
         tied = self._before[places] == words
-        for position in tied.nonzero()[0].tolist():
-            word = int(words[position])
-            start = int(self._thresholds.searchsorted(words[position], side="left"))
-            value = self.law.outcome(settle(self.law, word, start, partial(_word, bits)))
-            most = (LIMIT >> shift) - 1
-            values[position] = max(-most, min(value, most))
+        if 1 in tied.tobytes():  # for few values, much faster than tied.any()
+            for position in tied.nonzero()[0].tolist():
+                word = int(words[position])
+                start = int(self._thresholds.searchsorted(words[position], side="left"))
+                value = self.law.outcome(settle(self.law, word, start, partial(_word, bits)))
+                most = (LIMIT >> shift) - 1
+                values[position] = max(-most, min(value, most))
         places.fill(0)
         return values
 
@@ -208,25 +209,22 @@ class TableCache:
         self._most = most
         self._lock = threading.Lock()
         self._tables: dict[Law, Table] = {}
-        self._rows: dict[tuple[int, int, bool], tuple[Part, ...]] = {}
         self._uses = 0
+        self.rows: dict[tuple[int, int, bool], tuple[Part, ...]] = {}
+        """The tables of each scale that was asked of `row` since a table was last dropped. Scales
+        in use are asked for again then, so that their tables count as used last.
+        """
 
     def row(
-        self, laws: LawsOfScale, numerator: int, denominator: int, guided: bool
+        self, laws: LawsOfScale, numerator: int, denominator: int, *, guided: bool
     ) -> tuple[Part, ...]:
-        """The tables of `laws(numerator, denominator)`. All calls give the same function.
-
-        Rows are forgotten when a table is added, so that the rows in use mark their tables again.
-        """
-        key = numerator, denominator, guided
-        row = self._rows.get(key)
-        if row is None:
-            row = tuple(
-                (self.get(law, guided=guided), shift) for law, shift in laws(numerator, denominator)
-            )
-            with self._lock:
-                if all(self._tables.get(table.law) is table for table, _ in row):
-                    self._rows[key] = row
+        """The tables of `laws(numerator, denominator)`. All calls give the same function."""
+        row = tuple(
+            (self.get(law, guided=guided), shift) for law, shift in laws(numerator, denominator)
+        )
+        with self._lock:
+            if all(self._tables.get(table.law) is table for table, _ in row):
+                self.rows[numerator, denominator, guided] = row
         return row
 
     def get(self, law: Law, *, guided: bool) -> Table:
@@ -241,13 +239,13 @@ class TableCache:
         if guided:
             table.guide  # noqa: B018
         with self._lock:
-            self._rows.clear()
             table = self._tables.setdefault(table.law, table)
             held = sum(each.nbytes for each in self._tables.values())
             while held > self._most and len(self._tables) > 1:
                 others = (each for each in self._tables.values() if each is not table)
                 oldest = min(others, key=attrgetter("used"))
                 held -= self._tables.pop(oldest.law).nbytes
+                self.rows.clear()
         return table
 
     @property
