@@ -9,6 +9,7 @@ import select
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,7 @@ def test_a_file_that_is_there_is_never_overwritten(capsys):
         (["--keys", "a,a"], "--keys: "),
         (["--topic", "taps"], "--topic means nothing here: the source is csv"),
         (["--lateness", "10min"], "--lateness means nothing here: the source is csv"),
+        (["--delta", "1"], "--delta: must be at least 0 and below 1"),
         (["--domain-file", "none.txt"], "either --keys or --domain-file, not both"),
         (["--store", "postgresql://me:hunter2@localhost/x"], "--store: "),
     ],
@@ -442,3 +444,26 @@ def test_it_talks_on_a_terminal(tmp_path):
     assert talking.wait(30) == 0, said.decode()
     assert Pipeline.read(tmp_path / "taps.toml").domain().keys == ("north", "south")
     assert b"Next: penstock run taps.toml" in said
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "given", "written"),
+    [
+        ("ba", ["--delta", "1e-6"], "1e-6"),
+        ("ba", [], None),
+        ("toeplitz", [], "1/1000000"),
+        ("toeplitz", ["--delta", "1e-9"], "1e-9"),
+    ],
+)
+def test_a_delta_is_written_where_it_is_given_or_needed(mechanism, given, written, capsys):
+    tokens = ["--yes", "--kind", "stdin", "--keys", "north,south", "--origin", "2026-01-01"]
+    done = Outcome(capsys, "init", "taps.toml", *tokens, "--mechanism", mechanism, *given)
+    assert done.code == 0, done.err
+    privacy = tomllib.loads(Path("taps.toml").read_text(encoding="utf-8"))["privacy"]
+    assert privacy.get("delta") == written
+
+
+def test_a_mechanism_without_a_delta_takes_none(capsys):
+    tokens = ["--yes", "--kind", "stdin", "--keys", "north", "--mechanism", "bs"]
+    done = Outcome(capsys, "init", "taps.toml", *tokens, "--delta", "1e-6")
+    assert (done.code, "--delta means nothing here: " in done.err) == (2, True)

@@ -365,14 +365,9 @@ def _questions(dialogue: InitDialogue) -> Iterator[InitQuestion]:
     yield _ask("plan", tables.PLAN, "typical", NONE, when=_chooses)
     yield _ask("plan", tables.PLAN, "seasons", NONE, when=_chooses)
     yield _ask("privacy", tables.PRIVACY, "epsilon", "1")
-    delta = Option(
-        name="delta",
-        help="the probability with which the promise may fail",
-        advice="Far below one in the number of people.",
-    )
     yield _ask(
         "privacy",
-        (delta,),
+        tables.PRIVACY,
         "delta",
         DELTA,
         when=lambda each: (

@@ -203,6 +203,14 @@ PRIVACY: Final = (
         "noisier.",
     ),
     Option(
+        name="delta",
+        type="exact",
+        example="1e-6",
+        help="the delta of the promise; above 0, noise is Gaussian (default: the mechanism's, 0 "
+        "for most)",
+        advice="Far below one in the number of people.",
+    ),
+    Option(
         name="window",
         type="units",
         example=24,
