@@ -41,6 +41,9 @@ AT_ONCE = 4096
 FORGET = 0.97
 """How much of its past log likelihood a model of one key keeps per block."""
 
+MAX_POOLED = 8192
+"""Of more keys with new sums, every n-th joins the pooled scores."""
+
 POOL_FORGET, POOL_MOST, POOL_SHARE, POOL_FLOOR = 0.995, 50, 0.5, -20.0
 """Log likelihoods pooled over a size class: kept per key, most keys counted per unit, their share
 in a key's weights, and the least difference to the best model."""
@@ -133,7 +136,8 @@ class KeyModels:
         """
         classes = size_classes(self.mean[block.keys], block.noise)
         pooled = self._pooled_scores()
-        likelihoods = np.zeros((MODELS, CLASSES))
+        likelihoods, number = np.zeros((MODELS, CLASSES)), np.zeros(CLASSES, np.int64)
+        sparse = -(-len(block.keys) // MAX_POOLED)
         there = np.empty(len(block.keys))
         every = len(there) == len(self.mean)
         for first in range(0, len(there), AT_ONCE):
@@ -143,9 +147,10 @@ class KeyModels:
             there[part], likelihood = self._correct(
                 settings, some, columns, _some(pooled, classes[part])
             )
-            for model, of_keys in zip(likelihoods, exact(likelihood), strict=True):
-                model += np.bincount(classes[part], of_keys, minlength=CLASSES)
-        self._pool(np.bincount(classes, minlength=CLASSES), likelihoods)
+            for model, of_keys in zip(likelihoods, exact(likelihood[:, ::sparse]), strict=True):
+                model += np.bincount(classes[part][::sparse], of_keys, minlength=CLASSES)
+            number += np.bincount(classes[part][::sparse], minlength=CLASSES)
+        self._pool(number, likelihoods)
         return there
 
     def _correct(
@@ -155,7 +160,7 @@ class KeyModels:
 
         With a slice of columns, the arrays of the models are changed in place.
         """
-        keys, units, noise = block.keys, block.units, block.noise / np.square(block.factor)
+        keys, units, noise = columns, block.units, block.noise / np.square(block.factor)
         own = 0.0 if settings.kind == "stock" else 1.0
         measured = block.sums / block.factor
         least = np.sqrt(block.noise / 2) / (4 * settings.longest)
@@ -191,7 +196,9 @@ class KeyModels:
         modelled = square * np.einsum("m,mk->k", IRREGULAR_SQUARED[:, 0], weights)
         surprise = measured - expected
         excess = np.square(surprise) - noise - uncertain
-        self.irregular[keys] = np.maximum(modelled, self._measured(settings, block, excess, noise))
+        self.irregular[keys] = np.maximum(
+            modelled, self._measured(settings, block.units, keys, excess, noise)
+        )
         unit = uncertain + self.irregular[keys] + own * self.mean[keys] / block.factor
         there = expected + unit / (unit + noise) * surprise - self.mean[keys]
         return np.where(units == 1, there, 0.0), likelihood
@@ -216,21 +223,25 @@ class KeyModels:
         best = self.pooled.max(axis=1, keepdims=True)
         return _small(POOL_SHARE * np.maximum(self.pooled - best, POOL_FLOOR).T)
 
-    def _pull(self, keys: IntArray, weights: Small, after: Small) -> None:
+    def _pull(self, keys: Columns, weights: Small, after: Small) -> None:
         away = weights * (after - after[LONG_RUN])
         for place in range(len(PULLS)):
             self.pulled[place, keys] = away[place == PULL_OF].sum(axis=0)
 
     def _measured(
-        self, settings: FilterSettings, block: Block, excess: FloatArray, noise: FloatArray
+        self,
+        settings: FilterSettings,
+        units: IntArray,
+        keys: Columns,
+        excess: FloatArray,
+        noise: FloatArray,
     ) -> FloatArray:
         """The irregular variance of a unit that errors show, where it stands out of the noise."""
-        keys = block.keys
-        self.residual[keys] = IRREGULAR_KEEP * self.residual[keys] + block.units * excess
+        residual = IRREGULAR_KEEP * self.residual[keys] + units * excess
         weight = IRREGULAR_KEEP * self.residual_weight[keys] + 1
-        self.residual_weight[keys] = weight
-        error: FloatArray = block.units * noise * np.sqrt(SQUARE_VARIANCE[settings.law] / weight)
-        shown: FloatArray = self.residual[keys] / weight - IRREGULAR_ERRORS * error
+        self.residual[keys], self.residual_weight[keys] = residual, weight
+        error: FloatArray = units * noise * np.sqrt(SQUARE_VARIANCE[settings.law] / weight)
+        shown: FloatArray = residual / weight - IRREGULAR_ERRORS * error
         return np.maximum(shown, 0)
 
     def predicted(self, age: IntArray) -> FloatArray:
