@@ -91,7 +91,8 @@ def test_everything_that_was_committed_comes_back(place):
             assert (one.unit, one.guarantee, one.private) == (other.unit, other.guarantee, False)
         assert tuple(reader.lines("visits")) == run.ledger
         assert [each.unit for each in reader.releases("visits", 60, 70)] == list(range(60, 71))
-        assert {line.unit for line in reader.lines("visits", 60, 61)} == {60, 61}
+        read = {line.unit for line in run.ledger}  # a unit of `ba` may be nullified
+        assert {line.unit for line in reader.lines("visits", 60, 64)} == read & set(range(60, 65))
         assert list(reader.releases("visits", 5, 4)) == []
         for first, last in ((0, 3), (140, 150)):
             with pytest.raises(InputError, match=r"it has units 1\.\.149"):

@@ -116,25 +116,28 @@ def test_shifting_needs_twice_as_many_keys_as_units() -> None:
     ps.BudgetAbsorption(epsilon=1, window=10, shift=True).run(20)
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "least"),
-    [
-        (ps.BudgetDistribution(epsilon=1, window=10), 20),
-        (ps.BudgetAbsorption(epsilon=1, window=10), 20),
-        (ps.GroupedDistribution(epsilon=1, window=10, groups=5), 100),
-        (ps.GroupedAbsorption(epsilon=1, window=10, groups=5), 100),
-    ],
-)
-def test_a_new_run_shifts_where_a_distance_is_over_twice_as_many_keys_as_units(
-    mechanism: ps.BudgetAbsorption, least: int
-) -> None:
-    def shifts(keys: int) -> bool | None:
-        made = mechanism.run(keys).mechanism
-        assert isinstance(made, Shifting)
-        return made.shift
+def shifts(mechanism: ps.Mechanism, keys: int) -> bool | None:
+    made = mechanism.run(keys).mechanism
+    assert isinstance(made, Shifting)
+    return made.shift
 
-    assert (shifts(least - 1), shifts(least), shifts(7 * least)) == (False, True, True)
+
+@pytest.mark.parametrize("cls", [ps.BudgetDistribution, ps.BudgetAbsorption])
+def test_a_new_run_shifts_where_there_are_twice_as_many_keys_as_units(
+    cls: type[ps.BudgetDistribution],
+) -> None:
+    mechanism = cls(epsilon=1, window=10)
     assert mechanism.shift is None
+    assert [shifts(mechanism, keys) for keys in (19, 20, 140)] == [False, True, True]
+
+
+@pytest.mark.parametrize("cls", [ps.GroupedDistribution, ps.GroupedAbsorption])
+def test_groups_without_a_delta_shift_only_if_they_are_told_to(
+    cls: type[ps.GroupedDistribution],
+) -> None:
+    assert shifts(cls(epsilon=1, window=10), 10_000) is False
+    assert shifts(cls(epsilon=1, window=10, shift=True), 10_000) is True
+    assert shifts(cls(epsilon=1, window=10, delta="1e-6"), 10_000) is True
 
 
 @pytest.mark.parametrize("cls", [ps.BudgetDistribution, ps.BudgetAbsorption])

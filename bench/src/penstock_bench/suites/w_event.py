@@ -48,8 +48,8 @@ WITH_DELTA = tuple(
 )
 """The mechanisms whose promise may have a δ."""
 
-WORLD_CUP = Stretch(dataset="worldcup", megabytes=750)
-TRAFFIC = Stretch(dataset="traffic", megabytes=400)
+WORLD_CUP = Stretch(dataset="worldcup", megabytes=1_450)
+TRAFFIC = Stretch(dataset="traffic", megabytes=700)
 STREAMS = (
     WORLD_CUP,
     TRAFFIC,
@@ -153,7 +153,7 @@ class WEvent(Suite):
         for per_day in QUICK_PER_DAY if setting.quick else PER_DAY:
             stream = QUICK_WORLD_CUP if setting.quick else WORLD_CUP
             if setting.quick or per_day != 15:
-                heavy = stream.megabytes if setting.quick else 300 + 30 * per_day
+                heavy = stream.megabytes if setting.quick else 1_000 + 30 * per_day
                 stream = replace(stream, options=(("per_day", per_day),), megabytes=heavy)
             points += self._everybody(setting, stream, "worldcup", str(per_day), EPSILON, window)
         return BenchQuestion(

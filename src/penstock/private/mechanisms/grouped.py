@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -59,6 +60,11 @@ class GroupedByDistance(Shifting[GroupedState]):
     @property
     def distances(self) -> int:
         return self.groups
+
+    def defaults(self, domain: Domain) -> Mapping[str, bool | int]:
+        """Without a δ, no shift: ε/d is too little for a distance over a few of the d keys."""
+        chosen = super().defaults(domain)
+        return chosen if self.delta else {**chosen, "shift": False}
 
     @cached_property
     def _caution(self) -> Fraction:
@@ -139,8 +145,8 @@ class GroupedDistribution(GroupedByDistance):
         Default: 0.05.
     shift : bool, optional
         Whether to spend only ε/d on a unit's distance, with d keys, and the rest on publications.
-        It needs at least 2w keys. Default: None, where every group has 2w keys or more. With a δ,
-        it spends ρ/d² for d keys per group, and needs √(2w) keys per group.
+        It needs at least 2w keys. With a δ, it spends ρ/d² for d keys per group, and needs √(2w)
+        keys per group. Default: None, only with a δ, where groups have as many.
     cut : bool, optional
         Whether a distance takes negative numbers of the last release as 0. Default: None, yes.
 
@@ -191,8 +197,8 @@ class GroupedAbsorption(GroupedByDistance):
         Default: 0.05.
     shift : bool, optional
         Whether to spend only ε/d on a unit's distance, with d keys, and the rest on publications.
-        It needs at least 2w keys. Default: None, where every group has 2w keys or more. With a δ,
-        it spends ρ/d² for d keys per group, and needs √(2w) keys per group.
+        It needs at least 2w keys. With a δ, it spends ρ/d² for d keys per group, and needs √(2w)
+        keys per group. Default: None, only with a δ, where groups have as many.
     cut : bool, optional
         Whether a distance takes negative numbers of the last release as 0. Default: None, yes.
 
