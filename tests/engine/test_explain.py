@@ -85,6 +85,7 @@ MECHANISMS: list[tuple[dict[str, Any], list[str]]] = [
             "All noise is Gaussian. The ledger counts rho: a window has about 0.028.",
             "a standard deviation of 20.7 per number. With 95 % probability a number is within 41",
             "The first fresh release costs rho = 0.00117",
+            "If two streams are about the same people, their epsilons and deltas add up.",
         ],
     ),
     (

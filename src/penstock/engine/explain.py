@@ -467,8 +467,9 @@ def _between(ends: tuple[float, float]) -> str:
 
 def _open(pipeline: Pipeline) -> list[str]:
     stream, store = pipeline.stream, pipeline.store
+    what = "epsilons and deltas" if pipeline.guarantee.delta else "epsilons"
     text = (
-        "If two streams are about the same people, their epsilons add up. A publisher does not "
+        f"If two streams are about the same people, their {what} add up. A publisher does not "
         "know other streams."
     )
     lines = [text]
