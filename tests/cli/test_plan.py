@@ -39,7 +39,7 @@ window = 4
 [store]
 path = "taps.db"
 """
-KNOWN = ("--typical", "30", "--season", "1d")
+SAMPLE = "north,south\n" + "\n".join(f"{9 + unit % 5},{unit % 3}" for unit in range(44))
 
 
 @pytest.fixture
@@ -74,8 +74,10 @@ def opened(monkeypatch):
 
 @pytest.mark.slow
 def test_the_plan_ranks_recommends_and_writes(capsys, written):
+    Path("public.csv").write_text(SAMPLE, encoding="utf-8")
+    known = ("--sample", "public.csv")
     done = Outcome(
-        capsys, "plan", "taps.toml", *KNOWN, "--write", "--json", "--page", "out/plan.html"
+        capsys, "plan", "taps.toml", *known, "--write", "--json", "--page", "out/plan.html"
     )
     assert done.code == 0, done.err
     assert "This takes about" in done.err
@@ -96,7 +98,7 @@ def test_the_plan_ranks_recommends_and_writes(capsys, written):
     assert {curve["over"] for curve in told["curves"]} >= {"epsilon", "window"}
     assert "sw_tree" in told["left_out"]
     page = Path("out/plan.html").read_text(encoding="utf-8")
-    assert "public sentences" in page
+    assert "public by your statement" in page
     assert "The private source was not opened." in page
     # The configuration keeps its comments and has the mechanism.
     text = written.read_text(encoding="utf-8")
@@ -110,10 +112,7 @@ def test_the_plan_ranks_recommends_and_writes(capsys, written):
 
 @pytest.mark.slow
 def test_neither_plan_nor_check_opens_the_source_or_the_store(capsys, written, opened):
-    Path("public.csv").write_text(
-        "north,south\n" + "\n".join(f"{9 + unit % 5},{unit % 3}" for unit in range(60)),
-        encoding="utf-8",
-    )
+    Path("public.csv").write_text(SAMPLE, encoding="utf-8")
     Path("taps.db").write_bytes(b"nobody reads this")
     del opened[1:]
     verbs = (
@@ -165,7 +164,10 @@ def test_check_says_what_auto_chooses(capsys, written):
 @needs_chromium
 @pytest.mark.slow
 def test_the_page_reads_well_on_every_screen(tmp_path):
-    found = ps.plan(domain=["north", "south"], epsilon="1", window=4, typical=30)
+    (tmp_path / "public.csv").write_text(SAMPLE, encoding="utf-8")
+    found = ps.plan(
+        domain=["north", "south"], epsilon="1", window=4, sample=tmp_path / "public.csv"
+    )
     page = tmp_path / "plan.html"
     page.write_text(found.page(command="penstock plan taps.toml"), encoding="utf-8")
     with open_browser(tmp_path / "profile") as browser:

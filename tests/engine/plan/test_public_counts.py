@@ -87,3 +87,11 @@ def test_groups_hold_the_sum_of_their_keys():
     assert counts.grouped(*ways["per line"]).counts.tolist() == [[3, 12]]
     assert counts.grouped(*ways["per way"]).counts.tolist() == [[5, 10]]
     assert counts.grouped(*ways["all keys together"]).counts.tolist() == [[15]]
+
+
+def test_short_counts_are_repeated_in_whole_seasons_and_that_is_said():
+    given = public(np.arange(14).reshape(14, 1), Domain.of(1), periods=(4, 24))
+    found = given.lengthened(6)
+    assert found.counts.ravel().tolist() == [*range(2, 14), *range(2, 14), *range(2, 8)]
+    assert "repeated up to 30 units" in found.notes[0]
+    assert given.lengthened(2) is given

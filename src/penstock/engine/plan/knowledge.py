@@ -132,7 +132,7 @@ def public_counts(
         raise ConfigurationError(
             "a plan needs public counts of at least two units that are not all empty."
         )
-    return found.thinned()
+    return found.lengthened(view.promise.window).thinned()
 
 
 def counts_of_view(

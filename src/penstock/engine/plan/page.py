@@ -84,7 +84,7 @@ def _coarser(plan: Plan) -> list[dict[str, Any]]:
         {
             "every": length(each.every),
             "level": each.level or "per key",
-            "keys": f"{each.keys:,}",
+            "numbers": f"{each.keys:,}",
             "mean": number(each.mean),
             "best": each.best,
             "error": number(each.error),

@@ -59,6 +59,12 @@ class PlanRow:
     parameters: dict[str, object] = field(default_factory=dict)
 
     @property
+    def short(self) -> str:
+        """The name, and whether the noise is Gaussian."""
+        gaussian = self.choice is not None and self.choice.gaussian
+        return f"{self.name} with delta" if gaussian else self.name
+
+    @property
     def label(self) -> str:
         """The name with its parameters, for people."""
         shown = ", ".join(f"{name} = {_shown(value)}" for name, value in self.parameters.items())
@@ -277,6 +283,7 @@ class Simulations:
             for level in ("", *ways):
                 public = merged.grouped(*ways[level]) if level else merged
                 errors = {row.label: self._error(row, public, promise) for row in rows}
+                named = {row.label: row.short for row in rows}
                 usable = {name: error for name, error in errors.items() if error is not None}
                 if usable:
                     best = min(usable, key=usable.__getitem__)
@@ -286,7 +293,7 @@ class Simulations:
                             level=level,
                             keys=public.domain.size,
                             mean=public.mean,
-                            best=best,
+                            best=named[best],
                             error=usable[best],
                         )
                     )
@@ -312,6 +319,7 @@ def _compared(rows: Sequence[PlanRow], current: MechanismChoice | None) -> list[
         assert row.choice is not None
         best.setdefault((row.name, row.choice.gaussian), row)
     shown = list(best.values())[:COMPARED]
+    shown += [row for (_, gaussian), row in best.items() if gaussian and row not in shown][:1]
     return shown + [row for row in rows if row.choice == current and row not in shown]
 
 

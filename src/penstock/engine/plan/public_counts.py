@@ -23,8 +23,8 @@ from penstock.private.noise import TestNoise
 MAX_KEYS, MAX_UNITS, MAX_CELLS = 300, 1_000, 300_000
 """The most keys, units and counts that are simulated. More are thinned out, always in one way."""
 
-LEAST_UNITS = 120
-"""Made-up counts have at least this many units."""
+LEAST_UNITS, LEAST_WINDOWS = 120, 5
+"""Made-up and repeated counts have at least this many units, and windows."""
 
 _SEED = 16
 _GRID = 2**20
@@ -65,6 +65,24 @@ class PublicCounts:
     def mean(self) -> float:
         """The mean count of a key and unit."""
         return float(self.counts.mean())
+
+    def lengthened(self, window: int) -> PublicCounts:
+        """At least `LEAST_WINDOWS` windows, if need be by repeating the units; a note says so.
+
+        In its first windows a mechanism learns. Few units would show little else. Where the seasons
+        allow it, whole seasons are repeated, so that phases stay as they are.
+        """
+        units, needed = len(self.counts), min(LEAST_WINDOWS * window, MAX_UNITS)
+        if units >= needed:
+            return self
+        period = max((each for each in self.periods if each <= units), default=1)
+        whole = units // period * period
+        order = np.arange(needed) % whole + units - whole
+        note = (
+            f"The {units:,} units are fewer than {LEAST_WINDOWS} windows. They are repeated up to "
+            f"{needed:,} units."
+        )
+        return replace(self, counts=self.counts[order], notes=(*self.notes, note))
 
     def thinned(self) -> PublicCounts:
         """At most `MAX_KEYS` keys, evenly spread, and the newest units; a note says so."""
@@ -213,7 +231,7 @@ def made_up(
         raise ConfigurationError(f"typical must be above 0, not {typical}.", parameter="typical")
     periods = periods_of(seasons, every)
     keys = min(domain.size, MAX_KEYS)
-    longest = max((LEAST_UNITS, 5 * window, *(4 * period for period in periods)))
+    longest = max((LEAST_UNITS, LEAST_WINDOWS * window, *(4 * period for period in periods)))
     units = min(longest, MAX_UNITS, MAX_CELLS // keys)
     noise = TestNoise(_SEED)
     spread = 2.0 if sparse else 0.8

@@ -154,6 +154,7 @@ class Tide(WithDelta[TideState]):
     paper = "none: made for Penstock"
     proof = "tide.md"
     State = TideState
+    planned = ({"kind": "stock"},)
 
     periods: tuple[UnitCount, ...] = ()
     kind: StreamKind = "flow"

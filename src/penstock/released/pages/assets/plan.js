@@ -36,7 +36,7 @@
         scales: { x: { time: false, distr: 3, range: () => [first / 1.15, last * 1.15] }, y: { distr: 3, range: () => [least / 1.4, most * 1.4] } },
         axes: [
           axis({ size: 34, gap: 8, splits: () => chart.values, values: () => chart.labels }),
-          axis({ size: 62, values: (_, at) => at.map((y) => (y == null || !/^[125]/.test(y.toExponential()) ? "" : short(y))) }),
+          axis({ size: 62, values: (_, at) => at.map((y) => (y == null || !/^[125]\.00e/.test(y.toExponential(2)) ? "" : short(y))) }),
         ],
         series: [{}, ...chart.names.map((name) => ({
           stroke: look(name).colour, dash: look(name).dash, width: 2, spanGaps: true,

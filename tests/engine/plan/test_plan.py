@@ -1,0 +1,111 @@
+"""A plan in words, as TOML, as a table and as a page."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+import pytest
+
+import penstock as ps
+from penstock.core.domain import Domain
+from penstock.core.errors import ConfigurationError
+from penstock.core.hierarchy import Hierarchy
+from penstock.engine.config_sections import parse
+from penstock.engine.pipeline import Pipeline
+from penstock.engine.plan.candidates import AskedPromise
+from penstock.engine.plan.planner import COMPARED, Simulations
+from penstock.engine.plan.public_counts import made_up
+
+ZONES = Hierarchy.of({f"zone {zone}": f"borough {zone % 2}" for zone in range(4)})
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory):
+    sample = tmp_path_factory.mktemp("plan") / "sample.csv"
+    rows = [",".join(str((unit + zone) % 3 // 2) for zone in range(4)) for unit in range(44)]
+    sample.write_text("\n".join([",".join(ZONES.keys), *rows]), encoding="utf-8")
+    return ps.plan(domain=ZONES, epsilon="1", window=4, sample=sample, delta="1/1000")
+
+
+def test_the_best_is_first_and_the_trivial_lines_are_last(plan):
+    table = plan.table()
+    errors = [row["mae"] for row in table[:-2]]
+    assert errors == sorted(errors)
+    assert (plan.best.name, plan.best.error.mae) == (table[0]["mechanism"], errors[0])
+    assert [row["private"] for row in table[-2:]] == [False, False]
+    assert {"hs_pegasus", "uniform", "tide"} <= {row["mechanism"] for row in table}
+    assert any(row["parameters"].get("delta") == "1/1000" for row in table)
+
+
+def test_the_words_judge_and_name_a_way_to_count_that_is_useful(plan):
+    first, judged, coarser, *_ = plan.words
+    assert first.startswith(f"Use {plan.best.name}")
+    assert judged.startswith("Every hour per key, numbers are noise: ± ")
+    assert re.fullmatch(r"Every .*, the error is ± [0-9.]+ % with [a-z_ ]+\.", coarser)
+    assert plan.coarser.relative <= 0.25 < plan.relative
+
+
+def test_all_levels_and_lengths_were_tried(plan):
+    found = {(each.every, each.level) for each in plan.figures.coarser}
+    levels = {"", "per group of level 1", "all keys together"}
+    assert {level for _, level in found} == levels
+    assert len(found) == 3 * len({every for every, _ in found}) > 3
+
+
+def test_the_curves_hold_the_asked_promise_and_the_best_mechanisms(plan):
+    curves = {curve.name: curve for curve in plan.figures.curves}
+    assert set(curves) == {"epsilon", "window", "delta", "unit length"}
+    for curve in curves.values():
+        assert curve.asked in curve.values
+        assert {"all zeros", "long-run mean"} < set(curve.lines)
+        assert all(len(line) == len(curve.values) for line in curve.lines.values())
+    assert len(curves["epsilon"].lines) in (COMPARED + 2, COMPARED + 3)
+    falls = curves["epsilon"].lines[plan.best.label]
+    assert falls[0] > falls[-1]
+
+
+def test_the_toml_is_a_promise_that_a_pipeline_takes(plan):
+    content = parse(plan.to_toml(), name="plan.toml").content
+    pipeline = Pipeline.of(
+        {
+            "stream": {"name": "taps", "every": "1h", "origin": "2026-01-01"},
+            "source": {"kind": "stdin", "time": "ts", "key": "zone"},
+            "domain": ZONES,
+        }
+        | content
+    )
+    promise = plan.view.promise
+    assert pipeline.view().declared == plan.best.choice.made(promise, plan.public.periods)
+
+
+def test_the_page_and_the_notebook_show_the_same_words(plan):
+    page, notebook = plan.page(command="penstock plan taps.toml"), plan._repr_html_()
+    for line in plan.words:
+        assert line in page
+        assert line in notebook
+    assert "penstock plan taps.toml" in page
+    assert "built-in" not in page
+    assert "± " in notebook
+    assert repr(plan).startswith("<Plan for 'stream': ")
+
+
+def test_a_ranking_is_the_same_every_time():
+    promise = AskedPromise(epsilon=Fraction(1), window=2, horizon=20)
+    public = made_up(Domain.of(2), "1h", typical=Fraction(3), window=2)
+    once, again = (Simulations(public, promise).ranked() for _ in range(2))
+    assert once == again
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"domain": 2, "epsilon": "1", "window": 2}, "give typical, sample or releases"),
+        ({"typical": 3}, "give a pipeline, or domain, epsilon and window"),
+        ({"pipeline": "x.toml", "domain": 2, "typical": 3}, "are those of the pipeline"),
+        ({"domain": 2, "epsilon": 0.5, "window": 2, "typical": 3}, "epsilon"),
+    ],
+)
+def test_too_little_or_too_much_is_refused(given, problem):
+    with pytest.raises((ConfigurationError, ps.InexactError), match=problem):
+        ps.plan(**given)
