@@ -40,7 +40,7 @@ SAMPLING = ("fixed", "dsft", "dsat", "fast", "fast_w")
 LIMITS |= {(name, "publish"): 3.0 for name in SAMPLING} | {(name, "skip"): 2.0 for name in SAMPLING}
 FIXED_LIMITS = dict.fromkeys(("uniform", "sample", "bd", "ba"), 25.0)
 FIXED_LIMITS |= dict.fromkeys(("bd_grouped", "ba_grouped"), 40.0)
-FIXED_LIMITS |= dict.fromkeys(("bd_pan", "ba_pan"), 55.0)
+FIXED_LIMITS |= dict.fromkeys(("bd_pan", "ba_pan"), 45.0)
 
 
 @dataclass

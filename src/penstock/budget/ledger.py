@@ -285,7 +285,10 @@ above the promised 1. Nothing was drawn or recorded.
             total += self._run_cost()
         if total > self.promised:
             raise self._refusal(label, charge, total)
-        self._hand_over(Line(self.unit, "settle" if settle else "spend", label, charge, number))
+        line = Line(self.unit, "settle" if settle else "spend", label, charge, number)
+        if self._sink is not None:
+            self._sink(line)
+        self._question = 0
         self._common, self._by_key = common, by_key
         self._exposed = exposed
         self._sum += number - old

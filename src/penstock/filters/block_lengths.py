@@ -12,6 +12,9 @@ LENGTHS = np.unique(np.rint(np.geomspace(1, 1024, 21)).astype(np.int64))
 STALENESS = 0.8
 """How much of the drift over a block's length counts as error in the units after it."""
 
+_AT_ONCE = 4096
+"""The number of keys that are looked at together: their arrays stay in the processor's cache."""
+
 
 def block_lengths(
     drift: FloatArray, irregular: FloatArray, level: FloatArray, noise: float, longest: int
@@ -32,18 +35,32 @@ def block_lengths(
     >>> block_lengths(np.array([1e-4, 9e3]), np.zeros(2), np.array([0.1, 3e3]), 1152.0, 24)
     array([23,  1])
     """
-    best = np.full(len(drift), np.inf)
-    chosen = np.ones(len(drift), np.int64)
+    lengths = LENGTHS[longest >= LENGTHS]
     own = irregular + level
-    for length in LENGTHS[longest >= LENGTHS].tolist():
-        measured = noise / length**2 + own / length
-        moved = drift * length
-        before = moved / 2 + np.sqrt(np.square(moved) / 4 + moved * measured)
-        if length == 1:
-            error = (before + own) * noise / (before + own + noise)
-        else:
-            error = before * measured / (before + measured) + STALENESS * moved + own
-        better = error < best
-        np.copyto(best, error, where=better)
-        np.copyto(chosen, length, where=better)
+    chosen = np.empty(len(drift), np.int64)
+    for start in range(0, len(drift), _AT_ONCE):
+        some = slice(start, start + _AT_ONCE)
+        errors = _errors(drift[some], own[some], noise, lengths[:, None])
+        chosen[some] = lengths[(errors == errors.min(axis=0)).argmax(axis=0)]
     return chosen
+
+
+def _errors(drift: FloatArray, own: FloatArray, noise: float, lengths: IntArray) -> FloatArray:
+    """The predicted errors, lengths × keys; the first length is 1."""
+    measured = own / lengths
+    measured += noise / np.square(lengths)
+    moved = drift * lengths
+    before = np.square(moved) / 4
+    before += moved * measured
+    np.sqrt(before, out=before)
+    before += moved / 2
+    alone = before[0] + own
+    error = before * measured
+    before += measured
+    error /= before
+    moved *= STALENESS
+    error += moved
+    error += own
+    error[0] = alone * noise / (alone + noise)
+    error[np.isnan(error)] = np.inf
+    return error
