@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core.arrays import FloatArray
 from penstock.filters.observation import FilterSettings, Observation
-from penstock.filters.smoothing_bank import SmoothingBank
+from penstock.filters.smoothing_bank import LEAST_VARIANCE, SmoothingBank
 
 WANTED_NOISE = 0.15
 """Totals are added up over as many days as bring their noise scale to this share of them."""
@@ -104,6 +104,13 @@ class CommonFactor:
         least = max(LEAST_MEAN * math.sqrt(noise / 2), 1e-9)
         low, high = FACTOR_RANGE
         return min(max(total / max(self.mean, least), low), high)
+
+    def total(self, factor: float, noise: float) -> tuple[float, float] | None:
+        """The estimated total of a unit with this factor, and its variance; None by phase."""
+        if self.days or self.learned < 2:
+            return None
+        variance = max(self.bank.variance, LEAST_VARIANCE * noise)
+        return factor * self.mean, variance * noise / (variance + noise)
 
     def _by_phase(self, seen: Observation, phase: int) -> None:
         """One step of the Kalman filter of a phase."""

@@ -34,11 +34,34 @@ class Estimate:
         The variance of the mean itself.
     variance : array of float
         The variance of the count around the mean, infinite where nothing was released yet.
+    total : tuple of two floats, optional
+        The estimated total over all keys, and its variance. Default: none.
     """
 
     mean: FloatArray
     level_variance: FloatArray
     variance: FloatArray
+    total: tuple[float, float] | None = None
+
+    def with_total(self) -> tuple[FloatArray, float]:
+        r"""The means, moved by least squares so that their sum agrees with the total.
+
+        With variances :math:`v_k` of sum V and a total of variance :math:`v`, key k takes the share
+        :math:`v_k/V` of the gap, times :math:`g=V/(V+v)`. The second number is g/V: the sum over a
+        set of keys with variance U then has the variance :math:`U-U^2g/V`.
+
+        >>> one = np.array([1.0, 1.0])
+        >>> means, shrink = Estimate(10 * one, one, one, total=(26.0, 1.0)).with_total()
+        >>> means.round(6), round(shrink, 6)
+        (array([12., 12.]), 0.333333)
+        """
+        known = float(self.variance.sum())
+        if self.total is None or not np.isfinite(known):
+            return self.mean, 0.0
+        total, variance = self.total
+        shrink = 1 / (known + variance)
+        gap = total - float(self.mean.sum())
+        return np.maximum(self.mean + self.variance * (shrink * gap), 0), shrink
 
     def point(self, point: Point, *, counted: bool = True) -> FloatArray:
         r"""The number to report.

@@ -169,4 +169,6 @@ class TideFilter:
         variance = np.where(models.seen > 0, moved * square + apart, np.inf)
         share = self.common.mean / self.settings.keys  # all that is known before the first sum
         mean = np.where(models.seen > 0, mean, share)
-        return Estimate(mean, models.variance * square * models.seen, variance)
+        noise = seen.total_noise if seen.total is not None else np.inf
+        total = self.common.total(factor, noise) if np.isfinite(noise) else None
+        return Estimate(mean, models.variance * square * models.seen, variance, total)

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, get_args
 
 import numpy as np
 
 from penstock.budget.grid import Budget
-from penstock.core.arrays import BoolArray, IntArray
+from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.cover import ALL
 from penstock.core.domain import Domain
 from penstock.core.durations import UnitCount
 from penstock.core.error_bounds import laplace_variance
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact, whole
+from penstock.core.hierarchy import Hierarchy
 from penstock.core.private import Private
 from penstock.core.released import DEVIATION, Released
 from penstock.filters.observation import FilterSettings, Observation, StreamKind
@@ -68,6 +69,7 @@ class TideState:
     filter: TideFilter
     held: IntArray
     days: IntArray
+    tree: Hierarchy | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +137,9 @@ class Tide(WithDelta[TideState]):
         have equal shares. Default: 1/2.
     longest : int, optional
         The most units in a block. Default: the window, at least 8; 1024 if the window is 1.
+    nodes : bool
+        Whether to release all nodes of the hierarchy, with numbers that add up: means of keys that
+        agree with the total, and their sums. Default: False, the keys alone.
 
     Guarantee: w-event, pure or with a δ. Proof: docs/proofs/tide.md.
     Kept between units: the filter's beliefs and the lengths of open blocks; in the gate, the raw
@@ -162,6 +167,10 @@ class Tide(WithDelta[TideState]):
     share_total: Exact = "1/10"
     front: Exact = "1/2"
     longest: UnitCount | None = None
+    nodes: bool = False
+
+    def released(self, domain: Domain) -> Domain:
+        return tree_of(domain).nodes if self.nodes else domain
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -177,6 +186,10 @@ class Tide(WithDelta[TideState]):
                 raise ConfigurationError(
                     f"{name} must be one of {', '.join(known)}, not {value!r}.", parameter=name
                 )
+        if not isinstance(self.nodes, bool):
+            raise ConfigurationError(
+                f"nodes must be True or False, not {self.nodes!r}.", parameter="nodes"
+            )
         for name in ("share_total", "front"):
             share = exact(getattr(self, name), name=name)
             object.__setattr__(self, name, share)
@@ -292,6 +305,7 @@ class Tide(WithDelta[TideState]):
             TideFilter.nothing(settings),
             np.zeros(keys, np.int64),
             np.zeros(self.period, np.int64),
+            tree_of(domain) if self.nodes else None,
         )
 
     @property
@@ -318,7 +332,7 @@ class Tide(WithDelta[TideState]):
         if total is not None:
             public[TOTAL], public[TOTAL_UNITS] = np.array([total[0]]), np.array([total[1]])
         seen = self.observation(replace(fresh, public=public))
-        released = self._report(state.filter.step(seen), replace(fresh, public=public))
+        released = self._report(state, state.filter.step(seen), replace(fresh, public=public))
         return replace(state, held=held * ~close), released
 
     def closes(self, state: TideState, held: IntArray, unit: Private, gate: Gate) -> BoolArray:
@@ -361,7 +375,7 @@ class Tide(WithDelta[TideState]):
         released : Released
             A release of this mechanism.
         """
-        public, unit, keys = released.public, released.unit, len(released.value)
+        public, unit, keys = released.public, released.unit, len(released.public[SUMS])
         total, price = public.get(TOTAL), self.price(unit, keys)
         read = price if price.counts else self.price(1, keys)
         later = self.price(unit + 1, keys)
@@ -386,22 +400,39 @@ class Tide(WithDelta[TideState]):
             private=gate.private,
             public={SUMS: none, UNITS: none},
         )
-        return state, self._report(state.filter.step(self.observation(empty)), empty)
+        estimate = state.filter.step(self.observation(empty))
+        return state, self._report(state, estimate, empty)
 
-    def _report(self, estimate: Estimate, fresh: Released) -> Released:
+    def _report(self, state: TideState, estimate: Estimate, fresh: Released) -> Released:
         """The estimates as a release, in parts of 1/256."""
-        point = estimate.point(self.point, counted=self.kind == "flow")
-        most = 2**60 // len(point)
-        error = np.sqrt(estimate.variance + np.square(point - estimate.mean))
-        parts = np.ceil(np.minimum(error * FINENESS, most)).astype(np.int64)
-        deviation = np.where(np.isfinite(error), np.maximum(parts, 1), 0)
+        if state.tree is None:
+            point = estimate.point(self.point, counted=self.kind == "flow")
+            value = _parts(point, len(point))
+            variance = estimate.variance + np.square(point - estimate.mean)
+        else:
+            point, shrink = estimate.with_total()
+            value = state.tree.nodes.totals(_parts(point, len(point)))
+            variance = np.concatenate(
+                [
+                    np.add.reduceat(estimate.variance[each.order], each.starts)
+                    for each in state.tree.levels
+                ]
+            )
+            variance -= np.square(variance) * shrink if shrink else 0.0
+        known = np.isfinite(variance)
+        error = np.ceil(np.sqrt(np.where(known, variance, 0.0)) * FINENESS)
         return replace(
             fresh,
-            value=np.rint(np.minimum(point * FINENESS, most)).astype(np.int64),
+            value=value,
             divisor=FINENESS,
             kind="filtered",
             repeated=False,
-            public={**fresh.public, DEVIATION: deviation},
+            public={
+                **fresh.public,
+                DEVIATION: np.where(known, np.clip(error, 1, 2.0**60 // len(error)), 0).astype(
+                    np.int64
+                ),
+            },
         )
 
     def hard_streams(self) -> Iterable[IntArray]:
@@ -412,6 +443,17 @@ class Tide(WithDelta[TideState]):
         quiet = np.zeros((units, max(self.window, 2)), np.int64)
         quiet[::2, 0] = HARD_COUNT
         return (quiet,)
+
+
+@lru_cache(maxsize=8)
+def tree_of(domain: Domain) -> Hierarchy:
+    """The hierarchy of a domain."""
+    return Hierarchy.of(domain)
+
+
+def _parts(numbers: FloatArray, keys: int) -> IntArray:
+    """Numbers in parts of 1/256, small enough for sums over all keys."""
+    return np.rint(np.minimum(numbers * FINENESS, 2.0**60 // keys)).astype(np.int64)
 
 
 def _pot(phase: int) -> str:
