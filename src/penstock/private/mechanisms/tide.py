@@ -64,7 +64,10 @@ class UnitPrice:
 
 @dataclass(frozen=True)
 class TideState:
-    """The filter, and how many units are in each open block and each open total: all public."""
+    """The filter, and how many units are in each open block and each open total: all public.
+
+    A step changes the arrays in place, because copies would take most of its time.
+    """
 
     filter: TideFilter
     held: IntArray
@@ -327,13 +330,13 @@ class Tide(WithDelta[TideState]):
         else:
             gate.pots.hold(BLOCKS, unit, epsilon=price)
             fresh = gate.pots.pour(BLOCKS, where=close)
-        units = held * close
-        public = {SUMS: fresh.value, UNITS: units}
+        public = {SUMS: fresh.value, UNITS: held * close}
         if total is not None:
             public[TOTAL], public[TOTAL_UNITS] = np.array([total[0]]), np.array([total[1]])
-        seen = self.observation(replace(fresh, public=public))
-        released = self._report(state, state.filter.step(seen), replace(fresh, public=public))
-        return replace(state, held=held * ~close), released
+        fresh = replace(fresh, public=public)
+        estimate = state.filter.step(self.observation(fresh))
+        np.multiply(held, ~close, out=state.held)
+        return state, self._report(state, estimate, fresh)
 
     def closes(self, state: TideState, held: IntArray, unit: Private, gate: Gate) -> BoolArray:
         """The keys whose block ends with this unit: decided from releases alone."""
