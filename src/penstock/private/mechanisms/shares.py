@@ -27,7 +27,6 @@ DISTANCE = "distance"
 SIGNIFICANT_BITS = 5
 """Binary digits of a halved budget. At most 1/17 is given up, and noise tables are used again."""
 
-_MOST_OFFERS = 4096
 _ZERO = np.zeros((), np.int64)
 
 SMALLEST_SHARE = 10**6
@@ -65,22 +64,9 @@ class Halving:
         return cls(pool, total)
 
     def offer(self, position: int, gate: Gate) -> Budget:
-        spent = gate.spent(PUBLISH)
-        offer = self._offers.get(spent.quanta)
-        if offer is None:
-            if len(self._offers) >= _MOST_OFFERS:
-                self._offers.clear()
-            offer = self._offers[spent.quanta] = self._offer(spent)
-        return offer
-
-    def _offer(self, spent: Budget) -> Budget:
-        half = ((self.pool - spent) // 2).rounded(SIGNIFICANT_BITS, of=self.total)
-        return half * 0 if half * SMALLEST_SHARE < self.total else half
-
-    @cached_property
-    def _offers(self) -> dict[int, Budget]:
-        """The offers that were made, by the quanta that the window had spent."""
-        return {}
+        left = self.pool.quanta - gate.spent(PUBLISH).quanta
+        half = Budget(left // 2, self.pool.grid).rounded(SIGNIFICANT_BITS, of=self.total)
+        return half * 0 if half.quanta * SMALLEST_SHARE < self.total.quanta else half
 
     def after(self, position: int, gate: Gate, spent: Budget) -> int:
         return position
@@ -106,7 +92,8 @@ class Absorbing:
         return cls(pool // window, window)
 
     def offer(self, position: int, gate: Gate) -> Budget:
-        return self.share * max(min(gate.unit - position + 1, self.window), 0)
+        shares = gate.unit - position + 1
+        return self.share * (min(shares, self.window) if shares > 0 else 0)
 
     def after(self, position: int, gate: Gate, spent: Budget) -> int:
         return gate.unit + spent.quanta // self.share.quanta
