@@ -35,6 +35,7 @@ def test_every_mechanism_that_differs_in_its_output_is_there(demo: Demo) -> None
         "ba",
         "bd_grouped",
         "ba_grouped",
+        "tide",
     }
     assert [track.mae for track in demo.tracks] == sorted(track.mae for track in demo.tracks)
 

@@ -48,9 +48,16 @@ def test_a_cell_is_the_same_alone_and_beside_others():
     assert together == alone
 
 
+def test_a_row_has_the_values_of_parameters_that_were_left_open():
+    """They depend on the keys: 4 keys are twice a window of 2, and not of 3."""
+    for window, shift in ((2, "True"), (3, "False")):
+        row, *_ = work(Job(Stretch(dataset=TINY), (SUITE.cell(TINY, "ba", window),), 1))
+        assert json.loads(row["parameters"]).items() >= {"shift": shift, "cut": "True"}.items()
+
+
 def test_a_row_has_all_that_is_needed_to_make_it_again(tmp_path: Path):
     rows = run(tmp_path)
-    assert all(row.keys() == COLUMNS.keys() for row in rows)
+    assert all(row.keys() == {*COLUMNS, "code"} for row in rows)
     row = next(row for row in rows if row["mechanism"] == "ba" and row["measure"] == "mae")
     assert (row["suite"], row["stream"], row["seed"], row["units"], row["keys"]) == (
         "tiny",

@@ -239,7 +239,12 @@ def answered(
     drawn: PlottedMeasure, lines: dict[str, tuple[float, float]], *claims: Better, places: int = 1
 ) -> Answered:
     points = [
-        Point("p", line, str(x + 1), Cell.of("tiny", FEED.stretch, line, ("mae",), epsilon="1"))
+        Point(
+            "p",
+            line,
+            str(x + 1),
+            Cell.of("tiny", FEED.stretch, line, ("mae",), epsilon="1", window=1),
+        )
         for line in lines
         for x in range(places)
     ]

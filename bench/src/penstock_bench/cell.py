@@ -159,11 +159,10 @@ class Cell:
                 f"none (claimed: epsilon={given.get('epsilon')}, window={given.get('window', 1)})"
             )
         made = self.made()
-        return (
-            f"epsilon={made.epsilon}, window={made.protected}, {made.promise}"
-            if isinstance(made, Competitor)
-            else repr(made.guarantee)
-        )
+        if not isinstance(made, Competitor):
+            return repr(made.guarantee)
+        window = f"window={made.protected}, " if made.protected > 1 else ""
+        return f"epsilon={made.epsilon}, {window}{made.promise}"
 
     def key(self, seed: int) -> str:
         """The key of its result: everything that it depends on, defaults included."""

@@ -215,6 +215,9 @@ def _rows(
         "keys": keys,
         "note": "",
     }
+    if line.run is not None:  # with what was left open in the cell decided for these keys
+        decided = line.run.mechanism.configuration()
+        about["parameters"] = _text({name: str(value) for name, value in decided.items()})
     return [about | {"measure": name, "value": value} for name, value in values.items()]
 
 
@@ -242,7 +245,7 @@ def _about(cell: Cell, seed: int) -> Row:
         "suite": cell.suite,
         "stream": cell.stream.name,
         "mechanism": cell.mechanism,
-        "parameters": json.dumps(parameters, sort_keys=True),
+        "parameters": _text(parameters),
         "guarantee": guarantee,
         "private": cell.private,
         "seed": seed,
@@ -250,6 +253,10 @@ def _about(cell: Cell, seed: int) -> Row:
         "cell": key_of(cell, seed),
         "command": "",
     }
+
+
+def _text(parameters: Mapping[str, str]) -> str:
+    return json.dumps(parameters, sort_keys=True)
 
 
 def key_of(cell: Cell, seed: int) -> str:
