@@ -123,7 +123,7 @@ def figures() -> Iterator[Figure]:
                 )
         for kind, seconds, multiple in fixed_costs(name):
             title = f"{name} {kind}, fixed cost at d = {TINY}"
-            yield Figure(title, seconds * 1e6, "µs")
+            yield Figure(f"{title}, CPU time", seconds * 1e6, "µs")
             yield Figure(title, multiple, "x numpy", FIXED_LIMITS.get(name))
 
 
