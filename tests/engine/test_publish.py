@@ -7,6 +7,7 @@ import pytest
 
 import penstock as ps
 from penstock.core.errors import ConfigurationError, StateError
+from penstock.released.queries import UnitCounts
 from penstock.testing import NoNoise
 
 from tests.engine import streams
@@ -70,6 +71,20 @@ def test_sums_over_a_length_of_time(tmp_path, columns):
         assert stream.window(6).series().estimate[-1].tolist() == sums.estimate[0].tolist()
         with pytest.raises(ConfigurationError, match='is not a whole number of units of "1h"'):
             stream.window("90min")
+
+
+def test_filtered_numbers_have_tables_and_pictures_too(tmp_path, columns):
+    with published(tmp_path, noise=NoNoise()) as stream:
+        smooth = stream.filtered(periods="6h", point="mean")
+        assert repr(smooth).startswith("<Publication 'taps': 12 units of 1h over 4 keys, filtered")
+        low, high = UnitCounts().series(smooth.log).interval("0.9")
+        table = smooth.to_polars()
+        assert table["low"].to_list() == low.ravel().tolist()
+        assert table["high"].to_list() == high.ravel().tolist()
+        assert smooth.log.filter.periods == (6,)
+        figure = smooth.plot("Central")
+        assert figure.axes[0].get_title(loc="left").startswith("taps, filtered")
+        assert stream.to_polars()["value"].to_list() == streams.truth(*columns).ravel().tolist()
 
 
 def test_a_plot_is_a_picture(tmp_path, columns):

@@ -151,6 +151,15 @@ def test_each_view_has_its_own_periods():
     assert list(found.filters) == ["daily"]
 
 
+def test_the_seasons_of_the_plan_are_the_default():
+    sink = {"kind": "jsonl", "path": "a", "filtered": True}
+    (found,) = several(sink=[sink], plan={"seasons": ["12h", "7d"]}).sinks
+    assert {name: each.periods for name, each in found.filters.items()} == {
+        "hourly": (12, 168),
+        "daily": (7,),
+    }
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

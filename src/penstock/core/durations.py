@@ -92,9 +92,24 @@ def periods_of(
     >>> periods_of(["7d", "1d", 1], hours, name="periods")
     (24, 168)
     """
-    even = calendar and Calendar(every=calendar.every, origin=_EVEN_ORIGIN)
-    found = {units_of(value, even, name=name) for value in values}
+    found = {units_of(value, calendar and _even(calendar), name=name) for value in values}
     return tuple(sorted(found - {1}))
+
+
+def fits(season: str, calendar: Calendar) -> bool:
+    """Whether a season is a whole number of units, where days have 24 hours.
+
+    >>> hours = Calendar(every="1h", zone="Europe/Zurich", origin="2026-01-01")
+    >>> fits("1d", hours), fits("90min", hours)
+    (True, False)
+    """
+    found = _units(season, _even(calendar))
+    return found is not None and found[0] == found[1]
+
+
+def _even(calendar: Calendar) -> Calendar:
+    """Units of the same length without changes of the clock."""
+    return Calendar(every=calendar.every, origin=_EVEN_ORIGIN)
 
 
 def _units(duration: str, calendar: Calendar) -> tuple[int, int] | None:

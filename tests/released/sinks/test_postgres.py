@@ -15,6 +15,7 @@ import pytest
 
 from penstock.core.errors import ConfigurationError, MissingExtraError
 from penstock.core.released import Released
+from penstock.released.release_filter import FilterChoice, ReleaseFilter
 from penstock.released.sinks import postgres as module
 from penstock.released.sinks.base import SinkError
 from penstock.released.sinks.postgres import PostgresSink
@@ -97,6 +98,21 @@ def test_two_series_share_a_table(sink, name):
     assert sink.head("taps") == (2, link(TAPS, 2))
     assert sink.head(AWKWARD) == (1, link(other, 1))
     assert rows(name) == wanted(*items(TAPS, 1, 2), item(other, 1))
+
+
+@real
+def test_a_table_of_filtered_numbers_says_so(sink, name):
+    choice = FilterChoice(periods=(24,))
+    follow = ReleaseFilter(TAPS.domain, choice)
+    some = [
+        replace(one, release=follow.step(one.release), filter=choice) for one in items(TAPS, 1, 3)
+    ]
+    sink.put(some)
+    assert rows(name) == wanted(*some)
+    ((comment,),) = run(
+        "SELECT obj_description(oid) FROM pg_class WHERE relname = %s", values=(name,)
+    )
+    assert "costs no privacy budget" in comment
 
 
 @real

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from penstock.core.declaration import EndpointKind, KindRegistry, Options
 from penstock.core.domain import Domain
+from penstock.core.durations import fits
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import positive
 from penstock.core.product import Product
@@ -150,11 +151,13 @@ def read_store(section: Section, stream: StreamConfig | None) -> StoreConfig:
     return StoreConfig(**found)
 
 
-def read_sinks(sections: Sequence[Section], views: Sequence[View]) -> tuple[SinkConfig, ...]:
-    """All tables [[sink]]. No two have one name or one place."""
+def read_sinks(
+    sections: Sequence[Section], views: Sequence[View], seasons: Sequence[str]
+) -> tuple[SinkConfig, ...]:
+    """All tables [[sink]]. No two have one name or one place. `seasons` are those of [plan]."""
     sinks: list[SinkConfig] = []
     for section in sections:
-        sink = _sink(section, views)
+        sink = _sink(section, views, seasons)
         if any(sink.name and sink.name == other.name for other in sinks):
             section.wrong(
                 "name" if "name" in section else None,
@@ -172,7 +175,7 @@ def read_sinks(sections: Sequence[Section], views: Sequence[View]) -> tuple[Sink
     return tuple(sinks)
 
 
-def _sink(section: Section, declared: Sequence[View]) -> SinkConfig:
+def _sink(section: Section, declared: Sequence[View], seasons: Sequence[str]) -> SinkConfig:
     kind = _kind(section, SINKS)
     shared = section.options(SINK)
     views = shared["views"] or ()
@@ -183,7 +186,8 @@ def _sink(section: Section, declared: Sequence[View]) -> SinkConfig:
                 "views",
                 f"there is no view {shown(each)}: use {', '.join(known)}.{nearest(each, known)}",
             )
-    filters = _filters(section, shared, [v for v in declared if not views or v.name in views])
+    own = [view for view in declared if not views or view.name in views]
+    filters = _filters(section, shared, own, seasons)
     options = _options(section, kind)
     name = str(section.content.get("kind", ""))
     return SinkConfig(
@@ -192,21 +196,22 @@ def _sink(section: Section, declared: Sequence[View]) -> SinkConfig:
 
 
 def _filters(
-    section: Section, shared: Mapping[str, Any], views: Sequence[View]
+    section: Section, shared: Mapping[str, Any], views: Sequence[View], seasons: Sequence[str]
 ) -> dict[str, FilterChoice]:
     """The settings of the filter for each view; none where numbers go as they were released."""
-    names = ("filter_periods", "filter_kind", "filter_point")
     if not shared["filtered"]:
-        for name in names:
+        for name in ("filter_periods", "filter_kind", "filter_point"):
             if name in section:
                 section.wrong(name, "can only be used with filtered = true.")
         return {}
-    given = dict(zip(("periods", "kind", "point"), (shared[name] for name in names), strict=True))
-    settings = {name: value for name, value in given.items() if value is not None}
+    kind, point = shared["filter_kind"] or "flow", shared["filter_point"] or "median"
     found = {}
     for view in views:
+        calendar, periods = view.calendar, shared["filter_periods"]
+        if periods is None:
+            periods = [each for each in seasons if fits(each, calendar)]
         try:
-            found[view.name] = FilterChoice.of(**settings, calendar=view.calendar)
+            found[view.name] = FilterChoice.of(periods, kind, point, calendar=calendar)
         except ConfigurationError as error:
             message = str(error).removeprefix(f"{error.parameter} ")
             section.wrong(f"filter_{error.parameter}", message)

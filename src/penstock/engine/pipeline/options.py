@@ -332,7 +332,8 @@ SINK: Final = (
         name="filter_periods",
         several=True,
         example=["1d", "7d"],
-        help="the seasons of the stream, as durations (default: none); only with filtered",
+        help="the seasons of the stream, as durations (default: seasons of [plan] that fit); only "
+        "with filtered",
     ),
     Option(
         name="filter_kind",

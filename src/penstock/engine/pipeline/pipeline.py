@@ -122,9 +122,9 @@ class Pipeline:
         source = read_source(top.table("source"), keys, stream)
         guarantee, views = read_promise(top, stream, keys)
         store = read_store(top.table("store"), stream)
-        sinks = read_sinks(top.tables("sink"), views)
-        operator = read_operator(top.table("operator"))
         plan = read_plan(top.table("plan"))
+        sinks = read_sinks(top.tables("sink"), views, plan.seasons)
+        operator = read_operator(top.table("operator"))
         if stream is not None and stream.late == "current" and len(views) > 1:
             top.table("stream").wrong(
                 "late",
