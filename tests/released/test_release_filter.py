@@ -106,8 +106,9 @@ def test_releases_of_every_mechanism_become_estimates_with_intervals(name):
     assert last.private == log[40].private
     low, high = last.interval("0.9")
     assert np.isfinite(last.variance).all()
-    assert (low < last.estimate).all()
-    assert (last.estimate < high).all()
+    assert (low <= last.estimate).all()
+    assert (last.estimate <= high).all()
+    assert (low < high).all()
     assert np.abs(last.estimate - (5, 50, 400)).max() < 60
     assert [encoding.body(release) for release in log] == before
 
@@ -195,9 +196,9 @@ def test_the_filtered_error_is_below_the_raw_error_of_uniform(epsilon):
     ids=["uniform", "uniform with delta", "sample", "ba", "pegasus", "rg"],
 )
 def test_filtered_numbers_are_closer_and_nine_of_ten_intervals_cover_the_count(mechanism):
-    """With eight other seeds, the ratio of errors was 0.28 to 0.85 and varied by 0.04 per
-    mechanism at most; coverage was 0.917 to 0.973 with a standard deviation of 0.011 at most. So
-    another seed fails with a probability below 0.1 %. The seed is fixed: no false alarms.
+    """With other seeds, the ratio of errors was 0.28 to 0.85 and varied by 0.05 per mechanism at
+    most; coverage was 0.88 to 0.95 with a standard deviation of 0.011 at most. So another seed
+    fails with a probability below 0.1 %. The seed is fixed: no false alarms.
     """
     counts = seasonal(150, 30, seed=4)
     log = noisy(mechanism, counts.tolist(), seed=5)
@@ -208,7 +209,7 @@ def test_filtered_numbers_are_closer_and_nine_of_ten_intervals_cover_the_count(m
     for release, row in zip(out[24:], counts[24:], strict=True):
         low, high = release.interval("0.9")
         covered.append(((low <= row) & (row <= high)).mean())
-    assert 0.85 <= np.mean(covered) <= 0.99
+    assert 0.85 <= np.mean(covered) <= 0.97
 
 
 def test_memory_does_not_grow_with_the_number_of_units():

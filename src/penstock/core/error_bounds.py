@@ -100,6 +100,22 @@ def half_width(
     return np.array(each)[which.ravel()].reshape(scales.shape)
 
 
+def count_range(
+    estimate: FloatArray, deviation: FloatArray, miss: float
+) -> tuple[FloatArray, FloatArray]:
+    """Whole numbers between which a count is believed to be, but for `miss`, if errors are normal.
+
+    A count cannot be negative. Where the range begins at 0, all of `miss` is above it.
+
+    >>> low, high = count_range(np.array([1.0, 50.0]), np.array([2.0, 10.0]), 0.1)
+    >>> low.tolist(), high.tolist()
+    ([0.0, 34.0], [4.0, 66.0])
+    """
+    both, above = (-NormalDist().inv_cdf(part) for part in (miss / 2, miss))
+    low = np.maximum(np.rint(estimate - both * deviation), 0)
+    return low, np.rint(estimate + np.where(low > 0, both, above) * deviation)
+
+
 @lru_cache(maxsize=4096)
 def _half_width(kind: Kind, scale: float, layers: int, weights: Weights, miss: float) -> float:
     if math.isinf(scale):

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
-from penstock.core.error_bounds import Kind, half_width, miss_of, variance
+from penstock.core.error_bounds import Kind, count_range, half_width, miss_of, variance
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact
 from penstock.core.guarantee import Guarantee
@@ -214,13 +214,16 @@ class Released:
         """Per key, a range that covers the added noise.
 
         It contains the true number *of the units that were read* with at least this probability.
-        For the estimates of a filter, it is a range for this unit's count, as the filter believes.
+        For the estimates of a filter, it is a range for this unit's count, as the filter believes,
+        in whole numbers from 0.
 
         Parameters
         ----------
         confidence : int, Fraction or str
             The probability. Default: 0.95.
         """
+        if self.kind == "filtered":
+            return count_range(self.estimate, self.error_scale, miss_of(confidence))
         one = half_width(
             self.kind, self.error_scale, self.layers, self.weights, miss_of(confidence)
         )

@@ -66,6 +66,8 @@ class Answer:
     ) -> tuple[FloatArray, FloatArray]:
         """The lower and upper end of an interval around each number; NaN where it is not known.
 
+        The interval of a filtered number is for the count itself: whole numbers from 0.
+
         Parameters
         ----------
         confidence : int, Fraction or str
@@ -77,8 +79,7 @@ class Answer:
         if self.noise is None:
             unknown = np.full(self.estimate.shape, np.nan)
             return unknown, unknown
-        half = self.noise.half_width(miss / len(self.names) if together else miss)
-        return self.estimate - half, self.estimate + half
+        return self.noise.interval(self.estimate, miss / len(self.names) if together else miss)
 
     @classmethod
     def stacked(cls, parts: Sequence[Answer]) -> Answer:

@@ -12,6 +12,7 @@ from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.error_bounds import (
     NORMAL,
     Kind,
+    count_range,
     grain,
     half_width,
     half_width_of_many,
@@ -54,6 +55,15 @@ class AnswerNoise:
                 one = half_width(kind, self.scale[which], self.draws[which], self.weights, miss)  # type: ignore[arg-type]
                 out[which] = np.minimum(out[which], _times(self.coefficient[which], one))
         return out
+
+    def interval(self, estimate: FloatArray, miss: float) -> tuple[FloatArray, FloatArray]:
+        """For each number, a range that it misses with a probability of `miss` at most."""
+        half = self.half_width(miss)
+        low, high = estimate - half, estimate + half
+        if self.kind == "filtered":
+            some = self.single & np.isfinite(self.scale)
+            low[some], high[some] = count_range(estimate[some], self.scale[some], miss)
+        return low, high
 
     def tail(self, beyond: FloatArray) -> FloatArray:
         """For each number, a bound on P(noise ≥ `beyond`); 1 where `beyond` is not above 0."""

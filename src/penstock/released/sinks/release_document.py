@@ -70,14 +70,18 @@ class ReleasedNumbers:
 def numbers(release: Released, confidence: Exact = CONFIDENCE) -> ReleasedNumbers:
     """The numbers of a release with deviations and intervals, equal on every machine."""
     low, high = release.interval(confidence)
-    with np.errstate(invalid="ignore"):
-        half = _rounded((high - low) / 2, _UP)
-    value = release.estimate
+    value, deviation = release.estimate, _rounded(np.sqrt(release.variance), _NEAR)
+    if release.kind == "filtered":  # whole numbers, not around the value
+        low, high = (np.where(np.isnan(deviation), np.nan, end) for end in (low, high))
+    else:
+        with np.errstate(invalid="ignore"):
+            half = _rounded((high - low) / 2, _UP)
+        low, high = value - half, value + half
     return ReleasedNumbers(
         value=value,
-        deviation=_rounded(np.sqrt(release.variance), _NEAR),
-        low=value - half,
-        high=value + half,
+        deviation=deviation,
+        low=low,
+        high=high,
         repeated=np.broadcast_to(np.asarray(release.repeated, np.bool_), value.shape),
     )
 
