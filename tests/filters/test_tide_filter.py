@@ -180,3 +180,44 @@ def test_keys_with_less_noise_are_believed_more() -> None:
         noisy = truth + rng.laplace(0, np.sqrt(noise / 2))
         found = tide.step(Observation(unit, every, noisy, one, noise, 2.0))
     assert found.variance[:20].max() < found.variance[20:].min()
+
+
+def test_a_stream_that_grows_a_hundredfold_is_followed() -> None:
+    share = RNG(20).gamma(0.5, 1, 60)
+    growth = 20 * np.exp(np.linspace(0, np.log(100), 160))
+    counts = RNG(21).poisson(np.outer(growth, share)).astype(np.float64)
+    settings = FilterSettings(keys=60, longest=24, total_noise=2 * 240.0**2, decide_at=(8, 24))
+    tide = TideFilter.nothing(settings)
+    found = in_blocks(tide, counts, 2 * 27.0**2, seed=22)
+    late = np.array([each.mean for each in found[120:]])
+    assert tide.common.mean > 10 * counts[:20].sum(axis=1).mean()
+    assert np.abs(late - counts[120:]).mean() < 27
+
+
+def test_keys_that_hardly_stand_out_are_not_above_all_zeros() -> None:
+    counts = RNG(23).poisson(RNG(24).gamma(0.5, 1, 400), (300, 400)).astype(np.float64)
+    settings = FilterSettings(keys=400, longest=120, total_noise=2 * 12000.0**2, decide_at=(8, 120))
+    found = in_blocks(TideFilter.nothing(settings), counts, 2 * 1300.0**2, seed=25)
+    points = np.array([each.point("median") for each in found])
+    assert np.abs(points - counts).mean() <= 1.1 * counts.mean()
+
+
+def test_one_quiet_key_stays_at_zero() -> None:
+    counts = RNG(26).poisson(0.04, (3000, 1)).astype(np.float64)
+    tide = TideFilter.nothing(FilterSettings(keys=1, longest=1024))
+    found = in_blocks(tide, counts, 2 * 100.0**2, seed=27)
+    assert sum(float(each.point("median")[0]) for each in found) == 0
+
+
+def test_intervals_know_how_irregular_units_in_long_blocks_are() -> None:
+    own = RNG(28).lognormal(0, 0.8, (6, 300))
+    counts = RNG(29).poisson(30 * np.tile(own / own.mean(axis=0), (50, 1))).astype(np.float64)
+    settings = FilterSettings(
+        keys=300, periods=(6,), longest=60, first_length=6, total_noise=600.0**2, decide_at=(8, 60)
+    )
+    found = in_blocks(TideFilter.nothing(settings), counts, 2 * 20.0**2, seed=30)
+    covered = [
+        (np.abs(each.mean - row) <= 1.645 * np.sqrt(each.variance)).mean()
+        for each, row in zip(found[60:], counts[60:], strict=True)
+    ]
+    assert np.mean(covered) > 0.85

@@ -26,6 +26,10 @@ PHASE_VARIANCE, PHASE_DRIFT = 0.25, 0.0004
 LEARNING_PERIODS = 5
 """The mean total is learned over this many of the longest periods, then frozen."""
 
+RESCALE, SURE, LEAST_VISIBLE = 1.5, 4.0, 0.3
+"""The mean total follows the slow mean of totals once they differ by the factor RESCALE, by SURE
+noise scales of the slow mean, and if both are at least LEAST_VISIBLE noise scales of a total."""
+
 LEAST_LEARNING = 4
 LEAST_MEAN = 0.02
 """The mean total is at least this share of one total's noise scale."""
@@ -45,6 +49,8 @@ class CommonFactor:
     bank: SmoothingBank
     days: int
     mean: float
+    slow: float
+    """The mean of recent totals, over about two of the longest periods."""
     learned: int
     factors: FloatArray
     variances: FloatArray
@@ -61,6 +67,7 @@ class CommonFactor:
             bank=SmoothingBank.nothing(_seasonal(settings), settings.total_noise or 0.0),
             days=0,
             mean=0.0,
+            slow=0.0,
             learned=0,
             factors=np.ones(phases),
             variances=np.full(phases, PHASE_VARIANCE),
@@ -91,6 +98,7 @@ class CommonFactor:
         self.learned += 1
         if self.learned <= _learning(settings):
             self.mean += (estimate - self.mean) / self.learned
+        self.slow += self._slow_gain(settings) * (estimate - self.slow)
         return 1.0 if self.learned == 1 else self._ratio(estimate, seen.total_noise)
 
     def _forecast(self, settings: FilterSettings, seen: Observation) -> float:
@@ -111,6 +119,26 @@ class CommonFactor:
             return None
         variance = max(self.bank.variance, LEAST_VARIANCE * noise)
         return factor * self.mean, variance * noise / (variance + noise)
+
+    def _slow_gain(self, settings: FilterSettings) -> float:
+        return max(1 / self.learned, LEARNING_PERIODS / (2 * _learning(settings)))
+
+    def rescaled(self, settings: FilterSettings, seen: Observation) -> float:
+        """Let the mean total follow a stream that has grown or shrunk. Return how much it moved.
+
+        Levels are counted in parts of the mean total, so lengths and size classes fit the stream
+        as it is now.
+        """
+        if seen.total is None or self.days or self.learned < 2 or min(self.mean, self.slow) <= 0:
+            return 1.0
+        ratio, scale = self.slow / self.mean, math.sqrt(seen.total_noise / 2)
+        sure = SURE * scale * math.sqrt(self._slow_gain(settings))
+        if 1 / RESCALE < ratio < RESCALE or abs(self.slow - self.mean) <= sure:
+            return 1.0
+        if min(self.slow, self.mean) <= LEAST_VISIBLE * scale:
+            return 1.0
+        self.mean = self.slow
+        return ratio
 
     def _by_phase(self, seen: Observation, phase: int) -> None:
         """One step of the Kalman filter of a phase."""
@@ -146,6 +174,7 @@ class CommonFactor:
             else:
                 self.bank = SmoothingBank.nothing(_seasonal(settings), settings.total_noise)
                 self.days, self.mean = 0, max(level, 1e-9)
+                self.slow = self.mean
                 self.learned = _learning(settings)
 
     def _begin_phases(self, settings: FilterSettings, days: int, level: float) -> None:

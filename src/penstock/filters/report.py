@@ -66,8 +66,9 @@ class Estimate:
     def point(self, point: Point, *, counted: bool = True) -> FloatArray:
         r"""The number to report.
 
-        A median is :math:`x=\max(\mu-v/\mu,0)` with level variance v, because levels cannot be
-        negative; and :math:`\lfloor x+1/3\rfloor` below 20.
+        With level variance v, levels are taken to have a gamma distribution, whose median is about
+        :math:`x=\mu(1-v/(9\mu^2))^3`. The median of a count is :math:`\lfloor x+1/3\rfloor` below
+        20, else x.
 
         Parameters
         ----------
@@ -78,12 +79,13 @@ class Estimate:
 
         >>> one = np.array([1.0, 30.0])
         >>> Estimate(one, one * 0.5, one).point("median").round(2)
-        array([ 0. , 29.5])
+        array([ 1.  , 29.83])
         """
         if point == "mean" or not counted:
             return self.mean
-        shifted = np.maximum(self.mean - self.level_variance / np.maximum(self.mean, 1e-9), 0)
-        return np.where(shifted < SMALL, np.floor(shifted + ROUND_UP), shifted)
+        spread = self.level_variance / np.square(np.maximum(self.mean, 1e-9))
+        median = self.mean * (1 - np.minimum(spread, 9) / 9) ** 3
+        return np.where(median < SMALL, np.floor(median + ROUND_UP), median)
 
     def released(self, release: Released, point: Point, *, counted: bool = True) -> Released:
         """The estimates in place of the numbers of a release of the same unit.

@@ -1,0 +1,119 @@
+"""What keys have in common: the distribution of their levels, learned over all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.core.arrays import FloatArray
+
+GRID_POINTS, MAX_KEYS, AT_ONCE = 48, 2000, 5000
+"""Points of the grid, keys it is learned from, keys that are corrected at once."""
+
+FIRST_STEPS, LATER_STEPS = 40, 6
+"""Steps of the EM algorithm: the first time, and from the last prior on."""
+
+SPAN, ABOVE = 2000.0, 1.2
+"""The highest level over the lowest above 0, and the highest over the highest estimate."""
+
+SPREAD = 0.05
+"""The share of the last prior that is spread evenly before it is learned again."""
+
+LEAST_EVIDENCE = 4.0
+"""All levels are 0 unless the logarithm of the likelihood is better by this much."""
+
+FEWEST_KEYS = 20
+"""Fewer keys have no prior."""
+
+
+@dataclass
+class LevelPrior:
+    r"""The distribution of levels :math:`\theta\ge0` over keys, on a geometric grid.
+
+    It is the nonparametric maximum likelihood estimate by the EM algorithm, from an estimate per
+    key with an error of known variance, the mean of so many draws of noise (evenly spaced quantiles
+    if there are many keys).
+    An estimate of a key that hardly stands out of its error is then corrected to its posterior
+    mean.
+
+    >>> prior = LevelPrior.nothing()
+    >>> estimates = np.array([0.0] * 30 + [50.0])
+    >>> prior.learn(estimates, np.ones(31), np.ones(31))
+    >>> mean, variance = prior.posterior(np.array([1.0, 50.0]), np.ones(2), np.ones(2))
+    >>> bool(mean[0] < 0.5), bool(abs(mean[1] - 50) < 2)
+    (True, True)
+    """
+
+    grid: FloatArray
+    weights: FloatArray
+
+    @classmethod
+    def nothing(cls) -> LevelPrior:
+        """The prior before it is learned."""
+        return cls(np.zeros(0), np.zeros(0))
+
+    @property
+    def known(self) -> bool:
+        """Whether it was learned."""
+        return bool(len(self.grid))
+
+    def learn(self, estimates: FloatArray, variances: FloatArray, draws: FloatArray) -> None:
+        """Learn from the estimates of all keys. The order of keys does not matter."""
+        deviation = float(np.sqrt(np.median(variances)))
+        highest = max(float(estimates.max()), deviation) * ABOVE
+        grid = np.concatenate([[0.0], np.geomspace(highest / SPAN, highest, GRID_POINTS - 1)])
+        weights = np.full(GRID_POINTS, 1 / GRID_POINTS)
+        steps = LATER_STEPS if self.known else FIRST_STEPS
+        if self.known:
+            between = np.interp(np.log(grid[1:]), np.log(self.grid[1:]), self.weights[1:])
+            last = np.concatenate([self.weights[:1], np.maximum(between, 1e-9)])
+            weights = (1 - SPREAD) * last / last.sum() + SPREAD / GRID_POINTS
+        number = len(estimates)
+        places = np.unique(np.linspace(0, number - 1, min(number, MAX_KEYS)).astype(np.int64))
+        some = np.lexsort((draws, variances, estimates))[places]
+        likelihood = _likelihood(estimates[some], variances[some], draws[some], grid)
+        for _ in range(steps):
+            posterior = likelihood * weights
+            posterior /= posterior.sum(axis=1, keepdims=True)
+            weights = posterior.sum(axis=0) + 0.5 / GRID_POINTS
+            weights /= weights.sum()
+        evidence = np.log((likelihood * weights).sum(axis=1)) - np.log(likelihood[:, 0])
+        if evidence.sum() < LEAST_EVIDENCE:
+            weights = np.full(GRID_POINTS, 1e-6)
+            weights[0] = 1.0
+        self.grid, self.weights = grid, weights / weights.sum()
+
+    def posterior(
+        self, estimates: FloatArray, variances: FloatArray, draws: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """The posterior mean and variance of each key's level."""
+        mean, square = np.empty(len(estimates)), np.empty(len(estimates))
+        for first in range(0, len(estimates), AT_ONCE):
+            part = slice(first, first + AT_ONCE)
+            posterior = _likelihood(estimates[part], variances[part], draws[part], self.grid)
+            posterior *= self.weights
+            posterior /= posterior.sum(axis=1, keepdims=True)
+            mean[part] = (posterior * self.grid).sum(axis=1)
+            square[part] = (posterior * np.square(self.grid)).sum(axis=1)
+        return mean, np.maximum(square - np.square(mean), 1e-9)
+
+    def rescale(self, ratio: float) -> None:
+        """Count levels in other parts."""
+        self.grid = self.grid * ratio
+
+
+def _likelihood(
+    estimates: FloatArray, variances: FloatArray, draws: FloatArray, grid: FloatArray
+) -> FloatArray:
+    r"""The likelihood of each grid point, up to a factor per key.
+
+    The mean of n Laplace draws is about Gaussian up to :math:`\sqrt{2n}` standard deviations, and
+    has Laplace's tail beyond.
+    """
+    away = np.abs(estimates[:, None] - grid)
+    away /= np.sqrt(variances)[:, None]
+    tail = np.sqrt(2 * draws)[:, None]
+    away = np.where(away < tail, np.square(away) / 2, tail * away - np.square(tail) / 2)
+    away -= away.min(axis=1, keepdims=True)
+    return np.asarray(np.exp(-np.minimum(away, 50)))
