@@ -43,7 +43,7 @@ def test_the_words_judge_and_name_a_way_to_count_that_is_useful(plan):
     assert first.startswith(f"Use {plan.best.name}")
     assert judged.startswith("Every hour per key, numbers are noise: ± ")
     assert re.fullmatch(r"Every .*, the error is ± [0-9.]+ % with [a-z_ ]+\.", coarser)
-    assert plan.coarser.relative <= 0.25 < plan.relative
+    assert all(each.relative <= 0.25 < plan.relative for each in plan.coarser)
 
 
 def test_all_levels_and_lengths_were_tried(plan):
@@ -61,8 +61,8 @@ def test_the_curves_hold_the_asked_promise_and_the_best_mechanisms(plan):
         assert {"all zeros", "long-run mean"} < set(curve.lines)
         assert all(len(line) == len(curve.values) for line in curve.lines.values())
     assert len(curves["epsilon"].lines) in (COMPARED + 2, COMPARED + 3)
-    falls = curves["epsilon"].lines[plan.best.label]
-    assert falls[0] > falls[-1]
+    private = [line for name, line in curves["epsilon"].lines.items() if " " not in name]
+    assert all(line[0] >= line[-1] for line in private)
 
 
 def test_the_toml_is_a_promise_that_a_pipeline_takes(plan):

@@ -81,11 +81,12 @@ class Plan:
             + f", where the mean count is {number(self.public.mean)}.",
             self._judged(zeros),
         ]
-        if (better := self.coarser) is not None:
-            lines.append(
-                f"{_capital(_counted(better))}, the error is {percent(better.relative)} with "
-                f"{better.best}."
-            )
+        if better := self.coarser:
+            lines += [
+                f"{_capital(_counted(each))}, the error is {percent(each.relative)} with "
+                f"{each.best}."
+                for each in better
+            ]
         elif self.relative > USEFUL:
             least = min(self.figures.coarser, key=lambda each: each.relative)
             lines.append(
@@ -105,12 +106,15 @@ class Plan:
         return f"{what}, numbers are {word}: {percent(self.relative)} of the mean count.{beside}"
 
     @property
-    def coarser(self) -> CoarserCount | None:
-        """The finest way to count that is useful, where the present one is not."""
-        if self.relative <= USEFUL:
-            return None
+    def coarser(self) -> list[CoarserCount]:
+        """Useful ways to count, where the present one is not: with the shortest units, and with
+        the most keys.
+        """
         useful = [each for each in self.figures.coarser if each.relative <= USEFUL]
-        return max(useful, key=lambda each: (each.keys / each.mean, each.keys), default=None)
+        if self.relative <= USEFUL or not useful:
+            return []
+        most = max(useful, key=lambda each: each.keys)  # of equals, the shortest units
+        return [useful[0]] if most is useful[0] else [useful[0], most]
 
     def _current(self) -> str | None:
         if self.view.current is None or self.figures.current is self.best:

@@ -15,6 +15,7 @@ from penstock.engine.plan.public_counts import PublicCounts, levels, periods_of
 from penstock.engine.plan.simulation import (
     RUNS,
     SimulatedError,
+    repeated,
     seconds_per_unit,
     simulate,
     trivial,
@@ -25,6 +26,9 @@ Progress: TypeAlias = Callable[[float, float], None]
 
 COMPARED = 3
 """How many of the best mechanisms are shown under other promises."""
+
+GOOD_UP_TO = 3
+"""Mechanisms with up to this many times the least error are simulated `RUNS` times."""
 
 EPSILONS = tuple(map(Fraction, ("1/8", "1/4", "1/2", "1", "2", "4")))
 WINDOWS = tuple(map(Fraction, ("1/4", "1/2", "1", "2", "4")))
@@ -161,7 +165,7 @@ class Simulations:
         costs = sorted(self._cost.values())
         points = COMPARED * (len(EPSILONS) + len(WINDOWS))
         middle = costs[len(costs) // 2] if costs else 0.0
-        self.seconds = (RUNS + 2) * sum(costs) + points * middle
+        self.seconds = RUNS * sum(costs) + points * middle
         """About how long all of it takes."""
 
     def _seconds(self, choice: MechanismChoice) -> float:
@@ -169,16 +173,23 @@ class Simulations:
         return len(self.public.counts) * seconds_per_unit(mechanism, self.public)
 
     def ranked(self) -> list[PlanRow]:
-        """Every mechanism with its error, the best first."""
+        """Every mechanism with its error, the best first. Bad ones are simulated only once."""
+        made = {id(each): each.made(self.promise, self.public.periods) for each in self.choices}
+        errors: dict[int, SimulatedError] = {}
+        for choice in self.choices:
+            errors[id(choice)] = simulate(made[id(choice)], self.public)
+            self._advance(self._cost[id(choice)])
+        limit = GOOD_UP_TO * min(error.mae for error in errors.values())
         rows = []
         for choice in self.choices:
+            error = errors[id(choice)]
+            if error.mae <= limit:
+                error = repeated(made[id(choice)], self.public, error)
+                self._advance((RUNS - 1) * self._cost[id(choice)])
             parameters = choice.parameters(self.promise, self.public.periods)
-            mechanism = choice.made(self.promise, self.public.periods)
-            error = simulate(mechanism, self.public, runs=RUNS)
             rows.append(
                 PlanRow(name=choice.name, error=error, choice=choice, parameters=parameters)
             )
-            self._advance(RUNS * self._cost[id(choice)])
         return sorted(rows, key=lambda row: row.error.mae)
 
     def figures(self) -> PlanFigures:
@@ -282,7 +293,12 @@ class Simulations:
             ways = levels(merged.domain)
             for level in ("", *ways):
                 public = merged.grouped(*ways[level]) if level else merged
-                errors = {row.label: self._error(row, public, promise) for row in rows}
+                errors = {
+                    row.label: row.error.mae
+                    if public is self.public
+                    else self._error(row, public, promise)
+                    for row in rows
+                }
                 named = {row.label: row.short for row in rows}
                 usable = {name: error for name, error in errors.items() if error is not None}
                 if usable:

@@ -14,7 +14,7 @@ from penstock.engine.plan.public_counts import PublicCounts
 from penstock.private.noise import TestNoise
 
 RUNS = 3
-"""How often a mechanism is simulated for the ranking, each time with other noise."""
+"""How often a good mechanism is simulated for the ranking, each time with other noise."""
 
 _T = 4.303
 """The 97.5 % point of Student's t with `RUNS` − 1 degrees of freedom."""
@@ -34,16 +34,19 @@ class SimulatedError:
     half: float | None = None
 
 
-def simulate(mechanism: AnyMechanism, public: PublicCounts, *, runs: int = 1) -> SimulatedError:
-    """The error of a mechanism on public counts, by `runs` runs with noise from fixed seeds."""
-    found = [_one(mechanism, public, seed) for seed in range(1, runs + 1)]
-    mean = float(np.mean(found))
-    if runs < 2:
-        return SimulatedError(mean)
-    return SimulatedError(mean, _T * float(np.std(found, ddof=1)) / runs**0.5)
+def repeated(
+    mechanism: AnyMechanism, public: PublicCounts, first: SimulatedError
+) -> SimulatedError:
+    """The error by `RUNS` runs, of which `first` was one."""
+    found = [
+        first.mae,
+        *(simulate(mechanism, public, seed=each).mae for each in range(2, RUNS + 1)),
+    ]
+    return SimulatedError(float(np.mean(found)), _T * float(np.std(found, ddof=1)) / RUNS**0.5)
 
 
-def _one(mechanism: AnyMechanism, public: PublicCounts, seed: int) -> float:
+def simulate(mechanism: AnyMechanism, public: PublicCounts, *, seed: int = 1) -> SimulatedError:
+    """The error of a mechanism on public counts, by one run."""
     run = mechanism.run(public.domain, noise=TestNoise(seed))
     where = places(run.released, public.domain)
     assert where is not None
@@ -53,7 +56,7 @@ def _one(mechanism: AnyMechanism, public: PublicCounts, seed: int) -> float:
     for row in counts:
         estimate = run.step(row).estimate
         off += float(np.abs((estimate if whole else estimate[where]) - row).sum())
-    return off / counts.size
+    return SimulatedError(off / counts.size)
 
 
 def seconds_per_unit(mechanism: AnyMechanism, public: PublicCounts) -> float:
