@@ -212,6 +212,14 @@ def test_filtered_numbers_are_closer_and_nine_of_ten_intervals_cover_the_count(m
     assert 0.85 <= np.mean(covered) <= 0.97
 
 
+def test_keys_that_are_lost_in_noise_are_reported_as_small_as_they_are():
+    counts = np.random.default_rng(8).poisson(np.geomspace(0.1, 3, 60), (150, 60))
+    log = noisy(Uniform(epsilon="0.1", window=24), counts.tolist(), seed=9)
+    out = np.array([release.estimate for release in filtered(log)])
+    assert np.abs(out - counts)[30:].mean() < 1.2 * counts[30:].mean()
+    assert np.abs(log.estimates() - counts).mean() > 100 * counts.mean()
+
+
 def test_memory_does_not_grow_with_the_number_of_units():
     run = BudgetAbsorption(epsilon=1, window=6).run(20, noise=TestNoise(1))
     follow = ReleaseFilter(run.released, FilterChoice(periods=(4,)))

@@ -48,6 +48,11 @@ VISIBLE = 4.0
 """Totals are read as soon as their mean is this many standard deviations of one of them."""
 
 
+HELD_UNITS, HELD_BELOW = 24, 0.3
+"""While totals are not visible, keys below HELD_BELOW standard deviations of a unit's noise are
+added up over so many units: the filter learns more from their sum than from single units."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class FilterChoice:
     """The public settings of a filter.
@@ -144,6 +149,8 @@ class ReleaseFilter:
         self._last: Released | None = None
         self._phases = np.zeros(choice.periods[0] if choice.periods else 1, np.bool_)
         self._totals, self._totals_sum, self._visible = 0, 0.0, False
+        self._held = np.zeros(domain.size, np.int64)
+        self._held_sums, self._held_noise = np.zeros(domain.size), np.zeros(domain.size)
 
     def step(self, release: Released) -> Released:
         """Take the release of the next unit, and return what the filter makes of it.
@@ -170,12 +177,13 @@ class ReleaseFilter:
                 return _nothing(release)
             self._filter = self._begun(release, noise)
         total, total_noise = self._total(fresh, sums, units)
+        fresh, sums, units, noise = self._added_up(fresh, sums, units)
         seen = Observation(
             unit=release.unit,
             fresh=fresh,
             sums=sums,
             units=units,
-            noise=self._noise.copy(),
+            noise=noise,
             next_noise=0.0,
             total=total,
             total_noise=total_noise,
@@ -239,6 +247,32 @@ class ReleaseFilter:
         self._totals_sum += total
         self._visible |= self._totals_sum > VISIBLE * math.sqrt(noise) * self._totals
         return (total, noise) if self._visible else (None, 0.0)
+
+    def _added_up(
+        self, fresh: BoolArray, sums: FloatArray, units: IntArray
+    ) -> tuple[BoolArray, FloatArray, IntArray, FloatArray]:
+        """The observations, with numbers of single units that are mostly noise added up.
+
+        Nothing is held where a unit was not read: a sum must cover all units since the last one.
+        """
+        assert self._filter is not None
+        noise = self._noise.copy()
+        if not (fresh & (units == 1)).all() or self.choice.kind == "stock":
+            self._held[:] = 0
+            self._held_sums[:] = 0
+            self._held_noise[:] = 0
+            return fresh, sums, units, noise
+        self._held += 1
+        self._held_sums += sums
+        self._held_noise += noise
+        models = self._filter.models
+        out = (self._held >= HELD_UNITS) | (models.seen == 0) | self._visible
+        out |= models.mean > HELD_BELOW * np.sqrt(noise)
+        found = out, self._held_sums.copy(), self._held.copy(), self._held_noise.copy()
+        self._held[out] = 0
+        self._held_sums[out] = 0
+        self._held_noise[out] = 0
+        return found
 
     def _observed(self, release: Released) -> tuple[BoolArray, FloatArray, IntArray, FloatArray]:
         """Fresh keys, their noisy sums, over how many units, and the variance of their noise."""
