@@ -24,7 +24,7 @@ def test_a_key_that_stands_out_keeps_its_estimate() -> None:
     prior = LevelPrior.nothing()
     prior.learn(estimates, np.ones(201), np.ones(201))
     mean, _ = prior.posterior(estimates[-1:], np.ones(1), np.ones(1))
-    assert abs(mean[0] - 80) < 4
+    assert abs(mean[0] - 80) < 10
 
 
 def test_the_order_of_keys_does_not_matter() -> None:
