@@ -31,6 +31,7 @@ from penstock.lab.audit.exact import (
 from penstock.lab.audit.exact.thresholds import Belief, ThresholdAnswer
 from penstock.lab.audit.model import Pair
 from penstock.private.gate import Gate, Price
+from penstock.private.gate.pots import Pot
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.dsat import AdaptiveThreshold
 from penstock.private.mechanisms.dsft import FixedThreshold
@@ -469,7 +470,9 @@ class StaysInThePot(RetroactiveGrouping):
 
     def step(self, state: Any, unit: Private, gate: Gate) -> tuple[Any, Released]:
         after, released = super().step(state, unit, gate)
-        gate.save().pots["publish"].total += np.where(released.repeated, 0, unseal(unit))
+        kept = np.where(released.repeated, 0, unseal(unit))
+        empty = Pot(np.zeros_like(kept), self.publishing.quanta, unit.sensitivity)
+        gate.save().pots.setdefault("publish", empty).total += kept
         return after, released
 
 
