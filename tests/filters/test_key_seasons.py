@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from penstock.filters.key_models import size_classes
 from penstock.filters.key_seasons import MAX_CELLS, KeySeasons
 from penstock.filters.observation import FilterSettings, Observation
 from penstock.filters.tide import TideFilter
@@ -19,7 +20,7 @@ def test_own_seasons_are_used_where_keys_differ(swing: float, helps: bool) -> No
     for unit in range(1, 181):
         counts = 1000 * (1 + swing * day[(unit - 1) % 12]) + rng.laplace(0, 60, keys)
         tide.step(Observation(unit, every, counts, one, 7200.0, 7200.0))
-    assert tide.seasons.used(tide.models.mean, 7200.0).any() == helps
+    assert tide.seasons.used(size_classes(tide.models.mean, 7200.0)).any() == helps
 
 
 def test_a_season_that_would_not_fit_into_memory_is_left_out() -> None:

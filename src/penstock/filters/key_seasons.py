@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.arrays import BoolArray, FloatArray
+from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.filters.key_models import CLASSES, Block, KeyModels, exact, size_classes
 from penstock.filters.observation import FilterSettings
 
@@ -69,10 +69,10 @@ class KeySeasons:
             product = product * factors[(unit - 1) % len(factors)].astype(np.float64)
         return product
 
-    def used(self, level: FloatArray, noise: float | FloatArray) -> BoolArray:
-        """The keys whose size class is predicted better with seasons."""
+    def used(self, classes: IntArray) -> BoolArray:
+        """Which of these size classes are predicted better with seasons."""
         better = self.scores[:, 1] > self.scores[:, 0] + MARGIN
-        return better[size_classes(level, noise)]
+        return better[classes]
 
     def learn(
         self, unit: int, models: KeyModels, block: Block, plain: FloatArray, seasonal: FloatArray

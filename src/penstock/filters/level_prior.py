@@ -93,12 +93,16 @@ class LevelPrior:
     ) -> tuple[FloatArray, FloatArray]:
         """The posterior mean and variance of each key's level."""
         mean, square = np.empty(len(estimates)), np.empty(len(estimates))
-        powers = self.weights[:, None] * self.grid[:, None] ** np.arange(3)
+        scale = self.grid[-1]
+        powers = (self.weights * (self.grid / scale) ** np.arange(3)[:, None]).astype(np.float32)
         for first in range(0, len(estimates), AT_ONCE):
             part = slice(first, first + AT_ONCE)
             posterior = _likelihood(estimates[part], variances[part], draws[part], self.grid)
-            moments = np.einsum("kg,gm->mk", posterior, powers)
-            mean[part], square[part] = moments[1:] / moments[0]
+            all_of_it, first_moment, second_moment = (
+                np.einsum("kg,g->k", posterior, power) for power in powers
+            )
+            mean[part] = scale * (first_moment / all_of_it)
+            square[part] = scale**2 * (second_moment / all_of_it)
         return mean, np.maximum(square - np.square(mean), 1e-9)
 
     def rescale(self, ratio: float) -> None:

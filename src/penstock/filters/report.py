@@ -84,7 +84,8 @@ class Estimate:
         if point == "mean" or not counted:
             return self.mean
         spread = self.level_variance / np.square(np.maximum(self.mean, 1e-9))
-        median = self.mean * (1 - np.minimum(spread, 9) / 9) ** 3
+        root = 1 - np.minimum(spread, 9) / 9
+        median = self.mean * root * root * root
         return np.where(median < SMALL, np.floor(median + ROUND_UP), median)
 
     def released(self, release: Released, point: Point, *, counted: bool = True) -> Released:

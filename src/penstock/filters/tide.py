@@ -111,7 +111,7 @@ class TideFilter:
         seasonal = np.where(single, np.broadcast_to(now, self.age.shape)[keys], self.seasonal[keys])
         old = models.seen[keys] > 0
         noise = seen.noise if isinstance(seen.noise, float) else seen.noise[keys]
-        used = self.seasons.used(models.mean[keys], noise)
+        used = self.seasons.used(size_classes(models.mean[keys], noise))
         block = Block(
             keys=keys,
             sums=seen.sums[keys],
@@ -189,11 +189,12 @@ class TideFilter:
         :math:`s^2+\theta`, so that only :math:`(s^2+\theta)R/(s^2+\theta+R)` of it remains.
         """
         models = self.models
-        used = self.seasons.used(models.mean, seen.noise)
+        classes = size_classes(models.mean, seen.noise)
+        used = self.seasons.used(classes)
         times = factor * np.where(used, season, 1.0)
         level = models.predicted(self.age) if self.settings.kind == "stock" else models.mean
         mean = np.maximum((level + there) * times, 0)
-        wider = np.exp(models.wider)[size_classes(models.mean, seen.noise)]
+        wider = np.exp(models.wider)[classes]
         irregular = wider * models.irregular
         own = irregular + models.mean
         shown = own * seen.noise / (own + seen.noise)
