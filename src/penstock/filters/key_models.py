@@ -40,6 +40,9 @@ LONG_RUN = 0
 
 PULLS, PULL_OF = np.unique(_MODELS[:, 2], return_inverse=True)
 
+LARGEST = 2.0**56
+"""The largest level. A count of 2⁵⁰ over a very small factor would be more."""
+
 AT_ONCE = 4096
 """How many keys are corrected at once: their arrays fit into a processor's cache."""
 
@@ -178,7 +181,7 @@ class KeyModels:
 
     def begin(self, settings: FilterSettings, block: Block, unit: int) -> None:
         """Believe the first sums of some keys, as far as the prior over keys lets them."""
-        keys, measured = block.keys, block.sums / block.factor
+        keys, measured = block.keys, block.measured
         self.seen[keys] = 1
         self.estimate[keys] = measured
         error = block.noise / np.square(block.factor) + np.maximum(measured, 0) / block.factor
@@ -250,7 +253,7 @@ class KeyModels:
         """
         keys, noise = columns, block.noise / np.square(block.factor)
         own = 0.0 if settings.kind == "stock" else 1.0
-        measured = block.sums / block.factor
+        measured = block.measured
         square = np.square(found.level)
         before, spread = self._predict(block, columns, square)
         total = IRREGULAR_SQUARED * _small(square / block.units)
@@ -452,6 +455,12 @@ class Block:
     elapsed: IntArray
     factor: FloatArray
     noise: float | FloatArray
+
+    @property
+    def measured(self) -> FloatArray:
+        """The level that each sum shows: at most LARGEST, so that squares fit into four bytes."""
+        shown: FloatArray = self.sums / self.factor
+        return np.minimum(np.maximum(shown, -LARGEST), LARGEST)
 
     def of(self, some: BoolArray | slice) -> Block:
         """The sums of some of the keys."""

@@ -346,3 +346,12 @@ def test_the_filter_of_a_hierarchy_sees_the_same_as_that_of_its_keys() -> None:
     assert len(with_nodes.value) > len(keys_only.value)
     again = runs[0].mechanism.restore(runs[0].snapshot(), CITY, noise=TestNoise(31))
     assert np.array_equal(again.step([1, 2, 3, 4]).value, runs[0].step([1, 2, 3, 4]).value)
+
+
+def test_the_largest_counts_do_not_overflow() -> None:
+    run = Tide(epsilon=1, window=6, periods=(2,)).run(3, noise=NoNoise())
+    with np.errstate(over="raise", invalid="raise"):
+        for unit in range(40):
+            released = run.step([2**50 * (unit % 3 == 0), 2**40 * (unit % 2), unit])
+    assert (released.value >= 0).all()
+    assert np.isfinite(released.variance).all()
