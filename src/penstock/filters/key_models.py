@@ -70,7 +70,7 @@ LEAST_REST = 4
 
 UNSURE, LEAST_UNSURE = 6.0, 3.0
 """An estimate from n sums is corrected by the prior over keys if it is below UNSURE/√n standard
-deviations, or below LEAST_UNSURE."""
+deviations, or below LEAST_UNSURE. With Gaussian noise in every unit, only if it is below 0."""
 
 GAUSSIAN_DRAWS = 100.0
 """Gaussian noise counts as the mean of so many Laplace draws."""
@@ -318,6 +318,8 @@ class KeyModels:
         if self.prior.known:
             draws = self._draws(settings, keys)
             sure = np.maximum(UNSURE / np.sqrt(draws), LEAST_UNSURE)
+            if settings.law == "gaussian":
+                sure = np.zeros(len(keys))
             unsure = np.flatnonzero(estimate < sure * np.sqrt(error))
             if len(unsure):
                 mean, variance = self.prior.posterior(
