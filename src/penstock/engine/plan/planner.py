@@ -27,6 +27,9 @@ Progress: TypeAlias = Callable[[float, float], None]
 COMPARED = 3
 """How many of the best mechanisms are shown under other promises."""
 
+CURVE_UNITS = 300
+"""Other promises are simulated on the newest units: this many, or four windows if that is more."""
+
 GOOD_UP_TO = 3
 """Mechanisms with up to this many times the least error are simulated `RUNS` times."""
 
@@ -232,11 +235,13 @@ class Simulations:
     def _under(
         self, name: str, shown: Sequence[PlanRow], promises: dict[str, tuple[float, AskedPromise]]
     ) -> ErrorCurve:
+        newest = max(CURVE_UNITS, 4 * self.promise.window)
+        recent = dataclasses.replace(self.public, counts=self.public.counts[-newest:])
         lines: dict[str, tuple[float | None, ...]] = {
-            row.label: tuple(self._error(row, self.public, each) for _, each in promises.values())
+            row.label: tuple(self._error(row, recent, each) for _, each in promises.values())
             for row in shown
         }
-        for trivial_name, mae in trivial(self.public).items():
+        for trivial_name, mae in trivial(recent).items():
             lines[trivial_name] = (mae,) * len(promises)
         values = tuple(value for value, _ in promises.values())
         asked = next(value for value, each in promises.values() if each == self.promise)
