@@ -367,7 +367,7 @@ def test_a_broker_that_is_restarted_loses_and_repeats_nothing(broker, nest, tmp_
     with KafkaWorld(
         nest, tmp_path, servers=broker.servers, noise="both", hours=HOURS, webhook=False
     ) as world:
-        world.settings = {"source": {"patience": 5.0}}
+        world.settings = {"source": {"patience": 60.0}}  # units wait until the broker is back
         sink = {"kind": "kafka", "servers": broker.servers, "topic": f"{world.topic}-released"}
         world.tables["sink"].append(sink)
         world.set_clock(0)

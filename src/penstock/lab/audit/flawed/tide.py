@@ -54,10 +54,10 @@ TIDE_FLAWS: tuple[Variant, ...] = (
     ),
     Variant(
         "tide_front_for_nothing",
-        lambda: FrontForNothing(epsilon=1, window=3, share_total=0),
-        Fraction(1),
+        lambda: FrontForNothing(epsilon=2, window=3, share_total=0),
+        Fraction(2),
         3,
         (Pair("a person in every unit", stream([1], [1], [1]), stream([0], [0], [0])),),
-        runs=4_000,
+        runs=2_000,
     ),
 )
