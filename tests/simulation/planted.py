@@ -167,11 +167,11 @@ def _no_check(self, fence, series):
 PLANTED = {
     draw_twice_after_a_lost_answer: 4,
     answer_before_the_sync: 3,
-    sink_before_store: 11,
+    sink_before_store: 3,
     head_after_release: 85,
     lease_not_checked: 10,
     no_sync: 22,
-    keys_forgotten: 16,
+    keys_forgotten: 21,
     head_not_compared: 36,
 }
 """Each bug, and the first seed that found it. The search begins there, to save time."""
