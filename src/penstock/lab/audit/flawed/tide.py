@@ -50,7 +50,7 @@ TIDE_FLAWS: tuple[Variant, ...] = (
         Fraction(1),
         2,
         (Pair("somebody in an open block", _PAUSE + _SOMEBODY, _PAUSE),),
-        runs=1_000,
+        runs=400,
     ),
     Variant(
         "tide_front_for_nothing",
