@@ -38,6 +38,8 @@ MAX_REFUSALS = 4
 """How often a publisher may refuse to start, once no more faults come."""
 MAX_PROCESSES = 150
 MAX_OFFSET = 100.0
+LEAP_UNITS = 100
+"""How far a clock leaps. A publisher that starts just then releases all these units, one by one."""
 DISK_CALLS = ("read", "write", "sync", "truncate", "remove", "rename", "sync folder")
 
 
@@ -438,7 +440,7 @@ class World:
 
     def _step_clock(self, machine):
         every = self.plan.every
-        step = self.random.choice((-700.0, -3.0, 0.5, every * 1.5, every * 3.0, 4_000.0))
+        step = self.random.choice((-700.0, -3.0, 0.5, every * 1.5, every * 3.0, LEAP_UNITS * every))
         machine.offset += step
         self.note(f"the clock of {machine.name} steps by {step} s")
 
