@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from penstock.filters.level_prior import LevelPrior
+from penstock.filters.level_prior import LevelPrior, _likelihood
 
 RNG = np.random.default_rng
 
@@ -49,3 +50,15 @@ def test_a_prior_counted_in_other_parts_gives_the_same_levels() -> None:
     prior.rescale(3.0)
     after, _ = prior.posterior(3 * estimates, np.full(100, 36.0), np.ones(100))
     assert np.allclose(after, 3 * before)
+
+
+@pytest.mark.parametrize("draws", [1.0, 10.0, 100.0])
+def test_levels_that_are_left_out_hardly_change_a_posterior_mean(draws: float) -> None:
+    prior = LevelPrior.nothing()
+    every = np.concatenate([RNG(9).normal(0, 3, 300), RNG(10).gamma(0.5, 4000, 30)])
+    prior.learn(every, np.full(330, 9.0), np.full(330, draws))
+    some = np.linspace(-20, 18, 50)
+    variances, number = np.full(50, 9.0), np.full(50, draws)
+    weights = prior.weights[:, None] * _likelihood(some, variances, number, prior.grid)
+    mean, _ = prior.posterior(some, variances, number)
+    assert np.allclose(mean, prior.grid @ weights / weights.sum(axis=0), rtol=1e-4, atol=1e-4)

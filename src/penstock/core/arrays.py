@@ -10,3 +10,4 @@ from numpy.typing import NDArray
 IntArray: TypeAlias = NDArray[np.int64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 FloatArray: TypeAlias = NDArray[np.float64]
+SmallFloats: TypeAlias = NDArray[np.float32]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.core.arrays import FloatArray, IntArray
+from penstock.core.arrays import FloatArray, IntArray, SmallFloats
 
 LENGTHS = np.unique(np.rint(np.geomspace(1, 1024, 21)).astype(np.int64))
 """The lengths that are tried."""
@@ -17,7 +17,11 @@ _AT_ONCE = 4096
 
 
 def block_lengths(
-    drift: FloatArray, irregular: FloatArray, level: FloatArray, noise: float, longest: int
+    drift: FloatArray | SmallFloats,
+    irregular: FloatArray | SmallFloats,
+    level: FloatArray | SmallFloats,
+    noise: float,
+    longest: int,
 ) -> IntArray:
     r"""Per key, the length with the least predicted squared error of a unit's count.
 
@@ -37,10 +41,13 @@ def block_lengths(
     """
     lengths = LENGTHS[longest >= LENGTHS]
     own = irregular + level
-    chosen = np.empty(len(drift), np.int64)
-    for start in range(0, len(drift), _AT_ONCE):
-        some = slice(start, start + _AT_ONCE)
-        errors = _errors(drift[some], own[some], noise, lengths[:, None])
+    chosen = np.ones(len(drift), np.int64)
+    # One unit has an error below the noise, and more units have one above their own variance.
+    open_keys = (noise > own + 2 * STALENESS * drift).nonzero()[0]
+    for start in range(0, len(open_keys), _AT_ONCE):
+        some = open_keys[start : start + _AT_ONCE]
+        moved, apart = np.array([drift[some], own[some]], np.float64)
+        errors = _errors(moved, apart, noise, lengths[:, None])
         chosen[some] = lengths[(errors == errors.min(axis=0)).argmax(axis=0)]
     return chosen
 

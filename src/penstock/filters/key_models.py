@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import cached_property, lru_cache
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
+from penstock.core.arrays import SmallFloats as Small
 from penstock.filters.level_prior import FEWEST_KEYS, LevelPrior
 from penstock.filters.observation import FilterSettings
 
-Small: TypeAlias = NDArray[np.float32]
 Columns: TypeAlias = IntArray | slice
+Number = TypeVar("Number", np.float32, np.float64)
 
 _MODELS = np.array(
     [
@@ -32,24 +35,26 @@ relative to the level."""
 
 DRIFT, IRREGULAR, PULL = _MODELS.T[:, :, None]
 MODELS = len(_MODELS)
-DRIFT_SQUARED = np.square(DRIFT).astype(np.float32)
-IRREGULAR_SQUARED = np.square(IRREGULAR).astype(np.float32)
+RELATIVE = np.square([DRIFT, IRREGULAR]).astype(np.float32)
+"""The squares of drift and irregular part, by model."""
 PULLED = np.flatnonzero(_MODELS[:, 2] < 1)
 LONG_RUN = 0
 """The model with the least drift. Its level is what the others are pulled to."""
 
 PULLS, PULL_OF = np.unique(_MODELS[:, 2], return_inverse=True)
+PULL_POWERS = np.power(PULL[PULLED], np.arange(4096)).astype(np.float32)
+"""Powers of the pulls below 1, up to a number of units after which nothing is left."""
 
-LARGEST = 2.0**56
+LARGEST = 2.0**52
 """The largest level. A count of 2⁵⁰ over a very small factor would be more."""
 
-AT_ONCE = 4096
+AT_ONCE = 8192
 """How many keys are corrected at once: their arrays fit into a processor's cache."""
 
 FORGET = 0.97
 """How much of its past log likelihood a model of one key keeps per block."""
 
-MAX_POOLED = 8192
+MAX_POOLED = 4096
 """Of more keys with new sums, every n-th joins the pooled scores."""
 
 POOL_FORGET, POOL_MOST, POOL_SHARE, POOL_FLOOR = 0.995, 50, 0.5, -20.0
@@ -93,6 +98,19 @@ deviations: how fast, and at most how much."""
 FIRST_SPREAD, FIRST_DRIFT = 0.05, 0.03
 """Relative variance and drift that a key begins with."""
 
+LEAST_LEVEL = 1e-3
+"""Smaller levels are in the class of this one."""
+
+LEVEL_CLASS = 512.0
+"""Levels are in one class from a power of two to the next, from 1/1024."""
+
+QUARTER = np.float32(0.25)
+LOG_SHARES = np.array([-2.5, 2.0], np.float32)[:, None, None]
+"""The share of the logarithms of fitted and expected variance in a log likelihood."""
+
+SEEN, ESTIMATE, ERROR, MEAN, VARIANCE, OUT, DRIFTS, IRREGULARS, RESIDUAL, WEIGHT = range(10)
+"""The rows of `KeyModels.rows`."""
+
 SQUARE_VARIANCE = {"laplace": 5.0, "gaussian": 2.0}
 """The variance of squared noise of variance 1."""
 
@@ -119,26 +137,16 @@ class KeyModels:
     out.
     """
 
-    seen: FloatArray
-    """1 for keys that had a sum, else 0."""
-    levels: Small
-    variances: Small
-    scores: Small
-    """Per model and key. Four bytes are enough: counts are below 2⁵⁰, their squares below 2¹⁰⁰."""
+    rows: Small
+    """Per key: 1 if it had a sum, else 0; the models' weighted level and its variance, before the
+    prior over keys; mean and variance after it; 1 if it has no prior and stands out, else 0; drift
+    and irregular variance of a unit; the sum of measured irregular variances, and its weight."""
+    models: Small
+    """Level, variance and score, per model and key. Four bytes are enough: levels are below 2⁵²,
+    their squares below 2¹⁰⁴."""
     pooled: FloatArray
-    estimate: FloatArray
-    error: FloatArray
-    """Per key, the models' weighted level and its variance, before the prior over keys."""
-    mean: FloatArray
-    variance: FloatArray
-    out: FloatArray
-    """1 for keys without a prior that stand out, else 0."""
-    drift: FloatArray
-    irregular: FloatArray
     pulled: Small
-    """Per pull φ, the distance of its models to the long-run level, weighted."""
-    residual: FloatArray
-    residual_weight: FloatArray
+    """Of a stock, per pull φ, the distance of its models to the long-run level, weighted."""
     unit_excess: FloatArray
     unit_information: FloatArray
     """Per power of two of levels, the relative irregular variance of a unit times the information
@@ -150,28 +158,14 @@ class KeyModels:
     """The unit at which the prior is learned again."""
 
     @classmethod
-    def nothing(cls, keys: int) -> KeyModels:
+    def nothing(cls, settings: FilterSettings) -> KeyModels:
         """No belief yet."""
-
-        def small(rows: int) -> Small:
-            return np.zeros((rows, keys), np.float32)
-
+        keys = settings.keys
         return cls(
-            seen=np.zeros(keys),
-            levels=small(MODELS),
-            variances=small(MODELS),
-            scores=small(MODELS),
-            pooled=np.zeros((CLASSES, MODELS)),
-            estimate=np.zeros(keys),
-            error=np.zeros(keys),
-            mean=np.zeros(keys),
-            variance=np.zeros(keys),
-            out=np.zeros(keys),
-            drift=np.zeros(keys),
-            irregular=np.zeros(keys),
-            pulled=small(len(PULLS)),
-            residual=np.zeros(keys),
-            residual_weight=np.zeros(keys),
+            rows=np.zeros((WEIGHT + 1, keys), np.float32),
+            models=np.zeros((3, MODELS, keys), np.float32),
+            pooled=np.zeros((MODELS, CLASSES)),
+            pulled=np.zeros((len(PULLS) if settings.kind == "stock" else 0, keys), np.float32),
             unit_excess=np.zeros(CLASSES),
             unit_information=np.zeros(CLASSES),
             wider=np.zeros(CLASSES),
@@ -179,22 +173,48 @@ class KeyModels:
             learn_at=0,
         )
 
+    @property
+    def seen(self) -> Small:
+        """1 for keys that had a sum, else 0."""
+        return np.asarray(self.rows[SEEN])
+
+    @property
+    def mean(self) -> Small:
+        """The level of each key, as it is believed."""
+        return np.asarray(self.rows[MEAN])
+
+    @property
+    def variance(self) -> Small:
+        """The variance of that belief."""
+        return np.asarray(self.rows[VARIANCE])
+
+    @property
+    def drift(self) -> Small:
+        """The drift variance of each key's level per unit."""
+        return np.asarray(self.rows[DRIFTS])
+
+    @property
+    def irregular(self) -> Small:
+        """The irregular variance of a unit of each key."""
+        return np.asarray(self.rows[IRREGULARS])
+
     def begin(self, settings: FilterSettings, block: Block, unit: int) -> None:
         """Believe the first sums of some keys, as far as the prior over keys lets them."""
         keys, measured = block.keys, block.measured
-        self.seen[keys] = 1
-        self.estimate[keys] = measured
-        error = block.noise / np.square(block.factor) + np.maximum(measured, 0) / block.factor
-        self.error[keys] = error
+        rows = self.rows[:, keys]
+        rows[SEEN] = 1
+        rows[ESTIMATE] = measured
+        rows[ERROR] = block.level_noise + np.maximum(measured, 0) * block.inverse
         if settings.keys >= FEWEST_KEYS:
-            self.prior.learn(measured, error, self._draws(settings, keys))
+            self.prior.learn(rows[ESTIMATE], rows[ERROR], _draws(settings, rows))
             self.learn_at = unit + _rest(settings, 0)
-        self._believe(settings, keys)
-        square = np.square(self.mean[keys])
-        self.levels[:, keys] = measured
-        self.variances[:, keys] = error + FIRST_SPREAD * square
-        self.irregular[keys] = FIRST_SPREAD * square
-        self.drift[keys] = FIRST_DRIFT**2 * square
+        self._believe(settings, rows)
+        square = np.square(rows[MEAN])
+        rows[IRREGULARS] = FIRST_SPREAD * square
+        rows[DRIFTS] = FIRST_DRIFT**2 * square
+        self.rows[:, keys] = rows
+        self.models[0][:, keys] = measured
+        self.models[1][:, keys] = rows[ERROR] + FIRST_SPREAD * square
 
     def step(self, settings: FilterSettings, block: Block, unit: int) -> FloatArray:
         """Take the sums of some keys. Return how far each unit's own count lies from its level.
@@ -202,267 +222,296 @@ class KeyModels:
         The distance is 0 for sums of more than one unit, which say nothing of the last one.
         """
         if settings.keys >= FEWEST_KEYS and unit >= self.learn_at:
-            seen = np.flatnonzero(self.seen)
-            draws = self._draws(settings, seen)
-            self.prior.learn(self.estimate[seen], self.error[seen], draws)
+            seen = self.rows[:, np.flatnonzero(self.seen)]
+            self.prior.learn(seen[ESTIMATE], seen[ERROR], _draws(settings, seen))
             self.learn_at = unit + _rest(settings, unit)
-        keys = block.keys
-        classes = size_classes(self.mean[keys], block.noise)
-        pooled, unit_variances = self._pooled_scores(), self._unit_variances(self.mean[keys])
-        found = Surprise(
-            level=self._level(settings, block),
-            irregular=self.irregular[keys],
-            distance=np.empty(len(keys)),
-            uncertain=np.empty(len(keys)),
-        )
-        likelihoods, number = np.zeros((MODELS, CLASSES)), np.zeros(CLASSES, np.int64)
-        sparse = -(-len(keys) // MAX_POOLED)
-        there = np.empty(len(keys))
-        every = len(there) == len(self.mean)
-        for first in range(0, len(there), AT_ONCE):
+        pooled, unit_variances = self._pooled_scores(), self._unit_variances()
+        size, found = len(block.sums), list[Surprise]()
+        there, every = np.empty(size), size == settings.keys
+        sparse = -(-size // MAX_POOLED)
+        for first in range(0, size, AT_ONCE):
             part = slice(first, first + AT_ONCE)
-            some = block if len(there) <= AT_ONCE else block.of(part)
+            some = block if size <= AT_ONCE else block.of(part)
             columns = part if every else some.keys
-            there[part], likelihood = self._correct(
-                settings,
-                some,
-                columns,
-                _some(pooled, classes[part]),
-                unit_variances[:, part],
-                found.of(part),
-            )
-            for model, of_keys in zip(likelihoods, exact(likelihood[:, ::sparse]), strict=True):
-                model += np.bincount(classes[part][::sparse], of_keys, minlength=CLASSES)
-            number += np.bincount(classes[part][::sparse], minlength=CLASSES)
-        self._pool(number, likelihoods)
-        self._look_back(settings, block, found, classes)
+            rows, models = _some(self.rows, columns), _some(self.models, columns)
+            surprise, weights = self._correct(settings, some, rows, models, pooled)
+            there[part] = self._spread(settings, some, rows, weights, surprise, unit_variances)
+            found.append(surprise.every(sparse))
+            if settings.kind == "stock":
+                self._pull(columns, weights, models[0])
+            if not every:
+                self.rows[:, columns], self.models[:, :, columns] = rows, models
+        self._look_back(settings, Surprise.joined(found))
         return there
 
     def _correct(
+        self, settings: FilterSettings, block: Block, rows: Small, models: Small, pooled: Small
+    ) -> tuple[Surprise, Small]:
+        """One Kalman step of every model, in place. Return the surprises and the weights."""
+        measured, noise = block.measured, block.level_noise
+        level, (classes, places) = (
+            _level(settings, block, rows),
+            _both_classes(rows[MEAN], block.noise),
+        )
+        own = level * block.inverse
+        if settings.kind == "stock":
+            own[:] = 0
+        levels, spread, scores = models
+        added = _predicted(block, models, level)
+        total = added[1]
+        total += noise + own
+        total += spread
+        error = _small(measured) - levels
+        likelihood = _likelihood(error, added)
+        scores *= FORGET
+        scores += likelihood
+        weights = _weights(scores, pooled.take(classes, axis=1, mode="clip"))
+        expected, uncertain = np.add.reduce(weights * models[:2], axis=1)
+        gain = np.divide(spread, total, out=total)
+        error *= gain
+        levels += error
+        gain *= spread
+        spread -= gain
+        mean = np.add.reduce(weights * levels)
+        apart = levels - mean
+        apart *= apart
+        apart += spread
+        apart *= weights
+        found = Surprise(
+            classes=classes,
+            places=places,
+            likelihood=likelihood,
+            level=level,
+            own=own,
+            noise=noise,
+            expected=expected,
+            distance=_small(measured - expected),
+            uncertain=uncertain,
+            irregular=rows[IRREGULARS].copy(),
+            units=block.units,
+            mean=rows[MEAN],
+        )
+        rows[ESTIMATE], rows[ERROR] = mean, np.add.reduce(apart)
+        self._believe(settings, rows)
+        return found, weights
+
+    def _spread(
         self,
         settings: FilterSettings,
         block: Block,
-        columns: Columns,
-        pooled: Small,
-        unit_variances: FloatArray,
+        rows: Small,
+        weights: Small,
         found: Surprise,
-    ) -> tuple[FloatArray, Small]:
-        """One Kalman step of every model: the distance of `step`, and the log likelihoods.
+        unit_variances: Small,
+    ) -> FloatArray:
+        """Drift and irregular variance of a unit, in place. Return the distance of `step`."""
+        square = _level(settings, block, rows)
+        square *= square
+        drift, modelled = np.add.reduce(RELATIVE * weights, axis=1)
+        np.multiply(square, drift, out=rows[DRIFTS])
+        relative, trust = unit_variances.take(found.places, axis=1, mode="clip")
+        relative -= modelled
+        relative *= trust
+        relative += modelled
+        relative *= square
+        shown = self._measured(settings, rows, found)
+        irregular = np.maximum(relative, shown, out=rows[IRREGULARS])
+        unit = irregular + found.uncertain
+        if settings.kind == "flow":
+            unit += rows[MEAN] * block.inverse
+        unit /= unit + found.noise
+        there: FloatArray = unit * (block.measured - found.expected)
+        there += found.expected - rows[MEAN]
+        there *= found.units == 1
+        if not self.prior.known:
+            there *= rows[OUT]
+        return there
 
-        With a slice of columns, the arrays of the models are changed in place.
-        """
-        keys, noise = columns, block.noise / np.square(block.factor)
-        own = 0.0 if settings.kind == "stock" else 1.0
-        measured = block.measured
-        square = np.square(found.level)
-        before, spread = self._predict(block, columns, square)
-        total = IRREGULAR_SQUARED * _small(square / block.units)
-        total += _small(noise + own * found.level / block.factor)
-        total += spread
-        error = _small(measured) - before
-        likelihood = _likelihood(error, total)
-        scores = _some(self.scores, columns)
-        scores *= FORGET
-        scores += likelihood
-        weights = _weights(scores, pooled)
-        expected, uncertain = _mixed(weights, before), _mixed(weights, spread)
-        gain = np.divide(spread, total, out=total)
-        error *= gain
-        before += error  # the levels after the step
-        spread -= gain * spread
-        if not isinstance(columns, slice):
-            self.levels[:, keys], self.variances[:, keys] = before, spread
-            self.scores[:, keys] = scores
-        mean = _mixed(weights, before)
-        apart = np.square(before - _small(mean))
-        apart += spread
-        self.estimate[keys], self.error[keys] = mean, _mixed(weights, apart)
-        if settings.kind == "stock":
-            self._pull(keys, weights, before)
-        self._believe(settings, block.keys)
-        square = np.square(self._level(settings, block))
-        self.drift[keys] = square * np.einsum("m,mk->k", DRIFT_SQUARED[:, 0], weights)
-        modelled = np.einsum("m,mk->k", IRREGULAR_SQUARED[:, 0], weights)
-        relative, trust = unit_variances
-        modelled = square * (trust * relative + (1 - trust) * modelled)
-        surprise = measured - expected
-        found.distance[:], found.uncertain[:] = surprise, uncertain
-        excess = np.square(surprise) - noise - uncertain
-        self.irregular[keys] = np.maximum(
-            modelled, self._measured(settings, block.units, keys, excess, noise)
-        )
-        unit = uncertain + self.irregular[keys] + own * self.mean[keys] / block.factor
-        there = expected + unit / (unit + noise) * surprise - self.mean[keys]
-        shown = (block.units == 1) & ((self.out[keys] > 0) | self.prior.known)
-        return np.where(shown, there, 0.0), likelihood
-
-    def _level(self, settings: FilterSettings, block: Block) -> FloatArray:
-        """The level that drift and irregular part are relative to: what it may well be.
-
-        Doubts beyond the noise of this sum do not count, so they cannot feed themselves.
-        """
-        least = np.sqrt(block.noise / 2) / (4 * settings.longest)
-        doubt = np.minimum(self.error[block.keys], block.noise / np.square(block.factor))
-        return np.maximum(np.maximum(self.mean[block.keys], least), np.sqrt(doubt))
-
-    def _draws(self, settings: FilterSettings, keys: IntArray) -> FloatArray:
-        """Of about how many draws of noise each estimate is the mean."""
+    def _believe(self, settings: FilterSettings, rows: Small) -> None:
+        """The belief about some keys from their estimates, in place."""
+        estimate, error = rows[ESTIMATE], rows[ERROR]
+        mean = np.maximum(estimate, 0, out=rows[MEAN])
+        rows[VARIANCE] = error
+        if not self.prior.known:
+            deviation = np.sqrt(error)
+            stands = estimate > STANDS_OUT / math.sqrt(2) * deviation
+            stands |= (rows[OUT] > 0) & (estimate > STAYS_OUT * deviation)
+            rows[OUT] = stands
+            mean *= stands
+            return
+        draws = _draws(settings, rows)
         if settings.law == "gaussian":
-            return np.full(len(keys), GAUSSIAN_DRAWS)
-        return np.asarray(1 + self.residual_weight[keys])
+            unsure = (estimate < 0).nonzero()[0]
+        else:
+            sure = UNSURE / np.sqrt(draws)
+            np.maximum(sure, LEAST_UNSURE, out=sure)
+            sure *= np.sqrt(error)
+            unsure = (estimate < sure).nonzero()[0]
+        if len(unsure):
+            mean[unsure], rows[VARIANCE][unsure] = self.prior.posterior(
+                estimate[unsure], error[unsure], draws[unsure]
+            )
 
-    def _believe(self, settings: FilterSettings, keys: IntArray) -> None:
-        """The belief about some keys from their estimates."""
-        estimate, error = self.estimate[keys], self.error[keys]
-        self.mean[keys], self.variance[keys] = np.maximum(estimate, 0), error
-        if self.prior.known:
-            draws = self._draws(settings, keys)
-            sure = np.maximum(UNSURE / np.sqrt(draws), LEAST_UNSURE)
-            if settings.law == "gaussian":
-                sure = np.zeros(len(keys))
-            unsure = np.flatnonzero(estimate < sure * np.sqrt(error))
-            if len(unsure):
-                mean, variance = self.prior.posterior(
-                    estimate[unsure], error[unsure], draws[unsure]
-                )
-                self.mean[keys[unsure]], self.variance[keys[unsure]] = mean, variance
-            return
-        stands = estimate > STANDS_OUT * np.sqrt(error / 2)
-        stays = (self.out[keys] > 0) & (estimate > STAYS_OUT * np.sqrt(error))
-        self.out[keys] = stands | stays
-        self.mean[keys] *= self.out[keys]
+    def _unit_variances(self) -> Small:
+        """By level, the relative irregular variance of a unit, and how far to trust it."""
+        information = self.unit_information
+        relative = np.maximum(self.unit_excess / np.maximum(information, 1e-9), 0)
+        trust = information / (information + UNIT_PRIOR**-2)
+        return np.array([relative, trust], np.float32)
 
-    def _unit_variances(self, levels: FloatArray) -> FloatArray:
-        """The relative irregular variance of units of these levels, and how far to trust it."""
-        relative = np.maximum(self.unit_excess / np.maximum(self.unit_information, 1e-9), 0)
-        trust = self.unit_information / (self.unit_information + UNIT_PRIOR**-2)
-        return np.stack([relative, trust])[:, _level_classes(levels)]
-
-    def _look_back(
-        self, settings: FilterSettings, block: Block, found: Surprise, classes: IntArray
-    ) -> None:
-        """Learn from all errors together: the irregular variance of units, and how far variances
-        are too small."""
-        noise = block.noise / np.square(block.factor)
-        own = found.level / block.factor if settings.kind == "flow" else np.zeros(len(noise))
-        squared = np.square(found.distance)
-        moving = np.exp(self.wider)[classes] * (found.uncertain + found.irregular / block.units)
+    def _look_back(self, settings: FilterSettings, found: Surprise) -> None:
+        """Learn from all errors together: the scores of the models, the irregular variance of
+        units, and how far variances are too small.
+        """
+        known_before = (found.noise, found.own, found.uncertain, found.irregular, found.units)
+        noise, own, uncertain, last, units = np.array(known_before, np.float64)
+        distance, level = np.array([found.distance, found.level], np.float64)
+        classes, number = found.classes, len(level)
+        squared = distance * distance
+        level *= level
+        moving = np.exp(self.wider).take(classes)
+        moving *= uncertain + last / units
         expected = noise + own + moving
-        push = ((squared > Z_MISS**2 * expected) - MISS) * (moving / expected)
-        number = np.bincount(classes, minlength=CLASSES)
-        pushed = np.bincount(classes, exact(push), minlength=CLASSES) / np.maximum(number, 5)
-        self.wider = np.clip(self.wider + WIDEN * pushed, 0, np.log(MOST_WIDE))
-        self.unit_excess *= UNIT_KEEP
-        self.unit_information *= UNIT_KEEP
-        one = np.flatnonzero(block.units == 1)
-        if not len(one):
-            return
-        noise, last = noise[one], found.irregular[one]
-        known = (own + found.uncertain)[one]
-        level = np.square(found.level[one])
-        excess = np.minimum(squared[one], MOST_SURPRISE * (noise + known + last)) - noise - known
+        known = own + uncertain
+        excess = np.minimum(squared, MOST_SURPRISE * (noise + known + last)) - noise - known
         doubt = SQUARE_VARIANCE[settings.law] * np.square(noise) + 2 * np.square(known + last)
-        information = np.square(level) / doubt
-        places = _level_classes(self.mean[block.keys[one]])
-        for total, added in (
-            (self.unit_information, information),
-            (self.unit_excess, information * excess / level),
-        ):
-            total += np.bincount(places, exact(added), minlength=CLASSES)
+        information = level * level * (units == 1) / doubt
+        added = np.empty((MODELS + 4, number))
+        places = np.empty(added.shape, np.int64)
+        added[:MODELS] = found.likelihood
+        added[MODELS] = 1
+        added[MODELS + 1] = ((squared > Z_MISS**2 * expected) - MISS) * moving / expected
+        added[MODELS + 2] = information
+        added[MODELS + 3] = information * excess / level
+        places[:-2] = classes
+        places[-2:] = level_classes(found.mean)
+        sums = sums_by_class(places, added)
+        self._pool(sums[MODELS], sums[:MODELS])
+        pushed = WIDEN * sums[MODELS + 1] / np.maximum(sums[MODELS], 5)
+        self.wider = np.minimum(np.maximum(self.wider + pushed, 0), np.log(MOST_WIDE))
+        self.unit_information = UNIT_KEEP * self.unit_information + sums[MODELS + 2]
+        self.unit_excess = UNIT_KEEP * self.unit_excess + sums[MODELS + 3]
 
     def rescale(self, ratio: float) -> None:
         """Count levels in other parts."""
-        for small in (self.levels, self.pulled):
-            small *= np.float32(ratio)
-        self.variances *= np.float32(ratio**2)
-        for array in (self.estimate, self.mean):
-            array *= ratio
-        for array in (self.error, self.variance, self.drift, self.irregular, self.residual):
-            array *= ratio**2
+        self.models[0] *= np.float32(ratio)
+        self.models[1] *= np.float32(ratio**2)
+        self.pulled *= np.float32(ratio)
+        for row in (ESTIMATE, MEAN):
+            self.rows[row] *= ratio
+        for row in (ERROR, VARIANCE, DRIFTS, IRREGULARS, RESIDUAL):
+            self.rows[row] *= ratio**2
         self.prior.rescale(ratio)
 
-    def _predict(self, block: Block, columns: Columns, square: FloatArray) -> tuple[Small, Small]:
-        """Levels and variances of all models before the sums are seen."""
-        before, spread = _some(self.levels, columns), _some(self.variances, columns)
-        pull = _small(np.power(PULL[PULLED], block.elapsed))
-        before[PULLED] = before[PULLED] * pull + (1 - pull) * before[LONG_RUN]
-        spread[PULLED] *= pull * pull
-        spread += DRIFT_SQUARED * _small(square * block.elapsed)
-        return before, spread
-
-    def _pool(self, number: IntArray, likelihoods: FloatArray) -> None:
+    def _pool(self, number: FloatArray, likelihoods: FloatArray) -> None:
         """Add the log likelihoods of all keys of a class, as of at most POOL_MOST keys."""
         scale = np.minimum(number, POOL_MOST) / np.maximum(number, 1)
-        added = likelihoods.T * scale[:, None]
-        self.pooled = np.power(POOL_FORGET, number)[:, None] * self.pooled + added
+        self.pooled *= np.power(POOL_FORGET, number)
+        self.pooled += likelihoods * scale
 
     def _pooled_scores(self) -> Small:
         """The share of the pooled scores in the scores of a key, by model and size class."""
-        best = self.pooled.max(axis=1, keepdims=True)
-        return _small(POOL_SHARE * np.maximum(self.pooled - best, POOL_FLOOR).T)
+        best = np.maximum.reduce(self.pooled)
+        return _small(POOL_SHARE * np.maximum(self.pooled - best, POOL_FLOOR))
 
-    def _pull(self, keys: Columns, weights: Small, after: Small) -> None:
+    def _pull(self, columns: Columns, weights: Small, after: Small) -> None:
         away = weights * (after - after[LONG_RUN])
         for place in range(len(PULLS)):
-            self.pulled[place, keys] = away[place == PULL_OF].sum(axis=0)
+            self.pulled[place, columns] = away[place == PULL_OF].sum(axis=0)
 
-    def _measured(
-        self,
-        settings: FilterSettings,
-        units: IntArray,
-        keys: Columns,
-        excess: FloatArray,
-        noise: FloatArray,
-    ) -> FloatArray:
-        """The irregular variance of a unit that errors show, where it stands out of the noise."""
-        residual = IRREGULAR_KEEP * self.residual[keys] + units * excess
-        weight = IRREGULAR_KEEP * self.residual_weight[keys] + 1
-        self.residual[keys], self.residual_weight[keys] = residual, weight
-        error: FloatArray = units * noise * np.sqrt(SQUARE_VARIANCE[settings.law] / weight)
-        shown: FloatArray = residual / weight - IRREGULAR_ERRORS * error
-        return np.maximum(shown, 0)
+    def _measured(self, settings: FilterSettings, rows: Small, found: Surprise) -> Small:
+        """The irregular variance of a unit that errors show, less some standard errors."""
+        residual, weight = rows[RESIDUAL], rows[WEIGHT]
+        excess = found.distance * found.distance
+        excess -= found.noise
+        excess -= found.uncertain
+        excess *= found.units
+        residual *= IRREGULAR_KEEP
+        residual += excess
+        weight *= IRREGULAR_KEEP
+        weight += 1
+        error = np.sqrt(weight)
+        error *= IRREGULAR_ERRORS * math.sqrt(SQUARE_VARIANCE[settings.law])
+        error *= found.noise
+        error *= found.units
+        shown: Small = residual - error
+        shown /= weight
+        return shown
 
-    def predicted(self, age: IntArray) -> FloatArray:
-        """The level of each key, `age` units after its last sum, pulled to the long run."""
-        level: FloatArray = self.levels[LONG_RUN].copy()
+    def predicted(self, age: IntArray, part: slice) -> FloatArray:
+        """The level of some keys, `age` units after their last sums, pulled to the long run."""
+        level: FloatArray = self.models[0, LONG_RUN, part].astype(np.float64)
         for pull, away in zip(PULLS, self.pulled, strict=True):
-            level += away * np.power(pull, age)
+            level += away[part] * np.power(pull, age[part])
         return level
 
 
-@dataclass(frozen=True)
+@dataclass
 class Surprise:
     """How far sums lay from what was expected, and what was believed before."""
 
-    level: FloatArray
-    irregular: FloatArray
-    distance: FloatArray
-    uncertain: FloatArray
+    classes: IntArray
+    places: IntArray
+    """The size classes, and the classes of levels."""
+    likelihood: Small
+    level: Small
+    own: Small
+    """The variance of a count of mean `level`, as part of the measured level."""
+    noise: Small
+    expected: Small
+    distance: Small
+    uncertain: Small
     """The variance of the expected level."""
+    irregular: Small
+    units: Small
+    mean: Small
+    """What is believed afterwards."""
 
-    def of(self, some: slice) -> Surprise:
-        """Views of some keys."""
-        return Surprise(
-            self.level[some], self.irregular[some], self.distance[some], self.uncertain[some]
+    def every(self, step: int) -> Surprise:
+        """Every n-th key: copies, which are made while all is in the processor's cache."""
+        if step == 1:
+            return self
+        return Surprise(**{name: each[..., ::step].copy() for name, each in vars(self).items()})
+
+    @classmethod
+    def joined(cls, parts: list[Surprise]) -> Surprise:
+        """The keys of all parts."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            **{
+                name: np.concatenate([vars(each)[name] for each in parts], axis=-1)
+                for name in vars(parts[0])
+            }
         )
 
 
-@dataclass(frozen=True)
+@dataclass
 class Block:
     """The sums of some keys: over how many units, with what factor, how long after the last."""
 
     keys: IntArray
     sums: FloatArray
-    units: IntArray
+    units: Small
     elapsed: IntArray
     factor: FloatArray
     noise: float | FloatArray
 
-    @property
+    @cached_property
     def measured(self) -> FloatArray:
         """The level that each sum shows: at most LARGEST, so that squares fit into four bytes."""
         shown: FloatArray = self.sums / self.factor
-        return np.minimum(np.maximum(shown, -LARGEST), LARGEST)
+        return shown.clip(-LARGEST, LARGEST, out=shown)
+
+    @cached_property
+    def inverse(self) -> Small:
+        """One over the factor."""
+        return _small(1 / self.factor)
+
+    @cached_property
+    def level_noise(self) -> Small:
+        """The variance of the noise in the measured level."""
+        return small_noise(self.noise) * (self.inverse * self.inverse)
 
     def of(self, some: BoolArray | slice) -> Block:
         """The sums of some of the keys."""
@@ -476,40 +525,90 @@ class Block:
         )
 
 
-def _small(values: FloatArray) -> Small:
+def _small(values: FloatArray | IntArray) -> Small:
     return values.astype(np.float32)
 
 
-def _some(values: Small, columns: Columns) -> Small:
+def _some(values: NDArray[Number], columns: Columns) -> NDArray[Number]:
     """Some columns: a view of a slice, else a copy. `clip` is the fast mode of `take`."""
     if isinstance(columns, slice):
-        return values[:, columns]
-    return values.take(columns, axis=1, mode="clip")
+        return values[..., columns]
+    return values.take(columns, axis=-1, mode="clip")
 
 
-def _mixed(weights: Small, values: Small) -> FloatArray:
-    """The weighted mean over models."""
-    return np.asarray(np.einsum("mk,mk->k", weights, values), np.float64)
+def small_noise(noise: float | FloatArray) -> float | Small:
+    """The variance of noise in four bytes."""
+    return noise if isinstance(noise, float) else _small(noise)
 
 
-def _likelihood(error: Small, variance: Small) -> Small:
-    """The Student-t log likelihood with 4 degrees of freedom, up to a constant."""
-    found = np.square(error)
-    found /= variance
-    found *= np.float32(0.25)
-    np.log1p(found, out=found)
-    found *= np.float32(-2.5)
-    found -= np.float32(0.5) * np.log(variance)
-    return found
+def _level(settings: FilterSettings, block: Block, rows: Small) -> Small:
+    """The level that drift and irregular part are relative to: what it may well be.
+
+    Doubts beyond the noise of this sum do not count, so they cannot feed themselves.
+    """
+    least = small_noise(noise_scale(block.noise) / (4 * settings.longest))
+    level: Small = np.minimum(rows[ERROR], block.level_noise)
+    np.sqrt(level, out=level)
+    np.maximum(level, rows[MEAN], out=level)
+    return np.maximum(level, least, out=level)
+
+
+def _draws(settings: FilterSettings, rows: Small) -> Small:
+    """Of about how many draws of noise each estimate is the mean."""
+    if settings.law == "gaussian":
+        return np.full(rows.shape[1], GAUSSIAN_DRAWS, np.float32)
+    return np.asarray(1 + rows[WEIGHT])
+
+
+def noise_scale(noise: float | FloatArray) -> float | FloatArray:
+    """The scale of Laplace noise with this variance."""
+    return math.sqrt(noise / 2) if isinstance(noise, float) else np.sqrt(noise / 2)
+
+
+def _predicted(block: Block, models: Small, level: Small) -> Small:
+    """Levels and variances of all models before the sums are seen, in place.
+
+    Return two arrays by model and key: room, and the irregular variances of the measured levels.
+    """
+    levels, spread, _ = models
+    pull = PULL_POWERS.take(block.elapsed, axis=1, mode="clip")
+    for model, power in zip(PULLED, pull, strict=True):
+        away = levels[model] - levels[LONG_RUN]
+        away *= power
+        np.add(levels[LONG_RUN], away, out=levels[model])
+        power *= power
+        spread[model] *= power
+    grown = np.empty((2, 1, len(level)), np.float32)
+    square = level * level
+    np.multiply(square, _small(block.elapsed), out=grown[0, 0])
+    np.divide(square, block.units, out=grown[1, 0])
+    added: Small = RELATIVE * grown
+    spread += added[0]
+    return added
+
+
+def _likelihood(error: Small, added: Small) -> Small:
+    r"""The Student-t log likelihood with 4 degrees of freedom, up to a constant.
+
+    With variance S and error e, it is :math:`-2.5\log(S+e^2/4)+2\log S`. `added` has room for one
+    array, and then S.
+    """
+    fitted, total = added
+    np.multiply(error, error, out=fitted)
+    fitted *= QUARTER
+    fitted += total
+    logs = np.log(added)
+    logs *= LOG_SHARES
+    return np.asarray(np.add.reduce(logs))
 
 
 def _weights(scores: Small, pooled: Small) -> Small:
-    """The weight of each model for each key."""
-    weights = scores + pooled
-    weights -= weights.max(axis=0)
-    np.maximum(weights, LEAST_SCORE, out=weights)
+    """The weight of each model for each key. `pooled` is overwritten."""
+    weights = np.add(scores, pooled, out=pooled)
+    weights -= np.maximum.reduce(weights)
+    weights.clip(LEAST_SCORE, 0, out=weights)  # with two limits, this is faster than `maximum`
     np.exp(weights, out=weights)
-    weights /= weights.sum(axis=0)
+    weights *= 1 / np.add.reduce(weights)
     return weights
 
 
@@ -518,23 +617,51 @@ def _rest(settings: FilterSettings, unit: int) -> int:
     return max(settings.shortest_period, LEAST_REST, unit // 20)
 
 
-def _level_classes(level: FloatArray) -> IntArray:
-    """The power of two of each level, from 1/512."""
-    classes: IntArray = np.log2(np.maximum(level, 1e-3)).astype(np.int64) + 10
-    return np.clip(classes, 0, CLASSES - 1)
+def sums_by_class(classes: IntArray, values: FloatArray) -> FloatArray:
+    """The sum of each row of values, by class.
+
+    Values are rounded to parts of 2⁻¹⁶, so sums over keys are the same in any order.
+    """
+    rows = len(values)
+    places = classes + CLASSES * np.arange(rows)[:, None]
+    parts = values * 2.0**16
+    np.rint(parts, out=parts)
+    sums = np.bincount(places.ravel(), parts.ravel(), minlength=rows * CLASSES)
+    return np.asarray(2.0**-16 * sums.reshape(rows, CLASSES), np.float64)
 
 
-def exact(values: FloatArray | Small) -> FloatArray:
-    """The values, rounded to parts of 2⁻¹⁶: sums over keys are then the same in any order."""
-    return np.rint(values * np.float32(2.0**16)).astype(np.float64) / 2.0**16
-
-
-def size_classes(level: FloatArray, noise: float | FloatArray) -> IntArray:
+def size_classes(level: Small | FloatArray, noise: float | FloatArray) -> IntArray:
     """The size class of each key: how many powers of two its level has above 1/1024 noise scales.
 
     >>> size_classes(np.array([0.0, 1.0, 8.0]), 2.0)
     array([ 1, 11, 14])
     """
-    ratio = np.maximum(level, 1e-3) * (1024 / np.sqrt(noise / 2))
-    classes: IntArray = np.log2(ratio).astype(np.int64) + 1
-    return np.minimum(np.maximum(classes, 0), CLASSES - 1)
+    return _classes(level, small_noise(1024 / noise_scale(noise)))
+
+
+def level_classes(level: Small) -> IntArray:
+    """The power of two of each level, from 1/1024."""
+    return _classes(level, LEVEL_CLASS)
+
+
+def _both_classes(level: Small, noise: float | FloatArray) -> IntArray:
+    """The size class and the class of the level of each key."""
+    if isinstance(noise, float):
+        return _classes(level, _class_scales(noise))
+    times = np.full((2, len(level)), LEVEL_CLASS, np.float32)
+    times[0] = 1024 / noise_scale(noise)
+    return _classes(level, times)
+
+
+@lru_cache(maxsize=64)
+def _class_scales(noise: float) -> Small:
+    return np.array([[1024 / noise_scale(noise)], [LEVEL_CLASS]], np.float32)
+
+
+def _classes(level: Small | FloatArray, times: float | Small) -> IntArray:
+    """The binary exponents of positive numbers, from their bits."""
+    ratio = times * level.clip(LEAST_LEVEL, LARGEST).astype(np.float32, copy=False)
+    exponents = ratio.view(np.int32)
+    exponents >>= 23
+    exponents -= 126
+    return exponents.clip(0, CLASSES - 1, out=exponents).astype(np.int64)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
-from penstock.filters.key_models import CLASSES, Block, KeyModels, exact, size_classes
+from penstock.filters.key_models import CLASSES, Block, KeyModels, size_classes, sums_by_class
 from penstock.filters.observation import FilterSettings
 
 FIRST_VARIANCE, LATER_VARIANCE, LEAST_VARIANCE = 0.06, 0.03, 0.002
@@ -88,11 +88,13 @@ class KeySeasons:
         expected = np.square(SPREAD * level) + level / block.factor
         expected += block.noise / np.square(block.factor)
         classes = size_classes(level, block.noise)
-        number = np.bincount(classes, minlength=CLASSES)
+        scores = np.ones((3, len(level)))
         for place, factor in enumerate((plain, seasonal)):
             loss = np.minimum(np.square(block.sums / factor - level) / expected, MOST_LOSS)
-            sums = np.bincount(classes, exact(-0.5 * loss), minlength=CLASSES)
-            self.scores[:, place] = np.power(KEEP, number) * self.scores[:, place] + sums
+            scores[place] = -0.5 * loss
+        *sums, number = sums_by_class(classes, scores)
+        self.scores *= np.power(KEEP, number)[:, None]
+        self.scores += np.transpose(sums)
         for factors, variances in zip(self.factors, self.variances, strict=True):
             self._correct(unit, models, block, seasonal, factors, variances)
 

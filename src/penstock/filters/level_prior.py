@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.arrays import FloatArray
+from penstock.core.arrays import SmallFloats as Small
 
-GRID_POINTS, MAX_KEYS, AT_ONCE = 32, 2000, 2000
+GRID_POINTS, MAX_KEYS, AT_ONCE = 32, 2000, 1024
 """Points of the grid, keys it is learned from, keys that are corrected at once."""
+
+LEAST_LOG = np.float32(-50)
+"""The least log likelihood against the best: smaller ones would be slow, subnormal numbers."""
 
 FIRST_STEPS, LATER_STEPS = 40, 6
 """Steps of the EM algorithm: the first time, and from the last prior on."""
@@ -59,7 +62,7 @@ class LevelPrior:
         """Whether it was learned."""
         return bool(len(self.grid))
 
-    def learn(self, estimates: FloatArray, variances: FloatArray, draws: FloatArray) -> None:
+    def learn(self, estimates: Small, variances: Small, draws: Small) -> None:
         """Learn from the estimates of all keys. The order of keys does not matter."""
         deviation = float(np.sqrt(np.median(variances)))
         highest = max(float(estimates.max()), deviation) * ABOVE
@@ -78,18 +81,18 @@ class LevelPrior:
         found = _likelihood(estimates[some], variances[some], draws[some], grid)
         likelihood = found.astype(np.float64)
         for _ in range(steps):
-            posterior = likelihood * weights
-            posterior /= posterior.sum(axis=1, keepdims=True)
-            weights = posterior.sum(axis=0) + 0.5 / GRID_POINTS
+            posterior = likelihood * weights[:, None]
+            posterior /= posterior.sum(axis=0)
+            weights = posterior.sum(axis=1) + 0.5 / GRID_POINTS
             weights /= weights.sum()
-        evidence = np.log((likelihood * weights).sum(axis=1)) - np.log(likelihood[:, 0])
+        evidence = np.log((likelihood * weights[:, None]).sum(axis=0)) - np.log(likelihood[0])
         if evidence.sum() < LEAST_EVIDENCE:
             weights = np.full(GRID_POINTS, 1e-6)
             weights[0] = 1.0
         self.grid, self.weights = grid, weights / weights.sum()
 
     def posterior(
-        self, estimates: FloatArray, variances: FloatArray, draws: FloatArray
+        self, estimates: Small, variances: Small, draws: Small
     ) -> tuple[FloatArray, FloatArray]:
         """The posterior mean and variance of each key's level."""
         mean, square = np.empty(len(estimates)), np.empty(len(estimates))
@@ -97,12 +100,16 @@ class LevelPrior:
         powers = (self.weights * (self.grid / scale) ** np.arange(3)[:, None]).astype(np.float32)
         for first in range(0, len(estimates), AT_ONCE):
             part = slice(first, first + AT_ONCE)
-            posterior = _likelihood(estimates[part], variances[part], draws[part], self.grid)
-            all_of_it, first_moment, second_moment = (
-                np.einsum("kg,g->k", posterior, power) for power in powers
+            some = estimates[part], variances[part], draws[part]
+            points = int(np.searchsorted(self.grid, _reach(*some))) + 1
+            posterior = _likelihood(*some, self.grid[:points])
+            all_of_it, first_moment, second_moment = np.einsum(
+                "vg,gk->vk", powers[:, :points], posterior
             )
-            mean[part] = scale * (first_moment / all_of_it)
-            square[part] = scale**2 * (second_moment / all_of_it)
+            mean[part] = first_moment / all_of_it
+            square[part] = second_moment / all_of_it
+        mean *= scale
+        square *= scale**2
         return mean, np.maximum(square - np.square(mean), 1e-9)
 
     def rescale(self, ratio: float) -> None:
@@ -110,22 +117,29 @@ class LevelPrior:
         self.grid = self.grid * ratio
 
 
-def _likelihood(
-    estimates: FloatArray, variances: FloatArray, draws: FloatArray, grid: FloatArray
-) -> NDArray[np.float32]:
-    r"""The likelihood of each grid point, up to a factor per key.
+def _reach(estimates: Small, variances: Small, draws: Small) -> float:
+    """A level above which all likelihoods are too small to count."""
+    near = np.sqrt(2 * draws)
+    away = near / 2 + -2 * LEAST_LOG / near
+    away *= np.sqrt(variances)
+    away += np.maximum(estimates, 0)
+    return float(np.maximum.reduce(away))
+
+
+def _likelihood(estimates: Small, variances: Small, draws: Small, grid: FloatArray) -> Small:
+    r"""The likelihood of each grid point, up to a factor per key: points × keys.
 
     The mean of n Laplace draws is about Gaussian up to :math:`\sqrt{2n}` standard deviations, and
     has Laplace's tail beyond.
     """
-    deviation = np.sqrt(variances)[:, None]
-    away = (grid / deviation).astype(np.float32)
-    away -= (estimates[:, None] / deviation).astype(np.float32)
+    inverse = 1 / np.sqrt(variances)
+    away = grid.astype(np.float32)[:, None] * inverse
+    away -= estimates * inverse
     np.abs(away, out=away)
-    near = np.minimum(away, np.sqrt(2 * draws).astype(np.float32)[:, None])
-    away -= near / 2
-    away *= near
-    away -= away.min(axis=1, keepdims=True)
-    np.minimum(away, 50, out=away)
-    np.negative(away, out=away)
-    return np.exp(away, out=away)
+    near = np.minimum(away, np.sqrt(2 * draws))
+    found = near * np.float32(0.5)
+    found -= away
+    found *= near  # minus the distance, up to its square
+    found -= np.maximum.reduce(found)
+    np.maximum(found, LEAST_LOG, out=found)
+    return np.exp(found, out=found)

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from penstock.core.arrays import FloatArray
+from penstock.core.arrays import FloatArray, IntArray, SmallFloats
 from penstock.core.released import DEVIATION, Released
 from penstock.core.weights import UNIT
 
@@ -39,8 +39,8 @@ class Estimate:
     """
 
     mean: FloatArray
-    level_variance: FloatArray
-    variance: FloatArray
+    level_variance: SmallFloats | FloatArray
+    variance: SmallFloats | FloatArray
     total: tuple[float, float] | None = None
 
     def with_total(self) -> tuple[FloatArray, float]:
@@ -55,7 +55,7 @@ class Estimate:
         >>> means.round(6), round(shrink, 6)
         (array([12., 12.]), 0.333333)
         """
-        known = float(self.variance.sum())
+        known = float(self.variance.sum(dtype=np.float64))
         if self.total is None or not np.isfinite(known):
             return self.mean, 0.0
         total, variance = self.total
@@ -83,10 +83,17 @@ class Estimate:
         """
         if point == "mean" or not counted:
             return self.mean
-        spread = self.level_variance / np.square(np.maximum(self.mean, 1e-9))
-        root = 1 - np.minimum(spread, 9) / 9
-        median = self.mean * root * root * root
-        return np.where(median < SMALL, np.floor(median + ROUND_UP), median)
+        root = self.level_variance / np.square(np.maximum(self.mean, 1e-9))
+        root *= -1 / 9
+        root += 1
+        np.maximum(root, 0, out=root)
+        median = root * root
+        median *= root
+        median *= self.mean
+        small = median < SMALL
+        if small.any():
+            np.copyto(median, np.floor(median + ROUND_UP), where=small)
+        return median
 
     def released(self, release: Released, point: Point, *, counted: bool = True) -> Released:
         """The estimates in place of the numbers of a release of the same unit.
@@ -101,16 +108,33 @@ class Estimate:
             Whether counts are events (a flow). Default: True.
         """
         value = self.point(point, counted=counted)
-        most = 2**60 // len(value)
-        error = np.sqrt(self.variance + np.square(value - self.mean))
-        parts = np.ceil(np.minimum(error * FINENESS, most)).astype(np.int64)
         return replace(
             release,
-            value=np.rint(np.clip(value * FINENESS, -most, most)).astype(np.int64),
+            value=in_parts(value, len(value)),
             repeated=False,
             divisor=FINENESS,
             layers=1,
-            public={DEVIATION: np.where(np.isfinite(error), np.maximum(parts, 1), 0)},
+            public={DEVIATION: deviations(self.variance + np.square(value - self.mean))},
             kind="filtered",
             weights=UNIT,
         )
+
+
+def in_parts(numbers: FloatArray, keys: int) -> IntArray:
+    """Numbers in parts of 1/256, small enough for sums over all keys."""
+    most = float(2**60 // keys)
+    parts = numbers * FINENESS
+    parts.clip(-most, most, out=parts)
+    return np.rint(parts, out=parts).astype(np.int64)
+
+
+def deviations(variance: SmallFloats | FloatArray) -> IntArray:
+    """The roots of variances in parts of 1/256, rounded up, from 1; 0 if they are infinite."""
+    parts = np.sqrt(variance)
+    parts *= FINENESS
+    np.ceil(parts, out=parts)
+    parts.clip(1, 2**60 // len(parts), out=parts)
+    unknown = np.isinf(variance)
+    if unknown.any():
+        parts[unknown] = 0
+    return parts.astype(np.int64)

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from penstock.core.arrays import FloatArray, IntArray
+from penstock.core.arrays import FloatArray, IntArray, SmallFloats
 from penstock.filters.block_lengths import block_lengths
 from penstock.filters.common_factor import CommonFactor
-from penstock.filters.key_models import Block, KeyModels, size_classes
+from penstock.filters.key_models import (
+    AT_ONCE,
+    DRIFTS,
+    IRREGULARS,
+    LEAST_LEVEL,
+    MEAN,
+    SEEN,
+    VARIANCE,
+    Block,
+    KeyModels,
+    size_classes,
+    small_noise,
+)
 from penstock.filters.key_seasons import KeySeasons
 from penstock.filters.level_prior import FEWEST_KEYS
 from penstock.filters.observation import FilterSettings, Observation
@@ -63,7 +76,7 @@ class TideFilter:
         return cls(
             settings=settings,
             common=CommonFactor.nothing(settings),
-            models=KeyModels.nothing(keys),
+            models=KeyModels.nothing(settings),
             seasons=KeySeasons.nothing(settings),
             lengths=np.full(keys, _length_before(settings), np.int64),
             age=np.zeros(keys, np.int64),
@@ -82,14 +95,15 @@ class TideFilter:
         season = self.seasons.now(seen.unit)
         self.age += 1
         self.plain += factor
-        self.seasonal += factor * season
-        keys = np.flatnonzero(seen.fresh)
-        irregular = np.zeros(self.settings.keys)
+        if self.seasons.factors:
+            self.seasonal += factor * season
+        keys = seen.fresh.nonzero()[0]
+        there = np.zeros(self.settings.keys)
         if len(keys):
-            irregular[keys] = self._take(seen, keys, factor, factor * season)
+            self._take(seen, keys, there, factor, factor * season)
         self._next_lengths(seen, keys)
         self.common.decide(self.settings, seen.unit, self._visible)
-        return self._estimate(seen, factor, season, irregular)
+        return self._estimate(seen, factor, season, there)
 
     def _factor(self, seen: Observation) -> float:
         """The common factor of this unit. All levels are counted anew if the mean total moves."""
@@ -102,35 +116,47 @@ class TideFilter:
         return factor / ratio
 
     def _take(
-        self, seen: Observation, keys: IntArray, factor: float, now: FloatArray | float
-    ) -> FloatArray:
-        """Correct everything by the sums of these keys."""
-        models, units = self.models, seen.units[keys]
+        self,
+        seen: Observation,
+        keys: IntArray,
+        there: FloatArray,
+        factor: float,
+        now: FloatArray | float,
+    ) -> None:
+        """Correct everything by the sums of these keys. Fill in how far their counts lie off."""
+        models, seasons = self.models, bool(self.seasons.factors)
+        every = len(keys) == self.settings.keys
+        some = slice(None) if every else keys
+        units = seen.units[some].astype(np.float32)
         single = units == 1
-        plain = np.where(single, factor, self.plain[keys])
-        seasonal = np.where(single, np.broadcast_to(now, self.age.shape)[keys], self.seasonal[keys])
-        old = models.seen[keys] > 0
-        noise = seen.noise if isinstance(seen.noise, float) else seen.noise[keys]
-        used = self.seasons.used(size_classes(models.mean[keys], noise))
+        plain = seasonal = used = np.where(single, factor, self.plain[some])
+        noise = seen.noise if isinstance(seen.noise, float) else seen.noise[some]
+        if seasons:
+            here = np.broadcast_to(now, self.age.shape)[some]
+            seasonal = np.where(single, here, self.seasonal[some])
+            better = self.seasons.used(size_classes(models.mean[some], noise))
+            used = np.where(better, seasonal, plain)
         block = Block(
             keys=keys,
-            sums=seen.sums[keys],
+            sums=seen.sums[some],
             units=units,
-            elapsed=self.age[keys],
-            factor=np.where(used, seasonal, plain),
+            elapsed=self.age[some],
+            factor=used,
             noise=noise,
         )
-        there = np.zeros(len(keys))
-        if not old.all():
+        old = models.seen[some] > 0
+        if old.all():
+            self.seasons.learn(seen.unit, models, block, plain, seasonal)
+            there[some] = models.step(self.settings, block, seen.unit)
+        else:
             models.begin(self.settings, replace(block, factor=plain).of(~old), seen.unit)
-        if old.any():
-            block = block if old.all() else block.of(old)
-            self.seasons.learn(seen.unit, models, block, plain[old], seasonal[old])
-            there[old] = models.step(self.settings, block, seen.unit)
-        self.age[keys] = 0
-        self.plain[keys] = 0
-        self.seasonal[keys] = 0
-        return there
+            if old.any():
+                block = block.of(old)
+                self.seasons.learn(seen.unit, models, block, plain[old], seasonal[old])
+                there[keys[old]] = models.step(self.settings, block, seen.unit)
+        self.age[some] = 0
+        self.plain[some] = 0
+        self.seasonal[some] = 0
 
     def _next_lengths(self, seen: Observation, keys: IntArray) -> None:
         settings, models = self.settings, self.models
@@ -143,16 +169,17 @@ class TideFilter:
             self.lengths[models.seen == 0] = self._first_length(seen)
         if not len(keys):
             return
+        some = slice(None) if len(keys) == settings.keys else keys
         best = block_lengths(
-            models.drift[keys],
-            models.irregular[keys],
-            np.maximum(models.mean[keys], 1e-3),
+            models.drift[some],
+            models.irregular[some],
+            np.maximum(models.mean[some], LEAST_LEVEL),
             seen.next_noise,
             settings.longest,
         )
         if seen.unit > settings.first_length or settings.first_length == 1:
-            best = np.minimum(best, GROWTH * self.lengths[keys])
-        self.lengths[keys] = best
+            np.minimum(best, GROWTH * self.lengths[some], out=best)
+        self.lengths[some] = best
 
     def _break_up(self, seen: Observation) -> None:
         """Break up the first blocks: a block of one unit shows how irregular units are.
@@ -177,7 +204,8 @@ class TideFilter:
     def _visible(self) -> float:
         """The sum of the levels that stand out of their noise, the same in any order of keys."""
         models = self.models
-        return float(np.sort(models.mean[models.mean > VISIBLE * np.sqrt(models.variance)]).sum())
+        visible = models.mean[models.mean > VISIBLE * np.sqrt(models.variance)]
+        return float(np.sort(visible).sum(dtype=np.float64))
 
     def _estimate(
         self, seen: Observation, factor: float, season: FloatArray | float, there: FloatArray
@@ -188,27 +216,66 @@ class TideFilter:
         last block, with m units in the present one. A block of one unit shows its own part of
         :math:`s^2+\theta`, so that only :math:`(s^2+\theta)R/(s^2+\theta+R)` of it remains.
         """
-        models = self.models
-        classes = size_classes(models.mean, seen.noise)
-        used = self.seasons.used(classes)
-        times = factor * np.where(used, season, 1.0)
-        level = models.predicted(self.age) if self.settings.kind == "stock" else models.mean
-        mean = np.maximum((level + there) * times, 0)
-        wider = np.exp(models.wider)[classes]
-        irregular = wider * models.irregular
-        own = irregular + models.mean
-        shown = own * seen.noise / (own + seen.noise)
-        now = seen.fresh & (seen.units == 1)
-        moved = wider * (models.variance + models.drift * (self.age + self.lengths / 2))
-        square = np.square(times)
-        counted = mean if self.settings.kind == "flow" else 0.0
-        apart = np.where(now, shown * square, irregular * square + counted)
-        variance = np.where(models.seen > 0, moved * square + apart, np.inf)
-        share = self.common.mean / self.settings.keys  # all that is known before the first sum
-        mean = np.where(models.seen > 0, mean, share)
-        noise = seen.total_noise if seen.total is not None else np.inf
-        total = self.common.total(factor, noise) if np.isfinite(noise) else None
-        return Estimate(mean, models.variance * square * models.seen, variance, total)
+        keys = self.settings.keys
+        mean, found = there, np.empty((2, keys), np.float32)
+        wider = np.exp(self.models.wider).astype(np.float32)
+        for first in range(0, keys, AT_ONCE):
+            part = slice(first, first + AT_ONCE)
+            of_part = season if isinstance(season, float) else season[part]
+            self._estimate_part(seen, part, wider, factor, of_part, mean[part], found[:, part])
+        total = None
+        if seen.total is not None and math.isfinite(seen.total_noise):
+            total = self.common.total(factor, seen.total_noise)
+        return Estimate(mean, found[0], found[1], total)
+
+    def _estimate_part(
+        self,
+        seen: Observation,
+        part: slice,
+        wider: SmallFloats,
+        factor: float,
+        season: FloatArray | float,
+        mean: FloatArray,
+        found: SmallFloats,
+    ) -> None:
+        """Fill in mean, variance of the level, and variance of the counts of some keys.
+
+        In `mean` is how far each count lies from its level.
+        """
+        rows, flow = self.models.rows[:, part], self.settings.kind == "flow"
+        level_variance, variance = found
+        of_key = seen.noise if isinstance(seen.noise, float) else seen.noise[part]
+        classes, noise = size_classes(rows[MEAN], of_key), small_noise(of_key)
+        times: SmallFloats | float = factor
+        if not isinstance(season, float):
+            times = np.where(self.seasons.used(classes), factor * season, factor).astype(np.float32)
+        mean += rows[MEAN] if flow else self.models.predicted(self.age, part)
+        mean *= times
+        mean.clip(0, np.inf, out=mean)
+        widen = wider.take(classes)
+        irregular = widen * rows[IRREGULARS]
+        now = seen.units[part] == 1
+        now &= seen.fresh[part]
+        variance[:] = self.lengths[part]
+        variance *= 0.5
+        variance += self.age[part].astype(np.float32)
+        variance *= rows[DRIFTS]
+        variance += rows[VARIANCE]
+        variance *= widen
+        own = irregular + rows[MEAN]
+        own *= noise / (own + noise)
+        np.copyto(irregular, own, where=now)  # what remains of the unit's own part
+        variance += irregular
+        square = times * times
+        variance *= square
+        if flow:
+            variance += mean * ~now
+        np.multiply(rows[VARIANCE], square, out=level_variance)
+        unknown = rows[SEEN] == 0
+        if unknown.any():
+            mean[unknown] = self.common.mean / self.settings.keys  # all that is known so far
+            level_variance[unknown] = 0
+            variance[unknown] = np.inf
 
 
 def _length_before(settings: FilterSettings) -> int:

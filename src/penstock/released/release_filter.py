@@ -190,7 +190,8 @@ class ReleaseFilter:
         )
         estimate = self._with_unseen_season(self._filter.step(seen), seen)
         if self._tree is not None and self.choice.point == "mean":
-            mean = make_consistent(self._tree, estimate.mean, estimate.variance)
+            variances = estimate.variance.astype(np.float64)
+            mean = make_consistent(self._tree, estimate.mean, variances)
             estimate = replace(estimate, mean=mean)
         counted = self.choice.kind == "flow"
         return estimate.released(release, self.choice.point, counted=counted)

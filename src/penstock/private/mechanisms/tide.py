@@ -11,7 +11,7 @@ from typing import Any, get_args
 import numpy as np
 
 from penstock.budget.grid import Budget
-from penstock.core.arrays import BoolArray, FloatArray, IntArray
+from penstock.core.arrays import BoolArray, IntArray
 from penstock.core.cover import ALL
 from penstock.core.domain import Domain
 from penstock.core.durations import UnitCount
@@ -22,16 +22,13 @@ from penstock.core.hierarchy import Hierarchy
 from penstock.core.private import Private
 from penstock.core.released import DEVIATION, Released
 from penstock.filters.observation import FilterSettings, Observation, StreamKind
-from penstock.filters.report import Estimate, Point
+from penstock.filters.report import FINENESS, Estimate, Point, deviations, in_parts
 from penstock.filters.tide import TideFilter
 from penstock.private.gate import Gate
 from penstock.private.mechanisms.base import WithDelta
 
 BLOCKS, TOTAL = "blocks", "total"
 SUMS, UNITS, TOTAL_UNITS = "sums", "units", "total_units"
-
-FINENESS = 256
-"""Estimates are rounded to parts of 1/256."""
 
 EVENT_LEVEL_LONGEST = 1024
 """The default for `longest` at event level, where blocks are not limited by a window."""
@@ -410,32 +407,23 @@ class Tide(WithDelta[TideState]):
         """The estimates as a release, in parts of 1/256."""
         if state.tree is None:
             point = estimate.point(self.point, counted=self.kind == "flow")
-            value = _parts(point, len(point))
+            value = in_parts(point, len(point))
             variance = estimate.variance + np.square(point - estimate.mean)
         else:
             point, shrink = estimate.with_total()
-            value = state.tree.nodes.totals(_parts(point, len(point)))
+            value = state.tree.nodes.totals(in_parts(point, len(point)))
+            known = estimate.variance.astype(np.float64)
             variance = np.concatenate(
-                [
-                    np.add.reduceat(estimate.variance[each.order], each.starts)
-                    for each in state.tree.levels
-                ]
+                [np.add.reduceat(known[each.order], each.starts) for each in state.tree.levels]
             )
             variance -= np.square(variance) * shrink if shrink else 0.0
-        known = np.isfinite(variance)
-        error = np.ceil(np.sqrt(np.where(known, variance, 0.0)) * FINENESS)
         return replace(
             fresh,
             value=value,
             divisor=FINENESS,
             kind="filtered",
             repeated=False,
-            public={
-                **fresh.public,
-                DEVIATION: np.where(known, np.clip(error, 1, 2.0**60 // len(error)), 0).astype(
-                    np.int64
-                ),
-            },
+            public={**fresh.public, DEVIATION: deviations(variance)},
         )
 
     def hard_streams(self) -> Iterable[IntArray]:
@@ -452,11 +440,6 @@ class Tide(WithDelta[TideState]):
 def tree_of(domain: Domain) -> Hierarchy:
     """The hierarchy of a domain."""
     return Hierarchy.of(domain)
-
-
-def _parts(numbers: FloatArray, keys: int) -> IntArray:
-    """Numbers in parts of 1/256, small enough for sums over all keys."""
-    return np.rint(np.minimum(numbers * FINENESS, 2.0**60 // keys)).astype(np.int64)
 
 
 def _pot(phase: int) -> str:
