@@ -19,7 +19,7 @@ import numpy as np
 from penstock.core.domain import Domain
 from penstock.engine.plan.candidates import AskedPromise
 from penstock.engine.plan.planner import PlanRow, Simulations
-from penstock.engine.plan.public_counts import MAX_KEYS, PublicCounts
+from penstock.engine.plan.public_counts import MAX_KEYS, PublicCounts, StatedFacts
 from penstock_bench.datasets.registry import find
 
 from report import Figure, main
@@ -45,7 +45,8 @@ def public(name: str, *, units: int = 2_000) -> PublicCounts:
     chosen = np.arange(kept) * stream.domain.size // kept
     rows = [np.asarray(row)[chosen] for row in stream.rows(1, min(stream.units, units))]
     keys = tuple(stream.domain.keys[place] for place in chosen.tolist())
-    return PublicCounts(counts=np.array(rows), domain=Domain(keys), every=every, periods=periods)
+    facts = StatedFacts(periods=periods, kind="stock" if find(name).stock else "flow")
+    return PublicCounts(counts=np.array(rows), domain=Domain(keys), every=every, facts=facts)
 
 
 def gaussian(row: PlanRow) -> bool:

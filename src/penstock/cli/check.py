@@ -28,6 +28,7 @@ def check(
     typical: str | None = None,
     season: Season = (),
     sparse: Flag = False,
+    stock: Flag = False,
     sample: Path | None = None,
     as_json: Json = False,
 ) -> None:
@@ -55,6 +56,8 @@ def check(
         A duration after which the stream looks similar again, such as 1d. May be repeated.
     sparse
         A few keys have almost all events.
+    stock
+        Counts are what is present in a unit, such as docked bikes, and not events.
     sample
         A public CSV or Parquet file of similar events or counts, as for penstock plan.
     as_json
@@ -76,9 +79,8 @@ def check(
                 )
             )
         raise
-    absolute = None if sample is None else sample.absolute()
     known = knowledge(
-        pipeline.plan, typical=typical, seasons=season, sparse=sparse, sample=absolute
+        pipeline.plan, typical=typical, seasons=season, sparse=sparse, stock=stock, sample=sample
     )
     pipeline = replace(pipeline, plan=known)
     if as_json:

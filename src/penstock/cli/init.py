@@ -92,6 +92,7 @@ def init(
     mechanism: str | None = None,
     typical: Omittable = None,
     seasons: Omittable = None,
+    stock: Flag = False,
     epsilon: str | None = None,
     delta: str | None = None,
     window: str | None = None,
@@ -163,6 +164,8 @@ def init(
         For auto: the mean count of a key in a unit, as far as it is publicly known; - if unknown.
     seasons
         For auto: durations after which the stream looks similar again, such as 1d,7d; - for none.
+    stock
+        For auto: counts are what is present in a unit, such as docked bikes, and not events.
     epsilon
         The budget of a window, exact: 1, 0.5 or 1/3.
     delta
@@ -186,8 +189,7 @@ def init(
         raise ConfigurationError("either --keys or --domain-file, not both.")
     if domain_file is not None:
         given["keys"] = f"@{given.pop('domain_file')}"
-    if growing:
-        given["growing"] = "yes"
+    given |= {flag: "yes" for flag, set_ in (("growing", growing), ("stock", stock)) if set_}
     if kind is None and source is not None and (found := kind_of_file(source)) is not None:
         given["kind"] = found
     for each in option:
@@ -364,6 +366,7 @@ def _questions(dialogue: InitDialogue) -> Iterator[InitQuestion]:
     yield _ask("privacy", tables.PRIVACY, "mechanism", AUTO, put=_put_mechanism)
     yield _ask("plan", tables.PLAN, "typical", NONE, when=_chooses)
     yield _ask("plan", tables.PLAN, "seasons", NONE, when=_chooses)
+    yield _ask("plan", tables.PLAN, "stock", "no", when=_chooses)
     yield _ask("privacy", tables.PRIVACY, "epsilon", "1")
     yield _ask(
         "privacy",

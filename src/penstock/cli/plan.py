@@ -20,11 +20,11 @@ from penstock.cli.store_argument import is_address, open_store, read_pipeline
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import positive
 from penstock.engine.explain import wrapped
+from penstock.engine.plan.duration import Progress
 from penstock.engine.plan.judgement import SIMULATED, number, percent
-from penstock.engine.plan.knowledge import HOW_TO_KNOW, PlannedView, counts_of_view
+from penstock.engine.plan.knowledge import HOW_TO_KNOW, PlannedView, public_counts
 from penstock.engine.plan.notebook import TABLES, knowledge
 from penstock.engine.plan.plan import Plan, make_plan
-from penstock.engine.plan.planner import Progress
 from penstock.engine.plan.rewrite import write_mechanism
 
 
@@ -39,6 +39,7 @@ def plan(
     typical: str | None = None,
     season: Season = (),
     sparse: Flag = False,
+    stock: Flag = False,
     delta: str | None = None,
     page: Path | None = None,
     write: Flag = False,
@@ -78,6 +79,8 @@ def plan(
         A duration after which the stream looks similar again, such as 1d. May be repeated.
     sparse
         A few keys have almost all events.
+    stock
+        Counts are what is present in a unit, such as docked bikes, and not events.
     delta
         Mechanisms may use this delta. Default: that of the configuration, or none.
     page
@@ -95,14 +98,15 @@ def plan(
         typical=typical,
         seasons=season,
         sparse=sparse,
-        sample=None if sample is None else sample.absolute(),
+        stock=stock,
+        sample=sample,
     )
     with ExitStack() as stack:
         past = None
         if releases is not None:
             table = Path(releases).suffix in TABLES and not is_address(releases)
             past = Path(releases) if table else stack.enter_context(open_store(releases))
-        public = counts_of_view(pipeline, planned, known, releases=past, series=stream)
+        public = public_counts(planned, known, pipeline=pipeline, releases=past, series=stream)
     if public is None:
         raise ConfigurationError(f"nothing public is known about the counts. {HOW_TO_KNOW}")
     with _progress() as progress:
@@ -153,11 +157,11 @@ def _print(plan: Plan) -> None:
     table.add_column("95 % interval", justify="right")
     table.add_column("of the mean count", justify="right")
     for row in (*plan.figures.rows, *plan.figures.trivial):
-        half, mae = row.error.half, row.error.mae
+        mae, range_ = row.error.mae, row.error.interval
         table.add_row(
             Text(row.label),
             number(mae),
-            "" if half is None else f"{number(max(mae - half, 0))} to {number(mae + half)}",
+            "" if range_ is None else " to ".join(map(number, range_)),
             percent(mae / plan.public.mean),
             style="bold green" if row is plan.best else "dim" if row.choice is None else "",
         )

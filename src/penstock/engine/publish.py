@@ -52,6 +52,7 @@ def publish(
     typical: Exact | None = None,
     seasons: Sequence[str] = (),
     sparse: bool = False,
+    stock: bool = False,
     sample: str | os.PathLike[str] | None = None,
     person: str | None = None,
     until: str | datetime | None = None,
@@ -86,7 +87,8 @@ def publish(
         All keys. It is public and never taken from the data.
     mechanism : Mechanism or "auto"
         The mechanism, with its promise; default: "auto", what `penstock.plan` recommends from
-        `typical`, `seasons`, `sparse` and `sample`. The store keeps the first choice for ever.
+        `typical`, `seasons`, `sparse`, `stock` and `sample`. The store keeps the first choice for
+        ever.
     epsilon : int, Fraction or str, optional
         With "auto", the ε of a window; it is needed then.
     window : int or str, optional
@@ -101,6 +103,8 @@ def publish(
         Durations after which the stream looks similar again; default: none.
     sparse : bool
         Whether a few keys have almost all events; default: False.
+    stock : bool
+        Whether counts are what is present in a unit, and not events; default: False.
     sample : path, optional
         A public file of similar events or counts, never the source; default: none.
     person : str, optional
@@ -163,7 +167,8 @@ def publish(
     columns |= {"key_type": key_type, "person_type": person_type}
     promise = {"epsilon": epsilon, "window": window, "delta": delta}
     known: dict[str, Any] = {"typical": typical, "seasons": list(seasons) or None}
-    known |= {"sparse": sparse or None, "sample": None if sample is None else _absolute(sample)}
+    known |= {"sparse": sparse or None, "stock": stock or None}
+    known |= {"sample": None if sample is None else _absolute(sample)}
     if mechanism != AUTO:
         _refuse_beside_a_mechanism(promise | known)
     pipeline = Pipeline.of(

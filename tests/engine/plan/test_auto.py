@@ -50,6 +50,12 @@ def test_without_knowledge_the_fallback_is_used(folder):
     assert published(folder).name == AUTO_FALLBACK
 
 
+def test_only_a_stated_stock_is_one(folder):
+    assert published(folder).kind == "flow"
+    (folder / "taps.db").unlink()
+    assert published(folder, plan={"stock": True, "seasons": ["2h"]}).kind == "stock"
+
+
 def test_the_choice_keeps_the_declared_promise(folder):
     privacy = {"mechanism": "auto", "epsilon": "1/3", "window": "2h", "contribution": 2}
     made = chosen(Pipeline.of(content(privacy=privacy, plan={"typical": "9"}), folder=folder))

@@ -23,7 +23,7 @@ ZONES = Hierarchy.of({f"zone {zone}": f"borough {zone % 2}" for zone in range(4)
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory):
     sample = tmp_path_factory.mktemp("plan") / "sample.csv"
-    rows = [",".join(str((unit + zone) % 3 // 2) for zone in range(4)) for unit in range(44)]
+    rows = [",".join(str((unit + zone) % 3) for zone in range(4)) for unit in range(44)]
     sample.write_text("\n".join([",".join(ZONES.keys), *rows]), encoding="utf-8")
     return ps.plan(domain=ZONES, epsilon="1", window=4, sample=sample, delta="1/1000")
 
@@ -76,7 +76,7 @@ def test_the_toml_is_a_promise_that_a_pipeline_takes(plan):
         | content
     )
     promise = plan.view.promise
-    assert pipeline.view().declared == plan.best.choice.made(promise, plan.public.periods)
+    assert pipeline.view().declared == plan.best.choice.made(promise, plan.public.facts)
 
 
 def test_the_page_and_the_notebook_show_the_same_words(plan):
@@ -85,7 +85,7 @@ def test_the_page_and_the_notebook_show_the_same_words(plan):
         assert line in page
         assert line in notebook
     assert "penstock plan taps.toml" in page
-    assert "built-in" not in page
+    assert "All charts use the same 44 units as the ranking." in page
     assert "± " in notebook
     assert repr(plan).startswith("<Plan for 'stream': ")
 
@@ -95,6 +95,17 @@ def test_a_ranking_is_the_same_every_time():
     public = made_up(Domain.of(2), "1h", typical=Fraction(3), window=2)
     once, again = (Simulations(public, promise).ranked() for _ in range(2))
     assert once == again
+
+
+def test_the_time_is_told_first_and_progress_ends_there():
+    public = made_up(Domain.of(2), "1h", typical=Fraction(3), window=2)
+    work = Simulations(public, AskedPromise(epsilon=Fraction(1), window=2, horizon=20))
+    heard = []
+    work.figures(lambda done, total: heard.append((done, total)))
+    done = [each for each, _ in heard]
+    assert {total for _, total in heard} == {work.seconds}
+    assert done == sorted(done)
+    assert (done[0], done[-1]) == (0, work.seconds)
 
 
 @pytest.mark.parametrize(

@@ -13,24 +13,29 @@ from penstock.engine.plan.public_counts import (
     MAX_CELLS,
     MAX_KEYS,
     PublicCounts,
+    StatedFacts,
     levels,
     made_up,
     poisson,
 )
 
+DAYS = StatedFacts(periods=(24,))
 
-def public(counts, domain, **more):
-    return PublicCounts(counts=np.asarray(counts, np.int64), domain=domain, every="1h", **more)
+
+def public(counts, domain, **facts):
+    return PublicCounts(
+        counts=np.asarray(counts, np.int64), domain=domain, every="1h", facts=StatedFacts(**facts)
+    )
 
 
 def test_sentences_always_give_the_same_counts():
-    one, two = (made_up(Domain.of(5), "1h", typical=Fraction(3), seasons=["1d"]) for _ in range(2))
+    one, two = (made_up(Domain.of(5), "1h", typical=Fraction(3), facts=DAYS) for _ in range(2))
     assert np.array_equal(one.counts, two.counts)
     assert one.mean == pytest.approx(3, rel=0.05)
 
 
 def test_a_season_can_be_seen_in_the_counts():
-    found = made_up(Domain.of(20), "1h", typical=Fraction(50), seasons=["1d"])
+    found = made_up(Domain.of(20), "1h", typical=Fraction(50), facts=DAYS)
     hours = found.counts[: len(found.counts) // 24 * 24].sum(axis=1).reshape(-1, 24).mean(axis=0)
     assert hours.max() > 3 * hours.min()
 
@@ -76,7 +81,22 @@ def test_some_keys_of_a_hierarchy_are_a_hierarchy():
 def test_longer_units_hold_the_sum_and_shorten_the_seasons():
     found = public(np.arange(12).reshape(6, 2), Domain.of(2), periods=(24, 5)).merged(2, "2h")
     assert found.counts.tolist() == [[2, 4], [10, 12], [18, 20]]
-    assert (found.every, found.periods) == ("2h", (12,))
+    assert (found.every, found.facts.periods) == ("2h", (12,))
+
+
+def test_longer_units_of_a_stock_hold_what_is_there_at_their_ends():
+    found = public(np.arange(12).reshape(6, 2), Domain.of(2), kind="stock").merged(2, "2h")
+    assert found.counts.tolist() == [[2, 3], [6, 7], [10, 11]]
+
+
+def test_a_made_up_stock_moves_slowly():
+    def steps(kind):
+        facts = StatedFacts(kind=kind)
+        found = made_up(Domain.of(50), "1h", typical=Fraction(4), facts=facts)
+        assert found.mean == pytest.approx(4, rel=0.05)
+        return np.abs(np.diff(found.counts, axis=0)).mean()
+
+    assert steps("stock") < 0.2 * steps("flow")
 
 
 def test_groups_hold_the_sum_of_their_keys():

@@ -10,6 +10,7 @@ import pytest
 import penstock as ps
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
+from penstock.engine.plan.public_counts import FLOW
 from penstock.engine.plan.releases import counts_of_releases, counts_of_table, smoothed
 from penstock.engine.sqlite import SQLiteReader
 from penstock.testing import TestNoise
@@ -55,7 +56,7 @@ def test_repeated_releases_count_for_nothing():
 def test_a_table_of_other_columns_is_refused(tmp_path):
     Path(tmp_path / "x.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match="has no column series"):
-        counts_of_table(tmp_path / "x.csv", domain=Domain.of(2), every="1h", seasons=())
+        counts_of_table(tmp_path / "x.csv", domain=Domain.of(2), every="1h", facts=FLOW)
 
 
 def test_counts_are_like_past_releases_of_a_store_or_a_table(tmp_path):
@@ -82,7 +83,7 @@ def test_counts_are_like_past_releases_of_a_store_or_a_table(tmp_path):
     table = folder / "taps.parquet"
     domain = Domain(("north", "south"))
     with SQLiteReader(folder / "taps.db") as reader:
-        found = counts_of_releases(reader, "taps", domain=domain, seasons=())
+        found = counts_of_releases(reader, "taps", domain=domain, every="1h", facts=FLOW)
         rows = [
             {
                 "series": "taps",
@@ -99,5 +100,5 @@ def test_counts_are_like_past_releases_of_a_store_or_a_table(tmp_path):
     assert found.mean == pytest.approx(30, rel=0.1)
     assert "like the releases of 'taps'" in found.words
     pq.write_table(pa.Table.from_pylist(rows), table)
-    again = counts_of_table(table, domain=domain, every="1h", seasons=(), series="taps")
+    again = counts_of_table(table, domain=domain, every="1h", facts=FLOW, series="taps")
     assert again.mean == pytest.approx(30, rel=0.1)

@@ -22,6 +22,7 @@ from penstock.engine.config_sections import (
 )
 from penstock.engine.pipeline.model import (
     OperatorConfig,
+    PlanConfig,
     SinkConfig,
     SourceConfig,
     StoreConfig,
@@ -152,12 +153,12 @@ def read_store(section: Section, stream: StreamConfig | None) -> StoreConfig:
 
 
 def read_sinks(
-    sections: Sequence[Section], views: Sequence[View], seasons: Sequence[str]
+    sections: Sequence[Section], views: Sequence[View], plan: PlanConfig
 ) -> tuple[SinkConfig, ...]:
-    """All tables [[sink]]. No two have one name or one place. `seasons` are those of [plan]."""
+    """All tables [[sink]]. No two have one name or one place."""
     sinks: list[SinkConfig] = []
     for section in sections:
-        sink = _sink(section, views, seasons)
+        sink = _sink(section, views, plan)
         if any(sink.name and sink.name == other.name for other in sinks):
             section.wrong(
                 "name" if "name" in section else None,
@@ -175,7 +176,7 @@ def read_sinks(
     return tuple(sinks)
 
 
-def _sink(section: Section, declared: Sequence[View], seasons: Sequence[str]) -> SinkConfig:
+def _sink(section: Section, declared: Sequence[View], plan: PlanConfig) -> SinkConfig:
     kind = _kind(section, SINKS)
     shared = section.options(SINK)
     views = shared["views"] or ()
@@ -187,7 +188,7 @@ def _sink(section: Section, declared: Sequence[View], seasons: Sequence[str]) ->
                 f"there is no view {shown(each)}: use {', '.join(known)}.{nearest(each, known)}",
             )
     own = [view for view in declared if not views or view.name in views]
-    filters = _filters(section, shared, own, seasons)
+    filters = _filters(section, shared, own, plan)
     options = _options(section, kind)
     name = str(section.content.get("kind", ""))
     return SinkConfig(
@@ -196,20 +197,24 @@ def _sink(section: Section, declared: Sequence[View], seasons: Sequence[str]) ->
 
 
 def _filters(
-    section: Section, shared: Mapping[str, Any], views: Sequence[View], seasons: Sequence[str]
+    section: Section, shared: Mapping[str, Any], views: Sequence[View], plan: PlanConfig
 ) -> dict[str, FilterChoice]:
-    """The settings of the filter for each view; none where numbers go as they were released."""
+    """The settings of the filter for each view; none where numbers go as they were released.
+
+    What is not given here is taken from the table [plan].
+    """
     if not shared["filtered"]:
         for name in ("filter_periods", "filter_kind", "filter_point"):
             if name in section:
                 section.wrong(name, "can only be used with filtered = true.")
         return {}
-    kind, point = shared["filter_kind"] or "flow", shared["filter_point"] or "median"
+    kind = shared["filter_kind"] or ("stock" if plan.stock else "flow")
+    point = shared["filter_point"] or "median"
     found = {}
     for view in views:
         calendar, periods = view.calendar, shared["filter_periods"]
         if periods is None:
-            periods = [each for each in seasons if fits(each, calendar)]
+            periods = [each for each in plan.seasons if fits(each, calendar)]
         try:
             found[view.name] = FilterChoice.of(periods, kind, point, calendar=calendar)
         except ConfigurationError as error:

@@ -68,6 +68,7 @@ class PlanConfig:
     typical: Fraction | None = None
     seasons: tuple[str, ...] = ()
     sparse: bool = False
+    stock: bool = False
     sample: str | None = None
 
 

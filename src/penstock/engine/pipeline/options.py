@@ -247,6 +247,12 @@ PLAN: Final = (
         help="whether a few keys have almost all events",
     ),
     Option(
+        name="stock",
+        type="flag",
+        default=False,
+        help="whether counts are what is present in a unit, such as docked bikes, and not events",
+    ),
+    Option(
         name="sample",
         type="path",
         example="public.csv",
@@ -339,8 +345,8 @@ SINK: Final = (
         name="filter_kind",
         choices=get_args(StreamKind),
         example="flow",
-        help="flow for events of a unit, stock for what is present in it (default: flow); "
-        "only with filtered",
+        help="flow for events of a unit, stock for what is present in it (default: stock if [plan] "
+        "says so, else flow); only with filtered",
     ),
     Option(
         name="filter_point",

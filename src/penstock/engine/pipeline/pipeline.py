@@ -123,7 +123,7 @@ class Pipeline:
         guarantee, views = read_promise(top, stream, keys)
         store = read_store(top.table("store"), stream)
         plan = read_plan(top.table("plan"))
-        sinks = read_sinks(top.tables("sink"), views, plan.seasons)
+        sinks = read_sinks(top.tables("sink"), views, plan)
         operator = read_operator(top.table("operator"))
         if stream is not None and stream.late == "current" and len(views) > 1:
             top.table("stream").wrong(

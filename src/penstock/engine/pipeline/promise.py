@@ -325,6 +325,7 @@ def read_plan(section: Section) -> PlanConfig:
         typical=typical,
         seasons=tuple(each.replace(" ", "") for each in found["seasons"] or ()),
         sparse=found["sparse"],
+        stock=found["stock"],
         sample=found["sample"],
     )
 

@@ -17,9 +17,8 @@ from penstock.core.errors import PenstockError, StateError
 from penstock.engine.pipeline import AnyMechanism, Pipeline, View
 from penstock.engine.pipeline.model import AUTO_FALLBACK
 from penstock.engine.plan.candidates import PROMISE, AskedPromise, MechanismChoice, unfit
-from penstock.engine.plan.knowledge import PlannedView, counts_of_view
+from penstock.engine.plan.knowledge import PlannedView, public_counts
 from penstock.engine.plan.planner import Simulations
-from penstock.engine.plan.public_counts import periods_of
 from penstock.engine.store import Reader
 from penstock.private.mechanisms import registry
 from penstock.released.series import Series
@@ -63,17 +62,16 @@ def recommended(pipeline: Pipeline, view: View) -> AnyMechanism:
     Only the table [plan] and the public sample that it names are read.
     """
     planned = PlannedView.of(pipeline, view.name)
-    public = counts_of_view(pipeline, planned, pipeline.plan)
+    public = public_counts(planned, pipeline.plan, pipeline=pipeline)
     if public is not None:
         rows = Simulations(public, planned.promise).ranked()
         for row in rows:
             assert row.choice is not None
             # The simulation may have had fewer keys, or others.
-            if unfit(row.choice, pipeline.keys, planned.promise, public.periods) is None:
-                return row.choice.made(planned.promise, public.periods).decided(pipeline.keys)
-    periods = periods_of(pipeline.plan.seasons, planned.every)
+            if unfit(row.choice, pipeline.keys, planned.promise, public.facts) is None:
+                return row.choice.made(planned.promise, public.facts).decided(pipeline.keys)
     fallback = MechanismChoice(cls=registry.find(AUTO_FALLBACK))
-    return fallback.made(planned.promise, periods).decided(pipeline.keys)
+    return fallback.made(planned.promise, planned.facts(pipeline.plan)).decided(pipeline.keys)
 
 
 def _kept(view: View, series: Series, keys: Domain) -> AnyMechanism:

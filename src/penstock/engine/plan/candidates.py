@@ -16,12 +16,16 @@ from penstock.core.errors import ConfigurationError, PenstockError
 from penstock.core.hierarchy import Hierarchy
 from penstock.core.weights import UNIT
 from penstock.engine.pipeline import AnyMechanism
+from penstock.engine.plan.public_counts import FLOW, StatedFacts
 from penstock.private.mechanisms import registry
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.noise import NoNoise
 
 PROMISE = ("epsilon", "window", "contribution", "horizon")
 """The parameters of a mechanism that are its promise, beside delta."""
+
+_GIVEN = (*PROMISE, "delta", *vars(FLOW))
+"""The parameters that are never a mechanism's own choice: the promise, and the stated facts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,18 +88,16 @@ class MechanismChoice:
     """
 
     cls: type[Mechanism[Any]]
-    chosen: Mapping[str, Any] = field(default_factory=dict)
+    chosen: Mapping[str, Any] = field(default_factory=dict, hash=False)
     gaussian: bool = False
 
     @classmethod
     def of(cls, mechanism: AnyMechanism) -> MechanismChoice:
         """The choice that a mechanism in use is."""
-        own = [each for each in dataclasses.fields(mechanism) if each.name not in PROMISE]
         chosen = {
-            each.name: value
-            for each in own
-            if each.name not in ("delta", "periods")
-            and (value := getattr(mechanism, each.name)) != _made(each.default)
+            name: value
+            for name, each in _fields(type(mechanism)).items()
+            if name not in _GIVEN and (value := getattr(mechanism, name)) != _made(each.default)
         }
         gaussian = bool(mechanism.guarantee.delta)
         return cls(cls=type(mechanism), chosen=chosen, gaussian=gaussian)
@@ -105,23 +107,24 @@ class MechanismChoice:
         """The registry's name."""
         return self.cls.name
 
-    def parameters(self, promise: AskedPromise, periods: tuple[int, ...]) -> dict[str, Any]:
+    def parameters(self, promise: AskedPromise, facts: StatedFacts) -> dict[str, Any]:
         """All parameters but ε, window, contribution and horizon that are not defaults."""
-        found = dict(self.chosen)
-        if periods and "periods" in _fields(self.cls):
-            found["periods"] = periods
+        stated = {name: value for name, value in vars(facts).items() if value != vars(FLOW)[name]}
+        found = dict(self.chosen) | {
+            name: stated[name] for name in stated if name in _fields(self.cls)
+        }
         if self.gaussian:
             found["delta"] = promise.delta
         return found
 
-    def made(self, promise: AskedPromise, periods: tuple[int, ...]) -> AnyMechanism:
+    def made(self, promise: AskedPromise, facts: StatedFacts) -> AnyMechanism:
         """The mechanism under this promise."""
         asked = {name: getattr(promise, name) for name in PROMISE}
-        return self.cls(**asked, **self.parameters(promise, periods))
+        return self.cls(**asked, **self.parameters(promise, facts))
 
 
 def candidates(
-    domain: Domain, promise: AskedPromise, periods: tuple[int, ...] = ()
+    domain: Domain, promise: AskedPromise, facts: StatedFacts = FLOW
 ) -> tuple[list[MechanismChoice], dict[str, str]]:
     """All choices that keep this promise on these keys; and the others by name, with the reason.
 
@@ -137,7 +140,7 @@ def candidates(
         reasons: list[str] = []
         try:
             for choice in _choices(registry.find(name), promise):
-                problem = unfit(choice, domain, promise, periods)
+                problem = unfit(choice, domain, promise, facts)
                 if problem is None:
                     found.append(choice)
                 else:
@@ -150,15 +153,14 @@ def candidates(
 
 
 def _choices(cls: type[Mechanism[Any]], promise: AskedPromise) -> Iterator[MechanismChoice]:
-    """The defaults of a mechanism and what it wants to be tried besides, without and with δ."""
+    """The defaults of a mechanism, without and with δ."""
     delta = _fields(cls).get("delta")
-    for chosen in ({}, *cls.planned):
-        if promise.delta is None and delta is not None and _always_gaussian(delta):
-            raise ConfigurationError("it needs a delta, and none is allowed.")
-        if delta is None or not _always_gaussian(delta):
-            yield MechanismChoice(cls=cls, chosen=chosen)
-        if delta is not None and promise.delta is not None:
-            yield MechanismChoice(cls=cls, chosen=chosen, gaussian=True)
+    if delta is None or not _always_gaussian(delta):
+        yield MechanismChoice(cls=cls)
+    elif promise.delta is None:
+        raise ConfigurationError("it needs a delta, and none is allowed.")
+    if delta is not None and promise.delta is not None:
+        yield MechanismChoice(cls=cls, gaussian=True)
 
 
 def _made(default: Any) -> Any:
@@ -181,11 +183,11 @@ def _always_gaussian(delta: dataclasses.Field[Any]) -> bool:
 
 
 def unfit(
-    choice: MechanismChoice, domain: Domain, promise: AskedPromise, periods: tuple[int, ...]
+    choice: MechanismChoice, domain: Domain, promise: AskedPromise, facts: StatedFacts
 ) -> str | None:
     """Why a choice cannot be used, tried on one empty unit; None if it can."""
     try:
-        mechanism = choice.made(promise, periods)
+        mechanism = choice.made(promise, facts)
         kept = mechanism.guarantee
         if kept.intrusion:
             return "it promises something about its memory, which a publisher cannot keep."

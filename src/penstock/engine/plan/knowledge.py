@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
 from penstock.engine.pipeline import AnyMechanism, Pipeline, PlanConfig
 from penstock.engine.plan.candidates import AskedPromise
-from penstock.engine.plan.public_counts import PublicCounts, made_up
+from penstock.engine.plan.public_counts import PublicCounts, StatedFacts, made_up, periods_of
 from penstock.engine.plan.releases import counts_of_releases, counts_of_table
 from penstock.engine.plan.sample_files import counts_of_sample
 from penstock.engine.store import Reader
@@ -20,6 +20,8 @@ HOW_TO_KNOW = (
     "Say what is publicly known: --typical 2, --sample FILE or --releases STORE, or write the "
     "table [plan]."
 )
+
+STOCK = "The stream is a stock by your statement: counts are what is present in a unit, not events."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +60,15 @@ class PlannedView:
     other: str | None = None
     current: AnyMechanism | None = None
 
+    def facts(self, known: PlanConfig) -> StatedFacts:
+        """What is stated about the stream: what is known, else what the mechanism in use says."""
+        used = self.current
+        own = {} if used is None else {each.name: getattr(used, each.name) for each in fields(used)}
+        return StatedFacts(
+            periods=periods_of(known.seasons, self.every) or own.get("periods", ()),
+            kind="stock" if known.stock or own.get("kind") == "stock" else "flow",
+        )
+
     @classmethod
     def of(
         cls, pipeline: Pipeline, view: str | None = None, *, delta: Fraction | None = None
@@ -87,42 +98,43 @@ def public_counts(
     view: PlannedView,
     known: PlanConfig,
     *,
-    folder: Path = Path(),
+    pipeline: Pipeline | None = None,
     releases: Reader | Path | None = None,
     series: str | None = None,
 ) -> PublicCounts | None:
     """The public counts that follow from what is known; None if that is too little.
 
-    A sample counts more than releases, and releases more than sentences.
+    A sample counts more than releases, and releases more than sentences. A sample that is a file of
+    the pipeline's private source is refused, unopened.
     """
+    facts = view.facts(known)
     if known.sample is not None:
         found = counts_of_sample(
-            folder / known.sample,
+            Path(known.sample) if pipeline is None else _checked_sample(pipeline, known.sample),
             columns=view.columns,
             domain=view.domain,
             every=view.every,
             zone=view.zone,
             other=view.other,
-            seasons=known.seasons,
         )
     elif isinstance(releases, Path):
         found = counts_of_table(
             releases,
             domain=view.domain,
             every=view.every,
-            seasons=known.seasons,
+            facts=facts,
             series=series or view.name,
         )
     elif releases is not None:
         found = counts_of_releases(
-            releases, series or view.name, domain=view.domain, seasons=known.seasons
+            releases, series or view.name, domain=view.domain, every=view.every, facts=facts
         )
     elif known.typical is not None:
-        return made_up(
+        found = made_up(
             view.domain,
             view.every,
-            typical=known.typical * view.units,
-            seasons=known.seasons,
+            typical=known.typical * (1 if facts.kind == "stock" else view.units),
+            facts=facts,
             sparse=known.sparse,
             window=view.promise.window,
         )
@@ -132,32 +144,18 @@ def public_counts(
         raise ConfigurationError(
             "a plan needs public counts of at least two units that are not all empty."
         )
-    return found.lengthened(view.promise.window).thinned()
+    if facts.kind == "stock":
+        found = replace(found, notes=(*found.notes, STOCK))
+    return replace(found, facts=facts).lengthened(view.promise.window).thinned()
 
 
-def counts_of_view(
-    pipeline: Pipeline,
-    view: PlannedView,
-    known: PlanConfig,
-    *,
-    releases: Reader | Path | None = None,
-    series: str | None = None,
-) -> PublicCounts | None:
-    """The public counts for a view of a pipeline; a sample that is a file of the private source is
-    refused, unopened.
-    """
-    if known.sample is not None:
-        _check_sample(pipeline, known.sample)
-    return public_counts(view, known, folder=pipeline.folder, releases=releases, series=series)
-
-
-def _check_sample(pipeline: Pipeline, sample: str) -> None:
+def _checked_sample(pipeline: Pipeline, sample: str) -> Path:
     path = pipeline.path(sample)
     if not path.is_file():
         raise ConfigurationError(f"sample: there is no file {sample!r}.", parameter="sample")
     pattern = pipeline.source.options.get("path")
     if not isinstance(pattern, str):
-        return
+        return path
     source = pipeline.path(pattern).absolute()
     start = Path(source.anchor)
     found = start.glob(str(source.relative_to(start)))
@@ -167,3 +165,4 @@ def _check_sample(pipeline: Pipeline, sample: str) -> None:
             "file. Nothing was opened.",
             parameter="sample",
         )
+    return path

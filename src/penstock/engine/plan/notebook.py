@@ -14,7 +14,7 @@ from penstock.core.exact import Exact, positive
 from penstock.core.guarantee import Guarantee
 from penstock.engine.pipeline import Pipeline, PlanConfig
 from penstock.engine.plan.candidates import AskedPromise
-from penstock.engine.plan.knowledge import PlannedView, counts_of_view, public_counts
+from penstock.engine.plan.knowledge import PlannedView, public_counts
 from penstock.engine.plan.plan import Plan, make_plan
 from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import Reader
@@ -37,6 +37,7 @@ def plan(
     typical: Exact | None = None,
     seasons: Sequence[str] = (),
     sparse: bool = False,
+    stock: bool = False,
     sample: str | os.PathLike[str] | None = None,
     releases: str | os.PathLike[str] | None = None,
     series: str | None = None,
@@ -73,6 +74,8 @@ def plan(
         Durations after which the stream looks similar again. Default: none.
     sparse : bool
         Whether a few keys have almost all events. Default: False.
+    stock : bool
+        Whether counts are what is present in a unit, and not events. Default: False.
     sample : path, optional
         A public CSV or Parquet file of events or counts. Without a pipeline it has one column per
         key and one row per unit. Default: none.
@@ -95,7 +98,10 @@ def plan(
     """
     allowed = None if delta is None else positive(delta, name="delta")
     with ExitStack() as stack:
-        past = None if releases is None else _opened(Path(releases), stack)
+        past: Path | Reader | None = None
+        if releases is not None:
+            path = Path(releases)
+            past = path if path.suffix in TABLES else stack.enter_context(SQLiteReader(path))
         if pipeline is not None:
             if domain is not None or epsilon is not None or window is not None:
                 raise ConfigurationError(
@@ -103,17 +109,18 @@ def plan(
                 )
             read = pipeline if isinstance(pipeline, Pipeline) else Pipeline.read(pipeline)
             planned = PlannedView.of(read, view, delta=allowed)
-            absolute = None if sample is None else Path(sample).absolute()
-            known = knowledge(
-                read.plan, typical=typical, seasons=seasons, sparse=sparse, sample=absolute
-            )
-            public = counts_of_view(read, planned, known, releases=past, series=series)
         else:
+            read = None
             planned = _planned(domain, every, epsilon, window, contribution, horizon, allowed)
-            known = knowledge(
-                PlanConfig(), typical=typical, seasons=seasons, sparse=sparse, sample=sample
-            )
-            public = public_counts(planned, known, releases=past, series=series)
+        known = knowledge(
+            PlanConfig() if read is None else read.plan,
+            typical=typical,
+            seasons=seasons,
+            sparse=sparse,
+            stock=stock,
+            sample=sample,
+        )
+        public = public_counts(planned, known, pipeline=read, releases=past, series=series)
     if public is None:
         raise ConfigurationError("give typical, sample or releases: something public to plan with.")
     return make_plan(planned, public)
@@ -125,6 +132,7 @@ def knowledge(
     typical: Exact | None = None,
     seasons: Sequence[str] = (),
     sparse: bool = False,
+    stock: bool = False,
     sample: str | os.PathLike[str] | None = None,
 ) -> PlanConfig:
     """What a configuration knows, and what was given beside it."""
@@ -132,12 +140,9 @@ def knowledge(
         typical=known.typical if typical is None else positive(typical, name="typical"),
         seasons=tuple(seasons) or known.seasons,
         sparse=sparse or known.sparse,
-        sample=known.sample if sample is None else os.fspath(sample),
+        stock=stock or known.stock,
+        sample=known.sample if sample is None else str(Path(sample).absolute()),
     )
-
-
-def _opened(path: Path, stack: ExitStack) -> Reader | Path:
-    return path if path.suffix in TABLES else stack.enter_context(SQLiteReader(path))
 
 
 def _planned(

@@ -55,8 +55,21 @@ def plan_page(plan: Plan, *, command: str = "") -> str:
         coarser=_coarser(plan),
         left_out=sorted(plan.figures.left_out.items()),
         data={"charts": [_chart(curve) for curve in plan.figures.curves]},
-        axes=[(_AXES[curve.name][0], *_AXES[curve.name][1:]) for curve in plan.figures.curves],
+        curves_use=_curves_use(plan),
+        axes=[_AXES[curve.name] for curve in plan.figures.curves],
         command=command,
+    )
+
+
+def _curves_use(plan: Plan) -> str:
+    """On which units the charts were simulated, in words."""
+    units, newest = len(plan.public.counts), plan.figures.curve_units
+    if newest >= units:
+        return f"All charts use the same {units:,} units as the ranking."
+    return (
+        "To save time, the charts over epsilon, window and delta use the newest "
+        f"{newest:,} of the {units:,} units, so their errors differ a little from those of the "
+        "ranking. The chart over the unit length uses all units."
     )
 
 

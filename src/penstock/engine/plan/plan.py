@@ -9,10 +9,11 @@ from typing import Any
 
 from penstock.engine.config_text import toml
 from penstock.engine.explain import length
+from penstock.engine.plan.duration import Progress
 from penstock.engine.plan.judgement import SIMULATED, USEFUL, number, percent, verdict
 from penstock.engine.plan.knowledge import PlannedView
 from penstock.engine.plan.page import plan_page
-from penstock.engine.plan.planner import CoarserCount, PlanFigures, PlanRow, Progress, Simulations
+from penstock.engine.plan.planner import CoarserCount, PlanFigures, PlanRow, Simulations
 from penstock.engine.plan.public_counts import PublicCounts
 
 
@@ -58,13 +59,13 @@ class Plan:
         return [self._row(row) for row in (*self.figures.rows, *self.figures.trivial)]
 
     def _row(self, row: PlanRow) -> dict[str, Any]:
-        half = row.error.half
+        low, high = row.error.interval or (None, None)
         return {
             "mechanism": row.name,
             "parameters": {name: plain(value) for name, value in row.parameters.items()},
             "mae": row.error.mae,
-            "low": None if half is None else max(row.error.mae - half, 0.0),
-            "high": None if half is None else row.error.mae + half,
+            "low": low,
+            "high": high,
             "relative": row.error.mae / self.public.mean,
             "private": row.choice is not None,
         }
@@ -170,6 +171,7 @@ class Plan:
                 }
                 for each in self.figures.curves
             ],
+            "curve_units": self.figures.curve_units,
             "coarser": [
                 {
                     "every": each.every,
@@ -225,8 +227,8 @@ def make_plan(view: PlannedView, public: PublicCounts, *, progress: Progress | N
         Hears how many seconds of work are done and how many there are in all, both estimates.
         Default: nobody.
     """
-    work = Simulations(public, view.promise, current=view.current, progress=progress)
-    return Plan(view=view, public=public, figures=work.figures())
+    work = Simulations(public, view.promise, current=view.current)
+    return Plan(view=view, public=public, figures=work.figures(progress))
 
 
 def plain(value: object) -> Any:

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TypeAlias
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
 
 from penstock.core.errors import ConfigurationError
 from penstock.engine.pipeline import AnyMechanism
 from penstock.engine.plan.candidates import AskedPromise, MechanismChoice, candidates, unfit
+from penstock.engine.plan.duration import Progress, Trial
 from penstock.engine.plan.public_counts import PublicCounts, levels, periods_of
-from penstock.engine.plan.simulation import (
-    RUNS,
-    SimulatedError,
-    repeated,
-    seconds_per_unit,
-    simulate,
-    trivial,
-)
-
-Progress: TypeAlias = Callable[[float, float], None]
-"""Hears how many seconds of work are done, and how many there are in all, both estimates."""
+from penstock.engine.plan.simulation import RUNS, SimulatedError, repeated, simulate, trivial
 
 COMPARED = 3
 """How many of the best mechanisms are shown under other promises."""
@@ -124,6 +116,14 @@ class CoarserCount:
         return self.error / self.mean if self.mean else float("inf")
 
 
+class CountingWay(NamedTuple):
+    """The same counts in units of `units` present ones, at one level of keys."""
+
+    units: int
+    level: str
+    public: PublicCounts
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlanFigures:
     """All that was simulated."""
@@ -132,13 +132,29 @@ class PlanFigures:
     trivial: tuple[PlanRow, ...]
     left_out: dict[str, str]
     curves: tuple[ErrorCurve, ...]
+    curve_units: int
+    """How many units, the newest, the curves over ε, window and δ were simulated on."""
     coarser: tuple[CoarserCount, ...]
     current: PlanRow | None = None
     """The mechanism in use, if it could be simulated."""
 
 
+Promises: TypeAlias = dict[str, tuple[float, AskedPromise]]
+"""Other promises by their label, each with its place in a chart."""
+
+
 class Simulations:
-    """The work of a plan, with what is known of its duration."""
+    """The work of a plan.
+
+    Parameters
+    ----------
+    public : PublicCounts
+        The counts on which mechanisms are simulated.
+    promise : AskedPromise
+        The promise that all of them keep.
+    current : Mechanism, optional
+        The mechanism in use. Default: none.
+    """
 
     def __init__(
         self,
@@ -146,64 +162,69 @@ class Simulations:
         promise: AskedPromise,
         *,
         current: AnyMechanism | None = None,
-        progress: Progress | None = None,
     ) -> None:
         self.public = public
         self.promise = promise
+        newest = max(CURVE_UNITS, 4 * promise.window)
+        self.recent = dataclasses.replace(public, counts=public.counts[-newest:])
+        """The counts on which other promises are simulated."""
         self.current = None if current is None else MechanismChoice.of(current)
-        self.choices, self.left_out = candidates(public.domain, promise, public.periods)
+        self.choices, self.left_out = candidates(public.domain, promise, public.facts)
         if self.current is not None and self.current not in self.choices:
-            problem = unfit(self.current, public.domain, promise, public.periods)
+            problem = unfit(self.current, public.domain, promise, public.facts)
             if problem is None:
                 self.choices.append(self.current)
             else:
                 self.left_out[self.current.name] = problem
-        self._progress = progress or (lambda done, total: None)
         if not self.choices:
             raise ConfigurationError(
                 f"no mechanism can keep this promise on these keys: {self.left_out}."
             )
-        self._cost = {id(each): self._seconds(each) for each in self.choices}
+        self.seconds = 0.0
+        """About how long `figures` keeps the processor busy, known when it has tried all."""
+        self._trials: dict[MechanismChoice, Trial] = {}
         self._done = 0.0
-        costs = sorted(self._cost.values())
-        points = COMPARED * (len(EPSILONS) + len(WINDOWS))
-        middle = costs[len(costs) // 2] if costs else 0.0
-        self.seconds = RUNS * sum(costs) + points * middle
-        """About how long all of it takes."""
+        self._progress: Progress | None = None
 
-    def _seconds(self, choice: MechanismChoice) -> float:
-        mechanism = choice.made(self.promise, self.public.periods)
-        return len(self.public.counts) * seconds_per_unit(mechanism, self.public)
+    # -- the ranking -------------------------------------------------------------------------------
 
     def ranked(self) -> list[PlanRow]:
         """Every mechanism with its error, the best first. Bad ones are simulated only once."""
-        made = {id(each): each.made(self.promise, self.public.periods) for each in self.choices}
-        errors: dict[int, SimulatedError] = {}
-        for choice in self.choices:
-            errors[id(choice)] = simulate(made[id(choice)], self.public)
-            self._advance(self._cost[id(choice)])
-        limit = GOOD_UP_TO * min(error.mae for error in errors.values())
+        made = {each: each.made(self.promise, self.public.facts) for each in self.choices}
+        first = {}
+        for choice, mechanism in made.items():
+            first[choice] = simulate(mechanism, self.public)
+            self._advance(choice, self.public)
+        limit = GOOD_UP_TO * min(error.mae for error in first.values())
         rows = []
-        for choice in self.choices:
-            error = errors[id(choice)]
+        for choice, error in first.items():
             if error.mae <= limit:
-                error = repeated(made[id(choice)], self.public, error)
-                self._advance((RUNS - 1) * self._cost[id(choice)])
-            parameters = choice.parameters(self.promise, self.public.periods)
-            rows.append(
-                PlanRow(name=choice.name, error=error, choice=choice, parameters=parameters)
-            )
+                error = repeated(made[choice], self.public, error)
+                self._advance(choice, self.public, runs=RUNS - 1)
+            rows.append(self._row(choice, error))
         return sorted(rows, key=lambda row: row.error.mae)
 
-    def figures(self) -> PlanFigures:
-        """The ranking, and what changes with ε, window, unit length, level and δ."""
-        self._advance(0)
+    def _row(self, choice: MechanismChoice, error: SimulatedError) -> PlanRow:
+        parameters = choice.parameters(self.promise, self.public.facts)
+        return PlanRow(name=choice.name, error=error, choice=choice, parameters=parameters)
+
+    def figures(self, progress: Progress | None = None) -> PlanFigures:
+        """The ranking, and what changes with ε, window, unit length, level and δ.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Hears how many seconds of work are done and how many there are in all, both estimates.
+            Default: nobody.
+        """
+        self._progress = progress
+        self._estimate()
         rows = self.ranked()
         shown = _compared(rows, self.current)
-        curves = [self._epsilons(shown), self._windows(shown), self._deltas(shown)]
+        curves = [self._curve(*asked) for asked in self._other_promises(shown)]
         coarser, lengths = self._coarser(rows, shown)
-        curves.append(lengths)
-        self._progress(self.seconds, self.seconds)
+        self._done = self.seconds
+        self._tell()
         return PlanFigures(
             rows=tuple(rows),
             trivial=tuple(
@@ -211,76 +232,112 @@ class Simulations:
                 for name, mae in trivial(self.public).items()
             ),
             left_out=self.left_out,
-            curves=tuple(curve for curve in curves if curve is not None),
+            curves=tuple(curves) if lengths is None else (*curves, lengths),
+            curve_units=len(self.recent.counts),
             coarser=tuple(coarser),
             current=next((row for row in rows if row.choice == self.current), None),
         )
 
-    def _advance(self, seconds: float) -> None:
-        self._done = min(self._done + seconds, self.seconds)
-        self._progress(self._done, self.seconds)
+    # -- how long it takes -------------------------------------------------------------------------
+
+    def _estimate(self) -> None:
+        """Try all mechanisms for a few units. Their errors tell which of them will be shown."""
+        for choice in self.choices:
+            self._trials[choice] = Trial.of(choice, self.promise, self.public)
+        limit = GOOD_UP_TO * min(trial.error for trial in self._trials.values())
+        rows = []
+        for choice, trial in self._trials.items():
+            runs = RUNS if trial.error <= limit else 1
+            self.seconds += runs * self._cost(choice, self.public)
+            self.seconds += sum(self._cost(choice, way.public) for way in self._ways[1:])
+            rows.append(self._row(choice, SimulatedError(trial.error)))
+        rows.sort(key=lambda row: row.error.mae)
+        for _, some, promises in self._other_promises(_compared(rows, self.current)):
+            for row in some:
+                self.seconds += len(promises) * self._cost(row.choice, self.recent)
+        self._tell()
+
+    def _cost(self, choice: MechanismChoice | None, public: PublicCounts) -> float:
+        assert choice is not None
+        return self._trials[choice].seconds(public, self.promise)
+
+    def _advance(self, choice: MechanismChoice, public: PublicCounts, *, runs: int = 1) -> None:
+        """Tell that a mechanism was simulated, if anybody wants to know."""
+        if self._trials:
+            self._done += runs * self._cost(choice, public)
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            self._progress(min(self._done, self.seconds), self.seconds)
 
     # -- other promises ----------------------------------------------------------------------------
 
     def _error(self, row: PlanRow, public: PublicCounts, promise: AskedPromise) -> float | None:
         """The error of a mechanism under another promise, by one run; None if it cannot be used."""
         assert row.choice is not None
-        try:
-            if unfit(row.choice, public.domain, promise, public.periods) is not None:
-                return None
-            return simulate(row.choice.made(promise, public.periods), public).mae
-        finally:
-            self._advance(self._cost[id(row.choice)] * public.counts.size / self.public.counts.size)
+        fits = unfit(row.choice, public.domain, promise, public.facts) is None
+        error = simulate(row.choice.made(promise, public.facts), public).mae if fits else None
+        self._advance(row.choice, public)
+        return error
 
-    def _under(
-        self, name: str, shown: Sequence[PlanRow], promises: dict[str, tuple[float, AskedPromise]]
-    ) -> ErrorCurve:
-        newest = max(CURVE_UNITS, 4 * self.promise.window)
-        recent = dataclasses.replace(self.public, counts=self.public.counts[-newest:])
+    def _curve(self, name: str, shown: Sequence[PlanRow], promises: Promises) -> ErrorCurve:
         lines: dict[str, tuple[float | None, ...]] = {
-            row.label: tuple(self._error(row, recent, each) for _, each in promises.values())
+            row.label: tuple(self._error(row, self.recent, each) for _, each in promises.values())
             for row in shown
         }
-        for trivial_name, mae in trivial(recent).items():
+        for trivial_name, mae in trivial(self.recent).items():
             lines[trivial_name] = (mae,) * len(promises)
-        values = tuple(value for value, _ in promises.values())
-        asked = next(value for value, each in promises.values() if each == self.promise)
         return ErrorCurve(
-            name=name, labels=tuple(promises), values=values, asked=asked, lines=lines
+            name=name,
+            labels=tuple(promises),
+            values=tuple(value for value, _ in promises.values()),
+            asked=next(value for value, each in promises.values() if each == self.promise),
+            lines=lines,
         )
 
-    def _epsilons(self, shown: Sequence[PlanRow]) -> ErrorCurve:
-        epsilons = [self.promise.epsilon * factor for factor in EPSILONS]
-        promises = {
-            f"{float(each):g}": (float(each), dataclasses.replace(self.promise, epsilon=each))
-            for each in epsilons
-        }
-        return self._under("epsilon", shown, promises)
-
-    def _windows(self, shown: Sequence[PlanRow]) -> ErrorCurve | None:
-        most = min(self.promise.horizon or len(self.public.counts), len(self.public.counts))
-        windows = sorted({int(self.promise.window * factor) for factor in WINDOWS})
-        if self.promise.horizon == self.promise.window or self.promise.window > most:
-            return None
-        promises = {
-            f"{each:,}": (float(each), dataclasses.replace(self.promise, window=each))
-            for each in windows
-            if 1 <= each <= most
-        }
-        return self._under("window", shown, promises) if len(promises) > 1 else None
-
-    def _deltas(self, shown: Sequence[PlanRow]) -> ErrorCurve | None:
+    def _other_promises(
+        self, shown: Sequence[PlanRow]
+    ) -> Iterator[tuple[str, Sequence[PlanRow], Promises]]:
+        """What changes, for which mechanisms, and the promises: ε, and window and δ if they can."""
+        asked, change = self.promise, dataclasses.replace
+        epsilons = [asked.epsilon * factor for factor in EPSILONS]
+        yield (
+            "epsilon",
+            shown,
+            {f"{float(each):g}": (float(each), change(asked, epsilon=each)) for each in epsilons},
+        )
+        most = min(asked.horizon or len(self.public.counts), len(self.public.counts))
+        windows = sorted({int(asked.window * factor) for factor in WINDOWS} & {*range(1, most + 1)})
+        if asked.horizon != asked.window and asked.window in windows and len(windows) > 1:
+            yield (
+                "window",
+                shown,
+                {f"{each:,}": (float(each), change(asked, window=each)) for each in windows},
+            )
         used = [row for row in shown if row.choice is not None and row.choice.gaussian]
-        if not used or self.promise.delta is None:
-            return None
-        deltas = sorted({*DELTAS, self.promise.delta})
-        promises = {
-            f"{float(each):g}": (float(each), dataclasses.replace(self.promise, delta=each))
-            for each in deltas
-        }
-        return self._under("delta", used, promises)
+        if used and asked.delta is not None:
+            deltas = sorted({*DELTAS, asked.delta})
+            yield (
+                "delta",
+                used,
+                {f"{float(each):g}": (float(each), change(asked, delta=each)) for each in deltas},
+            )
 
     # -- longer units and larger groups ------------------------------------------------------------
+
+    @cached_property
+    def _ways(self) -> list[CountingWay]:
+        """All unit lengths with all levels of keys; first the counts as they are."""
+        found = []
+        for every, units in _lengths(self.public):
+            merged = self.public if units == 1 else self.public.merged(units, every)
+            found.append(CountingWay(units, "", merged))
+            found += [
+                CountingWay(units, level, merged.grouped(*groups))
+                for level, groups in levels(merged.domain).items()
+            ]
+        return found
 
     def _coarser(
         self, rows: Sequence[PlanRow], shown: Sequence[PlanRow]
@@ -289,44 +346,39 @@ class Simulations:
         those that are shown over the length of a unit.
         """
         found: list[CoarserCount] = []
-        lengths = dict(_lengths(self.public))
         lines: dict[str, list[float | None]] = {row.label: [] for row in shown}
         lines |= {name: [] for name in trivial(self.public)}
-        for every, units in lengths.items():
-            merged = self.public if units == 1 else self.public.merged(units, every)
-            promise = self.promise.over(units)
-            ways = levels(merged.domain)
-            for level in ("", *ways):
-                public = merged.grouped(*ways[level]) if level else merged
-                errors = {
-                    row.label: row.error.mae
-                    if public is self.public
-                    else self._error(row, public, promise)
-                    for row in rows
-                }
-                named = {row.label: row.short for row in rows}
-                usable = {name: error for name, error in errors.items() if error is not None}
-                if usable:
-                    best = min(usable, key=usable.__getitem__)
-                    found.append(
-                        CoarserCount(
-                            every=every,
-                            level=level,
-                            keys=public.domain.size,
-                            mean=public.mean,
-                            best=named[best],
-                            error=usable[best],
-                        )
+        for way in self._ways:
+            public, promise = way.public, self.promise.over(way.units)
+            errors = {
+                row.label: row.error.mae
+                if way is self._ways[0]
+                else self._error(row, public, promise)
+                for row in rows
+            }
+            usable = [(error, row) for row in rows if (error := errors[row.label]) is not None]
+            if usable:
+                least, best = min(usable, key=lambda each: each[0])
+                found.append(
+                    CoarserCount(
+                        every=public.every,
+                        level=way.level,
+                        keys=public.domain.size,
+                        mean=public.mean,
+                        best=best.short,
+                        error=least,
                     )
-                if not level:
-                    errors |= trivial(public)
-                    for name, line in lines.items():
-                        error = errors[name]
-                        line.append(None if error is None else error / public.mean)
+                )
+            if not way.level:
+                errors |= trivial(public)
+                for name, line in lines.items():
+                    error = errors[name]
+                    line.append(None if error is None else error / public.mean)
+        lengths = {way.public.every: float(way.units) for way in self._ways if not way.level}
         curve = ErrorCurve(
             name="unit length",
             labels=tuple(lengths),
-            values=tuple(map(float, lengths.values())),
+            values=tuple(lengths.values()),
             asked=1.0,
             lines={name: tuple(line) for name, line in lines.items()},
         )

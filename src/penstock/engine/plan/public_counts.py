@@ -12,12 +12,14 @@ from math import prod
 
 import numpy as np
 
+from penstock.core import durations
 from penstock.core.arrays import FloatArray, IntArray
-from penstock.core.calendar import duration
+from penstock.core.calendar import Calendar
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
 from penstock.core.hierarchy import Hierarchy
 from penstock.core.product import Product
+from penstock.filters.observation import StreamKind
 from penstock.private.noise import TestNoise
 
 MAX_KEYS, MAX_UNITS, MAX_CELLS = 300, 1_000, 300_000
@@ -26,12 +28,36 @@ MAX_KEYS, MAX_UNITS, MAX_CELLS = 300, 1_000, 300_000
 LEAST_UNITS, LEAST_WINDOWS = 120, 5
 """Made-up and repeated counts have at least this many units, and windows."""
 
+_ORIGIN = "2024-01-01"
+"""Units of every length may begin then."""
+
 _SEED = 16
 _GRID = 2**20
 """Draws of noise divided by it have a unit scale."""
 
 _LARGE = 50.0
 """From this mean on, a Gaussian stands for a Poisson number."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatedFacts:
+    """What the user states about a stream. A mechanism takes it as parameters of these names.
+
+    Parameters
+    ----------
+    periods : tuple of int
+        The seasons, in units. Default: none.
+    kind : "flow" or "stock"
+        Whether counts are events of a unit, or what is present in it. It is never chosen by
+        accuracy. Default: "flow".
+    """
+
+    periods: tuple[int, ...] = ()
+    kind: StreamKind = "flow"
+
+
+FLOW = StatedFacts()
+"""A flow without seasons: what holds where nothing is stated."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,8 +72,8 @@ class PublicCounts:
         The keys.
     every : str
         The length of a unit.
-    periods : tuple of int
-        The declared seasons, in units.
+    facts : StatedFacts
+        What is stated about the stream. Default: no seasons, and a flow.
     words : str
         Where the counts come from, as a sentence.
     notes : tuple of str
@@ -57,7 +83,7 @@ class PublicCounts:
     counts: IntArray
     domain: Domain
     every: str
-    periods: tuple[int, ...] = ()
+    facts: StatedFacts = FLOW
     words: str = ""
     notes: tuple[str, ...] = ()
 
@@ -75,7 +101,7 @@ class PublicCounts:
         units, needed = len(self.counts), min(LEAST_WINDOWS * window, MAX_UNITS)
         if units >= needed:
             return self
-        period = max((each for each in self.periods if each <= units), default=1)
+        period = max((each for each in self.facts.periods if each <= units), default=1)
         whole = units // period * period
         order = np.arange(needed) % whole + units - whole
         note = (
@@ -104,16 +130,13 @@ class PublicCounts:
         )
 
     def merged(self, units: int, every: str) -> PublicCounts:
-        """The same counts in units that are `units` times longer."""
+        """The same counts in units that are `units` times longer. A stock is seen at their ends."""
         whole = len(self.counts) // units
-        counts = self.counts[: whole * units].reshape(whole, units, -1).sum(axis=1)
-        periods = (period // units for period in self.periods if period % units == 0)
-        return replace(
-            self,
-            counts=counts,
-            every=every,
-            periods=tuple(period for period in periods if period > 1),
-        )
+        parts = self.counts[: whole * units].reshape(whole, units, -1)
+        counts = parts[:, -1] if self.facts.kind == "stock" else parts.sum(axis=1)
+        periods = (period // units for period in self.facts.periods if period % units == 0)
+        facts = replace(self.facts, periods=tuple(period for period in periods if period > 1))
+        return replace(self, counts=counts, every=every, facts=facts)
 
     def grouped(self, names: Sequence[str], of: IntArray) -> PublicCounts:
         """The totals of groups of keys; `of` has the group of each key."""
@@ -140,32 +163,23 @@ def levels(domain: Domain) -> dict[str, tuple[tuple[str, ...], IntArray]]:
     >>> {words: names for words, (names, _) in levels(zones).items()}
     {'per group of level 1': ('Bronx', 'Queens'), 'all keys together': ('all',)}
     """
-    found: dict[str, tuple[tuple[str, ...], IntArray]] = {}
+    heads: dict[str, list[str]] = {}
     if isinstance(domain, Hierarchy):
+        full = [(*path, key) for path, key in zip(domain.paths, domain.keys, strict=True)]
         for depth in range(domain.height - 1, 0, -1):
-            heads = ["/".join((*path, key)[:depth]) for path, key in _paths(domain)]
-            _add(found, f"per group of level {depth}", heads)
+            heads[f"per group of level {depth}"] = ["/".join(each[:depth]) for each in full]
     elif isinstance(domain, Product):
         sizes = [len(values) for _, values in domain.attributes]
         for place, (name, values) in enumerate(domain.attributes):
-            below = prod(sizes[place + 1 :])
-            codes = np.arange(domain.size) // below % sizes[place]
-            _add(found, f"per {name}", [values[code] for code in codes.tolist()])
-    if domain.size > 1:
-        _add(found, "all keys together", ["all"] * domain.size)
-    return {words: each for words, each in found.items() if len(each[0]) < domain.size}
-
-
-def _paths(domain: Hierarchy) -> list[tuple[tuple[str, ...], str]]:
-    return list(zip(domain.paths, domain.keys, strict=True))
-
-
-def _add(
-    found: dict[str, tuple[tuple[str, ...], IntArray]], words: str, heads: Sequence[str]
-) -> None:
-    names = tuple(dict.fromkeys(heads))
-    place = {name: at for at, name in enumerate(names)}
-    found[words] = names, np.array([place[head] for head in heads], np.int64)
+            codes = np.arange(domain.size) // prod(sizes[place + 1 :]) % sizes[place]
+            heads[f"per {name}"] = [values[code] for code in codes.tolist()]
+    heads["all keys together"] = ["all"] * domain.size
+    found = {}
+    for words, groups in heads.items():
+        place_of = {name: at for at, name in enumerate(dict.fromkeys(groups))}
+        if len(place_of) < domain.size:
+            found[words] = tuple(place_of), np.array([place_of[each] for each in groups], np.int64)
+    return found
 
 
 def periods_of(seasons: Sequence[str], every: str) -> tuple[int, ...]:
@@ -174,19 +188,9 @@ def periods_of(seasons: Sequence[str], every: str) -> tuple[int, ...]:
     >>> periods_of(["1d", "7d", "90min"], "1h"), periods_of(["12mo"], "1mo")
     ((24, 168), (12,))
     """
-    found = []
-    for season in seasons:
-        length, unit = _length(season), _length(every)
-        if length[1] == unit[1] and length[0] % unit[0] == 0 and length[0] > unit[0]:
-            found.append(length[0] // unit[0])
-    return tuple(dict.fromkeys(found))
-
-
-def _length(text: str) -> tuple[int, str]:
-    """A duration in microseconds, or in months."""
-    if text.endswith("mo"):
-        return int(text[:-2]), "months"
-    return duration(text, name="season"), "microseconds"
+    calendar = Calendar(every=every, origin=_ORIGIN)
+    whole = [season for season in seasons if durations.fits(season, calendar)]
+    return durations.periods_of(whole, calendar, name="seasons")
 
 
 # -- counts from sentences -------------------------------------------------------------------------
@@ -197,14 +201,14 @@ def made_up(
     every: str,
     *,
     typical: Fraction,
-    seasons: Sequence[str] = (),
+    facts: StatedFacts = FLOW,
     sparse: bool = False,
     window: int = 1,
 ) -> PublicCounts:
     """Make counts up from public sentences: always the same ones for the same sentences.
 
     Keys differ in size, sizes drift slowly, and every season has a smooth wave, the same for all
-    keys. Counts scatter like independent events do.
+    keys. Counts scatter like independent events do; those of a stock do not scatter.
 
     Parameters
     ----------
@@ -214,8 +218,8 @@ def made_up(
         The length of a unit.
     typical : Fraction
         The mean count of a key in a unit.
-    seasons : sequence of str
-        Durations after which the stream looks similar again. Default: none.
+    facts : StatedFacts
+        What is stated about the stream. Default: no seasons, and a flow.
     sparse : bool
         Whether few keys have almost all events. Default: False.
     window : int
@@ -223,15 +227,14 @@ def made_up(
 
     Examples
     --------
-    >>> public = made_up(Domain.of(3), "1h", typical=Fraction(2), seasons=["1d"])
-    >>> public.counts.shape, public.periods
-    ((120, 3), (24,))
+    >>> days = StatedFacts(periods=(24,))
+    >>> made_up(Domain.of(3), "1h", typical=Fraction(2), facts=days).counts.shape
+    (120, 3)
     """
     if typical <= 0:
         raise ConfigurationError(f"typical must be above 0, not {typical}.", parameter="typical")
-    periods = periods_of(seasons, every)
     keys = min(domain.size, MAX_KEYS)
-    longest = max((LEAST_UNITS, LEAST_WINDOWS * window, *(4 * period for period in periods)))
+    longest = max((LEAST_UNITS, LEAST_WINDOWS * window, *(4 * period for period in facts.periods)))
     units = min(longest, MAX_UNITS, MAX_CELLS // keys)
     noise = TestNoise(_SEED)
     spread = 2.0 if sparse else 0.8
@@ -239,7 +242,7 @@ def made_up(
     sizes /= sizes.mean()
     drift = np.cumsum(0.02 * _normal(noise, units * keys, "drift").reshape(units, keys), axis=0)
     wave = np.ones(units)
-    for period in periods:
+    for period in facts.periods:
         wave *= 1 + 0.7 * np.sin(2 * np.pi * np.arange(units) / period)
     means = np.exp(drift) * sizes * wave[:, None]
     means *= float(typical) / means.mean()
@@ -250,16 +253,29 @@ def made_up(
         else ()
     )
     told = f"about {float(typical):g} events per key and unit"
-    told += f", seasons of {' and '.join(seasons)}" if seasons else ", no season"
+    seasons = " and ".join(f"{period:,}" for period in facts.periods)
+    told += f", seasons of {seasons} units" if seasons else ", no season"
     told += ", most keys almost empty" if sparse else ""
     return PublicCounts(
-        counts=poisson(means, noise),
+        counts=scattered(means, facts.kind, noise),
         domain=_part(domain, chosen),
         every=every,
-        periods=periods,
+        facts=facts,
         words=f"The counts were made up from public sentences: {told}.",
         notes=notes,
     )
+
+
+def scattered(means: FloatArray, kind: StreamKind, noise: TestNoise | None = None) -> IntArray:
+    """Whole numbers around these means: Poisson numbers, and for a stock rounded means.
+
+    A stock does not start anew in each unit. So each key is rounded up or down at a place of its
+    own, the same in all units.
+    """
+    if kind == "flow":
+        return poisson(means, noise)
+    places = (np.arange(means.shape[1]) + 0.5) / means.shape[1]
+    return np.asarray(np.floor(means + places), np.int64)
 
 
 def poisson(means: FloatArray, noise: TestNoise | None = None) -> IntArray:

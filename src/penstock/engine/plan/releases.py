@@ -12,7 +12,7 @@ from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
 from penstock.core.released import Released
 from penstock.core.weights import UNIT
-from penstock.engine.plan.public_counts import PublicCounts, periods_of, poisson
+from penstock.engine.plan.public_counts import PublicCounts, StatedFacts, scattered
 from penstock.engine.store import Reader
 from penstock.private.sources.base import arrow
 
@@ -21,12 +21,15 @@ _HALVES = (1, 3, 7, 15, 31, 63)
 
 
 def counts_of_releases(
-    reader: Reader, name: str, *, domain: Domain, seasons: Sequence[str]
+    reader: Reader, name: str, *, domain: Domain, every: str, facts: StatedFacts
 ) -> PublicCounts:
     """Public counts like those behind the releases of a series."""
     series = reader.series(name)
-    if series.calendar is None:
-        raise ConfigurationError(f"releases: series {name!r} has no calendar.")
+    if series.calendar is not None and series.calendar.every != every:
+        raise ConfigurationError(
+            f"releases: series {name!r} has units of {series.calendar.every}, and the plan is for "
+            f"units of {every}."
+        )
     releases = list(reader.releases(name))
     if len(releases) < 2 or any(each.weights != UNIT for each in releases):
         raise ConfigurationError(
@@ -39,14 +42,14 @@ def counts_of_releases(
         fresh,
         keys=series.domain.keys,
         domain=domain,
-        every=series.calendar.every,
-        seasons=seasons,
+        every=every,
+        facts=facts,
         words=f"The counts are like the releases of {name!r}",
     )
 
 
 def counts_of_table(
-    path: Path, *, domain: Domain, every: str, seasons: Sequence[str], series: str | None = None
+    path: Path, *, domain: Domain, every: str, facts: StatedFacts, series: str | None = None
 ) -> PublicCounts:
     """Public counts like those behind a table of `penstock export`."""
     if path.suffix == ".parquet":
@@ -85,7 +88,7 @@ def counts_of_table(
         keys=keys,
         domain=domain,
         every=every,
-        seasons=seasons,
+        facts=facts,
         words=f"The counts are like the releases of {chosen!r} in {path.name}",
     )
 
@@ -108,7 +111,7 @@ def _like(
     keys: tuple[str, ...],
     domain: Domain,
     every: str,
-    seasons: Sequence[str],
+    facts: StatedFacts,
     words: str,
 ) -> PublicCounts:
     value, variance = np.asarray(values, np.float64), np.asarray(variances, np.float64)
@@ -122,13 +125,12 @@ def _like(
     else:
         over = Domain(keys)
         notes = ("The releases have other keys than the pipeline. Their keys stand in.",)
-    periods = periods_of(seasons, every)
-    means = np.maximum(smoothed(value, variance, fresh, periods), 0)
+    means = np.maximum(smoothed(value, variance, fresh, facts.periods), 0)
     return PublicCounts(
-        counts=poisson(means),
+        counts=scattered(means, facts.kind),
         domain=over,
         every=every,
-        periods=periods,
+        facts=facts,
         words=f"{words}: their noise was averaged away where that helps, and counts were drawn at "
         "random around the result.",
         notes=notes,

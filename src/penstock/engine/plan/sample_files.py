@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +13,7 @@ from penstock.core.arrays import IntArray
 from penstock.core.calendar import Calendar
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
-from penstock.engine.plan.public_counts import PublicCounts, periods_of
+from penstock.engine.plan.public_counts import PublicCounts
 from penstock.private.sources.base import Arrow, Columns, Intake, Rejections, arrow
 
 COUNT = "count"
@@ -34,7 +33,6 @@ def counts_of_sample(
     every: str,
     zone: str = "UTC",
     other: str | None = None,
-    seasons: Sequence[str] = (),
 ) -> PublicCounts:
     """Read a public sample.
 
@@ -53,16 +51,12 @@ def counts_of_sample(
         The time zone of units. Default: "UTC".
     other : str, optional
         The key that counts unknown keys. Default: none, they are dropped.
-    seasons : sequence of str
-        The declared seasons. Default: none.
     """
     table = _table(path, columns)
     names = table.column_names
     if columns is not None and {columns.time, *columns.keys} <= set(names):
-        found = _events(path, table, columns, domain, every, zone, other)
-    else:
-        found = _wide(path, table, domain, every)
-    return replace(found, periods=periods_of(seasons, every))
+        return _events(path, table, columns, domain, every, zone, other)
+    return _wide(path, table, domain, every)
 
 
 def _table(path: Path, columns: Columns | None) -> Arrow:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,9 +18,6 @@ RUNS = 3
 _T = 4.303
 """The 97.5 % point of Student's t with `RUNS` − 1 degrees of freedom."""
 
-_TRIED = 4
-"""Units of a trial run, to tell how long a simulation will take."""
-
 
 @dataclass(frozen=True)
 class SimulatedError:
@@ -32,6 +28,13 @@ class SimulatedError:
 
     mae: float
     half: float | None = None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval; None for a single run."""
+        if self.half is None:
+            return None
+        return max(self.mae - self.half, 0.0), self.mae + self.half
 
 
 def repeated(
@@ -57,17 +60,6 @@ def simulate(mechanism: AnyMechanism, public: PublicCounts, *, seed: int = 1) ->
         estimate = run.step(row).estimate
         off += float(np.abs((estimate if whole else estimate[where]) - row).sum())
     return SimulatedError(off / counts.size)
-
-
-def seconds_per_unit(mechanism: AnyMechanism, public: PublicCounts) -> float:
-    """About how long one unit takes, found by trying a few."""
-    run = mechanism.run(public.domain, noise=TestNoise(0))
-    run.step(public.counts[0])
-    tried = public.counts[1 : 1 + _TRIED]
-    begun = time.perf_counter()
-    for row in tried:
-        run.step(row)
-    return (time.perf_counter() - begun) / max(len(tried), 1)
 
 
 def trivial(public: PublicCounts) -> dict[str, float]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from penstock.engine.pipeline import Pipeline, PlanConfig
 from penstock.engine.plan.candidates import MechanismChoice, unfit
 from penstock.engine.plan.judgement import number, percent, verdict
-from penstock.engine.plan.knowledge import PlannedView, counts_of_view
+from penstock.engine.plan.knowledge import PlannedView, public_counts
 from penstock.engine.plan.simulation import simulate, trivial
 
 
@@ -31,7 +31,7 @@ def usefulness(pipeline: Pipeline, known: PlanConfig) -> list[Usefulness]:
 
 def _of(pipeline: Pipeline, name: str, known: PlanConfig) -> Usefulness:
     planned = PlannedView.of(pipeline, name)
-    public = counts_of_view(pipeline, planned, known)
+    public = public_counts(planned, known, pipeline=pipeline)
     if public is None:
         words = (
             "it cannot be judged whether the numbers are useful, because nothing public is known "
@@ -40,10 +40,10 @@ def _of(pipeline: Pipeline, name: str, known: PlanConfig) -> Usefulness:
         return Usefulness(view=name, words=words)
     mechanism = pipeline.mechanism(name)
     choice = MechanismChoice.of(mechanism)
-    problem = unfit(choice, public.domain, planned.promise, public.periods)
+    problem = unfit(choice, public.domain, planned.promise, public.facts)
     if problem is not None:
         return Usefulness(view=name, words=f"{mechanism.name} cannot be simulated: {problem}")
-    mae = simulate(choice.made(planned.promise, public.periods), public).mae
+    mae = simulate(choice.made(planned.promise, public.facts), public).mae
     word = verdict(mae, public.mean, trivial(public)["all zeros"])
     words = (
         f"with {mechanism.name}, a number will be off by {number(mae)} on average, where the mean "

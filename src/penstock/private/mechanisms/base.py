@@ -75,9 +75,6 @@ class Mechanism(ABC, Generic[S]):
     """Parameters that earlier versions did not have, each with the value that means what they did.
     `configuration` leaves such a value out, so that kept runs and stores stay what they are."""
 
-    planned: ClassVar[tuple[Mapping[str, Any], ...]] = ()
-    """Parameters that `penstock plan` tries beside the defaults."""
-
     epsilon: Exact
     window: int
     contribution: int = 1

@@ -159,7 +159,6 @@ class Tide(WithDelta[TideState]):
     paper = "none: made for Penstock"
     proof = "tide.md"
     State = TideState
-    planned = ({"kind": "stock"},)
 
     periods: tuple[UnitCount, ...] = ()
     kind: StreamKind = "flow"
