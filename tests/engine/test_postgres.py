@@ -620,6 +620,52 @@ def test_a_commit_during_a_takeover_waits_for_it_and_is_refused(place, monkeypat
         second.commit("visits", 1, **unit)
 
 
+def test_a_unit_is_shown_before_a_takeover_begins_or_after_it(place, tmp_path, monkeypatch):
+    run, noted = fresh(), tmp_path / "heads.json"
+    with place.store(wait=60, head=noted) as first, place.store(wait=60, head=noted) as second:
+        first.begin(stream(run))
+        commit(first, run)
+        with first.together():
+            commit(first, run)  # stored, and not shown yet
+        showing = threading.Thread(target=first.settle, args=(["visits"],))
+        check = second._check_fence
+
+        def slow(*args):
+            showing.start()
+            waits(first)
+            check(*args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(second, "_check_fence", slow)
+            second.begin(stream(run), takeover=True)
+        showing.join()
+        assert second.verify("visits").head.unit == 2
+        with pytest.raises(LeaseError, match="another publisher has taken it over"):
+            commit(first, run)
+        assert second.last("visits").unit == 2
+
+
+def test_a_unit_that_another_publisher_has_just_shown_stays_shown(place, tmp_path, monkeypatch):
+    run, noted = fresh(), tmp_path / "heads.json"
+    with place.store(head=noted) as first, place.store(head=noted) as second:
+        first.begin(stream(run))
+        with first.together():
+            commit(first, run)
+        move = first._move
+
+        def late(*args):
+            second.begin(stream(run), takeover=True)  # shows what waits
+            move(*args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(first, "_move", late)
+            first.settle(["visits"])
+        assert first.pending("visits") is None
+        assert first.verify("visits").head == second.head("visits")
+        with pytest.raises(LeaseError, match="another publisher has taken it over"):
+            commit(first, run)
+
+
 def test_of_publishers_that_begin_at_the_same_moment_one_does(place):
     with place.store():
         pass

@@ -21,7 +21,7 @@ keep sessions whole.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ from penstock.engine.sql_store.schema import (
     proof_columns,
 )
 from penstock.engine.sql_store.sealed_state import PENDING
+from penstock.engine.sql_store.verification import check_past
 from penstock.engine.sql_store.writer import TransactionKind
 
 if TYPE_CHECKING:
@@ -74,6 +75,10 @@ def _proof_columns(server: psycopg.Connection[Any]) -> None:
 
 MIGRATIONS: list[Migration] = [_first_tables, _proof_columns]
 """The migration from each version of the tables to the next."""
+
+
+class _AlreadyThereError(StateError):
+    """A row that was to be inserted is there already: another publisher has written it."""
 
 
 class PostgresReader(SqlReader):
@@ -265,6 +270,8 @@ class PostgresReader(SqlReader):
         advice = next((advice for start, advice in _ADVICE.items() if state.startswith(start)), "")
         may_pass = self._server.closed or state.startswith(_MAY_PASS)
         kind = StoreUnavailableError if may_pass else StateError
+        if state == "23505":
+            kind = _AlreadyThereError
         return kind(f"{self.name} cannot be {what}: {told}.{advice}")
 
 
@@ -387,11 +394,27 @@ class PostgresStore(SqlStore, PostgresReader):
             self._lost(error)
             raise self._problem(error, "written") from None
 
+    def _show(self, pending: Mapping[str, UnitRows]) -> None:
+        """Show units as the base does, except those that another publisher has just shown."""
+        try:
+            super()._show(pending)
+        except _AlreadyThereError:
+            left = {}
+            for name, rows in pending.items():
+                if self._pending(name) == rows:
+                    left[name] = rows
+                else:
+                    check_past(self, self.series(name), rows.head, "what was stored here")
+            if len(left) == len(pending):
+                raise
+            if left:
+                self._show(left)
+
     def _move(self, series: str, rows: UnitRows) -> None:
         """Move one unit as the base does, in one exchange with the server.
 
         No lease is needed: of two publishers that move the same unit, the second waits for the
-        first and then finds nothing to remove. It inserts nothing, and looks again.
+        first and then finds nothing to remove.
         """
         server = self._live()
         together = self._psycopg.Pipeline.is_supported()  # not by libpq before version 14
@@ -402,14 +425,11 @@ class PostgresStore(SqlStore, PostgresReader):
                     (series, PENDING, rows.unit),
                 )
                 self._insert(rows)
-            moved = removed.rowcount == 1
-        except self._psycopg.errors.UniqueViolation:
-            moved = False
         except self._psycopg.Error as error:
             self._lost(error)
             raise self._problem(error, "written") from None
-        if not moved:
-            raise StoreUnavailableError(
+        if removed.rowcount != 1:
+            raise _AlreadyThereError(
                 f"{self.name}: unit {rows.unit} of {series!r} does not wait to be shown any more. "
                 "Nothing was written."
             )
@@ -511,7 +531,7 @@ class PostgresStore(SqlStore, PostgresReader):
 
 
 _LOCKS = {
-    "alone": "; LOCK TABLE leases IN EXCLUSIVE MODE",
+    "alone": "; LOCK TABLE leases, secrets IN EXCLUSIVE MODE",
     "migrate": "; SELECT pg_advisory_xact_lock(hashtext('penstock'), hashtext(current_schema()))",
 }
 """The lock that each kind of transaction takes first."""

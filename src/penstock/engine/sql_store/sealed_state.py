@@ -92,9 +92,12 @@ class SealedState:
     def pending(self, series: str) -> bytes | None:
         """The unit that is stored and not shown yet; None if there is none."""
         rows = self._store._select(
-            "unit, key FROM secrets WHERE stream = ? AND part = ?", series, PENDING
+            "unit, key, content FROM secrets WHERE stream = ? AND part = ?", series, PENDING
         )
-        return self.reveal(series, PENDING, *rows[0]) if rows else None
+        if not rows:
+            return None
+        unit, key, content = rows[0]  # in one statement: another publisher may show it now
+        return self._opened(series, PENDING, unit, key, b"", content)
 
     def load(self, series: str, *, unit: int, link: bytes) -> SealedParts:
         """The parts of a series, if state and positions are both of this unit."""
@@ -119,7 +122,12 @@ class SealedState:
         )
         if not rows:
             raise StateError(f"{self._store.name}: the saved state of {series!r} has just changed.")
-        content = memoryview(rows[0][0])[len(self._store.padding) :]
+        return self._opened(series, part, unit, key, link, rows[0][0])
+
+    def _opened(
+        self, series: str, part: str, unit: int, key: str, link: bytes, stored: bytes
+    ) -> bytes:
+        content = memoryview(stored)[len(self._store.padding) :]
         if not key:
             return bytes(content)
         return self._check_key(series, key).reveal(content, about=_place(series, part, unit, link))
