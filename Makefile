@@ -41,7 +41,7 @@ test: lint  ## lint, doctests and all tests but the nightly ones, about 10 minut
 	$(BIN)/pytest -n auto --dist worksteal
 
 nightly: lint  ## all tests, with the long statistical runs (docs/how-to/test.md) and 100,000 simulated worlds
-	$(BIN)/pytest -n auto --dist worksteal --hypothesis-profile=nightly -m "nightly or not nightly"
+	$(BIN)/pytest -n auto --dist worksteal --hypothesis-profile=nightly --timeout=0 -m "nightly or not nightly"
 	$(MAKE) --no-print-directory simulate SEEDS=100000
 
 SEEDS ?= 1000

@@ -113,11 +113,20 @@ def test_every_command_of_the_page_is_in_one_of_the_sections_that_are_followed()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("title", SECTIONS)
+@pytest.mark.parametrize(
+    "title",
+    [
+        pytest.param(title, marks=[pytest.mark.nightly] * (title == "Compare it"))
+        for title in SECTIONS
+    ],
+)
 def test_every_command_does_what_is_shown(
     title: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The seeds of audits and of the bench are fixed, so their numbers are those of the page."""
+    """The seeds of audits and of the bench are fixed, so their numbers are those of the page.
+
+    The quick twin of "Compare it" is `test_its_page_has_it_beside_the_others`.
+    """
     for (program, *tokens), shown in typed(title):
         if program == "pip":
             assert tokens == ["install", "-e", "."]  # the fixture has done what that leaves

@@ -305,10 +305,10 @@ IDS_OVER_TIME = {
         range(-(2**63), 500 - 2**63),
     ],
     "sparse at first and then close": [
-        range(0, 64_000, 64),
-        range(0, 64_000, 16),
-        range(0, 64_000, 5),
-        range(0, 64_000, 3),
+        range(0, 16_000, 64),
+        range(0, 16_000, 16),
+        range(0, 16_000, 5),
+        range(0, 16_000, 3),
     ],
 }
 
