@@ -59,6 +59,7 @@ def test_levels_that_are_left_out_hardly_change_a_posterior_mean(draws: float) -
     prior.learn(every, np.full(330, 9.0), np.full(330, draws))
     some = np.linspace(-20, 18, 50)
     variances, number = np.full(50, 9.0), np.full(50, draws)
-    weights = prior.weights[:, None] * _likelihood(some, variances, number, prior.grid)
+    room = np.empty((2, len(prior.grid), 50), np.float32)
+    weights = prior.weights[:, None] * _likelihood(some, variances, number, prior.grid, room)
     mean, _ = prior.posterior(some, variances, number)
     assert np.allclose(mean, prior.grid @ weights / weights.sum(axis=0), rtol=1e-4, atol=1e-4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,20 +36,22 @@ relative to the level."""
 DRIFT, IRREGULAR, PULL = _MODELS.T[:, :, None]
 MODELS = len(_MODELS)
 RELATIVE = np.square([DRIFT, IRREGULAR]).astype(np.float32)
+DRIFT_SQUARED, IRREGULAR_SQUARED = RELATIVE
 """The squares of drift and irregular part, by model."""
 PULLED = np.flatnonzero(_MODELS[:, 2] < 1)
 LONG_RUN = 0
 """The model with the least drift. Its level is what the others are pulled to."""
 
 PULLS, PULL_OF = np.unique(_MODELS[:, 2], return_inverse=True)
-PULL_POWERS = np.power(PULL[PULLED], np.arange(4096)).astype(np.float32)
-"""Powers of the pulls below 1, up to a number of units after which nothing is left."""
+LOG_PULLS = np.log(PULL[PULLED]).astype(np.float32)
+"""The logarithms of the pulls below 1."""
 
 LARGEST = 2.0**52
 """The largest level. A count of 2⁵⁰ over a very small factor would be more."""
 
-AT_ONCE = 8192
-"""How many keys are corrected at once: their arrays fit into a processor's cache."""
+AT_ONCE, MODELS_AT_ONCE = 16384, 8192
+"""How many keys are corrected at once, and how many with all models: their arrays fit into a
+processor's cache."""
 
 FORGET = 0.97
 """How much of its past log likelihood a model of one key keeps per block."""
@@ -222,23 +224,23 @@ class KeyModels:
         The distance is 0 for sums of more than one unit, which say nothing of the last one.
         """
         if settings.keys >= FEWEST_KEYS and unit >= self.learn_at:
-            seen = self.rows[:, np.flatnonzero(self.seen)]
+            seen = self.rows if self.seen.all() else self.rows[:, self.seen > 0]
             self.prior.learn(seen[ESTIMATE], seen[ERROR], _draws(settings, seen))
             self.learn_at = unit + _rest(settings, unit)
         pooled, unit_variances = self._pooled_scores(), self._unit_variances()
         size, found = len(block.sums), list[Surprise]()
         there, every = np.empty(size), size == settings.keys
-        sparse = -(-size // MAX_POOLED)
+        step = -(-size // MAX_POOLED)
         for first in range(0, size, AT_ONCE):
-            part = slice(first, first + AT_ONCE)
+            part, sample = slice(first, first + AT_ONCE), slice(-first % step, None, step)
             some = block if size <= AT_ONCE else block.of(part)
             columns = part if every else some.keys
             rows, models = _some(self.rows, columns), _some(self.models, columns)
-            surprise, weights = self._correct(settings, some, rows, models, pooled)
-            there[part] = self._spread(settings, some, rows, weights, surprise, unit_variances)
-            found.append(surprise.every(sparse))
+            surprise, mixed = self._correct(settings, some, rows, models, pooled)
+            there[part] = self._spread(settings, some, rows, mixed, surprise, unit_variances)
+            found.append(surprise.of(sample))
             if settings.kind == "stock":
-                self._pull(columns, weights, models[0])
+                self.pulled[:, columns] = mixed[6:]
             if not every:
                 self.rows[:, columns], self.models[:, :, columns] = rows, models
         self._look_back(settings, Surprise.joined(found))
@@ -247,36 +249,21 @@ class KeyModels:
     def _correct(
         self, settings: FilterSettings, block: Block, rows: Small, models: Small, pooled: Small
     ) -> tuple[Surprise, Small]:
-        """One Kalman step of every model, in place. Return the surprises and the weights."""
-        measured, noise = block.measured, block.level_noise
-        level, (classes, places) = (
-            _level(settings, block, rows),
-            _both_classes(rows[MEAN], block.noise),
-        )
+        """One step of every model, in place. Return the surprises and the mixture of models."""
+        measured, noise, level = block.measured, block.level_noise, _level(settings, block, rows)
         own = level * block.inverse
         if settings.kind == "stock":
             own[:] = 0
-        levels, spread, scores = models
-        added = _predicted(block, models, level)
-        total = added[1]
-        total += noise + own
-        total += spread
-        error = _small(measured) - levels
-        likelihood = _likelihood(error, added)
-        scores *= FORGET
-        scores += likelihood
-        weights = _weights(scores, pooled.take(classes, axis=1, mode="clip"))
-        expected, uncertain = np.add.reduce(weights * models[:2], axis=1)
-        gain = np.divide(spread, total, out=total)
-        error *= gain
-        levels += error
-        gain *= spread
-        spread -= gain
-        mean = np.add.reduce(weights * levels)
-        apart = levels - mean
-        apart *= apart
-        apart += spread
-        apart *= weights
+        classes, places = _both_classes(rows[MEAN], block.noise)
+        square = level * level
+        seen = np.empty((4, len(level)), np.float32)
+        seen[0] = measured
+        np.add(noise, own, out=seen[1])
+        np.multiply(square, block.elapsed, out=seen[2])
+        np.divide(square, block.units, out=seen[3])
+        pull = np.exp(LOG_PULLS * block.elapsed)
+        stock = settings.kind == "stock"
+        mixed, likelihood = mixed_step(models, seen, pull, pooled, classes, stock=stock)
         found = Surprise(
             classes=classes,
             places=places,
@@ -284,30 +271,30 @@ class KeyModels:
             level=level,
             own=own,
             noise=noise,
-            expected=expected,
-            distance=_small(measured - expected),
-            uncertain=uncertain,
+            expected=mixed[0],
+            distance=small(measured - mixed[0]),
+            uncertain=mixed[1],
             irregular=rows[IRREGULARS].copy(),
             units=block.units,
             mean=rows[MEAN],
         )
-        rows[ESTIMATE], rows[ERROR] = mean, np.add.reduce(apart)
+        rows[ESTIMATE : ERROR + 1] = mixed[2:4]
         self._believe(settings, rows)
-        return found, weights
+        return found, mixed
 
     def _spread(
         self,
         settings: FilterSettings,
         block: Block,
         rows: Small,
-        weights: Small,
+        mixed: Small,
         found: Surprise,
         unit_variances: Small,
     ) -> FloatArray:
         """Drift and irregular variance of a unit, in place. Return the distance of `step`."""
         square = _level(settings, block, rows)
         square *= square
-        drift, modelled = np.add.reduce(RELATIVE * weights, axis=1)
+        drift, modelled = mixed[4:6]
         np.multiply(square, drift, out=rows[DRIFTS])
         relative, trust = unit_variances.take(found.places, axis=1, mode="clip")
         relative -= modelled
@@ -363,9 +350,18 @@ class KeyModels:
         """Learn from all errors together: the scores of the models, the irregular variance of
         units, and how far variances are too small.
         """
-        known_before = (found.noise, found.own, found.uncertain, found.irregular, found.units)
-        noise, own, uncertain, last, units = np.array(known_before, np.float64)
-        distance, level = np.array([found.distance, found.level], np.float64)
+        distance, level, own, uncertain, last, units = np.array(
+            [
+                found.distance,
+                found.level,
+                found.own,
+                found.uncertain,
+                found.irregular,
+                found.units,
+            ],
+            np.float64,
+        )
+        noise = found.noise if isinstance(found.noise, float) else found.noise.astype(np.float64)
         classes, number = found.classes, len(level)
         squared = distance * distance
         level *= level
@@ -412,12 +408,7 @@ class KeyModels:
     def _pooled_scores(self) -> Small:
         """The share of the pooled scores in the scores of a key, by model and size class."""
         best = np.maximum.reduce(self.pooled)
-        return _small(POOL_SHARE * np.maximum(self.pooled - best, POOL_FLOOR))
-
-    def _pull(self, columns: Columns, weights: Small, after: Small) -> None:
-        away = weights * (after - after[LONG_RUN])
-        for place in range(len(PULLS)):
-            self.pulled[place, columns] = away[place == PULL_OF].sum(axis=0)
+        return np.asarray(POOL_SHARE * np.maximum(self.pooled - best, POOL_FLOOR), np.float32)
 
     def _measured(self, settings: FilterSettings, rows: Small, found: Surprise) -> Small:
         """The irregular variance of a unit that errors show, less some standard errors."""
@@ -438,7 +429,7 @@ class KeyModels:
         shown /= weight
         return shown
 
-    def predicted(self, age: IntArray, part: slice) -> FloatArray:
+    def predicted(self, age: Small, part: slice) -> FloatArray:
         """The level of some keys, `age` units after their last sums, pulled to the long run."""
         level: FloatArray = self.models[0, LONG_RUN, part].astype(np.float64)
         for pull, away in zip(PULLS, self.pulled, strict=True):
@@ -457,7 +448,7 @@ class Surprise:
     level: Small
     own: Small
     """The variance of a count of mean `level`, as part of the measured level."""
-    noise: Small
+    noise: float | Small
     expected: Small
     distance: Small
     uncertain: Small
@@ -467,23 +458,27 @@ class Surprise:
     mean: Small
     """What is believed afterwards."""
 
-    def every(self, step: int) -> Surprise:
-        """Every n-th key: copies, which are made while all is in the processor's cache."""
-        if step == 1:
+    def of(self, sample: slice) -> Surprise:
+        """A sample of the keys: copies, made while all is in the processor's cache."""
+        if sample.step == 1:
             return self
-        return Surprise(**{name: each[..., ::step].copy() for name, each in vars(self).items()})
+        found: dict[str, Any] = {
+            name: each if isinstance(each, float) else each[..., sample].copy()
+            for name, each in vars(self).items()
+        }
+        return Surprise(**found)
 
     @classmethod
     def joined(cls, parts: list[Surprise]) -> Surprise:
         """The keys of all parts."""
         if len(parts) == 1:
             return parts[0]
-        return cls(
-            **{
-                name: np.concatenate([vars(each)[name] for each in parts], axis=-1)
-                for name in vars(parts[0])
-            }
-        )
+        found: dict[str, Any] = vars(parts[0]) | {
+            name: np.concatenate([vars(part)[name] for part in parts], axis=-1)
+            for name, each in vars(parts[0]).items()
+            if not isinstance(each, float)
+        }
+        return cls(**found)
 
 
 @dataclass
@@ -493,8 +488,9 @@ class Block:
     keys: IntArray
     sums: FloatArray
     units: Small
-    elapsed: IntArray
-    factor: FloatArray
+    elapsed: Small
+    factor: float | FloatArray
+    """The sum of the factors of its units: one number if all keys have the same."""
     noise: float | FloatArray
 
     @cached_property
@@ -504,14 +500,14 @@ class Block:
         return shown.clip(-LARGEST, LARGEST, out=shown)
 
     @cached_property
-    def inverse(self) -> Small:
+    def inverse(self) -> float | Small:
         """One over the factor."""
-        return _small(1 / self.factor)
+        return small(1 / self.factor)
 
     @cached_property
-    def level_noise(self) -> Small:
+    def level_noise(self) -> float | Small:
         """The variance of the noise in the measured level."""
-        return small_noise(self.noise) * (self.inverse * self.inverse)
+        return small(self.noise * (self.inverse * self.inverse))
 
     def of(self, some: BoolArray | slice) -> Block:
         """The sums of some of the keys."""
@@ -520,13 +516,22 @@ class Block:
             self.sums[some],
             self.units[some],
             self.elapsed[some],
-            self.factor[some],
+            self.factor if isinstance(self.factor, float) else self.factor[some],
             self.noise if isinstance(self.noise, float) else self.noise[some],
         )
 
 
-def _small(values: FloatArray | IntArray) -> Small:
-    return values.astype(np.float32)
+@overload
+def small(values: float) -> float: ...
+
+
+@overload
+def small(values: FloatArray | Small) -> Small: ...
+
+
+def small(values: float | FloatArray | Small) -> float | Small:
+    """The values in four bytes. One number stays as it is: it takes the type of its partner."""
+    return values if isinstance(values, float) else values.astype(np.float32, copy=False)
 
 
 def _some(values: NDArray[Number], columns: Columns) -> NDArray[Number]:
@@ -536,17 +541,12 @@ def _some(values: NDArray[Number], columns: Columns) -> NDArray[Number]:
     return values.take(columns, axis=-1, mode="clip")
 
 
-def small_noise(noise: float | FloatArray) -> float | Small:
-    """The variance of noise in four bytes."""
-    return noise if isinstance(noise, float) else _small(noise)
-
-
 def _level(settings: FilterSettings, block: Block, rows: Small) -> Small:
     """The level that drift and irregular part are relative to: what it may well be.
 
     Doubts beyond the noise of this sum do not count, so they cannot feed themselves.
     """
-    least = small_noise(noise_scale(block.noise) / (4 * settings.longest))
+    least = small(noise_scale(block.noise) / (4 * settings.longest))
     level: Small = np.minimum(rows[ERROR], block.level_noise)
     np.sqrt(level, out=level)
     np.maximum(level, rows[MEAN], out=level)
@@ -565,51 +565,112 @@ def noise_scale(noise: float | FloatArray) -> float | FloatArray:
     return math.sqrt(noise / 2) if isinstance(noise, float) else np.sqrt(noise / 2)
 
 
-def _predicted(block: Block, models: Small, level: Small) -> Small:
-    """Levels and variances of all models before the sums are seen, in place.
+def mixed_step(
+    models: Small, seen: Small, pull: Small, pooled: Small, classes: IntArray, *, stock: bool
+) -> tuple[Small, Small]:
+    """One Kalman step of all models of some keys, in place.
 
-    Return two arrays by model and key: room, and the irregular variances of the measured levels.
+    Parameters
+    ----------
+    models : array of levels, variances and scores
+        By model and key.
+    seen : array of four rows
+        Per key: the measured level; the variance of its noise and of its count; the squared level,
+        times the units since the last sum, and over the units of this one.
+    pull : array
+        Per model with a pull below 1 and key: that pull to the power of the units since then.
+    pooled : array
+        The pooled scores by model and size class.
+    classes : array of int
+        The size class of each key.
+    stock : bool
+        Whether to find the distances to the long-run level.
+
+    Returns
+    -------
+    mixed : array
+        Per key, weighted by the models: level and variance before the step, level and variance
+        after it, relative drift and irregular variance; and per pull, the distance of its models to
+        the long-run level.
+    likelihood : array
+        The log likelihoods by model and key.
     """
-    levels, spread, _ = models
-    pull = PULL_POWERS.take(block.elapsed, axis=1, mode="clip")
+    keys = len(classes)
+    mixed = np.empty((6 + len(PULLS) * stock, keys), np.float32)
+    likelihood = np.empty((MODELS, keys), np.float32)
+    room = np.empty((5, MODELS, min(keys, MODELS_AT_ONCE)), np.float32)
+    for first in range(0, keys, MODELS_AT_ONCE):
+        part = slice(first, first + MODELS_AT_ONCE)
+        weights = pooled.take(classes[part], axis=1, mode="clip")
+        free = room[..., : weights.shape[1]]
+        some = models[..., part]
+        _weigh(some, seen[:, part], pull[:, part], weights, free, likelihood[:, part])
+        _mix(some, weights, free, mixed[:, part])
+    return mixed, likelihood
+
+
+def _weigh(
+    models: Small, seen: Small, pull: Small, weights: Small, room: Small, likelihood: Small
+) -> None:
+    r"""Predict and weigh the models. `weights` has the pooled scores.
+
+    With variance S and error e, the Student-t log likelihood with 4 degrees of freedom is
+    :math:`-2.5\log(S+e^2/4)+2\log S`, up to a constant.
+    """
+    levels, spread, scores = models
+    measured, base, drifted, apart = seen
+    fitted, total, _, error, gain = room
     for model, power in zip(PULLED, pull, strict=True):
         away = levels[model] - levels[LONG_RUN]
         away *= power
         np.add(levels[LONG_RUN], away, out=levels[model])
         power *= power
         spread[model] *= power
-    grown = np.empty((2, 1, len(level)), np.float32)
-    square = level * level
-    np.multiply(square, _small(block.elapsed), out=grown[0, 0])
-    np.divide(square, block.units, out=grown[1, 0])
-    added: Small = RELATIVE * grown
-    spread += added[0]
-    return added
-
-
-def _likelihood(error: Small, added: Small) -> Small:
-    r"""The Student-t log likelihood with 4 degrees of freedom, up to a constant.
-
-    With variance S and error e, it is :math:`-2.5\log(S+e^2/4)+2\log S`. `added` has room for one
-    array, and then S.
-    """
-    fitted, total = added
+    np.multiply(DRIFT_SQUARED, drifted, out=total)
+    spread += total
+    np.multiply(IRREGULAR_SQUARED, apart, out=total)
+    total += base
+    total += spread
+    np.subtract(measured, levels, out=error)
     np.multiply(error, error, out=fitted)
     fitted *= QUARTER
     fitted += total
-    logs = np.log(added)
+    np.divide(spread, total, out=gain)
+    logs = np.log(room[:2], out=room[:2])
     logs *= LOG_SHARES
-    return np.asarray(np.add.reduce(logs))
-
-
-def _weights(scores: Small, pooled: Small) -> Small:
-    """The weight of each model for each key. `pooled` is overwritten."""
-    weights = np.add(scores, pooled, out=pooled)
+    np.add(fitted, total, out=likelihood)
+    scores *= FORGET
+    scores += likelihood
+    weights += scores
     weights -= np.maximum.reduce(weights)
     weights.clip(LEAST_SCORE, 0, out=weights)  # with two limits, this is faster than `maximum`
     np.exp(weights, out=weights)
     weights *= 1 / np.add.reduce(weights)
-    return weights
+
+
+def _mix(models: Small, weights: Small, room: Small, mixed: Small) -> None:
+    """Correct the models by their errors and gains. Mix them before and after that."""
+    levels, spread, _ = models
+    free, error, gain = room[1:3], room[3], room[4]
+    np.multiply(weights, models[:2], out=free)
+    np.add.reduce(free, axis=1, out=mixed[:2])
+    error *= gain
+    levels += error
+    gain *= spread
+    spread -= gain
+    apart = np.multiply(weights, levels, out=gain)
+    np.subtract(levels, np.add.reduce(apart, out=mixed[2]), out=apart)
+    apart *= apart
+    apart += spread
+    apart *= weights
+    np.add.reduce(apart, out=mixed[3])
+    np.multiply(RELATIVE, weights, out=free)
+    np.add.reduce(free, axis=1, out=mixed[4:6])
+    if len(mixed) > 6:
+        away = levels - levels[LONG_RUN]
+        away *= weights
+        for place in range(len(PULLS)):
+            np.add.reduce(away[place == PULL_OF], out=mixed[6 + place])
 
 
 def _rest(settings: FilterSettings, unit: int) -> int:
@@ -636,7 +697,7 @@ def size_classes(level: Small | FloatArray, noise: float | FloatArray) -> IntArr
     >>> size_classes(np.array([0.0, 1.0, 8.0]), 2.0)
     array([ 1, 11, 14])
     """
-    return _classes(level, small_noise(1024 / noise_scale(noise)))
+    return _classes(level, small(1024 / noise_scale(noise)))
 
 
 def level_classes(level: Small) -> IntArray:

@@ -75,7 +75,12 @@ class KeySeasons:
         return better[classes]
 
     def learn(
-        self, unit: int, models: KeyModels, block: Block, plain: FloatArray, seasonal: FloatArray
+        self,
+        unit: int,
+        models: KeyModels,
+        block: Block,
+        plain: FloatArray | float,
+        seasonal: FloatArray | float,
     ) -> None:
         """Score both predictions of the block's sums, then correct the factors.
 
@@ -84,19 +89,19 @@ class KeySeasons:
         if not self.factors:
             return
         level = models.mean[block.keys]
-        seasonal = np.maximum(seasonal, 1e-9)
+        above: FloatArray = np.maximum(np.broadcast_to(seasonal, level.shape), 1e-9)
         expected = np.square(SPREAD * level) + level / block.factor
         expected += block.noise / np.square(block.factor)
         classes = size_classes(level, block.noise)
         scores = np.ones((3, len(level)))
-        for place, factor in enumerate((plain, seasonal)):
+        for place, factor in enumerate((plain, above)):
             loss = np.minimum(np.square(block.sums / factor - level) / expected, MOST_LOSS)
             scores[place] = -0.5 * loss
         *sums, number = sums_by_class(classes, scores)
         self.scores *= np.power(KEEP, number)[:, None]
         self.scores += np.transpose(sums)
         for factors, variances in zip(self.factors, self.variances, strict=True):
-            self._correct(unit, models, block, seasonal, factors, variances)
+            self._correct(unit, models, block, above, factors, variances)
 
     def _correct(
         self,

@@ -9,11 +9,17 @@ import numpy as np
 from penstock.core.arrays import FloatArray
 from penstock.core.arrays import SmallFloats as Small
 
-GRID_POINTS, MAX_KEYS, AT_ONCE = 32, 2000, 1024
+GRID_POINTS, MAX_KEYS, AT_ONCE = 32, 2000, 4096
 """Points of the grid, keys it is learned from, keys that are corrected at once."""
 
-LEAST_LOG = np.float32(-50)
-"""The least log likelihood against the best: smaller ones would be slow, subnormal numbers."""
+UNLIKELY = 60.0
+"""Levels are left out if the logarithms of all their likelihoods are below -UNLIKELY."""
+
+FAR, LEAST_LOG = 8.0, -50.0
+"""Log likelihoods are taken against the best, and at least LEAST_LOG, if an estimate is more than
+FAR standard deviations from 0. Otherwise the likelihood of level 0 is not too small a number."""
+
+HALF = np.float32(0.5)
 
 FIRST_STEPS, LATER_STEPS = 40, 6
 """Steps of the EM algorithm: the first time, and from the last prior on."""
@@ -78,8 +84,9 @@ class LevelPrior:
         many = number > MAX_KEYS  # then ties hardly matter, and one sort is faster than three
         order = np.argsort(estimates) if many else np.lexsort((draws, variances, estimates))
         some = order[places]
-        found = _likelihood(estimates[some], variances[some], draws[some], grid)
-        likelihood = found.astype(np.float64)
+        found = estimates[some], variances[some], draws[some]
+        room = np.empty((2, GRID_POINTS, len(some)), np.float32)
+        likelihood = _likelihood(*found, grid, room).astype(np.float64)
         for _ in range(steps):
             posterior = likelihood * weights[:, None]
             posterior /= posterior.sum(axis=0)
@@ -95,21 +102,19 @@ class LevelPrior:
         self, estimates: Small, variances: Small, draws: Small
     ) -> tuple[FloatArray, FloatArray]:
         """The posterior mean and variance of each key's level."""
-        mean, square = np.empty(len(estimates)), np.empty(len(estimates))
-        scale = self.grid[-1]
+        keys, scale = len(estimates), self.grid[-1]
         powers = (self.weights * (self.grid / scale) ** np.arange(3)[:, None]).astype(np.float32)
-        for first in range(0, len(estimates), AT_ONCE):
+        moments = np.empty((3, keys), np.float32)
+        room = np.empty((2, GRID_POINTS, min(keys, AT_ONCE)), np.float32)
+        for first in range(0, keys, AT_ONCE):
             part = slice(first, first + AT_ONCE)
             some = estimates[part], variances[part], draws[part]
             points = int(np.searchsorted(self.grid, _reach(*some))) + 1
-            posterior = _likelihood(*some, self.grid[:points])
-            all_of_it, first_moment, second_moment = np.einsum(
-                "vg,gk->vk", powers[:, :points], posterior
-            )
-            mean[part] = first_moment / all_of_it
-            square[part] = second_moment / all_of_it
-        mean *= scale
-        square *= scale**2
+            free = room[:, :points, : len(some[0])]
+            likelihood = _likelihood(*some, self.grid[:points], free)
+            np.einsum("vg,gk->vk", powers[:, :points], likelihood, out=moments[:, part])
+        moments[1:] /= moments[0]
+        mean, square = scale * moments[1].astype(np.float64), scale**2 * moments[2]
         return mean, np.maximum(square - np.square(mean), 1e-9)
 
     def rescale(self, ratio: float) -> None:
@@ -120,26 +125,33 @@ class LevelPrior:
 def _reach(estimates: Small, variances: Small, draws: Small) -> float:
     """A level above which all likelihoods are too small to count."""
     near = np.sqrt(2 * draws)
-    away = near / 2 + -2 * LEAST_LOG / near
+    away = near / 2
+    away += UNLIKELY / near
     away *= np.sqrt(variances)
     away += np.maximum(estimates, 0)
     return float(np.maximum.reduce(away))
 
 
-def _likelihood(estimates: Small, variances: Small, draws: Small, grid: FloatArray) -> Small:
+def _likelihood(
+    estimates: Small, variances: Small, draws: Small, grid: FloatArray, room: Small
+) -> Small:
     r"""The likelihood of each grid point, up to a factor per key: points × keys.
 
     The mean of n Laplace draws is about Gaussian up to :math:`\sqrt{2n}` standard deviations, and
-    has Laplace's tail beyond.
+    has Laplace's tail beyond. The result is a part of `room`, two arrays of points × keys.
     """
+    away, near = room[:, : len(grid), : len(estimates)]
     inverse = 1 / np.sqrt(variances)
-    away = grid.astype(np.float32)[:, None] * inverse
-    away -= estimates * inverse
+    scaled = estimates * inverse
+    np.multiply(grid.astype(np.float32)[:, None], inverse, out=away)
+    away -= scaled
     np.abs(away, out=away)
-    near = np.minimum(away, np.sqrt(2 * draws))
-    found = near * np.float32(0.5)
-    found -= away
-    found *= near  # minus the distance, up to its square
-    found -= np.maximum.reduce(found)
-    np.maximum(found, LEAST_LOG, out=found)
-    return np.exp(found, out=found)
+    np.minimum(away, np.sqrt(2 * draws), out=near)
+    away *= -2
+    away += near
+    away *= near
+    away *= HALF  # minus the distance, up to its square
+    if np.maximum.reduce(np.abs(scaled)) > FAR:
+        away -= np.maximum.reduce(away)
+        away.clip(LEAST_LOG, 0, out=away)
+    return np.asarray(np.exp(away, out=away))

@@ -18,6 +18,9 @@ SMALL, ROUND_UP = 20.0, 1 / 3
 """Medians below SMALL are whole numbers ⌊x + ROUND_UP⌋: the median of a Poisson count."""
 
 
+LEAST_MEAN = 1e-9
+"""A smaller mean counts as this one in a relative variance."""
+
 FINENESS = 256
 """Released estimates are rounded to parts of 1/256."""
 
@@ -83,17 +86,25 @@ class Estimate:
         """
         if point == "mean" or not counted:
             return self.mean
-        root = self.level_variance / np.square(np.maximum(self.mean, 1e-9))
-        root *= -1 / 9
-        root += 1
-        np.maximum(root, 0, out=root)
-        median = root * root
-        median *= root
-        median *= self.mean
+        root = self.mean.astype(np.float32)
+        np.maximum(root, LEAST_MEAN, out=root)
+        root *= root
+        root *= 9
+        np.maximum(root, self.level_variance, out=root)
+        np.divide(self.level_variance, root, out=root)
+        np.subtract(1, root, out=root)
+        median: FloatArray = root * root * root * self.mean
         small = median < SMALL
         if small.any():
             np.copyto(median, np.floor(median + ROUND_UP), where=small)
         return median
+
+    def error(self, point: FloatArray) -> SmallFloats:
+        """The expected squared error of a reported number."""
+        away = (point - self.mean).astype(np.float32)
+        away *= away
+        away += self.variance.astype(np.float32, copy=False)
+        return away
 
     def released(self, release: Released, point: Point, *, counted: bool = True) -> Released:
         """The estimates in place of the numbers of a release of the same unit.
@@ -114,7 +125,7 @@ class Estimate:
             repeated=False,
             divisor=FINENESS,
             layers=1,
-            public={DEVIATION: deviations(self.variance + np.square(value - self.mean))},
+            public={DEVIATION: deviations(self.error(value))},
             kind="filtered",
             weights=UNIT,
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from penstock.core.arrays import FloatArray, IntArray, SmallFloats
+from penstock.core.arrays import BoolArray, FloatArray, IntArray, SmallFloats
 from penstock.filters.block_lengths import block_lengths
 from penstock.filters.common_factor import CommonFactor
 from penstock.filters.key_models import (
@@ -21,7 +21,7 @@ from penstock.filters.key_models import (
     Block,
     KeyModels,
     size_classes,
-    small_noise,
+    small,
 )
 from penstock.filters.key_seasons import KeySeasons
 from penstock.filters.level_prior import FEWEST_KEYS
@@ -62,7 +62,7 @@ class TideFilter:
     seasons: KeySeasons
     lengths: IntArray
     """How many units each key's present block shall have."""
-    age: IntArray
+    age: SmallFloats
     """How many units ago each key's last sum ended."""
     plain: FloatArray
     """The sum of common factors since then."""
@@ -79,7 +79,7 @@ class TideFilter:
             models=KeyModels.nothing(settings),
             seasons=KeySeasons.nothing(settings),
             lengths=np.full(keys, _length_before(settings), np.int64),
-            age=np.zeros(keys, np.int64),
+            age=np.zeros(keys, np.float32),
             plain=np.zeros(keys),
             seasonal=np.zeros(keys),
         )
@@ -98,9 +98,7 @@ class TideFilter:
         if self.seasons.factors:
             self.seasonal += factor * season
         keys = seen.fresh.nonzero()[0]
-        there = np.zeros(self.settings.keys)
-        if len(keys):
-            self._take(seen, keys, there, factor, factor * season)
+        there = self._take(seen, keys, factor, season) if len(keys) else np.zeros(len(self.age))
         self._next_lengths(seen, keys)
         self.common.decide(self.settings, seen.unit, self._visible)
         return self._estimate(seen, factor, season, there)
@@ -108,7 +106,8 @@ class TideFilter:
     def _factor(self, seen: Observation) -> float:
         """The common factor of this unit. All levels are counted anew if the mean total moves."""
         factor = self.common.step(self.settings, seen)
-        ratio = self.common.rescaled(self.settings, seen) if self.models.seen.any() else 1.0
+        begun = np.maximum.reduce(self.models.seen) > 0
+        ratio = self.common.rescaled(self.settings, seen) if begun else 1.0
         if ratio != 1:
             self.models.rescale(ratio)
             self.plain /= ratio
@@ -116,47 +115,72 @@ class TideFilter:
         return factor / ratio
 
     def _take(
-        self,
-        seen: Observation,
-        keys: IntArray,
-        there: FloatArray,
-        factor: float,
-        now: FloatArray | float,
-    ) -> None:
-        """Correct everything by the sums of these keys. Fill in how far their counts lie off."""
-        models, seasons = self.models, bool(self.seasons.factors)
+        self, seen: Observation, keys: IntArray, factor: float, season: FloatArray | float
+    ) -> FloatArray:
+        """Correct everything by the sums of these keys. Return how far counts lie from levels."""
         every = len(keys) == self.settings.keys
         some = slice(None) if every else keys
         units = seen.units[some].astype(np.float32)
-        single = units == 1
-        plain = seasonal = used = np.where(single, factor, self.plain[some])
-        noise = seen.noise if isinstance(seen.noise, float) else seen.noise[some]
-        if seasons:
-            here = np.broadcast_to(now, self.age.shape)[some]
-            seasonal = np.where(single, here, self.seasonal[some])
-            better = self.seasons.used(size_classes(models.mean[some], noise))
-            used = np.where(better, seasonal, plain)
+        plain, seasonal, used = self._factors(seen, some, units == 1, factor, season)
         block = Block(
             keys=keys,
             sums=seen.sums[some],
             units=units,
             elapsed=self.age[some],
             factor=used,
-            noise=noise,
+            noise=seen.noise if isinstance(seen.noise, float) else seen.noise[some],
         )
-        old = models.seen[some] > 0
+        old = self.models.seen[some] > 0
         if old.all():
-            self.seasons.learn(seen.unit, models, block, plain, seasonal)
-            there[some] = models.step(self.settings, block, seen.unit)
+            found = self._correct(seen, block, plain, seasonal)
         else:
-            models.begin(self.settings, replace(block, factor=plain).of(~old), seen.unit)
+            found = np.zeros(len(keys))
+            self.models.begin(self.settings, replace(block, factor=plain).of(~old), seen.unit)
             if old.any():
-                block = block.of(old)
-                self.seasons.learn(seen.unit, models, block, plain[old], seasonal[old])
-                there[keys[old]] = models.step(self.settings, block, seen.unit)
+                plain, seasonal = (
+                    np.broadcast_to(each, old.shape)[old] for each in (plain, seasonal)
+                )
+                found[old] = self._correct(seen, block.of(old), plain, seasonal)
         self.age[some] = 0
         self.plain[some] = 0
-        self.seasonal[some] = 0
+        if self.seasons.factors:
+            self.seasonal[some] = 0
+        if every:
+            return found
+        there = np.zeros(self.settings.keys)
+        there[keys] = found
+        return there
+
+    def _factors(
+        self,
+        seen: Observation,
+        some: IntArray | slice,
+        single: BoolArray,
+        factor: float,
+        season: FloatArray | float,
+    ) -> tuple[FloatArray | float, FloatArray | float, FloatArray | float]:
+        """The sums of factors over some blocks: without seasons, with them, and which is used."""
+        same = bool(single.all())
+        plain = factor if same else np.where(single, factor, self.plain[some])
+        if isinstance(season, float):
+            return plain, plain, plain
+        seasonal: FloatArray = factor * season[some]
+        if not same:
+            seasonal = np.where(single, seasonal, self.seasonal[some])
+        noise = seen.noise if isinstance(seen.noise, float) else seen.noise[some]
+        used = self.seasons.used(size_classes(self.models.mean[some], noise))
+        return plain, seasonal, np.where(used, seasonal, plain)
+
+    def _correct(
+        self,
+        seen: Observation,
+        block: Block,
+        plain: FloatArray | float,
+        seasonal: FloatArray | float,
+    ) -> FloatArray:
+        """Correct seasons and models by the sums of keys that had some before."""
+        self.seasons.learn(seen.unit, self.models, block, plain, seasonal)
+        return self.models.step(self.settings, block, seen.unit)
 
     def _next_lengths(self, seen: Observation, keys: IntArray) -> None:
         settings, models = self.settings, self.models
@@ -245,30 +269,30 @@ class TideFilter:
         rows, flow = self.models.rows[:, part], self.settings.kind == "flow"
         level_variance, variance = found
         of_key = seen.noise if isinstance(seen.noise, float) else seen.noise[part]
-        classes, noise = size_classes(rows[MEAN], of_key), small_noise(of_key)
+        classes, noise = size_classes(rows[MEAN], of_key), small(of_key)
         times: SmallFloats | float = factor
         if not isinstance(season, float):
             times = np.where(self.seasons.used(classes), factor * season, factor).astype(np.float32)
         mean += rows[MEAN] if flow else self.models.predicted(self.age, part)
         mean *= times
-        mean.clip(0, np.inf, out=mean)
+        np.maximum(mean, 0, out=mean)
         widen = wider.take(classes)
         irregular = widen * rows[IRREGULARS]
         now = seen.units[part] == 1
         now &= seen.fresh[part]
+        all_now = bool(now.all())
         variance[:] = self.lengths[part]
         variance *= 0.5
-        variance += self.age[part].astype(np.float32)
+        variance += self.age[part]
         variance *= rows[DRIFTS]
         variance += rows[VARIANCE]
         variance *= widen
         own = irregular + rows[MEAN]
         own *= noise / (own + noise)
-        np.copyto(irregular, own, where=now)  # what remains of the unit's own part
-        variance += irregular
+        variance += own if all_now else np.where(now, own, irregular)
         square = times * times
         variance *= square
-        if flow:
+        if flow and not all_now:
             variance += mean * ~now
         np.multiply(rows[VARIANCE], square, out=level_variance)
         unknown = rows[SEEN] == 0

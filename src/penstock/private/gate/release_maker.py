@@ -187,10 +187,10 @@ class ReleaseMaker:
 
     def noisy(self, raw: IntArray, scale: Scale, label: str, where: BoolArray | None) -> Released:
         """A release of `raw` with noise of this scale; zeros outside of `where`."""
-        if where is None:
+        if where is None or where.all():
             value = self.draw(scale, len(raw), label)
             value += raw
-            return self.release(value, scale)
+            return self.release(value, scale, repeated=False if where is None else ~where)
         value = np.zeros(len(raw), np.int64)
         (places,) = where.nonzero()  # much faster than a mask without a pattern
         parts = scale.parts

@@ -336,7 +336,9 @@ class Tide(WithDelta[TideState]):
 
     def closes(self, state: TideState, held: IntArray, unit: Private, gate: Gate) -> BoolArray:
         """The keys whose block ends with this unit: decided from releases alone."""
-        return (held >= state.filter.lengths) | self.is_last(gate.unit) | bool(self.delta)
+        if self.delta or self.is_last(gate.unit):
+            return np.ones(len(held), np.bool_)
+        return held >= state.filter.lengths
 
     def _total(self, state: TideState, unit: Private, gate: Gate) -> tuple[int, int] | None:
         """The total of this unit, or the sum of totals of its phase, and its number of units.
@@ -407,7 +409,7 @@ class Tide(WithDelta[TideState]):
         if state.tree is None:
             point = estimate.point(self.point, counted=self.kind == "flow")
             value = in_parts(point, len(point))
-            variance = estimate.variance + np.square(point - estimate.mean)
+            variance = estimate.error(point)
         else:
             point, shrink = estimate.with_total()
             value = state.tree.nodes.totals(in_parts(point, len(point)))
