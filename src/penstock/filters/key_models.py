@@ -46,8 +46,8 @@ PULLS, PULL_OF = np.unique(_MODELS[:, 2], return_inverse=True)
 LOG_PULLS = np.log(PULL[PULLED]).astype(np.float32)
 """The logarithms of the pulls below 1."""
 
-LARGEST = 2.0**52
-"""The largest level. A count of 2⁵⁰ over a very small factor would be more."""
+LARGEST, SMALL_FACTOR = 2.0**52, 0.5
+"""The largest level. A count of 2⁵⁰ over a factor below SMALL_FACTOR may be more."""
 
 AT_ONCE, MODELS_AT_ONCE = 16384, 8192
 """How many keys are corrected at once, and how many with all models: their arrays fit into a
@@ -63,8 +63,9 @@ POOL_FORGET, POOL_MOST, POOL_SHARE, POOL_FLOOR = 0.995, 50, 0.5, -20.0
 """Log likelihoods pooled over a size class: kept per key, most keys counted per unit, their share
 in a key's weights, and the least difference to the best model."""
 
-LEAST_SCORE = np.float32(-30)
-"""The least difference of a score to the best: smaller weights would be slow, subnormal numbers."""
+LEAST_SCORES = np.full(MODELS_AT_ONCE, -30, np.float32)
+"""The least difference of a score to the best: smaller weights would be slow, subnormal numbers.
+NumPy takes the larger of two arrays much faster than that of an array and one number."""
 
 CLASSES = 32
 """The number of size classes: powers of two of level over noise scale, from 1/1024."""
@@ -497,7 +498,9 @@ class Block:
     def measured(self) -> FloatArray:
         """The level that each sum shows: at most LARGEST, so that squares fit into four bytes."""
         shown: FloatArray = self.sums / self.factor
-        return shown.clip(-LARGEST, LARGEST, out=shown)
+        if np.minimum.reduce(self.factor, axis=None) < SMALL_FACTOR:
+            np.clip(shown, -LARGEST, LARGEST, out=shown)
+        return shown
 
     @cached_property
     def inverse(self) -> float | Small:
@@ -643,7 +646,7 @@ def _weigh(
     scores += likelihood
     weights += scores
     weights -= np.maximum.reduce(weights)
-    weights.clip(LEAST_SCORE, 0, out=weights)  # with two limits, this is faster than `maximum`
+    np.maximum(weights, LEAST_SCORES[: weights.shape[1]], out=weights)
     np.exp(weights, out=weights)
     weights *= 1 / np.add.reduce(weights)
 
@@ -721,8 +724,8 @@ def _class_scales(noise: float) -> Small:
 
 def _classes(level: Small | FloatArray, times: float | Small) -> IntArray:
     """The binary exponents of positive numbers, from their bits."""
-    ratio = times * level.clip(LEAST_LEVEL, LARGEST).astype(np.float32, copy=False)
-    exponents = ratio.view(np.int32)
-    exponents >>= 23
-    exponents -= 126
-    return exponents.clip(0, CLASSES - 1, out=exponents).astype(np.int64)
+    ratio = times * np.maximum(level, LEAST_LEVEL).astype(np.float32, copy=False)
+    classes = (ratio.view(np.int32) >> 23).astype(np.int64)
+    classes -= 126
+    np.maximum(classes, 0, out=classes)
+    return np.minimum(classes, CLASSES - 1, out=classes)

@@ -133,9 +133,8 @@ class Estimate:
 
 def in_parts(numbers: FloatArray, keys: int) -> IntArray:
     """Numbers in parts of 1/256, small enough for sums over all keys."""
-    most = float(2**60 // keys)
     parts = numbers * FINENESS
-    parts.clip(-most, most, out=parts)
+    np.minimum(parts, 2**60 // keys, out=parts)
     return np.rint(parts, out=parts).astype(np.int64)
 
 
@@ -144,7 +143,8 @@ def deviations(variance: SmallFloats | FloatArray) -> IntArray:
     parts = np.sqrt(variance)
     parts *= FINENESS
     np.ceil(parts, out=parts)
-    parts.clip(1, 2**60 // len(parts), out=parts)
+    np.maximum(parts, 1, out=parts)
+    np.minimum(parts, 2**60 // len(parts), out=parts)
     unknown = np.isinf(variance)
     if unknown.any():
         parts[unknown] = 0

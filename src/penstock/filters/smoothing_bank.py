@@ -23,6 +23,10 @@ DISCOUNT = 0.997
 MAX_TRIALS = 400
 """A longer record of errors does not make the weights sharper."""
 
+FEW_TRIALS, MANY_TRIALS = 5, 8
+"""An expert with fewer trials than FEW_TRIALS is trusted less. After MANY_TRIALS units, every
+expert without a season has that many."""
+
 VARIANCE_GAIN, LEAST_VARIANCE = 0.02, 0.003
 """The gain of the forecast error's variance, and its floor as a share of the noise."""
 
@@ -73,26 +77,43 @@ class SmoothingBank:
         """The forecast of a total that is not released. `noise` is what its noise would be."""
         return max(self._weighted(*self._forecasts(place), noise), 0.0)
 
-    def _weighted(self, forecasts: FloatArray, ready: BoolArray, noise: float) -> float:
+    def _weighted(self, forecasts: FloatArray, ready: BoolArray | None, noise: float) -> float:
         """The forecasts of all experts that have one, weighted by their errors so far."""
-        mean = (self.errors + 2 * noise) / (self.trials + 1) + (self.trials < 5) * noise
-        best = mean[ready].min()
-        weights = np.exp(-0.5 * np.minimum(self.trials, MAX_TRIALS) * (mean / best - 1)) * ready
-        return float(weights @ forecasts / weights.sum())
+        trials = self.trials
+        mean = (self.errors + 2 * noise) / (trials + 1)
+        if self.seasons or self.seen < MANY_TRIALS:
+            mean += (trials < FEW_TRIALS) * noise
+        best = float(np.minimum.reduce(mean if ready is None else mean[ready]))
+        mean *= -0.5 / best
+        mean += 0.5
+        mean *= np.minimum(trials, MAX_TRIALS)
+        weights = np.exp(mean, out=mean)
+        if ready is not None:
+            weights *= ready
+        return float(weights @ forecasts / np.add.reduce(weights))
 
     def _combined(self, place: int, total: float, noise: float) -> float:
         forecasts, ready = self._forecasts(place)
-        squares = np.square(total - forecasts)
-        self.errors = np.where(ready, self.errors * DISCOUNT + squares, self.errors)
-        self.trials = np.where(ready, self.trials * DISCOUNT + 1, self.trials)
+        squares = forecasts - total
+        squares *= squares
+        if ready is None:
+            self.errors *= DISCOUNT
+            self.errors += squares
+            self.trials *= DISCOUNT
+            self.trials += 1
+        else:
+            self.errors = np.where(ready, self.errors * DISCOUNT + squares, self.errors)
+            self.trials = np.where(ready, self.trials * DISCOUNT + 1, self.trials)
         forecast = self._weighted(forecasts, ready, noise)
         gain = max(VARIANCE_GAIN, 1 / (self.seen + 1))
         self.variance += gain * ((total - forecast) ** 2 - noise - self.variance)
         variance = max(self.variance, LEAST_VARIANCE * noise)
         return max(forecast + variance / (variance + noise) * (total - forecast), 0.0)
 
-    def _forecasts(self, place: int) -> tuple[FloatArray, BoolArray]:
-        """The forecast of every expert, and whether it has one."""
+    def _forecasts(self, place: int) -> tuple[FloatArray, BoolArray | None]:
+        """The forecast of every expert, and whether it has one: None if all have."""
+        if not self.seasons:
+            return self.level, None
         forecasts, ready = [self.level], [np.ones(len(self.level), np.bool_)]
         for season, visits, ratios in zip(self.seasons, self.visits, self.ratios, strict=True):
             phase = place % len(visits)

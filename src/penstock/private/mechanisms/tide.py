@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, get_args
@@ -329,10 +329,9 @@ class Tide(WithDelta[TideState]):
         public = {SUMS: fresh.value, UNITS: held * close}
         if total is not None:
             public[TOTAL], public[TOTAL_UNITS] = np.array([total[0]]), np.array([total[1]])
-        fresh = replace(fresh, public=public)
-        estimate = state.filter.step(self.observation(fresh))
+        estimate = state.filter.step(self._observation(gate.unit, public))
         np.multiply(held, ~close, out=state.held)
-        return state, self._report(state, estimate, fresh)
+        return state, self._report(state, estimate, fresh, public)
 
     def closes(self, state: TideState, held: IntArray, unit: Private, gate: Gate) -> BoolArray:
         """The keys whose block ends with this unit: decided from releases alone."""
@@ -350,8 +349,9 @@ class Tide(WithDelta[TideState]):
             return None
         total = unit.map(lambda counts: counts.sum(keepdims=True), stability=1, cover=ALL)
         if self.delta or not state.filter.days:
-            self._drop_totals(days, gate)
-            return gate.noisy(total, budget=share, label=TOTAL).number, 1
+            if days.any():
+                self._drop_totals(days, gate)
+            return gate.number(total, budget=share, label=TOTAL), 1
         phase, found = (gate.unit - 1) % self.period, None
         gate.pots.hold(_pot(phase), total, epsilon=share)
         days[phase] += 1
@@ -376,7 +376,10 @@ class Tide(WithDelta[TideState]):
         released : Released
             A release of this mechanism.
         """
-        public, unit, keys = released.public, released.unit, len(released.public[SUMS])
+        return self._observation(released.unit, released.public)
+
+    def _observation(self, unit: int, public: Mapping[str, IntArray]) -> Observation:
+        keys = len(public[SUMS])
         total, price = public.get(TOTAL), self.price(unit, keys)
         read = price if price.counts else self.price(1, keys)
         later = self.price(unit + 1, keys)
@@ -395,16 +398,19 @@ class Tide(WithDelta[TideState]):
     def _unread(self, state: TideState, gate: Gate) -> tuple[TideState, Released]:
         """A unit of a stock that is not read: the filter goes on by itself."""
         none = np.zeros(gate.keys, np.int64)
-        empty = replace(
-            Released.nothing(gate.keys, gate.guarantee),
-            unit=gate.unit,
-            private=gate.private,
-            public={SUMS: none, UNITS: none},
-        )
-        estimate = state.filter.step(self.observation(empty))
-        return state, self._report(state, estimate, empty)
+        empty = Released.nothing(gate.keys, gate.guarantee)
+        empty = empty.again(gate.unit, private=gate.private)
+        public = {SUMS: none, UNITS: none}
+        estimate = state.filter.step(self._observation(gate.unit, public))
+        return state, self._report(state, estimate, empty, public)
 
-    def _report(self, state: TideState, estimate: Estimate, fresh: Released) -> Released:
+    def _report(
+        self,
+        state: TideState,
+        estimate: Estimate,
+        fresh: Released,
+        public: Mapping[str, IntArray],
+    ) -> Released:
         """The estimates as a release, in parts of 1/256."""
         if state.tree is None:
             point = estimate.point(self.point, counted=self.kind == "flow")
@@ -418,13 +424,15 @@ class Tide(WithDelta[TideState]):
                 [np.add.reduceat(known[each.order], each.starts) for each in state.tree.levels]
             )
             variance -= np.square(variance) * shrink if shrink else 0.0
-        return replace(
-            fresh,
-            value=value,
+        return Released(
+            fresh.unit,
+            value,
+            fresh.scale,
+            fresh.guarantee,
+            fresh.private,
             divisor=FINENESS,
+            public={**public, DEVIATION: deviations(variance)},
             kind="filtered",
-            repeated=False,
-            public={**fresh.public, DEVIATION: deviations(variance)},
         )
 
     def hard_streams(self) -> Iterable[IntArray]:
