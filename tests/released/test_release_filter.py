@@ -220,6 +220,14 @@ def test_keys_that_are_lost_in_noise_are_reported_as_small_as_they_are():
     assert np.abs(log.estimates() - counts).mean() > 100 * counts.mean()
 
 
+def test_few_keys_that_stand_out_are_believed_at_once():
+    run = Uniform(epsilon=1, window=2).run(2, noise=TestNoise(4))
+    follow = ReleaseFilter(run.released, FilterChoice(point="mean"))
+    found = [follow.step(run.step([30, 30])).estimate for _ in range(6)]
+    # The noise has a deviation of 2.8: an estimate below 15 has a probability below 1e-3.
+    assert np.min(found[2:]) > 15
+
+
 def test_memory_does_not_grow_with_the_number_of_units():
     run = BudgetAbsorption(epsilon=1, window=6).run(20, noise=TestNoise(1))
     follow = ReleaseFilter(run.released, FilterChoice(periods=(4,)))

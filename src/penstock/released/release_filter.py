@@ -45,12 +45,14 @@ LEAST_KEYS_OF_TOTAL = 4
 """Fewer keys have no total: most of its noise would be that of each single key."""
 
 VISIBLE = 4.0
-"""Totals are read as soon as their mean is this many standard deviations of one of them."""
+"""Totals are read as soon as their mean is this many standard deviations of one of them. The sum of
+a key is visible above so many of its own."""
 
 
 HELD_UNITS, HELD_BELOW = 24, 0.3
 """While totals are not visible, keys below HELD_BELOW standard deviations of a unit's noise are
-added up over so many units: the filter learns more from their sum than from single units."""
+added up over so many units, or until their sum is VISIBLE: the filter learns more from it than from
+single units."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,6 +271,7 @@ class ReleaseFilter:
         models = self._filter.models
         out = (self._held >= HELD_UNITS) | (models.seen == 0) | self._visible
         out |= models.mean > HELD_BELOW * np.sqrt(noise)
+        out |= self._held_sums > VISIBLE * np.sqrt(self._held_noise)
         found = out, self._held_sums.copy(), self._held.copy(), self._held_noise.copy()
         self._held[out] = 0
         self._held_sums[out] = 0

@@ -10,8 +10,13 @@ import pytest
 import penstock as ps
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
-from penstock.engine.plan.public_counts import FLOW
-from penstock.engine.plan.releases import counts_of_releases, counts_of_table, smoothed
+from penstock.engine.plan.public_counts import FLOW, poisson
+from penstock.engine.plan.releases import (
+    counts_of_releases,
+    counts_of_table,
+    smoothed,
+    without_noise,
+)
 from penstock.engine.sqlite import SQLiteReader
 from penstock.testing import TestNoise
 
@@ -51,6 +56,40 @@ def test_repeated_releases_count_for_nothing():
     value = np.array([[10.0], [10.0], [999.0], [10.0]])
     fresh = np.array([[True], [True], [False], [True]])
     assert smoothed(value, np.ones((4, 1)), fresh).ravel().tolist() == [10.0] * 4
+
+
+def released(mechanism, truth):
+    run = mechanism.run(truth.shape[1], noise=TestNoise(5))
+    return [run.step(row) for row in truth], run.released
+
+
+def test_releases_at_chosen_times_do_not_overstate_the_stream():
+    busy = (np.arange(UNITS) // 50 % 2)[:, None] * np.array([[400, 300, 200, 100]])
+    truth = busy + 20
+    releases, domain = released(ps.BudgetAbsorption(epsilon="1", window=10), truth)
+    found = without_noise(releases, domain, FLOW)
+    value, variance = (
+        np.array([getattr(r, n) for r in releases]) for n in ("estimate", "variance")
+    )
+    fresh = np.isfinite(variance) & np.array([not r.repeated for r in releases])[:, None]
+    averages = smoothed(value, variance, fresh)
+    assert np.abs(found - truth).mean() < 0.7 * np.abs(averages - truth).mean()
+
+
+def test_a_filter_that_would_lose_events_is_not_used():
+    truth = poisson(np.full((UNITS, 30), 0.8))
+    releases, domain = released(ps.Uniform(epsilon="1", window=24), truth)
+    assert without_noise(releases, domain, FLOW).mean() > 0.5
+
+
+@pytest.mark.parametrize("delta", [0, "1/1000"])
+def test_events_that_medians_leave_out_are_put_back(delta):
+    truth = poisson(np.full((UNITS, 30), 0.4))
+    mechanism = ps.Tide(epsilon="1", window=24, delta=delta)
+    releases, domain = released(mechanism, truth)
+    medians = np.mean([each.estimate for each in releases])
+    found = without_noise(releases, domain, FLOW).mean()
+    assert abs(found - truth.mean()) < 0.5 * abs(medians - truth.mean())
 
 
 def test_a_table_of_other_columns_is_refused(tmp_path):

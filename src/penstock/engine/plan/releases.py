@@ -1,4 +1,4 @@
-"""Public counts from past releases: the noise is averaged away as far as the releases allow."""
+"""Public counts from past releases: their noise is taken out as far as that is possible."""
 
 from __future__ import annotations
 
@@ -9,12 +9,20 @@ import numpy as np
 
 from penstock.core.arrays import BoolArray, FloatArray
 from penstock.core.domain import Domain
+from penstock.core.error_bounds import Kind
+from penstock.core.error_bounds import variance as error_variance
 from penstock.core.errors import ConfigurationError
 from penstock.core.released import Released
 from penstock.core.weights import UNIT
 from penstock.engine.plan.public_counts import PublicCounts, StatedFacts, scattered
 from penstock.engine.store import Reader
+from penstock.private.mechanisms.tide import SUMS, UNITS
 from penstock.private.sources.base import arrow
+from penstock.released.release_filter import FilterChoice, ReleaseFilter
+
+_LEAST_LEVEL = 0.75
+"""A filter's numbers are used if their mean is at least this share of the releases' mean, or the
+other way round."""
 
 _HALVES = (1, 3, 7, 15, 31, 63)
 """Half lengths of the moving averages that are tried for each key."""
@@ -35,11 +43,8 @@ def counts_of_releases(
         raise ConfigurationError(
             f"releases: series {name!r} must have at least two units, released unit by unit."
         )
-    fresh = np.array([_fresh(each) for each in releases])
     return _like(
-        [each.estimate for each in releases],
-        [each.variance for each in releases],
-        fresh,
+        without_noise(releases, series.domain, facts),
         keys=series.domain.keys,
         domain=domain,
         every=every,
@@ -82,9 +87,7 @@ def counts_of_table(
     deviation[at] = np.where(known, columns["deviation"][of], np.inf).astype(np.float64)
     fresh[at] = known & ~_flags(columns["repeated"][of])
     return _like(
-        value,
-        np.square(deviation),
-        fresh,
+        smoothed(value, np.square(deviation), fresh, facts.periods),
         keys=keys,
         domain=domain,
         every=every,
@@ -97,16 +100,8 @@ def _flags(values: Iterable[object]) -> BoolArray:
     return np.array([str(value).lower() in ("true", "1") for value in values], np.bool_)
 
 
-def _fresh(release: Released) -> BoolArray:
-    return np.asarray(
-        np.isfinite(release.variance) & ~np.broadcast_to(release.repeated, release.value.shape)
-    )
-
-
 def _like(
-    values: Sequence[FloatArray] | FloatArray,
-    variances: Sequence[FloatArray] | FloatArray,
-    fresh: BoolArray,
+    means: FloatArray,
     *,
     keys: tuple[str, ...],
     domain: Domain,
@@ -114,27 +109,82 @@ def _like(
     facts: StatedFacts,
     words: str,
 ) -> PublicCounts:
-    value, variance = np.asarray(values, np.float64), np.asarray(variances, np.float64)
     notes: tuple[str, ...] = ()
-    shared = [key for key in domain.keys if key in set(keys)]
-    if len(shared) == domain.size:
-        place = {key: at for at, key in enumerate(keys)}
-        chosen = [place[key] for key in domain.keys]
-        value, variance, fresh = value[:, chosen], variance[:, chosen], fresh[:, chosen]
-        over = domain
+    place = {key: at for at, key in enumerate(keys)}
+    if all(key in place for key in domain.keys):
+        means = means[:, [place[key] for key in domain.keys]]
     else:
-        over = Domain(keys)
+        domain = Domain(keys)
         notes = ("The releases have other keys than the pipeline. Their keys stand in.",)
-    means = np.maximum(smoothed(value, variance, fresh, facts.periods), 0)
     return PublicCounts(
-        counts=scattered(means, facts.kind),
-        domain=over,
+        counts=scattered(np.maximum(means, 0), facts.kind),
+        domain=domain,
         every=every,
         facts=facts,
-        words=f"{words}: their noise was averaged away where that helps, and counts were drawn at "
-        "random around the result.",
+        words=f"{words}: their noise was taken out as far as that is possible, and counts were "
+        "drawn at random around the result.",
         notes=notes,
     )
+
+
+def without_noise(releases: Sequence[Released], domain: Domain, facts: StatedFacts) -> FloatArray:
+    """The counts behind releases, as a filter believes, or moving averages.
+
+    A filter is better where a mechanism chooses by the data when to publish: averages over fresh
+    numbers would then show busy times only. On sparse streams with much noise it may lose events,
+    so its mean must be near that of the releases.
+
+    Parameters
+    ----------
+    releases : sequence of Released
+        The releases of all units.
+    domain : Domain
+        The domain of their numbers.
+    facts : StatedFacts
+        What is stated about the stream.
+    """
+    choice = FilterChoice(periods=facts.periods, kind=facts.kind, point="mean")
+    follow = ReleaseFilter(domain, choice)
+    found = np.array([follow.step(each).estimate for each in releases])
+    if releases[0].kind == "filtered":
+        return _with_all_events(found, releases) if facts.kind == "flow" else found
+    value = np.array([each.estimate for each in releases])
+    variance = np.array([each.variance for each in releases])
+    known = np.isfinite(variance)
+    published = float(value[known].mean()) if known.any() else 0.0
+    if _LEAST_LEVEL * published <= found.mean() <= published / _LEAST_LEVEL:
+        return found
+    repeated = [np.broadcast_to(each.repeated, each.value.shape) for each in releases]
+    return smoothed(value, variance, known & ~np.array(repeated), facts.periods)
+
+
+def _with_all_events(found: FloatArray, releases: Sequence[Released]) -> FloatArray:
+    """The medians of `tide`, with the events that they leave out and its block sums have.
+
+    The blocks of a key follow each other without gaps. What its sums have more, as far as it is no
+    noise, is spread over all units like the total of all keys.
+    """
+    units = np.array([each.public.get(UNITS, ()) for each in releases], np.int64)
+    if units.shape != found.shape:
+        return found  # the nodes of a hierarchy are means, and add up
+    covered = units.sum(axis=0)
+    until = np.concatenate([np.zeros((1, found.shape[1])), np.cumsum(found, axis=0)])
+    inside = until[covered, np.arange(found.shape[1])]
+    more = (sum(each.public[SUMS] for each in releases) - inside) / np.maximum(covered, 1)
+    kind: Kind = "rounded" if releases[0].guarantee.delta else "sum"
+    drawn = np.array(
+        [
+            np.broadcast_to(error_variance(kind, each.scale.floats(), 1, UNIT), each.value.shape)
+            for each in releases
+        ]
+    )
+    noise = np.where(units > 0, drawn, 0).sum(axis=0) / np.maximum(covered, 1) ** 2
+    common = more.mean()
+    between = max(float((np.square(more - common) - noise).mean()), 0.0)
+    more = common + between / np.maximum(between + noise, 1e-9) * (more - common)
+    total = found.sum(axis=1)
+    shape = total / total.mean() if total.any() else np.ones(len(found))
+    return np.asarray(found + np.outer(shape, more))
 
 
 def smoothed(
