@@ -60,6 +60,7 @@ def test_levels_that_are_left_out_hardly_change_a_posterior_mean(draws: float) -
     some = np.linspace(-20, 18, 50)
     variances, number = np.full(50, 9.0), np.full(50, draws)
     room = np.empty((2, len(prior.grid), 50), np.float32)
-    weights = prior.weights[:, None] * _likelihood(some, variances, number, prior.grid, room)
+    roots = np.sqrt(variances), np.sqrt(number)
+    weights = prior.weights[:, None] * _likelihood(some, *roots, prior.grid, room)
     mean, _ = prior.posterior(some, variances, number)
     assert np.allclose(mean, prior.grid @ weights / weights.sum(axis=0), rtol=1e-4, atol=1e-4)

@@ -335,7 +335,9 @@ class KeyModels:
             np.maximum(sure, LEAST_UNSURE, out=sure)
             sure *= np.sqrt(error)
             unsure = (estimate < sure).nonzero()[0]
-        if len(unsure):
+        if len(unsure) == len(estimate):
+            rows[MEAN], rows[VARIANCE] = self.prior.posterior(estimate, error, draws)
+        elif len(unsure):
             mean[unsure], rows[VARIANCE][unsure] = self.prior.posterior(
                 estimate[unsure], error[unsure], draws[unsure]
             )

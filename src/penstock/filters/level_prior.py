@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,8 @@ FAR, LEAST_LOG = 8.0, -50.0
 """Log likelihoods are taken against the best, and at least LEAST_LOG, if an estimate is more than
 FAR standard deviations from 0. Otherwise the likelihood of level 0 is not too small a number."""
 
-HALF = np.float32(0.5)
+SQRT_2 = math.sqrt(2)
+LEAST_VARIANCE = 1e-9
 
 FIRST_STEPS, LATER_STEPS = 40, 6
 """Steps of the EM algorithm: the first time, and from the last prior on."""
@@ -84,7 +86,7 @@ class LevelPrior:
         many = number > MAX_KEYS  # then ties hardly matter, and one sort is faster than three
         order = np.argsort(estimates) if many else np.lexsort((draws, variances, estimates))
         some = order[places]
-        found = estimates[some], variances[some], draws[some]
+        found = estimates[some], np.sqrt(variances[some]), np.sqrt(draws[some])
         room = np.empty((2, GRID_POINTS, len(some)), np.float32)
         likelihood = _likelihood(*found, grid, room).astype(np.float64)
         for _ in range(steps):
@@ -98,60 +100,60 @@ class LevelPrior:
             weights[0] = 1.0
         self.grid, self.weights = grid, weights / weights.sum()
 
-    def posterior(
-        self, estimates: Small, variances: Small, draws: Small
-    ) -> tuple[FloatArray, FloatArray]:
+    def posterior(self, estimates: Small, variances: Small, draws: Small) -> tuple[Small, Small]:
         """The posterior mean and variance of each key's level."""
-        keys, scale = len(estimates), self.grid[-1]
+        keys, scale = len(estimates), float(self.grid[-1])
         powers = (self.weights * (self.grid / scale) ** np.arange(3)[:, None]).astype(np.float32)
         moments = np.empty((3, keys), np.float32)
         room = np.empty((2, GRID_POINTS, min(keys, AT_ONCE)), np.float32)
         for first in range(0, keys, AT_ONCE):
             part = slice(first, first + AT_ONCE)
-            some = estimates[part], variances[part], draws[part]
+            some = estimates[part], np.sqrt(variances[part]), np.sqrt(draws[part])
             points = int(np.searchsorted(self.grid, _reach(*some))) + 1
-            free = room[:, :points, : len(some[0])]
-            likelihood = _likelihood(*some, self.grid[:points], free)
+            likelihood = _likelihood(*some, self.grid[:points], room)
             np.einsum("vg,gk->vk", powers[:, :points], likelihood, out=moments[:, part])
+        mean, square = moments[1:]
         moments[1:] /= moments[0]
-        mean, square = scale * moments[1].astype(np.float64), scale**2 * moments[2]
-        return mean, np.maximum(square - np.square(mean), 1e-9)
+        square -= mean * mean
+        mean *= scale
+        square *= scale**2
+        return mean, np.maximum(square, LEAST_VARIANCE, out=square)
 
     def rescale(self, ratio: float) -> None:
         """Count levels in other parts."""
         self.grid = self.grid * ratio
 
 
-def _reach(estimates: Small, variances: Small, draws: Small) -> float:
+def _reach(estimates: Small, deviations: Small, roots: Small) -> float:
     """A level above which all likelihoods are too small to count."""
-    near = np.sqrt(2 * draws)
-    away = near / 2
-    away += UNLIKELY / near
-    away *= np.sqrt(variances)
+    away = UNLIKELY / SQRT_2 / roots
+    away += roots / SQRT_2
+    away *= deviations
     away += np.maximum(estimates, 0)
     return float(np.maximum.reduce(away))
 
 
 def _likelihood(
-    estimates: Small, variances: Small, draws: Small, grid: FloatArray, room: Small
+    estimates: Small, deviations: Small, roots: Small, grid: FloatArray, room: Small
 ) -> Small:
     r"""The likelihood of each grid point, up to a factor per key: points × keys.
 
     The mean of n Laplace draws is about Gaussian up to :math:`\sqrt{2n}` standard deviations, and
-    has Laplace's tail beyond. The result is a part of `room`, two arrays of points × keys.
+    has Laplace's tail beyond. `roots` are the roots of n. With a the distance over :math:`\sqrt2`
+    deviations, and b the smaller one of a and :math:`\sqrt n`, the logarithm is :math:`b(b-2a)`.
+    The result is a part of `room`, two arrays of points × keys.
     """
     away, near = room[:, : len(grid), : len(estimates)]
-    inverse = 1 / np.sqrt(variances)
+    inverse = 1 / SQRT_2 / deviations
     scaled = estimates * inverse
     np.multiply(grid.astype(np.float32)[:, None], inverse, out=away)
     away -= scaled
     np.abs(away, out=away)
-    np.minimum(away, np.sqrt(2 * draws), out=near)
+    np.minimum(away, roots, out=near)
     away *= -2
     away += near
     away *= near
-    away *= HALF  # minus the distance, up to its square
-    if np.maximum.reduce(np.abs(scaled)) > FAR:
+    if np.maximum.reduce(np.abs(scaled)) > FAR / SQRT_2:
         away -= np.maximum.reduce(away)
-        away.clip(LEAST_LOG, 0, out=away)
+        np.clip(away, LEAST_LOG, 0, out=away)
     return np.asarray(np.exp(away, out=away))
