@@ -49,7 +49,7 @@ LOG_PULLS = np.log(PULL[PULLED]).astype(np.float32)
 LARGEST, SMALL_FACTOR = 2.0**52, 0.5
 """The largest level. A count of 2⁵⁰ over a factor below SMALL_FACTOR may be more."""
 
-AT_ONCE, MODELS_AT_ONCE = 16384, 8192
+AT_ONCE, MODELS_AT_ONCE = 65536, 16384
 """How many keys are corrected at once, and how many with all models: their arrays fit into a
 processor's cache."""
 
@@ -103,6 +103,9 @@ FIRST_SPREAD, FIRST_DRIFT = 0.05, 0.03
 
 LEAST_LEVEL = 1e-3
 """Smaller levels are in the class of this one."""
+
+CLASS_OF_EXPONENT = np.clip(np.arange(256) - 126, 0, CLASSES - 1)
+"""The class of a number, by the bits of its exponent."""
 
 LEVEL_CLASS = 512.0
 """Levels are in one class from a power of two to the next, from 1/1024."""
@@ -727,7 +730,4 @@ def _class_scales(noise: float) -> Small:
 def _classes(level: Small | FloatArray, times: float | Small) -> IntArray:
     """The binary exponents of positive numbers, from their bits."""
     ratio = times * np.maximum(level, LEAST_LEVEL).astype(np.float32, copy=False)
-    classes = (ratio.view(np.int32) >> 23).astype(np.int64)
-    classes -= 126
-    np.maximum(classes, 0, out=classes)
-    return np.minimum(classes, CLASSES - 1, out=classes)
+    return CLASS_OF_EXPONENT.take(ratio.view(np.int32) >> 23)
