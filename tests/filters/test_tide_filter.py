@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.core.arrays import FloatArray
+from penstock.core.error_bounds import count_range
 from penstock.filters.observation import FilterSettings, NoiseLaw, Observation
 from penstock.filters.report import Estimate
 from penstock.filters.tide import TideFilter
@@ -221,3 +222,50 @@ def test_intervals_know_how_irregular_units_in_long_blocks_are() -> None:
         for each, row in zip(found[60:], counts[60:], strict=True)
     ]
     assert np.mean(covered) > 0.85
+
+
+def covered(found: list[Estimate], counts: FloatArray) -> float:
+    """The share of counts in the 90 % intervals around the means."""
+    inside = []
+    for each, row in zip(found, counts, strict=True):
+        low, high = count_range(each.mean, np.sqrt(each.variance), 0.1)
+        inside.append(((low <= row) & (row <= high)).mean())
+    return float(np.mean(inside))
+
+
+def test_levels_keep_their_meaning_while_the_mean_total_is_learned() -> None:
+    day = 1 + 0.8 * np.sin(2 * np.pi * (np.arange(96) - 6) / 24)  # it begins at night
+    counts = np.outer(day, np.full(200, 100.0))
+    settings = FilterSettings(
+        keys=200, periods=(24,), longest=48, total_noise=2 * 480.0**2, decide_at=(24, 48)
+    )
+    found = in_blocks(TideFilter.nothing(settings), counts, 2 * 48.0**2, seed=12)
+    late = np.array([each.mean.sum() for each in found[24:]])
+    assert abs(late.sum() / counts[24:].sum() - 1) < 0.03
+
+
+def test_intervals_cover_keys_with_seasons_of_their_own_in_long_blocks() -> None:
+    rng = RNG(13)
+    common = 1 + 0.7 * np.sin(2 * np.pi * np.arange(300) / 6)
+    shift = rng.uniform(-0.15, 0.15, 150)
+    own = 1 + 0.7 * np.sin(2 * np.pi * (np.arange(300)[:, None] / 6 + shift))
+    counts = rng.poisson(30 * own).astype(np.float64)
+    assert common.var() > 0.2
+    settings = FilterSettings(
+        keys=150, periods=(6,), longest=60, total_noise=2 * 600.0**2, decide_at=(8, 60)
+    )
+    found = in_blocks(TideFilter.nothing(settings), counts, 2 * 600.0**2, seed=14)
+    assert 0.85 <= covered(found[60:], counts[60:]) <= 0.99
+
+
+def test_intervals_of_a_stock_cover_it_between_sums() -> None:
+    rng = RNG(15)
+    counts = np.maximum(20 + np.cumsum(rng.normal(0, 1, (480, 60)), axis=0), 0).round()
+    tide = TideFilter.nothing(FilterSettings(keys=60, kind="stock"))
+    none, every, one = np.zeros(60, np.bool_), np.ones(60, np.bool_), np.ones(60, np.int64)
+    found = []
+    for unit in range(1, 481):
+        fresh = every if unit % 24 == 1 else none
+        sums = counts[unit - 1] + rng.laplace(0, 10, 60)
+        found.append(tide.step(Observation(unit, fresh, sums, one, 200.0, 200.0)))
+    assert 0.85 <= covered(found[240:], counts[240:]) <= 0.97

@@ -24,11 +24,12 @@ PHASE_VARIANCE, PHASE_DRIFT = 0.25, 0.0004
 """The prior variance of a phase's factor, and what it gains per day."""
 
 LEARNING_PERIODS = 5
-"""The mean total is learned over this many of the longest periods, then frozen."""
+"""The mean total is learned over this many of the longest periods."""
 
-RESCALE, SURE, LEAST_VISIBLE = 1.5, 4.0, 0.3
-"""The mean total follows the slow mean of totals once they differ by the factor RESCALE, by SURE
-noise scales of the slow mean, and if both are at least LEAST_VISIBLE noise scales of a total."""
+FIRST_RESCALE, RESCALE, SURE, LEAST_VISIBLE = 1.05, 1.5, 4.0, 0.3
+"""The mean total follows the slow mean of totals once they differ by the factor FIRST_RESCALE while
+it is learned. Later, they must differ by RESCALE and by SURE noise scales of the slow mean, and
+both must be at least LEAST_VISIBLE noise scales of a total."""
 
 LEAST_LEARNING = 4
 LEAST_MEAN = 0.02
@@ -76,29 +77,31 @@ class CommonFactor:
             noises=np.zeros(phases),
         )
 
-    def step(self, settings: FilterSettings, seen: Observation) -> float:
-        """The factor of this unit."""
+    def step(self, settings: FilterSettings, seen: Observation, *, first: bool) -> float:
+        """The factor of this unit. `first` says that no level was counted in its parts yet."""
         if settings.total_noise is None:
             return 1.0
         phase = (seen.unit - 1) % len(self.factors)
         if not self.days and seen.total is None:
             return self._forecast(settings, seen) if self.bank.seen else 1.0
         if not self.days:
-            return self._by_unit(settings, seen, phase)
+            return self._by_unit(settings, seen, phase, first=first)
         if seen.total is not None:
             self._by_phase(seen, phase)
         return max(float(self.factors[phase]), LEAST_PHASE_FACTOR)
 
-    def _by_unit(self, settings: FilterSettings, seen: Observation, phase: int) -> float:
+    def _by_unit(
+        self, settings: FilterSettings, seen: Observation, phase: int, *, first: bool
+    ) -> float:
         assert seen.total is not None
         estimate = self.bank.step(seen.unit - 1, seen.total, seen.total_noise)
         self.sums[phase] += seen.total
         self.counts[phase] += 1
         self.noises[phase] += seen.total_noise
         self.learned += 1
-        if self.learned <= _learning(settings):
-            self.mean += (estimate - self.mean) / self.learned
         self.slow += self._slow_gain(settings) * (estimate - self.slow)
+        if first:
+            self.mean = self.slow
         return 1.0 if self.learned == 1 else self._ratio(estimate, seen.total_noise)
 
     def _forecast(self, settings: FilterSettings, seen: Observation) -> float:
@@ -129,13 +132,17 @@ class CommonFactor:
         Levels are counted in parts of the mean total, so lengths and size classes fit the stream
         as it is now.
         """
-        if seen.total is None or self.days or self.learned < 2 or min(self.mean, self.slow) <= 0:
+        if seen.total is None or self.days or self.learned < 2:
             return 1.0
-        ratio, scale = self.slow / self.mean, math.sqrt(seen.total_noise / 2)
+        scale = math.sqrt(seen.total_noise / 2)
+        least = max(LEAST_MEAN * scale, 1e-9)
+        ratio = max(self.slow, least) / max(self.mean, least)
+        learning = self.learned <= _learning(settings)
+        most = FIRST_RESCALE if learning else RESCALE
         sure = SURE * scale * math.sqrt(self._slow_gain(settings))
-        if 1 / RESCALE < ratio < RESCALE or abs(self.slow - self.mean) <= sure:
-            return 1.0
-        if min(self.slow, self.mean) <= LEAST_VISIBLE * scale:
+        visible = min(self.slow, self.mean) > LEAST_VISIBLE * scale
+        known = learning or (visible and abs(self.slow - self.mean) > sure)
+        if 1 / most < ratio < most or not known:
             return 1.0
         self.mean = self.slow
         return ratio
@@ -149,6 +156,16 @@ class CommonFactor:
         gain = variance / (variance + noise)
         self.factors[phase] += gain * (seen.total / level - self.factors[phase])
         self.variances[phase] = variance * (1 - gain)
+
+    def season(self) -> float:
+        """The relative variance of totals over the phases of the shortest period, less noise."""
+        if self.days:
+            return float(self.factors.var())
+        level = float(self.sums.sum() / max(self.counts.sum(), 1))
+        if level <= 0 or not self.counts.all():
+            return 0.0
+        noise = float(np.mean(self.noises / np.square(self.counts)))
+        return max(float(np.var(self.sums / self.counts)) - noise, 0) / level**2
 
     def decide(self, settings: FilterSettings, unit: int, visible: Callable[[], float]) -> None:
         """Choose after a unit whether totals are read by unit or by phase, and over how many days.

@@ -70,7 +70,7 @@ NumPy takes the larger of two arrays much faster than that of an array and one n
 CLASSES = 32
 """The number of size classes: powers of two of level over noise scale, from 1/1024."""
 
-IRREGULAR_KEEP, IRREGULAR_ERRORS = 0.9, 1.5
+IRREGULAR_KEEP, IRREGULAR_ERRORS = 0.9, 3.0
 """The measured irregular variance: kept per block, and the standard errors it must stand out."""
 
 LEAST_REST = 4
@@ -135,8 +135,10 @@ class KeyModels:
     and its Student-t log likelihood with 4 degrees of freedom joins its score. (A stock has no term
     θ/F.) A key's weights are its own scores and half of the scores pooled over its size class. The
     irregular variance of a unit is the models', or the measured mean of
-    :math:`n(e^2-R/F^2-P^-)` less 1.5 standard errors if that is more. Blocks of one unit of all
-    keys of about the same level measure it too: the better they do, the less the models count.
+    :math:`n(e^2-R/F^2-P^-)` less 3 standard errors if that is more. All keys of about the same
+    level measure it together, too: the better they do, the less the models count. Blocks of whole
+    periods go first, and shorter ones have the last word, because whole periods hide how their
+    units differ. Units of one period may move together, so :math:`\sqrt n` stands for n there.
 
     An estimate that hardly stands out of its error becomes its posterior mean under the
     distribution of levels over all keys. A few keys have no such prior: each is 0 until it stands
@@ -156,7 +158,10 @@ class KeyModels:
     unit_excess: FloatArray
     unit_information: FloatArray
     """Per power of two of levels, the relative irregular variance of a unit times the information
-    about it, and that information."""
+    about it, and that information, from blocks shorter than the shortest period."""
+    whole_excess: FloatArray
+    whole_information: FloatArray
+    """The same from longer blocks, which do not show how units of one period differ."""
     wider: FloatArray
     """Per size class, the logarithm of how much wider variances are than the models say."""
     prior: LevelPrior
@@ -174,6 +179,8 @@ class KeyModels:
             pulled=np.zeros((len(PULLS) if settings.kind == "stock" else 0, keys), np.float32),
             unit_excess=np.zeros(CLASSES),
             unit_information=np.zeros(CLASSES),
+            whole_excess=np.zeros(CLASSES),
+            whole_information=np.zeros(CLASSES),
             wider=np.zeros(CLASSES),
             prior=LevelPrior.nothing(),
             learn_at=0,
@@ -279,6 +286,8 @@ class KeyModels:
             distance=small(measured - mixed[0]),
             uncertain=mixed[1],
             irregular=rows[IRREGULARS].copy(),
+            missed=small(measured - rows[MEAN]) if not stock else small(measured - mixed[0]),
+            doubted=mixed[1] if stock else rows[VARIANCE] + rows[DRIFTS] * block.elapsed,
             units=block.units,
             mean=rows[MEAN],
         )
@@ -298,12 +307,18 @@ class KeyModels:
         """Drift and irregular variance of a unit, in place. Return the distance of `step`."""
         square = _level(settings, block, rows)
         square *= square
+        if self.prior.known:  # half way to what the prior over keys says of the level
+            square += np.minimum(np.square(rows[MEAN]) + rows[VARIANCE], square)
+            square *= 0.5
         drift, modelled = mixed[4:6]
         np.multiply(square, drift, out=rows[DRIFTS])
-        relative, trust = unit_variances.take(found.places, axis=1, mode="clip")
-        relative -= modelled
+        whole, of_whole, relative, trust = unit_variances.take(found.places, axis=1, mode="clip")
+        whole -= modelled
+        whole *= of_whole
+        whole += modelled
+        relative -= whole
         relative *= trust
-        relative += modelled
+        relative += whole
         relative *= square
         shown = self._measured(settings, rows, found)
         irregular = np.maximum(relative, shown, out=rows[IRREGULARS])
@@ -328,6 +343,7 @@ class KeyModels:
             stands = estimate > STANDS_OUT / math.sqrt(2) * deviation
             stands |= (rows[OUT] > 0) & (estimate > STAYS_OUT * deviation)
             rows[OUT] = stands
+            rows[VARIANCE] += ~stands * mean * (mean + 1)  # the count may well be above 0
             mean *= stands
             return
         draws = _draws(settings, rows)
@@ -346,23 +362,30 @@ class KeyModels:
             )
 
     def _unit_variances(self) -> Small:
-        """By level, the relative irregular variance of a unit, and how far to trust it."""
-        information = self.unit_information
-        relative = np.maximum(self.unit_excess / np.maximum(information, 1e-9), 0)
-        trust = information / (information + UNIT_PRIOR**-2)
-        return np.array([relative, trust], np.float32)
+        """By level, the relative irregular variance of a unit, and how far to trust it: from long
+        blocks, then from short ones.
+        """
+        return np.array(
+            [
+                *_pooled_variances(self.whole_excess, self.whole_information),
+                *_pooled_variances(self.unit_excess, self.unit_information),
+            ],
+            np.float32,
+        )
 
     def _look_back(self, settings: FilterSettings, found: Surprise) -> None:
         """Learn from all errors together: the scores of the models, the irregular variance of
         units, and how far variances are too small.
         """
-        distance, level, own, uncertain, last, units = np.array(
+        distance, level, own, uncertain, last, missed, doubted, units = np.array(
             [
                 found.distance,
                 found.level,
                 found.own,
                 found.uncertain,
                 found.irregular,
+                found.missed,
+                found.doubted,
                 found.units,
             ],
             np.float64,
@@ -372,27 +395,33 @@ class KeyModels:
         squared = distance * distance
         level *= level
         moving = np.exp(self.wider).take(classes)
-        moving *= uncertain + last / units
+        last /= units
+        moving *= doubted + last
         expected = noise + own + moving
         known = own + uncertain
         excess = np.minimum(squared, MOST_SURPRISE * (noise + known + last)) - noise - known
         doubt = SQUARE_VARIANCE[settings.law] * np.square(noise) + 2 * np.square(known + last)
-        information = level * level * (units == 1) / doubt
-        added = np.empty((MODELS + 4, number))
+        short = units <= max(settings.shortest_period - 1, 1)
+        apart = np.where(short, np.sqrt(units), units)
+        information = np.square(level / apart) / doubt
+        shown = information * apart * excess / level
+        added = np.empty((MODELS + 6, number))
         places = np.empty(added.shape, np.int64)
         added[:MODELS] = found.likelihood
         added[MODELS] = 1
-        added[MODELS + 1] = ((squared > Z_MISS**2 * expected) - MISS) * moving / expected
-        added[MODELS + 2] = information
-        added[MODELS + 3] = information * excess / level
-        places[:-2] = classes
-        places[-2:] = level_classes(found.mean)
+        added[MODELS + 1] = ((missed * missed > Z_MISS**2 * expected) - MISS) * moving / expected
+        added[MODELS + 2 : MODELS + 4] = information * short, shown * short
+        added[MODELS + 4 : MODELS + 6] = information * ~short, shown * ~short
+        places[:-4] = classes
+        places[-4:] = level_classes(found.mean)
         sums = sums_by_class(places, added)
         self._pool(sums[MODELS], sums[:MODELS])
         pushed = WIDEN * sums[MODELS + 1] / np.maximum(sums[MODELS], 5)
         self.wider = np.minimum(np.maximum(self.wider + pushed, 0), np.log(MOST_WIDE))
         self.unit_information = UNIT_KEEP * self.unit_information + sums[MODELS + 2]
         self.unit_excess = UNIT_KEEP * self.unit_excess + sums[MODELS + 3]
+        self.whole_information = UNIT_KEEP * self.whole_information + sums[MODELS + 4]
+        self.whole_excess = UNIT_KEEP * self.whole_excess + sums[MODELS + 5]
 
     def rescale(self, ratio: float) -> None:
         """Count levels in other parts."""
@@ -460,6 +489,9 @@ class Surprise:
     uncertain: Small
     """The variance of the expected level."""
     irregular: Small
+    missed: Small
+    doubted: Small
+    """How far the sum lay from what was reported, and the variance of the reported level."""
     units: Small
     mean: Small
     """What is believed afterwards."""
@@ -540,6 +572,16 @@ def small(values: FloatArray | Small) -> Small: ...
 def small(values: float | FloatArray | Small) -> float | Small:
     """The values in four bytes. One number stays as it is: it takes the type of its partner."""
     return values if isinstance(values, float) else values.astype(np.float32, copy=False)
+
+
+def _pooled_variances(excess: FloatArray, information: FloatArray) -> FloatArray:
+    """By level, a relative variance and how far to trust it. All levels together are its prior."""
+    prior, known = UNIT_PRIOR**-2, float(information.sum())
+    among = max(float(excess.sum()) / max(known, 1e-9), 0.0)
+    shared = prior * known / (known + prior)
+    weight = information + shared
+    relative = (np.maximum(excess, 0) + shared * among) / np.maximum(weight, 1e-9)
+    return np.array([relative, weight / (information + prior)])
 
 
 def _some(values: NDArray[Number], columns: Columns) -> NDArray[Number]:

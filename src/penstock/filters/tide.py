@@ -13,6 +13,8 @@ from penstock.filters.common_factor import CommonFactor
 from penstock.filters.key_models import (
     AT_ONCE,
     DRIFTS,
+    ERROR,
+    ESTIMATE,
     IRREGULARS,
     LEAST_LEVEL,
     MEAN,
@@ -34,6 +36,13 @@ VISIBLE = 2.0
 BREAK_UP, FIRST_NOISE = 0.25, 4.0
 """The first blocks are broken up if the mean count is above BREAK_UP noise scales. Without a front,
 they are so long that their noise is FIRST_NOISE times the mean key's sum."""
+
+OWN_SEASON = 0.5
+"""A key's own season varies by this share of the common season's variance. It is part of the error
+where blocks of whole periods hide it."""
+
+PRIOR_SHARE = 0.5
+"""How far a stock's forecast follows the prior over keys, which knows nothing of its movements."""
 
 GROWTH = 2
 """A block has at most GROWTH times as many units as the last one of its key."""
@@ -105,8 +114,8 @@ class TideFilter:
 
     def _factor(self, seen: Observation) -> float:
         """The common factor of this unit. All levels are counted anew if the mean total moves."""
-        factor = self.common.step(self.settings, seen)
-        begun = np.maximum.reduce(self.models.seen) > 0
+        begun = bool(np.maximum.reduce(self.models.seen) > 0)
+        factor = self.common.step(self.settings, seen, first=not begun)
         ratio = self.common.rescaled(self.settings, seen) if begun else 1.0
         if ratio != 1:
             self.models.rescale(ratio)
@@ -243,20 +252,31 @@ class TideFilter:
         keys = self.settings.keys
         mean, found = there, np.empty((2, keys), np.float32)
         wider = np.exp(self.models.wider).astype(np.float32)
+        hidden = self._hidden_season()
         for first in range(0, keys, AT_ONCE):
             part = slice(first, first + AT_ONCE)
             of_part = season if isinstance(season, float) else season[part]
-            self._estimate_part(seen, part, wider, factor, of_part, mean[part], found[:, part])
+            self._estimate_part(
+                seen, part, wider, hidden, factor, of_part, mean[part], found[:, part]
+            )
         total = None
         if seen.total is not None and math.isfinite(seen.total_noise):
             total = self.common.total(factor, seen.total_noise)
         return Estimate(mean, found[0], found[1], total)
+
+    def _hidden_season(self) -> float:
+        """The relative variance of a key's own season, where no sum has shown it."""
+        settings = self.settings
+        if settings.total_noise is None or not 1 < settings.shortest_period <= settings.longest:
+            return 0.0
+        return OWN_SEASON * self.common.season()
 
     def _estimate_part(
         self,
         seen: Observation,
         part: slice,
         wider: SmallFloats,
+        hidden: float,
         factor: float,
         season: FloatArray | float,
         mean: FloatArray,
@@ -271,13 +291,19 @@ class TideFilter:
         of_key = seen.noise if isinstance(seen.noise, float) else seen.noise[part]
         classes, noise = size_classes(rows[MEAN], of_key), small(of_key)
         times: SmallFloats | float = factor
+        used = self.seasons.used(classes)
         if not isinstance(season, float):
-            times = np.where(self.seasons.used(classes), factor * season, factor).astype(np.float32)
+            times = np.where(used, factor * season, factor).astype(np.float32)
         mean += rows[MEAN] if flow else self.models.predicted(self.age, part)
+        if not flow and self.models.prior.known:
+            mean += PRIOR_SHARE * (rows[MEAN] - rows[ESTIMATE])
         mean *= times
         np.maximum(mean, 0, out=mean)
         widen = wider.take(classes)
         irregular = widen * rows[IRREGULARS]
+        if hidden:
+            whole = (self.lengths[part] >= self.settings.shortest_period) & ~used
+            irregular += whole * np.float32(hidden) * np.square(rows[MEAN])
         now = seen.units[part] == 1
         now &= seen.fresh[part]
         all_now = bool(now.all())
@@ -285,7 +311,7 @@ class TideFilter:
         variance *= 0.5
         variance += self.age[part]
         variance *= rows[DRIFTS]
-        variance += rows[VARIANCE]
+        variance += rows[VARIANCE if flow else ERROR]
         variance *= widen
         own = irregular + rows[MEAN]
         own *= noise / (own + noise)
