@@ -7,6 +7,7 @@ import pytest
 
 from penstock.core.arrays import FloatArray
 from penstock.core.error_bounds import count_range
+from penstock.filters.common_factor import CommonFactor
 from penstock.filters.observation import FilterSettings, NoiseLaw, Observation
 from penstock.filters.report import Estimate
 from penstock.filters.tide import TideFilter
@@ -269,3 +270,22 @@ def test_intervals_of_a_stock_cover_it_between_sums() -> None:
         sums = counts[unit - 1] + rng.laplace(0, 10, 60)
         found.append(tide.step(Observation(unit, fresh, sums, one, 200.0, 200.0)))
     assert 0.85 <= covered(found[240:], counts[240:]) <= 0.97
+
+
+def test_totals_by_phase_follow_a_stream_that_grows_fiftyfold() -> None:
+    noise = 2 * 1000.0**2
+    settings = FilterSettings(keys=9, periods=(6,), total_noise=noise, decide_at=(6,))
+    common, none = CommonFactor.nothing(settings), np.zeros(9, np.int64)
+    counted = 1.0
+    for unit in range(1, 361):
+        days = max(common.days, 1)
+        total = 100.0 * days * (1 if unit < 120 else 50)
+        seen = Observation(unit, none > 0, none * 1.0, none, 1.0, 1.0, total, days, noise)
+        factor = common.step(settings, seen, first=unit == 1)
+        ratio = common.rescaled(settings, seen)
+        counted *= ratio
+        common.decide(settings, unit, lambda: 0.0)
+    assert common.days > 2
+    assert counted > 20
+    assert 0.8 < common.mean * factor / ratio / 5000 < 1.2
+    assert 0.5 < common.factors.mean() < 2

@@ -132,7 +132,9 @@ class CommonFactor:
         Levels are counted in parts of the mean total, so lengths and size classes fit the stream
         as it is now.
         """
-        if seen.total is None or self.days or self.learned < 2:
+        if self.days:
+            return self._rescaled_phases()
+        if seen.total is None or self.learned < 2:
             return 1.0
         scale = math.sqrt(seen.total_noise / 2)
         least = max(LEAST_MEAN * scale, 1e-9)
@@ -145,6 +147,16 @@ class CommonFactor:
         if 1 / most < ratio < most or not known:
             return 1.0
         self.mean = self.slow
+        return ratio
+
+    def _rescaled_phases(self) -> float:
+        """Let the mean total follow the factors of all phases."""
+        ratio = float(self.factors.mean())
+        if 1 / RESCALE < ratio < RESCALE or ratio < LEAST_PHASE_FACTOR:
+            return 1.0
+        self.mean *= ratio
+        self.factors /= ratio
+        self.variances /= ratio**2
         return ratio
 
     def _by_phase(self, seen: Observation, phase: int) -> None:
@@ -160,7 +172,7 @@ class CommonFactor:
     def season(self) -> float:
         """The relative variance of totals over the phases of the shortest period, less noise."""
         if self.days:
-            return float(self.factors.var())
+            return float(self.factors.var() / max(self.factors.mean(), LEAST_PHASE_FACTOR) ** 2)
         level = float(self.sums.sum() / max(self.counts.sum(), 1))
         if level <= 0 or not self.counts.all():
             return 0.0
@@ -190,8 +202,7 @@ class CommonFactor:
                 self.days = days
             else:
                 self.bank = SmoothingBank.nothing(_seasonal(settings), settings.total_noise)
-                self.days, self.mean = 0, max(level, 1e-9)
-                self.slow = self.mean
+                self.days, self.slow = 0, self.mean
                 self.learned = _learning(settings)
 
     def _begin_phases(self, settings: FilterSettings, days: int, level: float) -> None:

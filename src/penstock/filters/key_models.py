@@ -596,11 +596,13 @@ def _level(settings: FilterSettings, block: Block, rows: Small) -> Small:
 
     Doubts beyond the noise of this sum do not count, so they cannot feed themselves.
     """
-    least = small(noise_scale(block.noise) / (4 * settings.longest))
+    per_unit = block.units * block.inverse
+    least = small(noise_scale(block.noise) / (4 * settings.longest)) * per_unit
     level: Small = np.minimum(rows[ERROR], block.level_noise)
     np.sqrt(level, out=level)
     np.maximum(level, rows[MEAN], out=level)
-    return np.maximum(level, least, out=level)
+    np.maximum(level, least, out=level)
+    return level
 
 
 def _draws(settings: FilterSettings, rows: Small) -> Small:
