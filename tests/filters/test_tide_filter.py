@@ -8,6 +8,7 @@ import pytest
 from penstock.core.arrays import FloatArray
 from penstock.core.error_bounds import count_range
 from penstock.filters.common_factor import CommonFactor
+from penstock.filters.key_models import MANY_KEYS
 from penstock.filters.observation import FilterSettings, NoiseLaw, Observation
 from penstock.filters.report import Estimate
 from penstock.filters.tide import TideFilter
@@ -137,6 +138,23 @@ def test_equal_observations_give_equal_lengths_also_after_saving() -> None:
     b = in_blocks(restored, counts, 200.0, seed=10)[-1]
     assert np.array_equal(a.mean, b.mean)
     assert np.array_equal(first.lengths, restored.lengths)
+
+
+def test_errors_of_few_keys_wait_for_those_of_later_units_and_are_saved() -> None:
+    counts = RNG(31).poisson(np.geomspace(400, 9000, 6), (60, 6)).astype(np.float64)
+    tide = TideFilter.nothing(FilterSettings(keys=6, longest=24))
+    in_blocks(tide, counts[:53], 200.0, seed=32)
+    waiting = sum(map(len, tide.models.waiting))
+    assert 0 < waiting < MANY_KEYS
+    assert tide.models.pooled.any()
+    classes = (TideFilter,)
+    restored = saved.decode(saved.encode({"tide": tide}, classes), classes)["tide"]
+    assert sum(map(len, restored.models.waiting)) == waiting
+    a = in_blocks(tide, counts[53:], 200.0, seed=33)[-1]
+    b = in_blocks(restored, counts[53:], 200.0, seed=33)[-1]
+    assert np.array_equal(a.mean, b.mean)
+    assert np.array_equal(a.variance, b.variance)
+    assert np.array_equal(tide.models.shares, restored.models.shares)
 
 
 def test_a_key_without_a_sum_is_unknown() -> None:

@@ -56,8 +56,9 @@ processor's cache."""
 FORGET = 0.97
 """How much of its past log likelihood a model of one key keeps per block."""
 
-MAX_POOLED = 4096
-"""Of more keys with new sums, every n-th joins the pooled scores."""
+MAX_POOLED, MANY_KEYS, FEW_KEYS, MAX_WAIT = 4096, 32, 4, 4
+"""Of more than MAX_POOLED keys with new sums, the errors of every n-th are learned from. Errors of
+fewer than MANY_KEYS wait for those of the next MAX_WAIT units, unless only FEW_KEYS have some."""
 
 POOL_FORGET, POOL_MOST, POOL_SHARE, POOL_FLOOR = 0.995, 50, 0.5, -20.0
 """Log likelihoods pooled over a size class: kept per key, most keys counted per unit, their share
@@ -164,6 +165,14 @@ class KeyModels:
     """The same from longer blocks, which do not show how units of one period differ."""
     wider: FloatArray
     """Per size class, the logarithm of how much wider variances are than the models say."""
+    waiting: list[Surprise]
+    """The errors that nothing was learned from yet."""
+    look_at: int
+    """The unit at which they are learned from at the latest."""
+    shares: Small
+    unit_variances: Small
+    """All that was learned from errors, as a step uses it: the share of the pooled scores in those
+    of a key, and irregular variances with how far to trust them."""
     prior: LevelPrior
     learn_at: int
     """The unit at which the prior is learned again."""
@@ -182,6 +191,10 @@ class KeyModels:
             whole_excess=np.zeros(CLASSES),
             whole_information=np.zeros(CLASSES),
             wider=np.zeros(CLASSES),
+            waiting=[],
+            look_at=0,
+            shares=np.zeros((MODELS, CLASSES), np.float32),
+            unit_variances=np.zeros((4, CLASSES), np.float32),
             prior=LevelPrior.nothing(),
             learn_at=0,
         )
@@ -238,7 +251,6 @@ class KeyModels:
             seen = self.rows if self.seen.all() else self.rows[:, self.seen > 0]
             self.prior.learn(seen[ESTIMATE], seen[ERROR], _draws(settings, seen))
             self.learn_at = unit + _rest(settings, unit)
-        pooled, unit_variances = self._pooled_scores(), self._unit_variances()
         size, found = len(block.sums), list[Surprise]()
         there, every = np.empty(size), size == settings.keys
         step = -(-size // MAX_POOLED)
@@ -247,18 +259,22 @@ class KeyModels:
             some = block if size <= AT_ONCE else block.of(part)
             columns = part if every else some.keys
             rows, models = _some(self.rows, columns), _some(self.models, columns)
-            surprise, mixed = self._correct(settings, some, rows, models, pooled)
-            there[part] = self._spread(settings, some, rows, mixed, surprise, unit_variances)
+            surprise, mixed = self._correct(settings, some, rows, models)
+            there[part] = self._spread(settings, some, rows, mixed, surprise)
             found.append(surprise.of(sample))
             if settings.kind == "stock":
                 self.pulled[:, columns] = mixed[6:]
             if not every:
                 self.rows[:, columns], self.models[:, :, columns] = rows, models
-        self._look_back(settings, Surprise.joined(found))
+        if not self.waiting:
+            self.look_at = unit + (MAX_WAIT if size > FEW_KEYS else 0)
+        self.waiting.append(Surprise.joined(found))
+        if unit >= self.look_at or sum(map(len, self.waiting)) >= MANY_KEYS:
+            self._look_back(settings)
         return there
 
     def _correct(
-        self, settings: FilterSettings, block: Block, rows: Small, models: Small, pooled: Small
+        self, settings: FilterSettings, block: Block, rows: Small, models: Small
     ) -> tuple[Surprise, Small]:
         """One step of every model, in place. Return the surprises and the mixture of models."""
         measured, noise, level = block.measured, block.level_noise, _level(settings, block, rows)
@@ -274,7 +290,7 @@ class KeyModels:
         np.divide(square, block.units, out=seen[3])
         pull = np.exp(LOG_PULLS * block.elapsed)
         stock = settings.kind == "stock"
-        mixed, likelihood = mixed_step(models, seen, pull, pooled, classes, stock=stock)
+        mixed, likelihood = mixed_step(models, seen, pull, self.shares, classes, stock=stock)
         found = Surprise(
             classes=classes,
             places=places,
@@ -302,7 +318,6 @@ class KeyModels:
         rows: Small,
         mixed: Small,
         found: Surprise,
-        unit_variances: Small,
     ) -> FloatArray:
         """Drift and irregular variance of a unit, in place. Return the distance of `step`."""
         square = _level(settings, block, rows)
@@ -312,7 +327,9 @@ class KeyModels:
             square *= 0.5
         drift, modelled = mixed[4:6]
         np.multiply(square, drift, out=rows[DRIFTS])
-        whole, of_whole, relative, trust = unit_variances.take(found.places, axis=1, mode="clip")
+        whole, of_whole, relative, trust = self.unit_variances.take(
+            found.places, axis=1, mode="clip"
+        )
         whole -= modelled
         whole *= of_whole
         whole += modelled
@@ -373,10 +390,12 @@ class KeyModels:
             np.float32,
         )
 
-    def _look_back(self, settings: FilterSettings, found: Surprise) -> None:
+    def _look_back(self, settings: FilterSettings) -> None:
         """Learn from all errors together: the scores of the models, the irregular variance of
         units, and how far variances are too small.
         """
+        found, passed = Surprise.joined(self.waiting), len(self.waiting)
+        self.waiting = []
         distance, level, own, uncertain, last, missed, doubted, units = np.array(
             [
                 found.distance,
@@ -415,16 +434,20 @@ class KeyModels:
         places[:-4] = classes
         places[-4:] = level_classes(found.mean)
         sums = sums_by_class(places, added)
-        self._pool(sums[MODELS], sums[:MODELS])
-        pushed = WIDEN * sums[MODELS + 1] / np.maximum(sums[MODELS], 5)
+        self._pool(passed, sums[MODELS], sums[:MODELS])
+        pushed = WIDEN * passed * sums[MODELS + 1] / np.maximum(sums[MODELS], 5 * passed)
         self.wider = np.minimum(np.maximum(self.wider + pushed, 0), np.log(MOST_WIDE))
-        self.unit_information = UNIT_KEEP * self.unit_information + sums[MODELS + 2]
-        self.unit_excess = UNIT_KEEP * self.unit_excess + sums[MODELS + 3]
-        self.whole_information = UNIT_KEEP * self.whole_information + sums[MODELS + 4]
-        self.whole_excess = UNIT_KEEP * self.whole_excess + sums[MODELS + 5]
+        keep = UNIT_KEEP**passed
+        self.unit_information = keep * self.unit_information + sums[MODELS + 2]
+        self.unit_excess = keep * self.unit_excess + sums[MODELS + 3]
+        self.whole_information = keep * self.whole_information + sums[MODELS + 4]
+        self.whole_excess = keep * self.whole_excess + sums[MODELS + 5]
+        self.shares, self.unit_variances = self._pooled_scores(), self._unit_variances()
 
-    def rescale(self, ratio: float) -> None:
+    def rescale(self, settings: FilterSettings, ratio: float) -> None:
         """Count levels in other parts."""
+        if self.waiting:
+            self._look_back(settings)
         self.models[0] *= np.float32(ratio)
         self.models[1] *= np.float32(ratio**2)
         self.pulled *= np.float32(ratio)
@@ -434,9 +457,9 @@ class KeyModels:
             self.rows[row] *= ratio**2
         self.prior.rescale(ratio)
 
-    def _pool(self, number: FloatArray, likelihoods: FloatArray) -> None:
-        """Add the log likelihoods of all keys of a class, as of at most POOL_MOST keys."""
-        scale = np.minimum(number, POOL_MOST) / np.maximum(number, 1)
+    def _pool(self, units: int, number: FloatArray, likelihoods: FloatArray) -> None:
+        """Add the log likelihoods of all keys of a class, as of at most POOL_MOST keys per unit."""
+        scale = np.minimum(number, POOL_MOST * units) / np.maximum(number, 1)
         self.pooled *= np.power(POOL_FORGET, number)
         self.pooled += likelihoods * scale
 
@@ -496,9 +519,13 @@ class Surprise:
     mean: Small
     """What is believed afterwards."""
 
+    def __len__(self) -> int:
+        return len(self.level)
+
     def of(self, sample: slice) -> Surprise:
         """A sample of the keys: copies, made while all is in the processor's cache."""
         if sample.step == 1:
+            self.mean = self.mean.copy()
             return self
         found: dict[str, Any] = {
             name: each if isinstance(each, float) else each[..., sample].copy()
@@ -511,12 +538,13 @@ class Surprise:
         """The keys of all parts."""
         if len(parts) == 1:
             return parts[0]
-        found: dict[str, Any] = vars(parts[0]) | {
+        noises = [np.broadcast_to(np.float32(part.noise), len(part)) for part in parts]
+        found: dict[str, Any] = {
             name: np.concatenate([vars(part)[name] for part in parts], axis=-1)
-            for name, each in vars(parts[0]).items()
-            if not isinstance(each, float)
+            for name in vars(parts[0])
+            if name != "noise"
         }
-        return cls(**found)
+        return cls(noise=np.concatenate(noises), **found)
 
 
 @dataclass

@@ -118,7 +118,7 @@ class TideFilter:
         factor = self.common.step(self.settings, seen, first=not begun)
         ratio = self.common.rescaled(self.settings, seen) if begun else 1.0
         if ratio != 1:
-            self.models.rescale(ratio)
+            self.models.rescale(self.settings, ratio)
             self.plain /= ratio
             self.seasonal /= ratio
         return factor / ratio
