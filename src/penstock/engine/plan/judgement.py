@@ -21,19 +21,28 @@ def verdict(mae: float, mean: float, zeros: float) -> str:
     return "useful" if mae <= USEFUL * mean else "rough"
 
 
-def number(value: float) -> str:
-    """A number with three digits.
+def number(value: float, *, digits: int = 3) -> str:
+    """A number with a few digits.
 
-    >>> number(0.1234), number(12345.6), number(0)
-    ('0.123', '12,346', '0')
+    >>> number(0.1234), number(12345.6), number(0), number(999.9), number(123.4, digits=2)
+    ('0.123', '12,346', '0', '1,000', '123')
     """
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 10**digits - 0.5 else f"{value:.{digits}g}"
+
+
+def within(half: float | None) -> str:
+    """Half of an interval; empty if there is none.
+
+    >>> within(0.1234), within(None)
+    ('± 0.12', '')
+    """
+    return "" if half is None else f"± {number(half, digits=2)}"
 
 
 def percent(share: float) -> str:
     """An error as a share of the mean count.
 
-    >>> percent(0.0912), percent(12.3)
-    ('± 9.1 %', '± 1,230 %')
+    >>> percent(0.0912), percent(0.999), percent(12.3)
+    ('± 9.1 %', '± 100 %', '± 1,230 %')
     """
-    return f"± {number(100 * share) if share >= 1 else f'{100 * share:.2g}'} %"
+    return f"± {number(100 * share, digits=2)} %"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.core.guarantee import Guarantee
 from penstock.engine.explain import length
-from penstock.engine.plan.judgement import SIMULATED, USEFUL, number, percent
+from penstock.engine.plan.judgement import SIMULATED, USEFUL, number, percent, within
 from penstock.engine.plan.planner import ErrorCurve
 from penstock.released.pages.render import render
 
@@ -84,7 +84,7 @@ def _rows(plan: Plan) -> list[dict[str, Any]]:
             "best": row is plan.best,
             "private": row.choice is not None,
             "mae": number(row.error.mae),
-            "half": "" if row.error.half is None else f"± {number(row.error.half)}",
+            "half": within(row.error.half),
             "relative": percent(row.error.mae / plan.public.mean),
             "bar": min(100, round(100 * row.error.mae / longest)),
         }

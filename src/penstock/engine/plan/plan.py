@@ -10,7 +10,7 @@ from typing import Any
 from penstock.engine.config_text import toml
 from penstock.engine.explain import length
 from penstock.engine.plan.duration import Progress
-from penstock.engine.plan.judgement import SIMULATED, USEFUL, number, percent, verdict
+from penstock.engine.plan.judgement import SIMULATED, USEFUL, number, percent, verdict, within
 from penstock.engine.plan.knowledge import PlannedView
 from penstock.engine.plan.page import plan_page
 from penstock.engine.plan.planner import CoarserCount, PlanFigures, PlanRow, Simulations
@@ -78,7 +78,7 @@ class Plan:
         best, zeros = self.best, self.figures.trivial[0].error.mae
         lines = [
             f"Use {best.label}. On average, a number is off by {number(best.error.mae)}"
-            + (f" (± {number(best.error.half)})" if best.error.half is not None else "")
+            + (f" ({within(best.error.half)})" if best.error.half is not None else "")
             + f", where the mean count is {number(self.public.mean)}.",
             self._judged(zeros),
         ]
@@ -203,7 +203,7 @@ class Plan:
         """The recommendation and the ranking, for a notebook."""
         rows = "".join(
             f"<tr><td>{html.escape(row.label)}</td><td>{number(row.error.mae)}"
-            f"{'' if row.error.half is None else f' ± {number(row.error.half)}'}</td>"
+            f" {within(row.error.half)}</td>"
             f"<td>{percent(row.error.mae / self.public.mean)}</td></tr>"
             for row in (*self.figures.rows, *self.figures.trivial)
         )

@@ -66,11 +66,18 @@ class PlanRow:
     @property
     def label(self) -> str:
         """The name with its parameters, for people."""
-        shown = ", ".join(f"{name} = {_shown(value)}" for name, value in self.parameters.items())
+        shown = ", ".join(f"{name} {_shown(value)}" for name, value in self.parameters.items())
         return f"{self.name} ({shown})" if shown else self.name
 
 
 def _shown(value: object) -> str:
+    """A parameter in words.
+
+    >>> _shown(Fraction(1, 10**6)), _shown((6, 42))
+    ('1e-06', '6 and 42')
+    """
+    if isinstance(value, tuple):
+        return " and ".join(map(_shown, value))
     return f"{float(value):g}" if isinstance(value, Fraction) else str(value)
 
 
