@@ -17,7 +17,7 @@ from penstock.engine.config_sections import InvalidConfigurationError, dotted
 from penstock.engine.explain import WARNINGS, expected_error, parts, warnings, wrapped
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.plan.auto import chosen
-from penstock.engine.plan.notebook import knowledge
+from penstock.engine.plan.knowledge import knowledge
 from penstock.engine.plan.usefulness import Usefulness, usefulness
 
 

@@ -22,8 +22,13 @@ from penstock.core.exact import positive
 from penstock.engine.explain import wrapped
 from penstock.engine.plan.duration import Progress
 from penstock.engine.plan.judgement import SIMULATED, number, percent
-from penstock.engine.plan.knowledge import HOW_TO_KNOW, PlannedView, public_counts
-from penstock.engine.plan.notebook import TABLES, knowledge
+from penstock.engine.plan.knowledge import (
+    HOW_TO_KNOW,
+    TABLES,
+    PlannedView,
+    knowledge,
+    public_counts,
+)
 from penstock.engine.plan.plan import Plan, make_plan
 from penstock.engine.plan.rewrite import write_mechanism
 
@@ -141,7 +146,8 @@ def _progress() -> Iterator[Progress]:
             nonlocal said
             if not said:
                 said = True
-                text = f"This takes about {max(round(total), 1)} s. The source is not opened."
+                seconds = max(round(total), 1)
+                text = f"This takes about {seconds} s of computing. The source is not opened."
                 console.print(Text(text), soft_wrap=True)
             bar.update(task, completed=done, total=total)
 

@@ -80,7 +80,7 @@ def _kept(view: View, series: Series, keys: Domain) -> AnyMechanism:
     A promise that has changed is found later, when the store compares.
     """
     assert view.auto is not None
-    promise = AskedPromise.of(view.mechanism, delta=view.auto.delta)
+    promise = AskedPromise.of(view.mechanism.guarantee, delta=view.auto.delta)
     try:
         cls = registry.find(series.mechanism)
         values = _values(cls, series.configuration)

@@ -13,6 +13,7 @@ import numpy as np
 from penstock.core.arrays import IntArray
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError, PenstockError
+from penstock.core.guarantee import Guarantee
 from penstock.core.hierarchy import Hierarchy
 from penstock.core.weights import UNIT
 from penstock.engine.pipeline import AnyMechanism
@@ -53,9 +54,8 @@ class AskedPromise:
     delta: Fraction | None = None
 
     @classmethod
-    def of(cls, mechanism: AnyMechanism, *, delta: Fraction | None = None) -> AskedPromise:
-        """The promise of a mechanism; its δ, or the given one, may be used."""
-        promise = mechanism.guarantee
+    def of(cls, promise: Guarantee, *, delta: Fraction | None = None) -> AskedPromise:
+        """A promise; its δ, or the given one, may be used."""
         return cls(
             epsilon=promise.epsilon,
             window=promise.window,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from pathlib import Path
 
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
+from penstock.core.exact import Exact, positive
 from penstock.engine.pipeline import AnyMechanism, Pipeline, PlanConfig
 from penstock.engine.plan.candidates import AskedPromise
 from penstock.engine.plan.public_counts import PublicCounts, StatedFacts, made_up, periods_of
@@ -22,6 +25,9 @@ HOW_TO_KNOW = (
 )
 
 STOCK = "The stream is a stock by your statement: counts are what is present in a unit, not events."
+
+TABLES = (".csv", ".parquet")
+"""Endings of exported tables of releases; anything else is a store."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,13 +91,32 @@ class PlannedView:
             name=pipeline.series(view),
             domain=pipeline.keys,
             every=found.calendar.every,
-            promise=AskedPromise.of(found.mechanism, delta=delta or declared),
+            promise=AskedPromise.of(found.mechanism.guarantee, delta=delta or declared),
             units=found.units,
             zone=found.calendar.zone,
             columns=pipeline.source.columns,
             other=pipeline.other,
             current=None if found.auto is not None else found.declared,
         )
+
+
+def knowledge(
+    known: PlanConfig,
+    *,
+    typical: Exact | None = None,
+    seasons: Sequence[str] = (),
+    sparse: bool = False,
+    stock: bool = False,
+    sample: str | os.PathLike[str] | None = None,
+) -> PlanConfig:
+    """What a configuration knows, and what was given beside it."""
+    return PlanConfig(
+        typical=known.typical if typical is None else positive(typical, name="typical"),
+        seasons=tuple(seasons) or known.seasons,
+        sparse=sparse or known.sparse,
+        stock=stock or known.stock,
+        sample=known.sample if sample is None else str(Path(sample).absolute()),
+    )
 
 
 def public_counts(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from fractions import Fraction
 from pathlib import Path
 
 from penstock.core.domain import AnyDomain, Domain
@@ -14,13 +13,10 @@ from penstock.core.exact import Exact, positive
 from penstock.core.guarantee import Guarantee
 from penstock.engine.pipeline import Pipeline, PlanConfig
 from penstock.engine.plan.candidates import AskedPromise
-from penstock.engine.plan.knowledge import PlannedView, public_counts
+from penstock.engine.plan.knowledge import TABLES, PlannedView, knowledge, public_counts
 from penstock.engine.plan.plan import Plan, make_plan
 from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import Reader
-
-TABLES = (".csv", ".parquet")
-"""Endings of exported tables of releases; anything else is a store."""
 
 
 def plan(
@@ -109,9 +105,17 @@ def plan(
                 )
             read = pipeline if isinstance(pipeline, Pipeline) else Pipeline.read(pipeline)
             planned = PlannedView.of(read, view, delta=allowed)
+        elif domain is None or epsilon is None or window is None:
+            raise ConfigurationError("give a pipeline, or domain, epsilon and window.")
         else:
             read = None
-            planned = _planned(domain, every, epsilon, window, contribution, horizon, allowed)
+            promise = Guarantee(epsilon, window, contribution, horizon=horizon)
+            planned = PlannedView(
+                name="stream",
+                domain=Domain.of(domain),
+                every=every,
+                promise=AskedPromise.of(promise, delta=allowed),
+            )
         known = knowledge(
             PlanConfig() if read is None else read.plan,
             typical=typical,
@@ -124,48 +128,3 @@ def plan(
     if public is None:
         raise ConfigurationError("give typical, sample or releases: something public to plan with.")
     return make_plan(planned, public)
-
-
-def knowledge(
-    known: PlanConfig,
-    *,
-    typical: Exact | None = None,
-    seasons: Sequence[str] = (),
-    sparse: bool = False,
-    stock: bool = False,
-    sample: str | os.PathLike[str] | None = None,
-) -> PlanConfig:
-    """What a configuration knows, and what was given beside it."""
-    return PlanConfig(
-        typical=known.typical if typical is None else positive(typical, name="typical"),
-        seasons=tuple(seasons) or known.seasons,
-        sparse=sparse or known.sparse,
-        stock=stock or known.stock,
-        sample=known.sample if sample is None else str(Path(sample).absolute()),
-    )
-
-
-def _planned(
-    domain: AnyDomain | None,
-    every: str,
-    epsilon: Exact | None,
-    window: int | None,
-    contribution: int,
-    horizon: int | None,
-    delta: Fraction | None,
-) -> PlannedView:
-    if domain is None or epsilon is None or window is None:
-        raise ConfigurationError("give a pipeline, or domain, epsilon and window.")
-    promise = Guarantee(epsilon, window, contribution, horizon=horizon)
-    return PlannedView(
-        name="stream",
-        domain=Domain.of(domain),
-        every=every,
-        promise=AskedPromise(
-            epsilon=promise.epsilon,
-            window=promise.window,
-            contribution=promise.contribution,
-            horizon=promise.horizon,
-            delta=delta,
-        ),
-    )
