@@ -245,9 +245,9 @@ class TideFilter:
     ) -> Estimate:
         r"""The counts of this unit: :math:`\mu=\theta fS`, and the irregular part where it is seen.
 
-        The variance of a count is :math:`f^2S^2(P+q(a+m/2)+s^2)+\mu`, a units after the end of the
-        last block, with m units in the present one. A block of one unit shows its own part of
-        :math:`s^2+\theta`, so that only :math:`(s^2+\theta)R/(s^2+\theta+R)` of it remains.
+        The variance of a count is :math:`f^2S^2(P+q(a+m/2))+V` with :math:`V=fS(s^2+\theta)`,
+        a units after the end of the last block, with m units in the present one. A block of one
+        unit shows its own part of V, so that only :math:`VR/(V+R)` of it remains.
         """
         keys = self.settings.keys
         mean, found = there, np.empty((2, keys), np.float32)
@@ -306,20 +306,18 @@ class TideFilter:
             irregular += whole * np.float32(hidden) * np.square(rows[MEAN])
         now = seen.units[part] == 1
         now &= seen.fresh[part]
-        all_now = bool(now.all())
         variance[:] = self.lengths[part]
         variance *= 0.5
         variance += self.age[part]
         variance *= rows[DRIFTS]
         variance += rows[VARIANCE if flow else ERROR]
         variance *= widen
-        own = irregular + rows[MEAN]
-        own *= noise / (own + noise)
-        variance += own if all_now else np.where(now, own, irregular)
         square = times * times
         variance *= square
-        if flow and not all_now:
-            variance += mean * ~now
+        if flow:
+            irregular += rows[MEAN]
+        irregular *= times
+        variance += np.where(now, irregular * noise / (irregular + noise), irregular)
         np.multiply(rows[VARIANCE], square, out=level_variance)
         unknown = rows[SEEN] == 0
         if unknown.any():
