@@ -50,6 +50,20 @@ def test_errors_of_counts():
     assert measured("scaled_l1")["scaled_l1"] == pytest.approx(np.abs(ERROR).sum() / TRUTH.sum())
 
 
+def test_coverage_is_the_share_of_counts_inside_their_intervals_after_one_window():
+    cell = Cell.of("tiny", FEED.stretch, "tide", ("mae",), epsilon="1", window=4)
+    run = cell.made().run(FEED.domain, noise=TestNoise(cell.noise(1)))
+    inside = []
+    for row in TRUTH:
+        low, high = run.step(row).interval("0.9")
+        inside.append((low <= row) & (row <= high))
+    share = np.array(inside)[4:].mean()
+    assert 0 < share < 1
+    assert measured("coverage", "tide", window=4)["coverage"] == pytest.approx(share)
+    with pytest.raises(ConfigurationError, match="'coverage' is for filtered numbers"):
+        measured("coverage")
+
+
 def test_relative_errors_have_a_sanity_bound():
     assert measured("mre")["mre"] == pytest.approx((np.abs(ERROR) / np.maximum(TRUTH, 1)).mean())
     assert measured("mre:10")["mre:10"] == pytest.approx(

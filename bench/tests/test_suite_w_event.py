@@ -58,7 +58,7 @@ def test_days_and_weeks_are_declared_and_what_is_a_stock():
         and "periods" in {each.name for each in fields(MECHANISMS[point.line])}
     }
     for panel, given in told.items():
-        assert given["kind"] == ("stock" if panel == "bikes" else "flow")
+        assert given["kind"] == ("stock" if panel.startswith("bikes") else "flow")
         assert given["periods"]
     assert seasons(Stretch(dataset="flights")) == (24, 168)
     assert seasons(Stretch(dataset="wifi_high", merge=7)) == ()
@@ -67,3 +67,13 @@ def test_days_and_weeks_are_declared_and_what_is_a_stock():
 def test_relative_errors_have_three_bounds():
     taken = {measure for point in QUESTIONS["window"].points for measure in point.cell.measures}
     assert taken >= {"mae", "mre", "mre:total", "mre:key"}
+
+
+def test_intervals_are_judged_at_both_epsilons_and_in_the_cells_of_the_other_questions():
+    points = QUESTIONS["intervals"].points
+    assert {dict(point.cell.parameters)["epsilon"] for point in points} == {"0.1", "1"}
+    assert {point.panel.partition(",")[0] for point in points} == {
+        point.panel for point in QUESTIONS["window"].points
+    }
+    shared = {point.cell for name in ("window", "epsilon") for point in QUESTIONS[name].points}
+    assert len({point.cell for point in points} - shared) == len(points) // 4  # ε = 0.1, w = 24

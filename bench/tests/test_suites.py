@@ -38,6 +38,9 @@ def test_every_place_has_the_two_trivial_lines_and_each_line_once(suite: Suite, 
         lines = defaultdict(list)
         for point in question.points:
             lines[point.panel, point.x].append(point.line)
+        if {line for here in lines.values() for line in here} == {"tide"}:
+            assert question.name == "intervals"  # it compares nobody
+            continue
         for place, here in lines.items():
             assert {ZEROS, MEAN} <= set(here), (question.name, place)
             assert len(set(here)) == len(here), (question.name, place)

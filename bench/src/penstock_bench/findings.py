@@ -169,7 +169,7 @@ class Answered:
                 for line in here[0]
                 if self._competes(line) and all(line in lines for lines in here)
             ]
-            if whole:
+            if len(whole) > 1:
                 means = {
                     line: sum(lines[line].mean for lines in here) / len(here) for line in whole
                 }

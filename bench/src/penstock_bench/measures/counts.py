@@ -1,4 +1,4 @@
-"""Errors of unit counts."""
+"""Errors of unit counts, and how often their intervals hold."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from abc import abstractmethod
 import numpy as np
 
 from penstock.core.arrays import FloatArray
+from penstock.core.errors import ConfigurationError
 from penstock_bench.lines import ShownUnit
 from penstock_bench.measures.base import Measure, squares
 
@@ -18,6 +19,9 @@ SHARE = 0.001
 
 KEY_SHARE = 0.01
 """`mre:key` divides by at least this share of all events of the key, and by at least `BOUND`."""
+
+CONFIDENCE = "0.9"
+"""The confidence of the intervals that `coverage` looks at."""
 
 
 class Mean(Measure):
@@ -85,3 +89,25 @@ class ScaledError(Measure):
 
     def values(self) -> dict[str, float]:
         return {self.name: self.off / self.events if self.events else float("nan")}
+
+
+class Coverage(Measure):
+    """The share of counts inside their 90 % intervals, after the first window.
+
+    Only for filtered numbers: intervals of other releases are for the noise, not for the count.
+    """
+
+    def begin(self) -> None:
+        self.inside, self.units = 0.0, 0
+
+    def add(self, seen: ShownUnit) -> None:
+        run, released = self.facts.run, seen.released
+        if run is None or released is None or released.kind != "filtered":
+            raise ConfigurationError(f"the measure {self.name!r} is for filtered numbers.")
+        if released.unit > min(run.guarantee.window, self.facts.units // 2):
+            low, high = released.interval(CONFIDENCE)
+            self.inside += float(((low <= seen.truth) & (seen.truth <= high)).mean())
+            self.units += 1
+
+    def values(self) -> dict[str, float]:
+        return {self.name: self.inside / self.units}

@@ -14,6 +14,7 @@ from penstock_bench.measures.base import MEMORY, TIME, Facts, Measure
 from penstock_bench.measures.beside import UnitL1
 from penstock_bench.measures.counts import (
     AbsoluteError,
+    Coverage,
     RelativeError,
     ScaledError,
     SquaredError,
@@ -30,6 +31,7 @@ MEASURES: dict[str, Callable[[str, tuple[str, ...], Facts], Measure]] = {
     "mre": RelativeError,
     "mse": SquaredError,
     "scaled_l1": ScaledError,
+    "coverage": Coverage,
     "l1": WindowL1,
     "sse": WindowSquares,
     "log_sse": CorrectedSquares,
