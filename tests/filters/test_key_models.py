@@ -64,16 +64,20 @@ def test_a_step_of_all_keys_is_the_same_as_one_key_at_a_time(
     keys, rng = 11, RNG(1)
     models = rng.uniform(1, 50, (3, MODELS, keys)).astype(np.float32)
     models[2] *= -0.1
+    scores = models[2].copy()
     seen = rng.uniform(1, 80, (4, keys)).astype(np.float32)
     elapsed, classes = rng.integers(1, 30, keys).astype(np.float32), rng.integers(0, CLASSES, keys)
-    pooled = -rng.uniform(0, 3, (MODELS, CLASSES)).astype(np.float32)
+    shares = -rng.uniform(0, 3, (CLASSES, MODELS)).astype(np.float32)
     one_by_one = models.astype(np.float64)
     expected = [
-        one_step(one_by_one[..., key], seen[:, key], elapsed[key], pooled[:, classes[key]])
+        one_step(one_by_one[..., key], seen[:, key], elapsed[key], shares[classes[key]])
         for key in range(keys)
     ]
     pull = np.exp(LOG_PULLS * elapsed)
-    mixed, _ = mixed_step(models, seen, pull, pooled, classes, stock=False)
+    sample = slice(1, None, 3)
+    mixed, likelihood = mixed_step(models, seen, pull, shares, classes, sample, stock=False)
+    found = models[2] - np.float32(FORGET) * scores
+    assert np.allclose(likelihood, found[:, sample], atol=1e-4)
     assert np.allclose(mixed.T, expected, rtol=1e-3)
     assert np.allclose(models[:2], one_by_one[:2], rtol=1e-3)
     apart, one_apart = models[2] - models[2, 0], one_by_one[2] - one_by_one[2, 0]

@@ -193,7 +193,7 @@ class KeyModels:
             wider=np.zeros(CLASSES),
             waiting=[],
             look_at=0,
-            shares=np.zeros((MODELS, CLASSES), np.float32),
+            shares=np.zeros((CLASSES, MODELS), np.float32),
             unit_variances=np.zeros((4, CLASSES), np.float32),
             prior=LevelPrior.nothing(),
             learn_at=0,
@@ -259,7 +259,7 @@ class KeyModels:
             some = block if size <= AT_ONCE else block.of(part)
             columns = part if every else some.keys
             rows, models = _some(self.rows, columns), _some(self.models, columns)
-            surprise, mixed = self._correct(settings, some, rows, models)
+            surprise, mixed = self._correct(settings, some, rows, models, sample)
             there[part] = self._spread(settings, some, rows, mixed, surprise)
             found.append(surprise.of(sample))
             if settings.kind == "stock":
@@ -274,7 +274,7 @@ class KeyModels:
         return there
 
     def _correct(
-        self, settings: FilterSettings, block: Block, rows: Small, models: Small
+        self, settings: FilterSettings, block: Block, rows: Small, models: Small, sample: slice
     ) -> tuple[Surprise, Small]:
         """One step of every model, in place. Return the surprises and the mixture of models."""
         measured, noise, level = block.measured, block.level_noise, _level(settings, block, rows)
@@ -290,7 +290,9 @@ class KeyModels:
         np.divide(square, block.units, out=seen[3])
         pull = np.exp(LOG_PULLS * block.elapsed)
         stock = settings.kind == "stock"
-        mixed, likelihood = mixed_step(models, seen, pull, self.shares, classes, stock=stock)
+        mixed, likelihood = mixed_step(
+            models, seen, pull, self.shares, classes, sample, stock=stock
+        )
         found = Surprise(
             classes=classes,
             places=places,
@@ -464,9 +466,10 @@ class KeyModels:
         self.pooled += likelihoods * scale
 
     def _pooled_scores(self) -> Small:
-        """The share of the pooled scores in the scores of a key, by model and size class."""
+        """The share of the pooled scores in the scores of a key, by size class and model."""
         best = np.maximum.reduce(self.pooled)
-        return np.asarray(POOL_SHARE * np.maximum(self.pooled - best, POOL_FLOOR), np.float32)
+        shares = POOL_SHARE * np.maximum(self.pooled - best, POOL_FLOOR)
+        return np.ascontiguousarray(shares.T, np.float32)
 
     def _measured(self, settings: FilterSettings, rows: Small, found: Surprise) -> Small:
         """The irregular variance of a unit that errors show, less some standard errors."""
@@ -531,6 +534,7 @@ class Surprise:
             name: each if isinstance(each, float) else each[..., sample].copy()
             for name, each in vars(self).items()
         }
+        found["likelihood"] = self.likelihood  # of the sample already
         return Surprise(**found)
 
     @classmethod
@@ -646,7 +650,14 @@ def noise_scale(noise: float | FloatArray) -> float | FloatArray:
 
 
 def mixed_step(
-    models: Small, seen: Small, pull: Small, pooled: Small, classes: IntArray, *, stock: bool
+    models: Small,
+    seen: Small,
+    pull: Small,
+    shares: Small,
+    classes: IntArray,
+    sample: slice,
+    *,
+    stock: bool,
 ) -> tuple[Small, Small]:
     """One Kalman step of all models of some keys, in place.
 
@@ -659,10 +670,12 @@ def mixed_step(
         times the units since the last sum, and over the units of this one.
     pull : array
         Per model with a pull below 1 and key: that pull to the power of the units since then.
-    pooled : array
-        The pooled scores by model and size class.
+    shares : array
+        The share of the pooled scores in those of a key, by size class and model.
     classes : array of int
         The size class of each key.
+    sample : slice
+        The keys whose log likelihoods are returned, by start and step.
     stock : bool
         Whether to find the distances to the long-run level.
 
@@ -673,33 +686,33 @@ def mixed_step(
         after it, relative drift and irregular variance; and per pull, the distance of its models to
         the long-run level.
     likelihood : array
-        The log likelihoods by model and key.
+        The log likelihoods by model and key of the sample.
     """
     keys = len(classes)
     mixed = np.empty((6 + len(PULLS) * stock, keys), np.float32)
-    likelihood = np.empty((MODELS, keys), np.float32)
-    room = np.empty((5, MODELS, min(keys, MODELS_AT_ONCE)), np.float32)
+    likelihoods, step = list[Small](), sample.step
+    room = np.empty((4, MODELS, min(keys, MODELS_AT_ONCE)), np.float32)
     for first in range(0, keys, MODELS_AT_ONCE):
         part = slice(first, first + MODELS_AT_ONCE)
-        weights = pooled.take(classes[part], axis=1, mode="clip")
-        free = room[..., : weights.shape[1]]
-        some = models[..., part]
-        _weigh(some, seen[:, part], pull[:, part], weights, free, likelihood[:, part])
-        _mix(some, weights, free, mixed[:, part])
+        some, shared = models[..., part], shares.take(classes[part], axis=0, mode="clip")
+        free = room[..., : len(shared)]
+        _weigh(some, seen[:, part], pull[:, part], shared.T, free)
+        likelihoods.append(free[1, :, (sample.start - first) % step :: step].copy())
+        _mix(some, free, mixed[:, part])
+    likelihood = likelihoods[0] if len(likelihoods) == 1 else np.concatenate(likelihoods, axis=1)
     return mixed, likelihood
 
 
-def _weigh(
-    models: Small, seen: Small, pull: Small, weights: Small, room: Small, likelihood: Small
-) -> None:
-    r"""Predict and weigh the models. `weights` has the pooled scores.
+def _weigh(models: Small, seen: Small, pull: Small, shares: Small, room: Small) -> None:
+    r"""Predict and weigh the models.
 
-    With variance S and error e, the Student-t log likelihood with 4 degrees of freedom is
+    Of the four arrays in `room`, weights, log likelihoods, errors and gains are left. With variance
+    S and error e, the Student-t log likelihood with 4 degrees of freedom is
     :math:`-2.5\log(S+e^2/4)+2\log S`, up to a constant.
     """
     levels, spread, scores = models
     measured, base, drifted, apart = seen
-    fitted, total, _, error, gain = room
+    fitted, total, error, gain = room
     for model, power in zip(PULLED, pull, strict=True):
         away = levels[model] - levels[LONG_RUN]
         away *= power
@@ -718,34 +731,31 @@ def _weigh(
     np.divide(spread, total, out=gain)
     logs = np.log(room[:2], out=room[:2])
     logs *= LOG_SHARES
-    np.add(fitted, total, out=likelihood)
+    total += fitted
     scores *= FORGET
-    scores += likelihood
-    weights += scores
+    scores += total
+    weights = np.add(scores, shares, out=fitted)
     weights -= np.maximum.reduce(weights)
     np.maximum(weights, LEAST_SCORES[: weights.shape[1]], out=weights)
     np.exp(weights, out=weights)
     weights *= 1 / np.add.reduce(weights)
 
 
-def _mix(models: Small, weights: Small, room: Small, mixed: Small) -> None:
+def _mix(models: Small, room: Small, mixed: Small) -> None:
     """Correct the models by their errors and gains. Mix them before and after that."""
     levels, spread, _ = models
-    free, error, gain = room[1:3], room[3], room[4]
-    np.multiply(weights, models[:2], out=free)
-    np.add.reduce(free, axis=1, out=mixed[:2])
+    weights, apart, error, gain = room
+    np.einsum("mk,vmk->vk", weights, models[:2], out=mixed[:2])
     error *= gain
     levels += error
     gain *= spread
     spread -= gain
-    apart = np.multiply(weights, levels, out=gain)
-    np.subtract(levels, np.add.reduce(apart, out=mixed[2]), out=apart)
+    mean = np.einsum("mk,mk->k", weights, levels, out=mixed[2])
+    np.subtract(levels, mean, out=apart)
     apart *= apart
     apart += spread
-    apart *= weights
-    np.add.reduce(apart, out=mixed[3])
-    np.multiply(RELATIVE, weights, out=free)
-    np.add.reduce(free, axis=1, out=mixed[4:6])
+    np.einsum("mk,mk->k", weights, apart, out=mixed[3])
+    np.einsum("vm,mk->vk", RELATIVE[..., 0], weights, out=mixed[4:6])
     if len(mixed) > 6:
         away = levels - levels[LONG_RUN]
         away *= weights
