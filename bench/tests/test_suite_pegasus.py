@@ -62,7 +62,7 @@ def released(mechanism: str = "laplace") -> np.ndarray:
 
 
 def test_the_figures_of_the_paper_are_there():
-    assert list(FULL) == list(QUICK) == ["counts", "theta", "windows", "alarms", "curves"]
+    assert list(FULL) == list(QUICK) == ["counts", "alone", "theta", "windows", "alarms", "curves"]
     streams = {point.cell.stream.dataset for question in FULL.values() for point in question.points}
     assert streams == {
         "wifi_low",

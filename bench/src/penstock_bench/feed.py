@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import cached_property, lru_cache
 from itertools import islice
 
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
-from penstock_bench.cell import Stretch
+from penstock.private.mechanisms.registry import MECHANISMS
+from penstock_bench.cell import Parameter, Stretch
 from penstock_bench.datasets.base import Dataset
 from penstock_bench.datasets.registry import find
 
@@ -120,6 +122,22 @@ def seasons(stretch: Stretch) -> tuple[int, ...]:
         return ()
     day = per_day // stretch.merge
     return (day, 7 * day) if day > 1 else (7,)
+
+
+def declared(mechanism: str, stretch: Stretch) -> dict[str, Parameter]:
+    """The public knowledge of a stream, for a mechanism that takes it: its seasons and its kind.
+
+    >>> declared("tide", Stretch(dataset="covid")), declared("ba", Stretch(dataset="covid"))
+    ({'periods': (7,), 'kind': 'flow'}, {})
+    """
+    if mechanism not in MECHANISMS or not any(
+        each.name == "periods" for each in fields(MECHANISMS[mechanism])
+    ):
+        return {}
+    return {
+        "periods": seasons(stretch),
+        "kind": "stock" if dataset_of(stretch).stock else "flow",
+    }
 
 
 def sized(name: str, *, units: int | None = None) -> Stretch:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.private.mechanisms.smoothers import SMOOTHERS
-from penstock_bench.cell import MEAN, ZEROS, Cell, Stretch, Value
+from penstock_bench.cell import MEAN, ZEROS, Cell, Parameter, Stretch, Value
 from penstock_bench.claims import Better, Claim, Inside
+from penstock_bench.feed import declared
 from penstock_bench.measures.alerts import KINDS, ROC_AT
 from penstock_bench.shapes import Best
 from penstock_bench.suite import BenchQuestion, PlottedMeasure, Point, Setting, Suite
@@ -22,6 +23,7 @@ BUSY = ("wifi_high", "us_departures_high")
 QUICK_STREAMS = ("wifi_med", "wifi_high", "bike_med")
 EPSILONS = ("0.1", "0.01")
 
+OWN = "tide"
 OURS, PAPERS = "pegasus", "pegasus, paper's θ"
 THEN, PAPERS_THEN = f"{OURS}, units as shown", f"{PAPERS}, units as shown"
 PAPERS_THETA = 5
@@ -68,13 +70,14 @@ class PegasusSuite(Suite):
         f"({QUICK_COPIES} if quick), as many as the paper has trials. Intervals are two "
         "standard errors over these."
     )
-    leaders = (("counts", ()), ("windows", ("16", "256")))
+    leaders = (("counts", ()), ("alone", ()), ("windows", ("16", "256")))
     runs = 1
     quick_runs = 1
 
     def questions(self, setting: Setting) -> Sequence[BenchQuestion]:
         return (
             self._counts(setting),
+            self._alone(setting),
             self._theta(setting),
             self._windows(setting),
             self._alarms(setting),
@@ -133,6 +136,41 @@ class PegasusSuite(Suite):
                     measure="scaled_l1",
                     line=OURS,
                     rivals=rivals,
+                ),
+            ),
+            columns=3,
+        )
+
+    def _alone(self, setting: Setting) -> BenchQuestion:
+        points: list[Point] = []
+        for stream in self._streams(setting, whole=True):
+            one = replace(stream, copies=1)
+            for epsilon in EPSILONS:
+                for name in (OWN, OURS, "laplace", *setting.also, ZEROS, MEAN):
+                    more = declared(name, one)
+                    cell = self._cell(one, name, ("scaled_l1", "time"), epsilon, **more)
+                    points.append(Point(stream.dataset, name, epsilon, cell))
+                for over, line in zip(SMOOTHED, BACKWARD, strict=True):
+                    cell = self._cell(one, "bs", ("scaled_l1", "time"), epsilon, over=over)
+                    points.append(Point(stream.dataset, line, epsilon, cell))
+        return BenchQuestion(
+            name="alone",
+            title="Counts of single units, one stream at a time",
+            words=(
+                "As above, with one release of each stream per run: `tide` learns from all keys "
+                "that it is given, so it must not have the same stream twenty times. It is told "
+                "days and weeks."
+            ),
+            axis="ε",
+            measures=(PlottedMeasure("scaled_l1", "scaled L1 error"),),
+            points=tuple(points),
+            claims=(
+                Best(
+                    source="Ours",
+                    paper="`tide` is the best on all streams and at both ε",
+                    measure="scaled_l1",
+                    line=OWN,
+                    rivals=(OURS, "laplace", *BACKWARD),
                 ),
             ),
             columns=3,
@@ -375,7 +413,7 @@ class PegasusSuite(Suite):
         mechanism: str,
         measures: tuple[str, ...],
         epsilon: str,
-        **more: Value,
+        **more: Parameter,
     ) -> Cell:
         return Cell.of(self.name, stream, mechanism, measures, epsilon=epsilon, window=1, **more)
 

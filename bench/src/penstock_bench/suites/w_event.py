@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from penstock.private.mechanisms.registry import MECHANISMS
 from penstock_bench.cell import MEAN, ZEROS, Cell, Parameter, Stretch
 from penstock_bench.claims import Better, Claim, Inside
-from penstock_bench.feed import dataset_of, seasons, sized
+from penstock_bench.feed import declared, sized
 from penstock_bench.plugins import LAB
 from penstock_bench.shapes import Best
 from penstock_bench.suite import BenchQuestion, PlottedMeasure, Point, Setting, Suite
@@ -345,19 +345,9 @@ class WEvent(Suite):
     def _cell(
         self, stream: Stretch, line: str, epsilon: str, window: int, **more: Parameter
     ) -> Cell:
-        more |= _declared(line, stream)
+        more |= declared(line, stream)
         taken = (*TAKEN, "coverage") if line == FILTERED else TAKEN
         return Cell.of(self.name, stream, line, taken, epsilon=epsilon, window=window, **more)
-
-
-def _declared(line: str, stream: Stretch) -> dict[str, Parameter]:
-    """The public knowledge of a stream, for a mechanism that takes it: its seasons and its kind."""
-    if line not in MECHANISMS or not any(
-        each.name == "periods" for each in fields(MECHANISMS[line])
-    ):
-        return {}
-    kind = "stock" if dataset_of(stream).stock else "flow"
-    return {"periods": seasons(stream), "kind": kind}
 
 
 def _ahead(paper: str, rival: str, up_to: float, panel: str, line: str = "ba") -> Claim:
