@@ -10,7 +10,7 @@ import numpy as np
 from penstock.core.arrays import FloatArray
 from penstock.core.arrays import SmallFloats as Small
 
-GRID_POINTS, MAX_KEYS, AT_ONCE = 32, 2000, 4096
+GRID_POINTS, MAX_KEYS, AT_ONCE = 32, 2000, 8192
 """Points of the grid, keys it is learned from, keys that are corrected at once."""
 
 UNLIKELY = 60.0

@@ -317,7 +317,9 @@ class TideFilter:
         if flow:
             irregular += rows[MEAN]
         irregular *= times
-        variance += np.where(now, irregular * noise / (irregular + noise), irregular)
+        remains = noise / (irregular + noise)  # a product of both might be too large a number
+        irregular *= remains if now.all() else np.where(now, remains, 1)
+        variance += irregular
         np.multiply(rows[VARIANCE], square, out=level_variance)
         unknown = rows[SEEN] == 0
         if unknown.any():
