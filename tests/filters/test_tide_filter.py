@@ -9,7 +9,7 @@ from penstock.core.arrays import FloatArray
 from penstock.core.error_bounds import count_range
 from penstock.filters.common_factor import CommonFactor
 from penstock.filters.key_models import MANY_KEYS
-from penstock.filters.observation import FilterSettings, NoiseLaw, Observation
+from penstock.filters.observation import FilterSettings, NoiseLaw, Observation, StreamKind
 from penstock.filters.report import Estimate
 from penstock.filters.tide import TideFilter
 from penstock.private import state as saved
@@ -307,3 +307,19 @@ def test_totals_by_phase_follow_a_stream_that_grows_fiftyfold() -> None:
     assert counted > 20
     assert 0.8 < common.mean * factor / ratio / 5000 < 1.2
     assert 0.5 < common.factors.mean() < 2
+
+
+@pytest.mark.parametrize("kind", ["flow", "stock"])
+@pytest.mark.parametrize("noise", [0.0, 2.0, 1e12])
+@pytest.mark.filterwarnings("error")
+def test_leaps_between_nothing_and_the_largest_counts_leave_finite_beliefs(
+    kind: StreamKind, noise: float
+) -> None:
+    leaps = RNG(34).integers(0, 2, (60, 24)) * np.array([0, 2.0**50, 1, 2.0**50] * 15)[:, None]
+    settings = FilterSettings(keys=24, periods=(3,), kind=kind, longest=8, total_noise=noise)
+    tide = TideFilter.nothing(settings)
+    for estimate in in_blocks(tide, leaps, noise, seed=35):
+        assert np.isfinite(estimate.mean).all()
+        estimate.point("median")
+    assert np.isfinite(tide.models.rows).all()
+    assert np.isfinite(tide.models.models).all()

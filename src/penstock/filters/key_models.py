@@ -108,6 +108,10 @@ LEAST_LEVEL = 1e-3
 CLASS_OF_EXPONENT = np.clip(np.arange(256) - 126, 0, CLASSES - 1)
 """The class of a number, by the bits of its exponent."""
 
+MOST_INVERSE = 1e9
+LEAST_NOISE = 1e-6
+"""The least variance of noise. With a large ε, there is none in most releases."""
+
 LEVEL_CLASS = 512.0
 """Levels are in one class from a power of two to the next, from 1/1024."""
 
@@ -450,13 +454,12 @@ class KeyModels:
         """Count levels in other parts."""
         if self.waiting:
             self._look_back(settings)
-        self.models[0] *= np.float32(ratio)
-        self.models[1] *= np.float32(ratio**2)
-        self.pulled *= np.float32(ratio)
-        for row in (ESTIMATE, MEAN):
-            self.rows[row] *= ratio
-        for row in (ERROR, VARIANCE, DRIFTS, IRREGULARS, RESIDUAL):
-            self.rows[row] *= ratio**2
+        rows, (levels, variances, _) = self.rows, self.models
+        of_variance = (ERROR, VARIANCE, DRIFTS, IRREGULARS, RESIDUAL)
+        for array in (levels, self.pulled, *(rows[row] for row in (ESTIMATE, MEAN))):
+            array[:] = np.clip(array * np.float64(ratio), -LARGEST, LARGEST)
+        for array in (variances, *(rows[row] for row in of_variance)):
+            array[:] = np.clip(array * np.float64(ratio**2), -(LARGEST**2), LARGEST**2)
         self.prior.rescale(ratio)
 
     def _pool(self, units: int, number: FloatArray, likelihoods: FloatArray) -> None:
@@ -573,8 +576,11 @@ class Block:
 
     @cached_property
     def inverse(self) -> float | Small:
-        """One over the factor."""
-        return small(1 / self.factor)
+        """One over the factor, at most MOST_INVERSE."""
+        inverse = 1 / self.factor
+        if isinstance(inverse, float):
+            return min(inverse, MOST_INVERSE)
+        return small(np.minimum(inverse, MOST_INVERSE))
 
     @cached_property
     def level_noise(self) -> float | Small:
@@ -642,6 +648,11 @@ def _draws(settings: FilterSettings, rows: Small) -> Small:
     if settings.law == "gaussian":
         return np.full(rows.shape[1], GAUSSIAN_DRAWS, np.float32)
     return np.asarray(1 + rows[WEIGHT])
+
+
+def at_least(noise: float | FloatArray) -> float | FloatArray:
+    """The variance of noise, if it is not too small to be divided by."""
+    return max(noise, LEAST_NOISE) if isinstance(noise, float) else np.maximum(noise, LEAST_NOISE)
 
 
 def noise_scale(noise: float | FloatArray) -> float | FloatArray:
@@ -787,7 +798,7 @@ def size_classes(level: Small | FloatArray, noise: float | FloatArray) -> IntArr
     >>> size_classes(np.array([0.0, 1.0, 8.0]), 2.0)
     array([ 1, 11, 14])
     """
-    return _classes(level, small(1024 / noise_scale(noise)))
+    return _classes(level, small(1024 / noise_scale(at_least(noise))))
 
 
 def level_classes(level: Small) -> IntArray:

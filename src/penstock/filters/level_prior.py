@@ -21,7 +21,9 @@ FAR, LEAST_LOG = 8.0, -50.0
 FAR standard deviations from 0. Otherwise the likelihood of level 0 is not too small a number."""
 
 SQRT_2 = math.sqrt(2)
-LEAST_VARIANCE = 1e-9
+LEAST_VARIANCE, LEAST_DEVIATION = 1e-9, 1e-9
+LARGEST = 2.0**60
+"""The largest level."""
 
 FIRST_STEPS, LATER_STEPS = 40, 6
 """Steps of the EM algorithm: the first time, and from the last prior on."""
@@ -73,7 +75,7 @@ class LevelPrior:
     def learn(self, estimates: Small, variances: Small, draws: Small) -> None:
         """Learn from the estimates of all keys. The order of keys does not matter."""
         deviation = float(np.sqrt(np.median(variances)))
-        highest = max(float(estimates.max()), deviation) * ABOVE
+        highest = max(float(estimates.max()), deviation, LEAST_DEVIATION) * ABOVE
         grid = np.concatenate([[0.0], np.geomspace(highest / SPAN, highest, GRID_POINTS - 1)])
         weights = np.full(GRID_POINTS, 1 / GRID_POINTS)
         steps = LATER_STEPS if self.known else FIRST_STEPS
@@ -86,7 +88,7 @@ class LevelPrior:
         many = number > MAX_KEYS  # then ties hardly matter, and one sort is faster than three
         order = np.argsort(estimates) if many else np.lexsort((draws, variances, estimates))
         some = order[places]
-        found = estimates[some], np.sqrt(variances[some]), np.sqrt(draws[some])
+        found = estimates[some], _deviations(variances[some]), np.sqrt(draws[some])
         room = np.empty((2, GRID_POINTS, len(some)), np.float32)
         likelihood = _likelihood(*found, grid, room).astype(np.float64)
         for _ in range(steps):
@@ -108,7 +110,7 @@ class LevelPrior:
         room = np.empty((2, GRID_POINTS, min(keys, AT_ONCE)), np.float32)
         for first in range(0, keys, AT_ONCE):
             part = slice(first, first + AT_ONCE)
-            some = estimates[part], np.sqrt(variances[part]), np.sqrt(draws[part])
+            some = estimates[part], _deviations(variances[part]), np.sqrt(draws[part])
             points = int(np.searchsorted(self.grid, _reach(*some))) + 1
             likelihood = _likelihood(*some, self.grid[:points], room)
             np.einsum("vg,gk->vk", powers[:, :points], likelihood, out=moments[:, part])
@@ -121,7 +123,12 @@ class LevelPrior:
 
     def rescale(self, ratio: float) -> None:
         """Count levels in other parts."""
-        self.grid = self.grid * ratio
+        self.grid = np.minimum(self.grid * ratio, LARGEST)
+
+
+def _deviations(variances: Small) -> Small:
+    """The roots of variances, above 0."""
+    return np.asarray(np.sqrt(variances) + LEAST_DEVIATION)
 
 
 def _reach(estimates: Small, deviations: Small, roots: Small) -> float:

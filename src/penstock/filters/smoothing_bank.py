@@ -20,6 +20,9 @@ RATIO_GAINS = np.array([0.03, 0.2])
 DISCOUNT = 0.997
 """How much of its past errors an expert keeps per unit."""
 
+LEAST_NOISE = 1e-6
+"""The least variance of noise. With a large ε, there is none in most totals."""
+
 MAX_TRIALS = 400
 """A longer record of errors does not make the weights sharper."""
 
@@ -68,6 +71,7 @@ class SmoothingBank:
 
     def step(self, place: int, total: float, noise: float) -> float:
         """The estimate of this unit's total. `place` counts units from 0."""
+        noise = max(noise, LEAST_NOISE)
         estimate = max(total, 0.0) if not self.seen else self._combined(place, total, noise)
         self._learn(place, total, noise)
         self.seen += 1
@@ -75,7 +79,7 @@ class SmoothingBank:
 
     def forecast(self, place: int, noise: float) -> float:
         """The forecast of a total that is not released. `noise` is what its noise would be."""
-        return max(self._weighted(*self._forecasts(place), noise), 0.0)
+        return max(self._weighted(*self._forecasts(place), max(noise, LEAST_NOISE)), 0.0)
 
     def _weighted(self, forecasts: FloatArray, ready: BoolArray | None, noise: float) -> float:
         """The forecasts of all experts that have one, weighted by their errors so far."""

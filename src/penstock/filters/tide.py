@@ -22,6 +22,7 @@ from penstock.filters.key_models import (
     VARIANCE,
     Block,
     KeyModels,
+    at_least,
     size_classes,
     small,
 )
@@ -137,7 +138,7 @@ class TideFilter:
             units=units,
             elapsed=self.age[some],
             factor=used,
-            noise=seen.noise if isinstance(seen.noise, float) else seen.noise[some],
+            noise=at_least(seen.noise if isinstance(seen.noise, float) else seen.noise[some]),
         )
         old = self.models.seen[some] > 0
         if old.all():
@@ -288,7 +289,7 @@ class TideFilter:
         """
         rows, flow = self.models.rows[:, part], self.settings.kind == "flow"
         level_variance, variance = found
-        of_key = seen.noise if isinstance(seen.noise, float) else seen.noise[part]
+        of_key = at_least(seen.noise if isinstance(seen.noise, float) else seen.noise[part])
         classes, noise = size_classes(rows[MEAN], of_key), small(of_key)
         times: SmallFloats | float = factor
         used = self.seasons.used(classes)
