@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core.arrays import FloatArray
 from penstock.filters.observation import FilterSettings, Observation
-from penstock.filters.smoothing_bank import LEAST_VARIANCE, SmoothingBank
+from penstock.filters.smoothing_bank import LEAST_NOISE, LEAST_VARIANCE, SmoothingBank
 
 WANTED_NOISE = 0.15
 """Totals are added up over as many days as bring their noise scale to this share of them."""
@@ -120,6 +120,7 @@ class CommonFactor:
         """The estimated total of a unit with this factor, and its variance; None by phase."""
         if self.days or self.learned < 2:
             return None
+        noise = max(noise, LEAST_NOISE)
         variance = max(self.bank.variance, LEAST_VARIANCE * noise)
         return factor * self.mean, variance * noise / (variance + noise)
 
