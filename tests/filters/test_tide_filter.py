@@ -323,3 +323,17 @@ def test_leaps_between_nothing_and_the_largest_counts_leave_finite_beliefs(
         estimate.point("median")
     assert np.isfinite(tide.models.rows).all()
     assert np.isfinite(tide.models.models).all()
+
+
+def test_a_lone_bursty_key_is_hardly_worse_than_0_and_its_bursts_are_covered() -> None:
+    rng = RNG(16)
+    busy = (np.arange(3000) % 288 < 72)[:, None]
+    counts = busy * rng.poisson(rng.exponential(5.6, (3000, 1))).astype(np.float64)
+    settings = FilterSettings(keys=1, periods=(288,), longest=1024)
+    late, errors = slice(1000, None), []
+    for seed in (18, 20):
+        found = in_blocks(TideFilter.nothing(settings), counts, 2 * 100.0**2, seed=seed)
+        reported = np.array([each.point("median") for each in found])
+        errors.append(np.abs(reported - counts)[late].sum() / counts[late].sum())
+        assert 0.85 <= covered(found[late], counts[late]) <= 0.97
+    assert np.mean(errors) < 1.06

@@ -26,10 +26,10 @@ from penstock.filters.key_models import (
     size_classes,
     small,
 )
-from penstock.filters.key_seasons import KeySeasons
+from penstock.filters.key_seasons import MAX_SHARE, KeySeasons
 from penstock.filters.level_prior import FEWEST_KEYS
 from penstock.filters.observation import FilterSettings, Observation
-from penstock.filters.report import Estimate
+from penstock.filters.report import SMALL, Estimate
 
 VISIBLE = 2.0
 """Keys whose level is above this many standard deviations make the visible total."""
@@ -41,6 +41,10 @@ they are so long that their noise is FIRST_NOISE times the mean key's sum."""
 OWN_SEASON = 0.5
 """A key's own season varies by this share of the common season's variance. It is part of the error
 where blocks of whole periods hide it."""
+
+ALONE = 2.5
+"""The relative variance of units around the long-run level where neither totals nor other keys tell
+anything: seasons and bursts. The longer a block is against the period, the more of it is hidden."""
 
 PRIOR_SHARE = 0.5
 """How far a stock's forecast follows the prior over keys, which knows nothing of its movements."""
@@ -272,6 +276,17 @@ class TideFilter:
             return 0.0
         return OWN_SEASON * self.common.season()
 
+    def _hidden_alone(self, part: slice) -> SmallFloats | None:
+        """The variance of units that blocks hide, of keys without totals and prior."""
+        settings, models = self.settings, self.models
+        if settings.total_noise is not None or models.prior.known or not settings.chooses_lengths:
+            return None
+        lengths = self.lengths[part]
+        share = np.minimum(lengths * (MAX_SHARE / settings.shortest_period), 1) * (lengths > 1)
+        level = np.maximum(models.rows[ESTIMATE, part], 0)
+        hidden: SmallFloats = small(ALONE * share) * level * level
+        return hidden
+
     def _estimate_part(
         self,
         seen: Observation,
@@ -305,6 +320,9 @@ class TideFilter:
         if hidden:
             whole = (self.lengths[part] >= self.settings.shortest_period) & ~used
             irregular += whole * np.float32(hidden) * np.square(rows[MEAN])
+        alone = self._hidden_alone(part) if flow else None
+        if alone is not None:
+            irregular += alone
         now = seen.units[part] == 1
         now &= seen.fresh[part]
         variance[:] = self.lengths[part]
@@ -322,6 +340,8 @@ class TideFilter:
         irregular *= remains if now.all() else np.where(now, remains, 1)
         variance += irregular
         np.multiply(rows[VARIANCE], square, out=level_variance)
+        if alone is not None:
+            level_variance += alone * square * (mean < SMALL)
         unknown = rows[SEEN] == 0
         if unknown.any():
             mean[unknown] = self.common.mean / self.settings.keys  # all that is known so far
