@@ -27,9 +27,9 @@ LEARNING_PERIODS = 5
 """The mean total is learned over this many of the longest periods."""
 
 FIRST_RESCALE, RESCALE, SURE, LEAST_VISIBLE = 1.05, 1.5, 4.0, 0.3
-"""The mean total follows the slow mean of totals once they differ by the factor FIRST_RESCALE while
-it is learned. Later, they must differ by RESCALE and by SURE noise scales of the slow mean, and
-both must be at least LEAST_VISIBLE noise scales of a total."""
+"""The mean total follows the slow mean of totals once they differ by the factor RESCALE and by SURE
+noise scales of the slow mean; by FIRST_RESCALE alone while it is learned. Both must be above
+LEAST_VISIBLE noise scales of a total: below, levels are noise and are not counted anew."""
 
 LEAST_LEARNING = 4
 LEAST_MEAN = 0.02
@@ -138,14 +138,14 @@ class CommonFactor:
         if seen.total is None or self.learned < 2:
             return 1.0
         scale = math.sqrt(seen.total_noise / 2)
-        least = max(LEAST_MEAN * scale, 1e-9)
-        ratio = max(self.slow, least) / max(self.mean, least)
         learning = self.learned <= _learning(settings)
-        most = FIRST_RESCALE if learning else RESCALE
-        sure = SURE * scale * math.sqrt(self._slow_gain(settings))
-        visible = min(self.slow, self.mean) > LEAST_VISIBLE * scale
-        known = learning or (visible and abs(self.slow - self.mean) > sure)
-        if 1 / most < ratio < most or not known:
+        if min(self.slow, self.mean) <= LEAST_VISIBLE * scale:
+            if learning:
+                self.mean = self.slow
+            return 1.0
+        ratio, most = self.slow / self.mean, FIRST_RESCALE if learning else RESCALE
+        sure = 0.0 if learning else SURE * scale * math.sqrt(self._slow_gain(settings))
+        if 1 / most < ratio < most or abs(self.slow - self.mean) <= sure:
             return 1.0
         self.mean = self.slow
         return ratio
