@@ -337,3 +337,10 @@ def test_a_lone_bursty_key_is_hardly_worse_than_0_and_its_bursts_are_covered() -
         errors.append(np.abs(reported - counts)[late].sum() / counts[late].sum())
         assert 0.85 <= covered(found[late], counts[late]) <= 0.97
     assert np.mean(errors) < 1.06
+
+
+def test_totals_that_are_noise_say_nothing_of_keys_without_a_sum() -> None:
+    settings = FilterSettings(keys=70, first_length=24, total_noise=2 * 4800.0**2, decide_at=(24,))
+    tide = TideFilter.nothing(settings)
+    found = in_blocks(tide, np.zeros((20, 70)), 2 * 500.0**2, seed=36)
+    assert max(each.mean.max() for each in found) == 0

@@ -170,6 +170,12 @@ class CommonFactor:
         self.factors[phase] += gain * (seen.total / level - self.factors[phase])
         self.variances[phase] = variance * (1 - gain)
 
+    @property
+    def visible(self) -> float:
+        """The mean total if it stands out of the noise of all totals so far, else 0."""
+        noise = math.sqrt(float(self.noises.sum()) / 2) / max(float(self.counts.sum()), 1.0)
+        return self.mean if self.mean > SURE * noise else 0.0
+
     def season(self) -> float:
         """The relative variance of totals over the phases of the shortest period, less noise."""
         if self.days:

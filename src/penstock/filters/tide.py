@@ -344,7 +344,7 @@ class TideFilter:
             level_variance += alone * square * (mean < SMALL)
         unknown = rows[SEEN] == 0
         if unknown.any():
-            mean[unknown] = self.common.mean / self.settings.keys  # all that is known so far
+            mean[unknown] = self.common.visible / self.settings.keys  # all that is known so far
             level_variance[unknown] = 0
             variance[unknown] = np.inf
 
