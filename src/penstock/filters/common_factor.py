@@ -23,6 +23,9 @@ LEAST_PHASE_FACTOR = 0.05
 PHASE_VARIANCE, PHASE_DRIFT = 0.25, 0.0004
 """The prior variance of a phase's factor, and what it gains per day."""
 
+FACTOR_VARIANCE = 1.0
+"""The prior variance of a unit's factor."""
+
 LEARNING_PERIODS = 5
 """The mean total is learned over this many of the longest periods."""
 
@@ -41,10 +44,10 @@ class CommonFactor:
     r"""The factor :math:`f_t` by which all counts of unit t differ from their long-run level.
 
     By unit: a `SmoothingBank` estimates the total of each unit, and f is that estimate over the
-    mean total. By phase (`days` > 0): if one unit's total is not visible,
-    :math:`s > 0.15\,\cdot` total for noise scale s in more than two of them, totals are added up
-    per phase of the shortest period over `days` days, and a scalar Kalman filter per phase follows
-    their ratio to the mean total.
+    mean total, nearer to 1 where the estimate is uncertain. By phase (`days` > 0): if one unit's
+    total is not visible, :math:`s > 0.15\,\cdot` total for noise scale s in more than two of them,
+    totals are added up per phase of the shortest period over `days` days, and a scalar Kalman
+    filter per phase follows their ratio to the mean total. Without a season f is 1 then.
     """
 
     bank: SmoothingBank
@@ -99,7 +102,7 @@ class CommonFactor:
         self.counts[phase] += 1
         self.noises[phase] += seen.total_noise
         self.learned += 1
-        self.slow += self._slow_gain(settings) * (estimate - self.slow)
+        self.slow += self._slow_gain(settings, seen.total_noise) * (estimate - self.slow)
         if first:
             self.mean = self.slow
         return 1.0 if self.learned == 1 else self._ratio(estimate, seen.total_noise)
@@ -113,19 +116,28 @@ class CommonFactor:
     def _ratio(self, total: float, noise: float) -> float:
         """An estimated total over the mean total, in the range of factors."""
         least = max(LEAST_MEAN * math.sqrt(noise / 2), 1e-9)
+        mean = max(self.mean, least)
+        away = total / mean - 1
+        doubt = self._doubt(noise) / mean**2
+        usual = max(FACTOR_VARIANCE, away**2)
         low, high = FACTOR_RANGE
-        return min(max(total / max(self.mean, least), low), high)
+        return min(max(1 + usual / (usual + doubt) * away, low), high)
+
+    def _doubt(self, noise: float) -> float:
+        """The variance of the bank's estimate of a total."""
+        noise = max(noise, LEAST_NOISE)
+        variance = max(self.bank.variance, LEAST_VARIANCE * noise)
+        return variance * noise / (variance + noise)
 
     def total(self, factor: float, noise: float) -> tuple[float, float] | None:
         """The estimated total of a unit with this factor, and its variance; None by phase."""
         if self.days or self.learned < 2:
             return None
-        noise = max(noise, LEAST_NOISE)
-        variance = max(self.bank.variance, LEAST_VARIANCE * noise)
-        return factor * self.mean, variance * noise / (variance + noise)
+        return factor * self.mean, self._doubt(noise)
 
-    def _slow_gain(self, settings: FilterSettings) -> float:
-        return max(1 / self.learned, LEARNING_PERIODS / (2 * _learning(settings)))
+    def _slow_gain(self, settings: FilterSettings, noise: float) -> float:
+        share = 1 / max(math.sqrt(noise) * self.bank.weight, 1.0)
+        return max(share, LEARNING_PERIODS / (2 * _learning(settings)))
 
     def rescaled(self, settings: FilterSettings, seen: Observation) -> float:
         """Let the mean total follow a stream that has grown or shrunk. Return how much it moved.
@@ -144,7 +156,8 @@ class CommonFactor:
                 self.mean = self.slow
             return 1.0
         ratio, most = self.slow / self.mean, FIRST_RESCALE if learning else RESCALE
-        sure = 0.0 if learning else SURE * scale * math.sqrt(self._slow_gain(settings))
+        gain = self._slow_gain(settings, seen.total_noise)
+        sure = 0.0 if learning else SURE * scale * math.sqrt(gain)
         if 1 / most < ratio < most or abs(self.slow - self.mean) <= sure:
             return 1.0
         self.mean = self.slow
@@ -163,6 +176,8 @@ class CommonFactor:
     def _by_phase(self, seen: Observation, phase: int) -> None:
         """One step of the Kalman filter of a phase."""
         assert seen.total is not None
+        if len(self.factors) == 1:
+            return  # without a season, each key is followed better alone
         level = seen.total_units * self.mean
         noise = seen.total_noise / level**2
         variance = float(self.variances[phase]) + PHASE_DRIFT * seen.total_units
@@ -221,7 +236,8 @@ class CommonFactor:
         ratio = np.where(self.counts > 0, self.sums / read / self.mean, 1.0)
         noise = np.where(self.counts > 0, self.noises / np.square(read * self.mean), np.inf)
         gain = PHASE_VARIANCE / (PHASE_VARIANCE + noise)
-        self.factors = 1 + gain * (ratio - 1)
+        if len(self.factors) > 1:
+            self.factors = 1 + gain * (ratio - 1)
         self.variances = PHASE_VARIANCE * (1 - gain)
 
 

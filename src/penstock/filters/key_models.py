@@ -238,7 +238,7 @@ class KeyModels:
         if settings.keys >= FEWEST_KEYS:
             self.prior.learn(rows[ESTIMATE], rows[ERROR], _draws(settings, rows))
             self.learn_at = unit + _rest(settings, 0)
-        self._believe(settings, rows)
+        self._believe(settings, rows, block.level_noise)
         square = np.square(rows[MEAN])
         rows[IRREGULARS] = FIRST_SPREAD * square
         rows[DRIFTS] = FIRST_DRIFT**2 * square
@@ -356,13 +356,18 @@ class KeyModels:
             there *= rows[OUT]
         return there
 
-    def _believe(self, settings: FilterSettings, rows: Small) -> None:
-        """The belief about some keys from their estimates, in place."""
+    def _believe(
+        self, settings: FilterSettings, rows: Small, noise: Small | float | None = None
+    ) -> None:
+        """The belief about some keys from their estimates, in place.
+
+        `noise` is the variance of an estimate of a key without events. Default: as of any other.
+        """
         estimate, error = rows[ESTIMATE], rows[ERROR]
         mean = np.maximum(estimate, 0, out=rows[MEAN])
         rows[VARIANCE] = error
         if not self.prior.known:
-            deviation = np.sqrt(error)
+            deviation = np.sqrt(error if noise is None else noise)
             stands = estimate > STANDS_OUT / math.sqrt(2) * deviation
             stands |= (rows[OUT] > 0) & (estimate > STAYS_OUT * deviation)
             rows[OUT] = stands

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +47,8 @@ class SmoothingBank:
     """
 
     seen: int
+    weight: float
+    """The sum of 1/√R over all totals so far."""
     level: FloatArray
     seasons: list[FloatArray]
     visits: list[FloatArray]
@@ -60,6 +63,7 @@ class SmoothingBank:
         experts = len(LEVEL_GAINS) + len(periods) * len(SEASON_GAINS) * len(RATIO_GAINS)
         return cls(
             seen=0,
+            weight=0.0,
             level=np.zeros(len(LEVEL_GAINS)),
             seasons=[np.zeros((len(SEASON_GAINS), period)) for period in periods],
             visits=[np.zeros(period) for period in periods],
@@ -128,7 +132,10 @@ class SmoothingBank:
     def _learn(self, place: int, total: float, noise: float) -> None:
         if not self.seen:
             self.level[:] = total
-        self.level += np.maximum(LEVEL_GAINS, 1 / (self.seen + 1)) * (total - self.level)
+        scale = math.sqrt(noise)
+        self.weight += 1 / scale  # of all totals so far; streams change, so not by variance
+        share = 1 / (scale * self.weight)
+        self.level += np.maximum(LEVEL_GAINS, share) * (total - self.level)
         for season, visits, ratios in zip(self.seasons, self.visits, self.ratios, strict=True):
             phase = place % len(visits)
             base = season[:, phase]

@@ -255,6 +255,18 @@ def test_it_beats_an_equal_share_for_every_unit_and_all_zeros() -> None:
 # -- with a delta ----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("keys", "mean"), [(2, 28), (2, 100), (8, 28), (20, 100)])
+def test_totals_that_are_only_noise_do_little_harm(keys: int, mean: int) -> None:
+    """Still streams of few keys. Before, totals made the error up to four times as large."""
+    counts = np.random.default_rng(7).poisson(mean, (480, keys))
+
+    def error(share: str) -> float:
+        run = Tide(epsilon=1, window=120, share_total=share).run(keys, noise=TestNoise(3))
+        return float(np.mean([np.abs(run.step(row).estimate - row).mean() for row in counts]))
+
+    assert error("1/10") < 1.4 * error("0")
+
+
 @pytest.mark.parametrize("kind", ["flow", "stock"])
 def test_with_a_delta_every_unit_is_released_with_an_equal_share_of_rho(kind: Any) -> None:
     mechanism = Tide(epsilon=1, delta="1e-6", window=8, periods=(2,), kind=kind)
