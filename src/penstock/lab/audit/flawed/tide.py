@@ -46,11 +46,11 @@ _SOMEBODY[4, 1] = 1
 TIDE_FLAWS: tuple[Variant, ...] = (
     Variant(
         "tide_closes_on_counts",
-        lambda: ClosesOnCounts(epsilon=1, window=2),
+        lambda: ClosesOnCounts(epsilon=1, window=2, share_total=0),
         Fraction(1),
         2,
         (Pair("somebody in an open block", _PAUSE + _SOMEBODY, _PAUSE),),
-        runs=400,
+        runs=200,
     ),
     Variant(
         "tide_front_for_nothing",
