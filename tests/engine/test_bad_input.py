@@ -282,7 +282,14 @@ print(most["long"] - most["short"], rejected, values)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "size"), [("csv", 10**9), ("jsonl", 2 * 10**8)])
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [
+        pytest.param("csv", 10**9, marks=pytest.mark.nightly),
+        ("csv", 2 * 10**8),
+        ("jsonl", 2 * 10**8),
+    ],
+)
 def test_a_line_of_a_gigabyte_is_passed_over_in_little_memory(tmp_path, kind, size):
     """The line is a hole in a file: it takes no space on the disk."""
     done = subprocess.run(

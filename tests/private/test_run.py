@@ -326,7 +326,9 @@ def test_nothing_of_the_data_is_in_its_repr():
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_memory_does_not_grow_with_the_stream():
+    """Quick twin: the check of memory in tests/lab/test_checks.py."""
     for cls in MECHANISMS.values():
         run = cls(epsilon="1", window=4).run(3, noise=NoNoise())
         # the largest snapshots once windows of a week of hours are full, over a period of each tree

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -185,6 +186,9 @@ def test_the_exact_loss_of_uniform_is_epsilon(epsilon):
     assert found.covered >= 1 - 1e-6
 
 
+nightly = partial(pytest.param, marks=pytest.mark.nightly)
+"""The other cases of a test are its quick twin."""
+
 CHANGING_KEY = ([[3, 1], [4, 1]], [[2, 1], [4, 0]])
 ALWAYS_THERE = ([[3], [4]], [[2], [3]])
 LATER = ([[3], [4], [2]], [[3], [3], [1]])
@@ -198,10 +202,10 @@ ONCE = ([[0], [1], [0]], [[0], [0], [0]])
         (Sample(epsilon=8, window=2), CHANGING_KEY, 8),
         (Uniform(epsilon=8, window=2), CHANGING_KEY, 8),
         (BudgetDistribution(epsilon=8, window=2), ALWAYS_THERE, 5),
-        (BudgetDistribution(epsilon=8, window=2), LATER, 6.5),
-        (BudgetDistribution(epsilon=12, window=2), CHANGING_KEY, 7),
+        nightly(BudgetDistribution(epsilon=8, window=2), LATER, 6.5),
+        nightly(BudgetDistribution(epsilon=12, window=2), CHANGING_KEY, 7),
         (BudgetAbsorption(epsilon=8, window=2), LATER, 8),
-        (BudgetAbsorption(epsilon=8, window=2), CHANGING_KEY, 6),
+        nightly(BudgetAbsorption(epsilon=8, window=2), CHANGING_KEY, 6),
     ],
 )
 def test_shipped_mechanisms_lose_no_more_than_they_promise(mechanism, streams, at_least):

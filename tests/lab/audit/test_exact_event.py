@@ -192,9 +192,10 @@ TWINS = [
     (Asking(epsilon=24, window=3), [[2], [4]]),
     (Asking(epsilon=44, window=2), [[1], [4], [4]]),
     (FixedThreshold(epsilon=28, window=3, horizon=3, releases=2, threshold=1), [[1], [3], [3]]),
-    (
+    pytest.param(
         AdaptiveThreshold(epsilon=38, window=4, horizon=4, releases=3, threshold=2, population=1),
         [[1], [3], [2], [3]],
+        marks=pytest.mark.nightly,
     ),
 ]
 
@@ -232,6 +233,7 @@ def test_a_likelihood_of_pegasus_is_what_running_every_noise_gives() -> None:
         assert expected == pytest.approx(low, rel=0.005)
 
 
+@pytest.mark.nightly  # quick twin: the test of every noise above
 @pytest.mark.parametrize(
     ("mechanism", "stream"),
     [
