@@ -38,7 +38,8 @@ LIMITS = {
 }
 SAMPLING = ("fixed", "dsft", "dsat", "fast", "fast_w")
 LIMITS |= {(name, "publish"): 3.0 for name in SAMPLING} | {(name, "skip"): 2.0 for name in SAMPLING}
-FIXED_LIMITS = dict.fromkeys(("uniform", "sample", "bd", "ba"), 25.0)
+LIMITS["tide", "publish"] = 8.0
+FIXED_LIMITS = dict.fromkeys(("uniform", "sample", "bd", "ba", "tide"), 25.0)
 FIXED_LIMITS |= dict.fromkeys(("bd_grouped", "ba_grouped"), 40.0)
 FIXED_LIMITS |= dict.fromkeys(("bd_pan", "ba_pan"), 45.0)
 
