@@ -109,6 +109,8 @@ CLASS_OF_EXPONENT = np.clip(np.arange(256) - 126, 0, CLASSES - 1)
 """The class of a number, by the bits of its exponent."""
 
 MOST_INVERSE = 1e9
+"""The largest value of one over a factor, which may be almost 0."""
+
 LEAST_NOISE = 1e-6
 """The least variance of noise. With a large ε, there is none in most releases."""
 
