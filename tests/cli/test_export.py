@@ -154,10 +154,3 @@ def test_the_format_must_be_known(capsys):
     assert "choose a format with --format" in Outcome(capsys, "export", "taps.db", "releases").err
     assert Outcome(capsys, "export", "taps.db", "releases", "--format", "csv").code == 0
     assert Path("releases").read_text().startswith("series,unit,")
-
-
-def test_parquet_needs_pyarrow_and_says_so(capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    done = Outcome(capsys, "export", "taps.db", "out.parquet")
-    assert done.code == 2
-    assert "pip install 'penstock[columns]'" in done.err

@@ -11,13 +11,13 @@ from penstock.core.optional import require
 
 
 def test_a_module_that_is_there_is_imported():
-    assert require("json.decoder", "columns", "reading events").__name__ == "json.decoder"
+    assert require("json.decoder", "kafka", "reading events").__name__ == "json.decoder"
 
 
 @pytest.mark.parametrize(
     ("module", "package"),
     [
-        ("pyarrow.parquet", "pyarrow"),
+        ("psycopg.rows", "psycopg"),
         ("confluent_kafka.admin", "confluent-kafka"),
         ("paho.mqtt.client", "paho-mqtt"),
     ],
@@ -25,9 +25,9 @@ def test_a_module_that_is_there_is_imported():
 def test_a_missing_package_is_named_as_pip_names_it(module, package, monkeypatch):
     monkeypatch.setitem(sys.modules, module.partition(".")[0], None)
     with pytest.raises(MissingExtraError) as caught:
-        require(module, "columns", "reading events")
+        require(module, "kafka", "reading events")
     assert str(caught.value) == (
-        f"reading events needs {package}, which is not installed: pip install 'penstock[columns]'"
+        f"reading events needs {package}, which is not installed: pip install 'penstock[kafka]'"
     )
-    assert (caught.value.package, caught.value.extra) == (package, "columns")
+    assert (caught.value.package, caught.value.extra) == (package, "kafka")
     assert caught.value.__suppress_context__

@@ -612,12 +612,3 @@ def test_without_numba_the_default_is_numpy_and_fast_says_what_is_missing(monkey
     assert Bounding(keys=1, contribution=1).fast is False
     with pytest.raises(MissingExtraError, match=r"numba.*pip install 'penstock\[fast\]'"):
         Bounding(keys=1, contribution=1, fast=True)
-
-
-def test_without_pyarrow_whole_numbers_are_counted_and_text_says_what_is_missing(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    unit = Bounding(keys=2, contribution=1, fast=False)
-    unit.add(whole(1, 1), whole(0, 1), whole(0, 0))
-    assert unit.counts().tolist() == [1, 0]
-    with pytest.raises(MissingExtraError, match=r"pyarrow.*pip install 'penstock\[columns\]'"):
-        unit.add(np.array(["a"]), whole(0), whole(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy as np
 
 from penstock.core.arrays import IntArray
 from penstock.core.errors import ConfigurationError
-from penstock.core.optional import require
 
 
 def folder() -> Path | None:
@@ -76,5 +76,5 @@ def _read(name: str) -> Any:
         raise ConfigurationError(
             f"there is no folder of data with {name}: set PENSTOCK_DATA to a folder that has it."
         )
-    parquet = require("pyarrow.parquet", "columns", "reading Parquet")
+    parquet: Any = import_module("pyarrow.parquet")
     return parquet.read_table(where / name)

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -247,7 +248,7 @@ def value_of(
 
 @lru_cache(maxsize=64)
 def _student(freedom: int) -> float:
-    special = require("scipy.special", "bench", "an interval over runs")
+    special = require("scipy.special", "lab", "an interval over runs")
     return float(special.stdtrit(freedom, 0.975))
 
 
@@ -282,5 +283,4 @@ def table(rows: Iterable[Row]) -> list[tuple[Any, ...]]:
 
 
 def _arrow() -> tuple[Any, Any]:
-    purpose = "keeping the results of a bench"
-    return require("pyarrow", "bench", purpose), require("pyarrow.parquet", "bench", purpose)
+    return import_module("pyarrow"), import_module("pyarrow.parquet")

@@ -6,14 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 
 def write(folder: Path, **tables: dict[str, Any]) -> None:
     """Parquet files of these names with these columns."""
-    pyarrow = pytest.importorskip(
-        "pyarrow", reason="reading Parquet needs pyarrow: pip install 'penstock[columns]'"
-    )
+    import pyarrow
     from pyarrow import parquet
 
     for name, columns in tables.items():

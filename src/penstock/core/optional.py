@@ -17,7 +17,7 @@ def require(module: str, extra: str, purpose: str) -> Any:
     Parameters
     ----------
     module : str
-        The module's full name, such as "pyarrow.parquet".
+        The module's full name, such as "paho.mqtt.client".
     extra : str
         The extra of Penstock that installs the package.
     purpose : str
@@ -28,9 +28,9 @@ def require(module: str, extra: str, purpose: str) -> Any:
     MissingExtraError
         If the package is not installed.
 
-    >>> require("json", "columns", "reading events").loads("[1]")
+    >>> require("json", "kafka", "reading events").loads("[1]")
     [1]
-    >>> require("no_such.part", "columns", "reading events")
+    >>> require("no_such.part", "kafka", "reading events")
     Traceback (most recent call last):
     penstock.core.errors.MissingExtraError: reading events needs no-such, which is not installed...
     """

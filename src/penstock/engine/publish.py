@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -368,7 +369,7 @@ class Publication:
         `low` and `high` are 95 % intervals, which cover the added noise only. Filtered numbers have
         90 % intervals for the counts.
         """
-        polars = require("polars", "columns", "a table of releases")
+        polars: Any = import_module("polars")
         names = ("begins", "unit", "key", "value", "low", "high", "repeated")
         if not len(self):
             return polars.DataFrame({name: [] for name in names})

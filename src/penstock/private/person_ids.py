@@ -6,6 +6,7 @@ Everything here is raw data: nothing is shown, logged or raised.
 from __future__ import annotations
 
 import hashlib
+from importlib import import_module
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 
 from penstock.core.arrays import BoolArray, IntArray
 from penstock.core.errors import InputError
-from penstock.core.optional import require
 from penstock.private.counts_input import Column
 
 Kind: TypeAlias = Literal["signed", "unsigned", "text"]
@@ -436,7 +436,6 @@ def _arrow_of(column: Column) -> Any:
 
 
 def arrow() -> Any:
-    """PyArrow, with its module `compute`."""
-    purpose = "a person column of text or from Arrow"
-    require("pyarrow.compute", "columns", purpose)
-    return require("pyarrow", "columns", purpose)
+    """PyArrow, with its module `compute`, imported when it is first used."""
+    import_module("pyarrow.compute")
+    return import_module("pyarrow")

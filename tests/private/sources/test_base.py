@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.core.errors import ConfigurationError, MissingExtraError
+from penstock.core.errors import ConfigurationError
 from penstock.core.product import Product
 from penstock.private.sources.base import Columns, Intake, Reason, Rejections
 
@@ -422,11 +421,3 @@ def test_columns_that_cannot_be_used_are_refused(parameters, message):
 def test_an_intake_that_cannot_be_used_is_refused(columns, parameters, message):
     with pytest.raises(ConfigurationError, match=message):
         Intake(columns=columns, domain=KEYS, **parameters)
-
-
-def test_without_pyarrow_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(
-        MissingExtraError, match=r"reading events needs pyarrow.*penstock\[columns\]"
-    ):
-        Intake(columns=Columns("t", "k"), domain=KEYS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import jinja2
@@ -11,9 +10,8 @@ import pytest
 
 import penstock
 import penstock_bench
-from penstock.core.errors import MissingExtraError
 from penstock.released.pages import asset, render
-from penstock.released.pages.render import _environment, script_hash
+from penstock.released.pages.render import script_hash
 
 HOSTILE = "</style><script>alert('x')</script>"
 SOURCES = [Path(package.__file__).parent for package in (penstock, penstock_bench)]
@@ -49,14 +47,6 @@ def test_only_the_kits_own_scripts_may_run():
 def test_a_name_that_a_template_needs_and_nobody_gives_is_an_error():
     with pytest.raises(jinja2.UndefinedError, match="promise"):
         render("base.html", title="t")
-
-
-def test_without_jinja_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    _environment.cache_clear()
-    with pytest.raises(MissingExtraError, match=re.escape("pip install 'penstock[pages]'")):
-        render("base.html", title="t", promise="p")
-    _environment.cache_clear()
 
 
 def test_no_stylesheet_or_script_asks_for_text_below_12_px():

@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.core.errors import InputError, MissingExtraError
+from penstock.core.errors import InputError
 from penstock.released.sinks import parquet as module
 from penstock.released.sinks.base import SinkError
 from penstock.released.sinks.parquet import ParquetSink
@@ -312,9 +312,3 @@ def test_a_file_in_the_way_is_an_error_with_advice_and_not_an_empty_sink(tmp_pat
 def test_its_repr_has_a_name_only(tmp_path):
     assert repr(ParquetSink(tmp_path / "out")) == "<Parquet 'out'>"
     assert json.dumps(repr(ParquetSink(tmp_path / "out"))).count(str(tmp_path)) == 0
-
-
-def test_without_pyarrow_it_says_what_to_install(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(MissingExtraError, match=r"needs pyarrow.*penstock\[columns\]"):
-        ParquetSink(tmp_path)

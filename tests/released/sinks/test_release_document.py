@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.errors import MissingExtraError
 from penstock.core.hierarchy import Hierarchy
 from penstock.core.released import Released, Scale
 from penstock.core.weights import Weights
@@ -221,11 +220,3 @@ def test_numbers_agree_with_the_release():
     of = numbers(release)
     assert of.low.tolist() == low.tolist()
     assert of.high.tolist() == high.tolist()
-
-
-def test_without_pyarrow_a_table_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(
-        MissingExtraError, match=r"tables of releases needs pyarrow.*penstock\[columns\]"
-    ):
-        module.arrow()

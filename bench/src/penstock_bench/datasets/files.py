@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
+from importlib import import_module
 from typing import Any
 
 from penstock.core.errors import ConfigurationError
-from penstock.core.optional import require
 from penstock_bench.public_data import folder
 
 
@@ -35,22 +34,15 @@ def absent(names: tuple[str, ...]) -> str | None:
             f"{what}: put {'it' if one else 'them'} into ../shared/data or set PENSTOCK_DATA to "
             "the folder"
         )
-    if (
-        any(name.endswith(".parquet") for name in names)
-        and importlib.util.find_spec("pyarrow") is None
-    ):
-        return (
-            "reading Parquet needs pyarrow, which is not installed: pip install 'penstock[columns]'"
-        )
     return None
 
 
 def table(name: str, *columns: str) -> Any:
     """Columns of a Parquet file of the folder. Default: all."""
     why = absent((name,))
-    if why is not None and "pyarrow" not in why:
+    if why is not None:
         raise ConfigurationError(f"{why}.")
-    parquet = require("pyarrow.parquet", "columns", "reading Parquet")
+    parquet: Any = import_module("pyarrow.parquet")
     where = folder()
     assert where is not None
     return parquet.read_table(where / name, columns=list(columns) or None)

@@ -207,7 +207,6 @@ def needed() -> None:
     for module, extra, purpose in (
         ("fastapi", "serve", "events by HTTP"),
         ("uvicorn", "serve", "events by HTTP"),
-        ("pyarrow", "columns", "a sink of Parquet files"),
     ):
         require(module, extra, purpose)
 

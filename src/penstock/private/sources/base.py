@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -20,7 +21,6 @@ from penstock.core.arrays import BoolArray, IntArray
 from penstock.core.declaration import EndpointKind, EndpointSetup, Options
 from penstock.core.domain import AnyDomain, Domain
 from penstock.core.errors import ConfigurationError, InputError, StateError
-from penstock.core.optional import require
 from penstock.core.product import Product
 from penstock.private.person_ids import shortened
 
@@ -56,8 +56,8 @@ UTF8 = (
 
 
 def arrow(module: str = "pyarrow") -> Any:
-    """A module of PyArrow."""
-    return require(module, "columns", "reading events")
+    """A module of PyArrow, imported when it is first used."""
+    return import_module(module)
 
 
 @contextmanager

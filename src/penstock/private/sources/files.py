@@ -459,7 +459,6 @@ def file_kind(
         options=(path, FILE_OPTIONS[1], *options),
         describe=describe,
         check=check,
-        extra="columns",
         build=build,
         finite=lambda options, until: not options["growing"],
         suffixes=suffixes,

@@ -576,7 +576,7 @@ KIND = SourceKind(
     describe=lambda options: (
         f"{'HTTPS' if options.get('tls_cert') else 'HTTP'} requests at {options['listen']}"
     ),
-    extra="serve,columns",
+    extra="serve",
     build=_build,
 )
 

@@ -597,7 +597,7 @@ KIND = SourceKind(
     ),
     describe=lambda options: f"Kafka topic {options['topic']!r}",
     check=check_login,
-    extra="kafka,columns",
+    extra="kafka",
     build=_build,
 )
 

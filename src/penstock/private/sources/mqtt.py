@@ -416,7 +416,7 @@ KIND = SourceKind(
     ),
     describe=lambda options: f"MQTT topic {options['topic']!r}",
     check=check_login,
-    extra="mqtt,columns",
+    extra="mqtt",
     build=_build,
 )
 

@@ -92,7 +92,6 @@ KIND = SourceKind(
     ),
     describe=lambda options: f"standard input ({options['format']})",
     check=_check,
-    extra="columns",
     build=_build,
     finite=lambda options, until: until,
 )

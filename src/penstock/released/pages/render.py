@@ -8,8 +8,6 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.optional import require
-
 if TYPE_CHECKING:
     from jinja2 import Environment
 
@@ -31,11 +29,6 @@ def render(template: str, /, **context: Any) -> str:
     -------
     str
         One HTML document with all its styles and scripts.
-
-    Raises
-    ------
-    MissingExtraError
-        Jinja2 is not installed.
 
     Examples
     --------
@@ -68,12 +61,13 @@ def script_hash(script: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    jinja = require("jinja2", "pages", "making a page")
-    markup = require("markupsafe", "pages", "making a page").Markup
-    made: Environment = jinja.Environment(
+    import jinja2
+    from markupsafe import Markup
+
+    made = jinja2.Environment(
         autoescape=True,
-        loader=jinja.FunctionLoader(lambda name: _read("templates", name)),
-        undefined=jinja.StrictUndefined,
+        loader=jinja2.FunctionLoader(lambda name: _read("templates", name)),
+        undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -81,5 +75,7 @@ def _environment() -> Environment:
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     made.filters["script_hash"] = script_hash
     made.filters["base64"] = lambda text: base64.b64encode(text.encode()).decode()
-    made.globals["asset"] = lambda name: markup(asset(name))  # files of a package
+    made.globals["asset"] = lambda name: Markup(  # noqa: S704 - files of a package
+        asset(name)
+    )
     return made

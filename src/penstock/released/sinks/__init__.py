@@ -3,7 +3,7 @@ however often it is sent.
 
 `base` says what a sink is, `release_document` what it is sent. Sinks that need a client of their
 own stand in their files only: `kafka.KafkaSink` (extra `kafka`) and `postgres.PostgresSink` (extra
-`postgres`); `ParquetSink` asks for PyArrow (extra `columns`) when it is made.
+`postgres`).
 """
 
 from typing import TYPE_CHECKING

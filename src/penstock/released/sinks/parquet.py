@@ -56,7 +56,6 @@ class ParquetSink:
     """A folder of Parquet files: one row per key and unit."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        arrow("pyarrow.parquet")
         self.path = Path(path).absolute()
         self._heads: dict[str, SinkHead | None] = {}
         self._tidy: set[Path] = set()
@@ -195,7 +194,6 @@ KIND = SinkKind(
     summary="A folder of Parquet files by series and day, one row per key and unit.",
     options=(path_option("releases", "the folder, from the folder of this file"),),
     describe=lambda options: f"Parquet files in {options['path']}",
-    extra="columns",
     build=_build,
     fence=lambda setup: head_file_beside(setup.folder / setup.options["path"]),
     place=("path",),

@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -42,7 +43,6 @@ import numpy as np
 from penstock.core.arrays import BoolArray, FloatArray
 from penstock.core.exact import Exact
 from penstock.core.guarantee import Guarantee
-from penstock.core.optional import require
 from penstock.core.released import Released
 from penstock.released.release_filter import CONFIDENCE as FILTER_CONFIDENCE
 from penstock.released.sinks.base import ReleaseItem
@@ -168,8 +168,8 @@ def table(item: ReleaseItem) -> Any:
 
 
 def arrow(module: str = "pyarrow") -> Any:
-    """A module of PyArrow."""
-    return require(module, "columns", "writing tables of releases")
+    """A module of PyArrow, imported when it is first used."""
+    return import_module(module)
 
 
 def moment(when: datetime) -> str:
