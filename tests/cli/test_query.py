@@ -360,7 +360,7 @@ def test_a_plot_is_one_page_that_loads_nothing(log, capsys):
         "out/jump.html",
     )
     assert done.code == 0
-    assert "Open out/jump.html" in done.out
+    assert f"Open {Path.cwd() / 'out/jump.html'}" in done.out
     page = Path("out/jump.html").read_text(encoding="utf-8")
     assert "default-src 'none'" in page
     assert not re.search(r"(src|href)\s*=\s*[\"']?https?:", page)
@@ -572,7 +572,7 @@ def test_units_of_a_store_are_shown_with_their_times(capsys):
         3,
     )
     out = Outcome(capsys, "query", "taps.db", "counts").out
-    assert "begins (Asia/Tokyo)" in out
+    assert "Times are in Asia/Tokyo." in out
     assert "2026-01-01 02:00" in out
     rows = list(
         csv.DictReader(io.StringIO(Outcome(capsys, "query", "taps.db", "counts", "--csv").out))

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from penstock.cli.formatting import terminal_width
 from penstock.cli.options import Flag, Json, Season
 from penstock.cli.store_argument import read_pipeline
 from penstock.engine.config_sections import InvalidConfigurationError, dotted
@@ -95,9 +96,9 @@ def show(pipeline: Pipeline) -> None:
     made = chosen(pipeline)
     for title, lines in _parts(pipeline, made, usefulness(made, pipeline.plan)).items():
         console.print(Text(f"{title}\n{'-' * len(title)}", "bold"), soft_wrap=True)
-        console.print(Text(f"{wrapped(lines)}\n"), soft_wrap=True)
+        console.print(Text(f"{wrapped(lines, terminal_width())}\n"), soft_wrap=True)
     if warned := warnings(made):
-        text = f"{WARNINGS}\n{'-' * len(WARNINGS)}\n{wrapped(warned)}"
+        text = f"{WARNINGS}\n{'-' * len(WARNINGS)}\n{wrapped(warned, terminal_width())}"
         console.print(Text(text, "bold yellow"), soft_wrap=True)
 
 

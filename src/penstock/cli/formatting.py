@@ -6,12 +6,17 @@ from fractions import Fraction
 from typing import Any
 
 from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
 from rich.text import Text
 
 from penstock.core.calendar import Calendar
 
 _MAX_DENOMINATOR = 10_000
 """Fractions above it are shown as decimals. --json and --csv always have both."""
+
+_ANY_WIDTH = 10_000
+"""A width in which every table fits."""
 
 
 def decimal(amount: Fraction, digits: int = 4) -> str:
@@ -102,6 +107,18 @@ def exact_and_decimal(name: str, value: Fraction) -> dict[str, Any]:
     return {name: str(value), f"{name}_decimal": float(value)}
 
 
+def terminal_width(most: int = 100) -> int:
+    """The number of columns for running text: those of the terminal, at most `most`."""
+    return min(Console().width, most)
+
+
+def fits(table: Table, console: Console) -> bool:
+    """Whether a table fits the console without folding a cell."""
+    wide = console.options.update_width(_ANY_WIDTH)
+    return Measurement.get(console, wide, table).maximum <= console.width
+
+
 def say(text: str, style: str = "") -> None:
-    """Print one paragraph, never cut or broken into lines."""
-    Console().print(Text(text, style), soft_wrap=True)
+    """Print one paragraph: folded between words on a terminal, else in one line."""
+    console = Console()
+    console.print(Text(text, style), soft_wrap=not console.is_terminal)

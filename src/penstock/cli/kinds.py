@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.formatting import say
 from penstock.cli.options import Json, with_own_modules
 from penstock.core.declaration import EndpointKind, KindRegistry
 from penstock.engine.config_text import meaning, toml
@@ -91,9 +92,9 @@ def _list(registry: KindRegistry[Any], rows: list[dict[str, Any]]) -> None:
 def _explain(noun: str, kind: EndpointKind) -> None:
     screen = Console()
     screen.print(Text(f'kind = "{kind.name}"', "bold"))
-    screen.print(Text(kind.summary), soft_wrap=True)
+    say(kind.summary)
     if kind.extra:
-        screen.print(Text(f"It needs: pip install 'penstock[{kind.extra}]'"), soft_wrap=True)
+        say(f"It needs: pip install 'penstock[{kind.extra}]'")
     table = _table(f"Options of the {noun}", ("key", "example", "meaning"))
     for option in kind.options:
         needed = " (required)" if option.required else ""

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 from rich.console import Console
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -25,6 +24,7 @@ from penstock.cli.formatting import (
     begin,
     decimal,
     exact_and_decimal,
+    fits,
     fraction,
     say,
     times,
@@ -44,9 +44,6 @@ MAX_UNITS_SHOWN = 40
 """The most units that a table shows; --csv and --json have all of them."""
 
 _MIN_WIDTH_FOR_BARS = 80
-_ANY_WIDTH = 10_000
-"""A width in which every table fits."""
-
 HELP = """Show and verify what every unit was charged.
 
 For example:
@@ -290,8 +287,7 @@ def _print_book(book: Mapping[str, Any], calendar: Calendar | None) -> None:
     console, rows = Console(), book["rows"]
     views = list(rows[0].get("views", ())) if rows else []
     table = _table(book, views, calendar, bars=True)
-    wide = Measurement.get(console, console.options.update_width(_ANY_WIDTH), table).maximum
-    if wide > console.width and (views or console.width < _MIN_WIDTH_FOR_BARS):
+    if not fits(table, console) and (views or console.width < _MIN_WIDTH_FOR_BARS):
         table = _table(book, views, calendar, bars=False)
     console.print(table)
     if len(rows) < book["units"]:

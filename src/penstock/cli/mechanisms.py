@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
-import unicodedata
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.formatting import terminal_width
+from penstock.cli.formula import as_text
 from penstock.cli.options import Json
 from penstock.private.mechanisms.registry import MECHANISMS, AnyMechanism, describe, find, table
 
@@ -104,8 +104,7 @@ def _description(cls: AnyMechanism, described: dict[str, Any]) -> str:
     """The docstring without its examples, and the parameters if it lists none."""
     paragraphs = (inspect.getdoc(cls) or "").split("\n\n")
     text = "\n\n".join(each for each in paragraphs if not each.startswith(">>>"))
-    plain = re.sub(r":math:`([^`]*)`", lambda found: _readable(found[1]), text)
-    plain = re.sub(r"\.\. math::\s+((?:.+\n)+)", lambda found: f"    {_readable(found[1])}", plain)
+    plain = as_text(text, terminal_width())
     if "Parameters\n-----" not in plain:
         listed = "\n".join(f"    {_parameter(each)}" for each in described["parameters"])
         plain += f"\n\nParameters\n----------\n{listed}"
@@ -114,43 +113,6 @@ def _description(cls: AnyMechanism, described: dict[str, Any]) -> str:
     origin = "" if package in (None, "penstock") else f", of package {package}"
     title = f"{described['name']}: {path}.{described['class']}{origin}"
     return f"{title}\n\n{plain}"
-
-
-_SYMBOLS = {
-    "varepsilon": "ε",
-    "sum": "Σ",
-    "sqrt": "√",
-    "cdot": "·",
-    "dots": "…",
-    "qquad": "  ",
-    "ge": "≥",
-    "leftarrow": "←",
-    "lceil": "⌈",
-    "rceil": "⌉",
-    "lfloor": "⌊",
-    "rfloor": "⌋",
-}
-
-_ACCENTS = {"tilde": "\N{COMBINING TILDE}", "bar": "\N{COMBINING MACRON}"}
-
-
-def _readable(formula: str) -> str:
-    """A formula of a docstring, from LaTeX to the characters of a terminal."""
-
-    def symbol(found: re.Match[str]) -> str:
-        name = found[1]
-        try:
-            size = "CAPITAL" if name[0].isupper() else "SMALL"
-            return _SYMBOLS.get(name) or unicodedata.lookup(f"GREEK {size} LETTER {name}")
-        except KeyError:
-            return name  # ln and max are read as they are
-
-    text = re.sub(
-        r"\\(tilde|bar)\s*(\w)", lambda found: found[2] + _ACCENTS[found[1]], formula
-    ).replace(r"\|", "‖")
-    text = re.sub(r"\\([a-zA-Z]+)", symbol, re.sub(r"\\[, ]", " ", text))
-    text = re.sub(r"[{](\w)[}]", r"\1", text)
-    return text.replace("{", "(").replace("}", ")")
 
 
 def _parameter(parameter: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from rich.progress import Progress as ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.formatting import terminal_width
 from penstock.cli.options import Flag, Json, Season
 from penstock.cli.store_argument import is_address, open_store, read_pipeline
 from penstock.core.errors import ConfigurationError
@@ -128,7 +129,7 @@ def plan(
     _print(found)
     console = Console()
     if page is not None:
-        console.print(Text(f"Open {page}"), soft_wrap=True)
+        console.print(Text(f"Open {page.absolute()}"), soft_wrap=True)
     if write:
         console.print(Text(f"Wrote mechanism {found.best.name} into {configuration}."))
 
@@ -172,7 +173,7 @@ def _print(plan: Plan) -> None:
             style="bold green" if row is plan.best else "dim" if row.choice is None else "",
         )
     console.print(table)
-    console.print(Text(wrapped(plan.words), "bold"), soft_wrap=True)
-    console.print(
-        Text(wrapped([plan.public.words, *plan.public.notes, SIMULATED]), "dim"), soft_wrap=True
-    )
+    columns = terminal_width()
+    console.print(Text(wrapped(plan.words, columns), "bold"), soft_wrap=True)
+    notes = wrapped([plan.public.words, *plan.public.notes, SIMULATED], columns)
+    console.print(Text(notes, "dim"), soft_wrap=True)

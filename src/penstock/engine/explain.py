@@ -211,15 +211,15 @@ def _blind(pipeline: Pipeline) -> list[str]:
     ]
 
 
-def wrapped(lines: list[str]) -> str:
-    """Paragraphs as a list of at most 100 columns. A number stays on one line with its ± and %."""
+def wrapped(lines: list[str], width: int = _WIDTH) -> str:
+    """Paragraphs as a list of at most `width` columns. A number stays with its ± and %."""
     tied = (
         line.replace(" %", "\N{NO-BREAK SPACE}%").replace("± ", "±\N{NO-BREAK SPACE}")
         for line in lines
     )
     filled = (
         textwrap.fill(
-            line, _WIDTH, initial_indent="- ", subsequent_indent="  ", break_long_words=False
+            line, width, initial_indent="- ", subsequent_indent="  ", break_long_words=False
         )
         for line in tied
     )

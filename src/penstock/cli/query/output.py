@@ -11,11 +11,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.formatting import begin, times
+from penstock.cli.formatting import begin, fits, say, times
 from penstock.cli.query.describe import promise_of
 from penstock.core.calendar import Calendar
 from penstock.core.errors import ConfigurationError
@@ -73,26 +74,12 @@ def print_table(
     answer: Answered, log: Log, calendar: Calendar | None, confidence: str, *, page: Path | None
 ) -> None:
     """Print the first rows as a table, and what the reader must know of them."""
-    table = Table(
-        title=Text(_title(answer, log)), title_justify="left", title_style="bold", pad_edge=False
-    )
-    table.add_column("unit", justify="right")
-    if calendar is not None:
-        table.add_column(f"begins ({calendar.zone})", overflow="fold", min_width=16)
-    table.add_column("name", overflow="fold")
-    table.add_column("estimate", justify="right", overflow="fold")
-    table.add_column(f"{_percent(confidence)} interval", justify="right", overflow="fold")
-    table.add_column("note", overflow="fold")
     rows = list(islice(answer.rows(confidence), MAX_TABLE_ROWS + 1))
-    for row in rows[:MAX_TABLE_ROWS]:
-        when = () if calendar is None else (begin(calendar, row["unit"]),)
-        name = f"{row['rank']}. {row['name']}" if "rank" in row else row["name"]
-        estimate = "?" if row["estimate"] is None else shown(row["estimate"])
-        style = "bold yellow" if row.get("raised") else ""
-        table.add_row(
-            str(row["unit"]), *when, Text(name), estimate, _band(row), _note(row), style=style
-        )
     console = Console()
+    shape = (answer, log, calendar, confidence, rows[:MAX_TABLE_ROWS])
+    table = _table(*shape, narrow=False)
+    if not fits(table, console):
+        table = _table(*shape, narrow=True)
     console.print(table)
     if len(rows) > MAX_TABLE_ROWS:
         size = (
@@ -100,13 +87,55 @@ def print_table(
             if isinstance(answer, Ranking)
             else len(answer.units) * len(answer.names)
         )
-        console.print(Text(f"… and {size - MAX_TABLE_ROWS:,} more: --csv and --json show all."))
-    console.print(Text(about_intervals(log)), soft_wrap=True)
+        say(f"… and {size - MAX_TABLE_ROWS:,} more: --csv and --json show all.")
+    if calendar is not None:
+        say(f"Times are in {calendar.zone}.")
+    say(about_intervals(log))
     if any(row.get("unread") for row in rows):
         note = "“not read”: an earlier release stands for these units, and the error is not known."
-        console.print(Text(note), soft_wrap=True)
+        say(note)
     if page is not None:
-        console.print(Text(f"Open {page}"), soft_wrap=True)
+        console.print(Text(f"Open {page.absolute()}"), soft_wrap=True)
+
+
+def _table(
+    answer: Answered,
+    log: Log,
+    calendar: Calendar | None,
+    confidence: str,
+    rows: list[dict[str, Any]],
+    *,
+    narrow: bool,
+) -> Table:
+    """The rows as a table. A narrow one has fewer lines and no unit numbers beside times."""
+    notes = [_note(row) for row in rows]
+    table = Table(
+        title=Text(_title(answer, log)),
+        title_justify="left",
+        title_style="bold",
+        pad_edge=False,
+        box=box.SIMPLE_HEAD if narrow else box.HEAVY_HEAD,
+        padding=(0, 1, 0, 0) if narrow else (0, 1),
+    )
+    numbered = calendar is None or not narrow
+    if numbered:
+        table.add_column("unit", justify="right", no_wrap=True)
+    if calendar is not None:
+        table.add_column("begins", no_wrap=True)
+    table.add_column("name", overflow="fold")
+    table.add_column("estimate", justify="right", no_wrap=True)
+    heading = _percent(confidence) if narrow else f"{_percent(confidence)} interval"
+    table.add_column(heading, justify="right", no_wrap=True)
+    if any(notes):
+        table.add_column("note", overflow="fold", min_width=8)
+    for row, note in zip(rows, notes, strict=True):
+        name = f"{row['rank']}. {row['name']}" if "rank" in row else row["name"]
+        cells: list[str | Text] = [str(row["unit"])] if numbered else []
+        cells += [] if calendar is None else [begin(calendar, row["unit"])]
+        cells += [Text(name), "?" if row["estimate"] is None else shown(row["estimate"])]
+        cells += [_band(row), *([note] if any(notes) else [])]
+        table.add_row(*cells, style="bold yellow" if row.get("raised") else "")
+    return table
 
 
 def about_intervals(log: Log) -> str:
