@@ -669,6 +669,67 @@ def test_filtered_counts_say_that_they_cost_nothing(tmp_path, capsys):
     assert [row["filtered"] for row in csv.DictReader(io.StringIO(done.out))] == ["True"] * 3
 
 
+def test_non_negative_counts_are_cut_and_say_so(capsys):
+    log = write("zeros.log", Laplace(epsilon="1/50"), STATIONS, noise=TestNoise(3))
+    raw = asked(capsys, "zeros.log", "counts", "--all")
+    told = asked(capsys, "zeros.log", "counts", "--all", "--nonnegative")
+    assert min(row["estimate"] for row in raw["rows"]) < 0
+    for before, row in zip(raw["rows"], told["rows"], strict=True):
+        assert row["estimate"] == max(before["estimate"], 0)
+        assert row["low"] == max(before["low"], 0)
+        assert row["high"] == max(before["high"], 0)
+    assert "costs no privacy budget" in told["nonnegative"]
+    assert "nonnegative" not in raw
+    done = Outcome(capsys, "query", "zeros.log", "counts", "--nonnegative", "--csv")
+    assert [row["nonnegative"] for row in csv.DictReader(io.StringIO(done.out))] == ["True"] * 4
+    done = Outcome(capsys, "query", "zeros.log", "counts", "--nonnegative", "--plot", "zeros.html")
+    assert "counts, non-negative" in done.out
+    assert "too high on average" in " ".join(done.out.split())
+    assert "too high on average" in Path("zeros.html").read_text(encoding="utf-8")
+    log.close()
+
+
+def test_non_negative_nodes_add_up_also_where_one_is_shown(capsys):
+    tree = Hierarchy.of(dict.fromkeys(STATIONS, "city"))
+    log = write("nodes.log", HierarchicalPegasus(epsilon="1/50"), tree, noise=TestNoise(2))
+    told = asked(capsys, "nodes.log", "counts", "--all", "--nonnegative")
+    by_unit: dict[int, dict[str, float]] = {}
+    for row in told["rows"]:
+        by_unit.setdefault(row["unit"], {})[row["name"]] = row["estimate"]
+    for each in by_unit.values():
+        parts = [value for name, value in each.items() if name != "city"]
+        assert min(parts) >= 0
+        assert round(sum(parts), 6) == each["city"]
+    one = asked(capsys, "nodes.log", "counts", "--all", "--nonnegative", "--key", "city/Zoo")
+    assert [row["estimate"] for row in one["rows"]] == [
+        each["city/Zoo"] for each in by_unit.values()
+    ]
+    log.close()
+
+
+def test_a_roll_up_of_keys_keeps_the_totals_of_what_was_released(capsys):
+    tree = Hierarchy.of(dict(zip(STATIONS, ["a", "a", "b", "b"], strict=True)))
+    write("tree.log", Laplace(epsilon="1/50"), tree, noise=TestNoise(1)).close()
+    raw = asked(capsys, "tree.log", "counts", "--all", "--roll-up")
+    told = asked(capsys, "tree.log", "counts", "--all", "--roll-up", "--nonnegative")
+    assert (
+        min(row["estimate"] for row in raw["rows"])
+        < 0
+        <= min(row["estimate"] for row in told["rows"])
+    )
+    for before, row in zip(raw["rows"], told["rows"], strict=True):
+        if "/" not in row["name"]:
+            assert row["estimate"] == max(before["estimate"], 0)
+
+
+@pytest.mark.parametrize("question", [["top"], ["jump", "--delta", "1"], ["low", "--delta", "3"]])
+def test_what_compares_numbers_takes_them_as_they_were_released(log, capsys, question):
+    done = Outcome(capsys, "query", "city.log", *question, "--window", "2", "--nonnegative")
+    assert done.code == 2
+    assert f"--nonnegative cannot be used with {question[0]}" in done.err
+    assert "Use it with counts, sum or decay" in " ".join(done.err.split())
+
+
 def test_the_page_of_filtered_counts_shows_their_band(tmp_path, capsys):
     publish(Path("city.db"), pipeline(), 60, seed=1)
     done = Outcome(

@@ -140,6 +140,39 @@ def test_a_publisher_that_restarts_goes_on_with_filtered_sinks(tmp_path, monkeyp
         assert (told["point"], told["epsilon"], told["confidence"]) == ("mean", "0", "0.9")
 
 
+def test_a_sink_gets_no_negative_numbers_by_choice_and_the_store_keeps_the_releases(tmp_path):
+    streams.parquet(tmp_path / "taps.parquet", streams.events(hours=24))
+    content = streams.pipeline(
+        stream={"until": "2026-01-01T07:00Z"},
+        privacy={"mechanism": "uniform", "epsilon": "1/20", "window": 6},
+        sink=[
+            {"kind": "jsonl", "path": "raw.jsonl", "name": "raw"},
+            {"kind": "jsonl", "path": "cut.jsonl", "name": "cut", "nonnegative": True},
+            {
+                "kind": "jsonl",
+                "path": "both.jsonl",
+                "name": "both",
+                "nonnegative": True,
+                "filtered": True,
+            },
+        ],
+    )
+    with Publisher(Pipeline.of(content, folder=tmp_path), noise=lambda: TestNoise(1)) as publisher:
+        assert publisher.run()
+    raw, cut, both = (
+        [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
+        for name in ("raw", "cut", "both")
+    )
+    assert min(value for each in raw for value in each["values"]) < 0
+    assert [each["values"] for each in cut] == [
+        [max(value, 0) for value in each["values"]] for each in raw
+    ]
+    assert {("nonnegative" in each, "filter" in each) for each in both} == {(True, True)}
+    with SQLiteReader(tmp_path / "taps.db") as reader:
+        kept = [release.value.tolist() for release in SeriesLog(reader, "taps")]
+    assert kept == [each["values"] for each in raw]
+
+
 def test_each_view_has_its_own_periods():
     sink = {"kind": "jsonl", "path": "a", "filtered": True, "filter_periods": ["1d", "7d"]}
     (found,) = several(sink=[sink]).sinks

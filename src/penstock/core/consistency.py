@@ -1,9 +1,9 @@
-"""Make parents and children agree: weighted least squares over a forest, on released numbers."""
+"""Make parents and children agree, and numbers non-negative: arithmetic on released numbers."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -84,6 +84,62 @@ def make_consistent(tree: Forest, estimates: FloatArray, variances: FloatArray) 
         of = np.where(unknowns > 0, unknowns, np.where(spreads > 0, spreads, keys))[to]
         best[lower] += missing * share / of
     return best
+
+
+PARTS_PER_COUNT: Final = 1_000_000
+"""Consistent non-negative numbers are whole multiples of 1/PARTS_PER_COUNT."""
+
+
+def from_roots_down(tree: Forest, consistent: FloatArray) -> FloatArray:
+    """Numbers from 0 in which every parent is the sum of its children; totals come first.
+
+    Roots below 0 become 0. Then, level by level, the children of each node become the closest
+    numbers (least squares) from 0 with its sum. Keys are rounded to millionths and added up, so
+    that parts and totals agree digit by digit.
+
+    >>> from penstock.core.hierarchy import Hierarchy
+    >>> pair = Hierarchy.of({"a": "both", "b": "both"})
+    >>> from_roots_down(pair, np.array([4.0, 7.0, -3.0])).tolist()
+    [4.0, 4.0, 0.0]
+    """
+    best = np.where(tree.parents < 0, np.maximum(consistent, 0.0), consistent)
+    steps = list(pairwise(tree.slices))
+    for upper, lower in steps:
+        best[lower] = onto_simplexes(best[lower], tree.parents[lower] - upper.start, best[upper])
+    parts = np.where(tree.inner, 0, np.rint(best * PARTS_PER_COUNT)).astype(np.int64)
+    for _, lower in reversed(steps):
+        np.add.at(parts, tree.parents[lower], parts[lower])
+    return parts / np.float64(PARTS_PER_COUNT)
+
+
+def onto_simplexes(values: FloatArray, groups: IntArray, totals: FloatArray) -> FloatArray:
+    """The closest numbers (least squares) from 0 whose sum over each group is the group's total.
+
+    Each number loses the same amount as the others of its group and is cut at 0 [1]_. Totals are
+    not negative. A group without numbers is left alone.
+
+    >>> onto_simplexes(np.array([5.0, 1.0, -2.0]), np.array([0, 0, 0]), np.array([4.0])).tolist()
+    [4.0, 0.0, 0.0]
+
+    References
+    ----------
+    .. [1] Duchi, Shalev-Shwartz, Singer, Chandra, ICML 2008, figure 1.
+    """
+    if not values.size:
+        return values
+    order = np.lexsort((-values, groups))
+    of = groups[order]
+    starts = np.flatnonzero(np.r_[True, of[1:] != of[:-1]])
+    sizes = np.diff(np.r_[starts, of.size])
+    rank = np.arange(of.size) - np.repeat(starts, sizes) + 1
+    sums = np.cumsum(values[order])
+    before = np.repeat(sums[starts] - values[order][starts], sizes)
+    lost = (sums - before - totals[of]) / rank
+    kept = (values[order] >= lost) | (rank == 1)
+    last = np.maximum.reduceat(np.where(kept, np.arange(of.size), 0), starts)
+    found = np.empty_like(values)
+    found[order] = np.maximum(values[order] - np.repeat(lost[last], sizes), 0.0)
+    return found
 
 
 def _to_parents(tree: Forest, values: FloatArray, upper: slice, lower: slice) -> FloatArray:

@@ -65,6 +65,7 @@ class Deliveries:
                 for view in views
                 if view.view.name in declared.filters
             },
+            nonnegative=declared.nonnegative,
             reports=declared.declaration.reports,
             gathers=declared.declaration.gathers,
             fail=self._fail,

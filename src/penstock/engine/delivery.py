@@ -49,6 +49,7 @@ class Delivery:
         notify: Notifier,
         runtime: Runtime,
         filters: Mapping[str, FilterChoice] | None = None,
+        nonnegative: bool = False,
     ) -> None:
         self.name = name
         self.reports = reports
@@ -61,7 +62,7 @@ class Delivery:
         self._gathers = gathers
         self._open_sink = open_sink
         self._store = store
-        self._items = SinkItems(store, filters)
+        self._items = SinkItems(store, filters, nonnegative=nonnegative)
         self._fail = fail
         self._notify = notify
         self._sink: Sink | None = None

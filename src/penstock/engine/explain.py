@@ -320,7 +320,9 @@ def _sink(sink: SinkConfig) -> str:
     name = sink.declaration.describe(sink.options)
     named = name if sink.name == sink.kind else f"{sink.name} ({name})"
     named += f" for {' and '.join(sink.views)} only" if sink.views else ""
-    return named + (", filtered, which costs no budget" if sink.filters else "")
+    ways = (("filtered", sink.filters), ("non-negative", sink.nonnegative))
+    how = [word for word, used in ways if used]
+    return named + (f", {' and '.join(how)}, which costs no budget" if how else "")
 
 
 def _waits(stream: StreamConfig) -> bool:

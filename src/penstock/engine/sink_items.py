@@ -14,7 +14,9 @@ UNITS_PER_READ = 100
 """How many units are read at a time when the state of a filter is rebuilt."""
 
 
-def items_of(store: Reader, series: Series, first: int, last: int) -> list[ReleaseItem]:
+def items_of(
+    store: Reader, series: Series, first: int, last: int, *, nonnegative: bool = False
+) -> list[ReleaseItem]:
     """Return the releases of some units as sinks take them."""
     calendar = series.calendar
     assert calendar is not None
@@ -30,6 +32,7 @@ def items_of(store: Reader, series: Series, first: int, last: int) -> list[Relea
                 release=release,
                 link=head.link.hex(),
                 signature="" if head.signature is None else head.signature.hex(),
+                nonnegative=nonnegative,
             )
         )
     return items
@@ -47,10 +50,19 @@ class SinkItems:
         The store.
     filters : mapping of str to FilterChoice
         The series that are filtered, by name. Default: none.
+    nonnegative : bool
+        Whether the sink is to hold no negative numbers. Default: False.
     """
 
-    def __init__(self, store: Reader, filters: Mapping[str, FilterChoice] | None = None) -> None:
+    def __init__(
+        self,
+        store: Reader,
+        filters: Mapping[str, FilterChoice] | None = None,
+        *,
+        nonnegative: bool = False,
+    ) -> None:
         self._store = store
+        self._nonnegative = nonnegative
         self._choices = filters or {}
         self._filters: dict[str, ReleaseFilter] = {}
         self._made: dict[str, list[ReleaseItem]] = {}
@@ -59,13 +71,16 @@ class SinkItems:
         """Return the items after a unit that the sink has, up to `last` at most."""
         choice = self._choices.get(series.name)
         if choice is None:
-            return items_of(self._store, series, unit + 1, last)
+            return self._released(series, unit, last)
         made = self._made.pop(series.name, [])
         left = [item for item in made if unit < item.unit <= last]
         if not left or left[0].unit != unit + 1:
             left = self._filtered(series, choice, unit, last)
         self._made[series.name] = left
         return left
+
+    def _released(self, series: Series, unit: int, last: int) -> list[ReleaseItem]:
+        return items_of(self._store, series, unit + 1, last, nonnegative=self._nonnegative)
 
     def _filtered(
         self, series: Series, choice: FilterChoice, unit: int, last: int
@@ -79,7 +94,7 @@ class SinkItems:
                 found.step(release)
         items = [
             replace(item, release=found.step(item.release), filter=choice)
-            for item in items_of(self._store, series, unit + 1, last)
+            for item in self._released(series, unit, last)
         ]
         self._filters[series.name] = found
         return items

@@ -241,8 +241,8 @@ def test_a_file_of_another_series_is_not_believed(tmp_path):
 
 
 def limited(script: str, path: Path) -> str:
-    """What a script prints in a process whose files cannot grow beyond 4 kB: as on a full disk."""
-    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+    """What a script prints in a process whose files cannot grow beyond 16 kB: as on a full disk."""
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))\n"
     done = subprocess.run(
         [sys.executable, "-c", limit + script, str(path)],
         cwd=ROOT_OF_TESTS,

@@ -116,6 +116,27 @@ def test_a_table_of_filtered_numbers_says_so(sink, name):
 
 
 @real
+def test_a_table_of_non_negative_numbers_says_so_and_describes_its_columns(sink, name):
+    some = [replace(one, nonnegative=True) for one in items(TAPS, 1, 3)]
+    sink.put(some)
+    assert rows(name) == wanted(*some)
+    ((comment,),) = run(
+        "SELECT obj_description(oid) FROM pg_class WHERE relname = %s", values=(name,)
+    )
+    assert "Non-negative" in comment
+    columns = dict(
+        run(
+            "SELECT attname, col_description(attrelid, attnum) FROM pg_attribute "
+            "JOIN pg_class ON attrelid = pg_class.oid WHERE relname = %s AND attnum > 0",
+            values=(name,),
+        )
+    )
+    assert all(columns.values())
+    assert columns["value"].endswith("made non-negative")
+    assert "at least 95 %, cut at 0" in columns["low"]
+
+
+@real
 def test_what_is_not_known_is_null(sink, name):
     nothing = Released.nothing(len(KEYS), TAPS.guarantee).again(1)
     sink.put([item(TAPS, 1, release=nothing)])

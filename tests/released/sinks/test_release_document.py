@@ -6,6 +6,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from math import isfinite
 
@@ -20,7 +21,14 @@ from penstock.core.released import Released, Scale
 from penstock.core.weights import Weights
 from penstock.released.series import Series
 from penstock.released.sinks import release_document as module
-from penstock.released.sinks.release_document import beginning, document, numbers, plain, table
+from penstock.released.sinks.release_document import (
+    LONG_COLUMNS,
+    beginning,
+    document,
+    numbers,
+    plain,
+    table,
+)
 from penstock.testing import TestNoise
 
 from tests.released.sinks.items import AWKWARD, KEYS, ROOT_OF_TESTS, item, items, series
@@ -220,3 +228,58 @@ def test_numbers_agree_with_the_release():
     of = numbers(release)
     assert of.low.tolist() == low.tolist()
     assert of.high.tolist() == high.tolist()
+
+
+def nonnegative(one):
+    return replace(one, nonnegative=True)
+
+
+def test_a_non_negative_document_says_how_it_was_made_and_that_it_costs_nothing():
+    raw = read(item(TAPS, 3, value=np.array([-7, 0, 5, 900])))
+    cut = read(nonnegative(item(TAPS, 3, value=np.array([-7, 0, 5, 900]))))
+    assert cut["values"] == [0, 0, 5, 900]
+    assert cut["low"] == [max(low, 0) for low in raw["low"]]
+    assert cut["high"] == raw["high"]
+    assert cut["deviations"] == raw["deviations"]
+    assert cut["nonnegative"]["method"] == "cut at 0"
+    assert cut["nonnegative"]["epsilon"] == "0"
+    assert "nonnegative" not in raw
+    assert cut["link"] == raw["link"]
+
+
+def test_non_negative_numbers_of_a_hierarchy_add_up():
+    tree = Hierarchy.of({"a": "x", "b": "x", "c": "y"})
+    of = series("nodes", keys=tree.nodes)
+    one = nonnegative(item(of, 1, value=np.array([10, -4, 14, -6, -4])))
+    assert of.domain.keys == ("x", "y", "x/a", "x/b", "y/c")
+    content = read(one)
+    x, y, a, b, c = content["values"]
+    assert (a + b, c) == (x, y)
+    assert min(content["values"]) >= 0
+    assert "keeps the totals" in content["nonnegative"]["method"]
+    assert table(one).column("value").to_pylist() == content["values"]
+
+
+def test_what_is_not_released_yet_stays_unknown_when_made_non_negative():
+    nothing = Released.nothing(len(KEYS), TAPS.guarantee).again(1)
+    content = read(nonnegative(item(TAPS, 1, release=nothing)))
+    assert content["values"] == [0] * len(KEYS)
+    assert content["low"] == content["high"] == [None] * len(KEYS)
+
+
+def test_the_columns_of_a_table_say_what_they_mean():
+    plain_schema = table(item(TAPS, 1)).schema
+    assert all(field.metadata[b"description"] for field in plain_schema)
+    assert b"penstock.nonnegative" not in plain_schema.field("value").metadata
+    marked = table(nonnegative(item(TAPS, 1))).schema
+    for name in ("value", "deviation", "low", "high"):
+        told = json.loads(marked.field(name).metadata[b"penstock.nonnegative"])
+        assert told["epsilon"] == "0"
+    assert marked.field("value").metadata[b"description"].endswith(b"made non-negative")
+    assert b"penstock.nonnegative" not in marked.field("key").metadata
+
+
+def test_a_table_in_long_format_has_six_columns():
+    found = table(item(TAPS, 1), LONG_COLUMNS)
+    assert found.column_names == ["unit", "begins", "key", "value", "low", "high"]
+    assert found.equals(table(item(TAPS, 1)).select(list(LONG_COLUMNS)))

@@ -14,7 +14,13 @@ from penstock.cli.options import Flag, Json, MaybeInt
 from penstock.cli.query.describe import describe
 from penstock.cli.query.filtering import FilterOptions
 from penstock.cli.query.keys import KeyChoice
-from penstock.cli.query.output import print_csv, print_json, print_table, write_page
+from penstock.cli.query.output import (
+    Answered,
+    print_csv,
+    print_json,
+    print_table,
+    write_page,
+)
 from penstock.cli.query.questions import QueryOptions, build_query
 from penstock.cli.query.refusal import refuse
 from penstock.cli.query.units import UnitChoice
@@ -24,7 +30,7 @@ from penstock.core.errors import ConfigurationError
 from penstock.engine.release_log import read_old_log
 from penstock.engine.store import Reader, SeriesLog
 from penstock.released.log import Log
-from penstock.released.queries import Ranking
+from penstock.released.queries import Answer, Ranking
 
 
 def query(
@@ -56,6 +62,7 @@ def query(
     period: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     kind: Literal["flow", "stock"] | None = None,
     point: Literal["median", "mean"] | None = None,
+    nonnegative: Flag = False,
     confidence: str | None = None,
     as_json: Json = False,
     as_csv: Annotated[bool, Parameter(name="--csv", negative="")] = False,
@@ -91,6 +98,8 @@ def query(
     * penstock query taps.db counts --stream taps/hourly --from 2026-03-01 --to 2026-03-02
 
     * penstock query taps.db counts --filtered --period 1d --period 7d --last 24
+
+    * penstock query taps.db counts --nonnegative --last 1d --csv
 
     * penstock query taps.db my_module:Share --set width=24
 
@@ -160,6 +169,9 @@ def query(
     point
         --filtered: median, or mean for numbers that add up. Default: median for counts of single
         keys, mean for everything else.
+    nonnegative
+        Show no negative number. Totals of a hierarchy are kept, and other numbers are cut at 0.
+        This costs no budget. Numbers near 0 are too high on average.
     confidence
         The confidence of the intervals. Default: 0.95, with --filtered 0.9.
     as_json
@@ -176,7 +188,7 @@ def query(
     filtering = FilterOptions(filtered, period, kind, point)
     with _opened(log, stream) as (opened, calendar):
         if question is None:
-            refuse(None, csv=as_csv, plot=plot)
+            refuse(None, csv=as_csv, plot=plot, nonnegative=nonnegative)
             for part in (keys, units, options, filtering):
                 part.refuse_without_question()
             describe(opened, calendar, Path(log).name, as_json=as_json)
@@ -186,12 +198,24 @@ def query(
         asked = build_query(question, keys, options, opened, calendar)
         sure = confidence or opened.confidence
         answer = asked.answer(opened, units.of(asked, opened, calendar, plotted=plot is not None))
+        if nonnegative:
+            answer = _nonnegative(answer, question)
         if not isinstance(answer, Ranking):
             answer = keys.only(answer, opened)
             if plot is not None:
                 write_page(plot, answer, opened, calendar, sure)
         show = print_json if as_json else print_csv if as_csv else partial(print_table, page=plot)
         show(answer, opened, calendar, sure)
+
+
+def _nonnegative(answer: Answered, question: str) -> Answer:
+    """The answer without negative numbers, before keys are chosen: totals need them all."""
+    if not isinstance(answer, Answer):
+        raise ConfigurationError(
+            f"--nonnegative cannot be used with {question}, which compares numbers as they were "
+            "released. Use it with counts, sum or decay."
+        )
+    return answer.nonnegative()
 
 
 def _check_output(question: str | None, *, as_json: bool, as_csv: bool, plot: Path | None) -> None:

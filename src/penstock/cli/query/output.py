@@ -21,6 +21,7 @@ from penstock.cli.query.describe import promise_of
 from penstock.core.calendar import Calendar
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import exact
+from penstock.core.nonnegative import NOTE as NONNEGATIVE
 from penstock.released.log import Log
 from penstock.released.pages.chart import Chart
 from penstock.released.queries import Alerts, Answer, Ranking
@@ -41,6 +42,8 @@ def print_json(answer: Answered, log: Log, calendar: Calendar | None, confidence
     content: dict[str, Any] = {"query": answer.query, "confidence": confidence}
     if log.filter is not None:
         content["filter"] = {**log.filter.facts, "confidence": confidence}
+    if _is_nonnegative(answer):
+        content["nonnegative"] = NONNEGATIVE
     if isinstance(answer, Alerts):
         content["threshold"] = answer.threshold
     content["rows"] = list(_rows(answer, log, calendar, confidence))
@@ -62,9 +65,10 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     """The rows of an answer, with the begin and end of their units if these are known.
 
-    Rows of filtered numbers say so, because CSV has no other place for it.
+    Rows of filtered and of non-negative numbers say so: CSV has no other place for it.
     """
     said = {} if log.filter is None else {"filtered": True}
+    said |= {"nonnegative": True} if _is_nonnegative(answer) else {}
     for row in answer.rows(confidence):
         when = {} if calendar is None else times(calendar, row["unit"])
         yield {"unit": row["unit"], **when, **row, **said}
@@ -91,6 +95,8 @@ def print_table(
     if calendar is not None:
         say(f"Times are in {calendar.zone}.")
     say(about_intervals(log))
+    if _is_nonnegative(answer):
+        say(NONNEGATIVE)
     if any(row.get("unread") for row in rows):
         note = "“not read”: an earlier release stands for these units, and the error is not known."
         say(note)
@@ -148,7 +154,12 @@ def about_intervals(log: Log) -> str:
 
 
 def _title(answer: Answered, log: Log) -> str:
-    return answer.query if log.filter is None else f"{answer.query}, filtered"
+    filtered = "" if log.filter is None else ", filtered"
+    return f"{answer.query}{filtered}{', non-negative' if _is_nonnegative(answer) else ''}"
+
+
+def _is_nonnegative(answer: Answered) -> bool:
+    return isinstance(answer, Answer) and answer.released is not None
 
 
 def _band(row: dict[str, Any]) -> str:
@@ -197,7 +208,7 @@ def write_page(
     title = _title(answer, log)
     chart = Chart(
         title=f"{title[:1].upper()}{title[1:]}",
-        note=about_intervals(log),
+        note=about_intervals(log) + (f" {NONNEGATIVE}" if _is_nonnegative(answer) else ""),
         promise=promise_of(log),
         confidence=_percent(confidence),
         units=numbers.units,

@@ -192,7 +192,12 @@ def _sink(section: Section, declared: Sequence[View], plan: PlanConfig) -> SinkC
     options = _options(section, kind)
     name = str(section.content.get("kind", ""))
     return SinkConfig(
-        name=shared["name"] or name, kind=name, views=views, options=options, filters=filters
+        name=shared["name"] or name,
+        kind=name,
+        views=views,
+        options=options,
+        filters=filters,
+        nonnegative=shared["nonnegative"],
     )
 
 

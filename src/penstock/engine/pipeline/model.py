@@ -123,7 +123,8 @@ class StoreConfig:
 class SinkConfig:
     """One table [[sink]]: where releases go, of the named views or of all.
 
-    `filters` has the settings of each view whose numbers are filtered, by name.
+    `filters` has the settings of each view whose numbers are filtered, by name. `nonnegative`: it
+    gets no negative numbers.
     """
 
     name: str
@@ -131,6 +132,7 @@ class SinkConfig:
     views: tuple[str, ...] = ()
     options: Options = field(default_factory=dict)
     filters: Mapping[str, FilterChoice] = field(default_factory=dict)
+    nonnegative: bool = False
 
     @property
     def declaration(self) -> SinkKind:

@@ -354,6 +354,14 @@ SINK: Final = (
         example="mean",
         help="median, or mean for numbers that add up (default: median); only with filtered",
     ),
+    Option(
+        name="nonnegative",
+        type="flag",
+        default=False,
+        example=True,
+        help="whether no negative numbers go there; totals of a hierarchy are kept, other numbers "
+        "are cut at 0; costs no budget",
+    ),
 )
 
 UNHEALTHY_ABOVE: Final = Option(

@@ -10,9 +10,11 @@ from typing import Any, Literal
 import numpy as np
 
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
+from penstock.core.domain import Domain
 from penstock.core.error_bounds import miss_of
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact
+from penstock.core.nonnegative import cut_interval, make_nonnegative
 from penstock.released.queries.answer_noise import AnswerNoise
 
 MAX_REPR_ROWS = 8
@@ -43,6 +45,10 @@ class Answer:
         How many units in each number were not read, because an earlier release stands for them.
     shared : bool
         Whether the columns share noise. Then the noise of their sums is not known.
+    domain : Domain or None
+        The domain of the names, if they are all keys or all nodes of one.
+    released : array of float or None
+        The numbers before they were made non-negative; None if they were not.
     """
 
     query: str
@@ -52,6 +58,8 @@ class Answer:
     noise: AnswerNoise | None
     unread: IntArray
     shared: bool = False
+    domain: Domain | None = None
+    released: FloatArray | None = None
 
     @property
     def variance(self) -> FloatArray | None:
@@ -79,7 +87,32 @@ class Answer:
         if self.noise is None:
             unknown = np.full(self.estimate.shape, np.nan)
             return unknown, unknown
-        return self.noise.interval(self.estimate, miss / len(self.names) if together else miss)
+        centre = self.estimate if self.released is None else self.released
+        low, high = self.noise.interval(centre, miss / len(self.names) if together else miss)
+        return (low, high) if self.released is None else cut_interval(self.estimate, low, high)
+
+    def nonnegative(self) -> Answer:
+        """This answer without negative numbers, and consistent where totals are known.
+
+        Where the names are the keys or the nodes of a hierarchy, parents are the sums of their
+        children, and totals are kept. Other numbers are cut at 0. Intervals are cut at 0, too.
+        Numbers near 0 are too high on average: add up first, then make the sum non-negative.
+
+        Examples
+        --------
+        >>> from penstock import Laplace
+        >>> from penstock.released.log import Log
+        >>> from penstock.released.queries import UnitCounts
+        >>> run = Laplace(epsilon="1/100").run(["north", "south"])
+        >>> log = Log.of(run)
+        >>> log.append(run.step([0, 0]))
+        >>> bool((UnitCounts().answer(log).nonnegative().estimate >= 0).all())
+        True
+        """
+        if self.released is not None:
+            return self
+        found = make_nonnegative(self.domain, self.estimate, self.variance)
+        return replace(self, estimate=found, released=self.estimate)
 
     @classmethod
     def stacked(cls, parts: Sequence[Answer]) -> Answer:
@@ -93,6 +126,9 @@ class Answer:
             estimate=np.concatenate([part.estimate for part in parts]),
             noise=AnswerNoise.stacked(noises) if len(noises) == len(parts) else None,
             unread=np.concatenate([part.unread for part in parts]),
+            released=None
+            if parts[0].released is None
+            else np.concatenate([part.released for part in parts if part.released is not None]),
         )
 
     def of(self, name: str) -> Answer:
@@ -110,10 +146,11 @@ class Answer:
             query=query or self.query,
             units=self.units,
             names=names,
-            estimate=np.stack([self.estimate[:, group].sum(axis=1) for group in groups], axis=1),
+            estimate=_summed(self.estimate, groups),
             noise=None if self.noise is None or (shared and together) else self.noise.among(groups),
             unread=np.stack([self.unread[:, group].sum(axis=1) for group in groups], axis=1),
             shared=shared,
+            released=None if self.released is None else _summed(self.released, groups),
         )
 
     def rows(self, confidence: Exact = "0.95") -> Iterator[dict[str, Any]]:
@@ -317,6 +354,10 @@ class Ranking:
             lines.append(f"  unit {self.units[i]}  {j + 1}. {names[i][j]}  {numbers}  {mark}")
         more = self.places.size - MAX_REPR_ROWS
         return "\n".join([*lines, f"  … and {more} more"] if more > 0 else lines)
+
+
+def _summed(values: FloatArray, groups: Sequence[IntArray]) -> FloatArray:
+    return np.stack([values[:, group].sum(axis=1) for group in groups], axis=1)
 
 
 def _extent(units: IntArray) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from penstock.core.errors import ConfigurationError
 from penstock.core.hierarchy import SEPARATOR, Hierarchy
 from penstock.released.log import Log
 from penstock.released.queries.aggregate import OverKeys
+from penstock.released.queries.answer import Answer
+from penstock.released.queries.query import Units
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,10 @@ class RollUp(OverKeys):
             for number in range(level.number)
         ]
         return [under[node] for node in chosen], names
+
+    def answer(self, log: Log, unit: Units = None) -> Answer:
+        found = super().answer(log, unit)
+        return found if self.depth is not None else replace(found, domain=self._tree(log).nodes)
 
     def _tree(self, log: Log) -> Hierarchy:
         tree = self.hierarchy if log.hierarchy is None else log.hierarchy

@@ -65,7 +65,8 @@ class ReleaseItem:
     `link` is the hash chain after it, in hexadecimal digits. `signature` is the publisher's public
     key and signature of that link, likewise; empty if the stream is not signed. `filter` has the
     settings of the filter that the numbers come from; None if they are as released. The link of
-    filtered numbers is that of the release.
+    filtered numbers is that of the release. `nonnegative` says that the sink is to hold no negative
+    numbers: the release is as it was, and `item_numbers` computes them.
     """
 
     series: Series
@@ -76,6 +77,7 @@ class ReleaseItem:
     link: str
     signature: str = ""
     filter: FilterChoice | None = None
+    nonnegative: bool = False
 
     def __post_init__(self) -> None:
         where = f"unit {self.unit} of {self.series.name!r}"

@@ -18,7 +18,6 @@ footer. With units of seconds, put several at a time.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -41,7 +40,7 @@ from penstock.released.sinks.base import (
     on_disk,
     path_option,
 )
-from penstock.released.sinks.release_document import arrow, table
+from penstock.released.sinks.release_document import arrow, file_facts, table
 
 MAX_ROWS_PER_FILE = 1_000_000
 """About the most rows of a file. A single unit may have more."""
@@ -127,17 +126,7 @@ def _parts(items: Sequence[ReleaseItem]) -> Iterator[list[ReleaseItem]]:
 def _encode(items: Sequence[ReleaseItem], file: Any) -> None:
     pa, pq = arrow(), arrow("pyarrow.parquet")
     last, waiting, rows = items[-1], [], 0
-    about = {
-        "penstock.series": last.series.name,
-        "penstock.unit": str(last.unit),
-        "penstock.link": last.link,
-        **({"penstock.signature": last.signature} if last.signature else {}),
-        "penstock.mechanism": last.series.mechanism,
-        "penstock.guarantee": repr(last.series.stream_guarantee),
-        "penstock.private": str(all(item.release.private for item in items)).lower(),
-        **({} if last.filter is None else {"penstock.filter": json.dumps(dict(last.filter.facts))}),
-    }
-    schema = table(items[0]).drop_columns("series").schema.with_metadata(about)
+    schema = table(items[0]).drop_columns("series").schema.with_metadata(file_facts(items))
     with pq.ParquetWriter(file, schema, compression="zstd", write_statistics=True) as writer:
         for item in items:
             waiting.append(table(item).drop_columns("series"))

@@ -18,6 +18,7 @@ from penstock.core.arrays import FloatArray
 from penstock.core.declaration import EndpointSetup, Option
 from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError
+from penstock.core.nonnegative import NOTE as NONNEGATIVE
 from penstock.core.optional import require
 from penstock.released.release_filter import NOTE
 from penstock.released.sinks.base import (
@@ -29,7 +30,7 @@ from penstock.released.sinks.base import (
     missing,
 )
 from penstock.released.sinks.deadline import ConnectionDeadline
-from penstock.released.sinks.release_document import item_numbers
+from penstock.released.sinks.release_document import column_descriptions, item_numbers
 
 TABLE = """CREATE TABLE IF NOT EXISTS {} (
     series text NOT NULL, unit bigint NOT NULL, begins timestamptz NOT NULL,
@@ -49,8 +50,6 @@ _ADVANCE = """INSERT INTO {0} (series, unit, link) VALUES (%s, %s, %s)
 
 _SET = """INSERT INTO {0} (series, unit, link) VALUES (%s, %s, %s)
     ON CONFLICT (series) DO UPDATE SET unit = excluded.unit, link = excluded.link"""
-
-_COMMENT = f"COMMENT ON TABLE {{}} IS '{NOTE}'"
 
 _HELD = "SELECT unit, link FROM {} WHERE series = %s"
 _LOCKED = f"{_HELD} FOR UPDATE"
@@ -139,8 +138,7 @@ class PostgresSink:
             if not self._there(do, self._table, self._heads):
                 do(TABLE, self._table)
                 do(HEADS, self._heads)
-                if any(item.filter is not None for item in items):
-                    do(_COMMENT, self._table)
+                self._describe(do, items[0])
             for name in sorted(series):
                 fresh = missing(series[name], self._head(do, name, lock=True))
                 for item in fresh:
@@ -180,6 +178,18 @@ class PostgresSink:
         deadline = self._deadline
         if deadline is not None:
             deadline.abort()
+
+    def _describe(self, do: Any, item: ReleaseItem) -> None:
+        """Comment a new table and its columns. Literals are safe: `COMMENT` takes no values."""
+        sql = self._psycopg.sql
+        notes = [NOTE] if item.filter is not None else []
+        notes += [NONNEGATIVE] if item.nonnegative else []
+        comments = [("TABLE", self._table, " ".join(notes))] if notes else []
+        for name, text in column_descriptions(item).items():
+            comments.append(("COLUMN", sql.Identifier(*self.table.split("."), name), text))
+        for what, which, text in comments:
+            literal = sql.Literal(text).as_string(None).replace("%", "%%")
+            do(f"COMMENT ON {what} {{}} IS {literal}", which)
 
     def _head(self, do: Any, series: str, *, lock: bool = False) -> SinkHead | None:
         row = do(_LOCKED if lock else _HELD, self._heads, series).fetchone()

@@ -25,24 +25,30 @@ between libraries.
 - public: other public results of the mechanism, such as where groups began.
 - filter: the settings of the filter that the numbers come from, the confidence of the intervals,
   and that it costs no budget; only where numbers are filtered.
+- nonnegative: how `values`, `low` and `high` were made non-negative, and that it costs no budget;
+  only where they were. `deviations` are those of the release.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
 from functools import lru_cache
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 
 from penstock.core.arrays import BoolArray, FloatArray
+from penstock.core.column_descriptions import describe_columns
+from penstock.core.domain import Domain
 from penstock.core.exact import Exact
 from penstock.core.guarantee import Guarantee
+from penstock.core.nonnegative import cut_interval, make_nonnegative, nonnegative_facts
 from penstock.core.released import Released
 from penstock.released.release_filter import CONFIDENCE as FILTER_CONFIDENCE
 from penstock.released.sinks.base import ReleaseItem
@@ -89,14 +95,23 @@ def numbers(release: Released, confidence: Exact = CONFIDENCE) -> ReleasedNumber
 def item_numbers(item: ReleaseItem) -> ReleasedNumbers:
     """The numbers of an item. Intervals around filtered numbers have the filter's confidence."""
     confidence = CONFIDENCE if item.filter is None else FILTER_CONFIDENCE
-    return numbers(item.release, confidence)
+    found = numbers(item.release, confidence)
+    return nonnegative_numbers(found, item.series.domain) if item.nonnegative else found
+
+
+def nonnegative_numbers(found: ReleasedNumbers, domain: Domain) -> ReleasedNumbers:
+    """The numbers without negative ones, consistent where the domain has totals."""
+    variance = np.square(np.where(np.isnan(found.deviation), np.inf, found.deviation))
+    (value,) = make_nonnegative(domain, found.value[None], variance[None])
+    low, high = cut_interval(value, found.low, found.high)
+    return replace(found, value=value, low=low, high=high)
 
 
 def document(item: ReleaseItem) -> bytes:
     """The release as canonical JSON, without a newline."""
     series, release = item.series, item.release
     of = item_numbers(item)
-    whole = isinstance(release.divisor, int) and release.divisor == 1
+    whole = isinstance(release.divisor, int) and release.divisor == 1 and not item.nonnegative
     content = {
         "format": FORMAT,
         "series": series.name,
@@ -124,6 +139,7 @@ def document(item: ReleaseItem) -> bytes:
         "repeated": of.repeated.tolist(),
         "public": {name: release.public[name].tolist() for name in sorted(release.public)},
         **({} if item.filter is None else {"filter": item.filter.facts}),
+        **({"nonnegative": nonnegative_facts(series.domain)} if item.nonnegative else {}),
     }
     return msgspec.json.encode(content)
 
@@ -135,36 +151,96 @@ def beginning(series: str | None = None) -> bytes:
     return msgspec.json.encode({"format": FORMAT, "series": series})[:-1] + b","
 
 
-def table(item: ReleaseItem) -> Any:
+COLUMNS: Final = (
+    "series",
+    "unit",
+    "begins",
+    "ends",
+    "key",
+    "value",
+    "deviation",
+    "low",
+    "high",
+    "repeated",
+)
+"""All columns of a table of releases."""
+
+LONG_COLUMNS: Final = ("unit", "begins", "key", "value", "low", "high")
+"""The columns of a table in long format."""
+
+
+def table(item: ReleaseItem, columns: Sequence[str] = COLUMNS) -> Any:
     """The release as an Arrow table: one row per key, null where nothing was released yet.
 
-    Metadata of the columns with numbers say whether and how they are filtered.
+    Metadata of each column have its `description`. Those of the columns with numbers say whether
+    and how they are filtered or made non-negative.
     """
     pa = arrow()
     of, rows = item_numbers(item), item.series.domain.size
     moments = pa.timestamp("us", "UTC")
-    found = pa.table(
-        {
-            "series": pa.repeat(pa.scalar(item.series.name), rows),
-            "unit": pa.repeat(pa.scalar(item.unit, pa.int64()), rows),
-            "begins": pa.repeat(pa.scalar(item.begins, moments), rows),
-            "ends": pa.repeat(pa.scalar(item.ends, moments), rows),
-            "key": _keys(item.series.domain.keys),
-            "value": pa.array(of.value),
-            "deviation": pa.array(of.deviation, from_pandas=True),
-            "low": pa.array(of.low, from_pandas=True),
-            "high": pa.array(of.high, from_pandas=True),
-            "repeated": pa.array(of.repeated),
-        }
+    made = {
+        "series": lambda: pa.repeat(pa.scalar(item.series.name), rows),
+        "unit": lambda: pa.repeat(pa.scalar(item.unit, pa.int64()), rows),
+        "begins": lambda: pa.repeat(pa.scalar(item.begins, moments), rows),
+        "ends": lambda: pa.repeat(pa.scalar(item.ends, moments), rows),
+        "key": lambda: _keys(item.series.domain.keys),
+        "value": lambda: pa.array(of.value),
+        "deviation": lambda: pa.array(of.deviation, from_pandas=True),
+        "low": lambda: pa.array(of.low, from_pandas=True),
+        "high": lambda: pa.array(of.high, from_pandas=True),
+        "repeated": lambda: pa.array(of.repeated),
+    }
+    arrays = {name: made[name]() for name in columns}
+    descriptions = column_descriptions(item)
+    numbers_say = marks(item)
+    fields = [
+        pa.field(
+            name,
+            array.type,
+            metadata={"description": descriptions[name]}
+            | (numbers_say if name in NUMBER_COLUMNS else {}),
+        )
+        for name, array in arrays.items()
+    ]
+    return pa.Table.from_arrays(list(arrays.values()), schema=pa.schema(fields))
+
+
+NUMBER_COLUMNS: Final = ("value", "deviation", "low", "high")
+
+
+def column_descriptions(item: ReleaseItem) -> dict[str, str]:
+    """What each column of the item's table means."""
+    return describe_columns(
+        confidence=CONFIDENCE if item.filter is None else FILTER_CONFIDENCE,
+        filtered=item.release.kind == "filtered",
+        nonnegative=item.nonnegative,
     )
-    if item.filter is None:
-        return found
-    about = {"penstock.filter": msgspec.json.encode(item.filter.facts)}
-    schema = found.schema
-    for name in ("value", "deviation", "low", "high"):
-        place = schema.get_field_index(name)
-        schema = schema.set(place, schema.field(place).with_metadata(about))
-    return found.cast(schema)
+
+
+def marks(item: ReleaseItem) -> dict[str, str]:
+    """How the numbers of an item were computed from the release, for metadata; often empty."""
+    found: dict[str, str] = {}
+    if item.filter is not None:
+        found["penstock.filter"] = json.dumps(dict(item.filter.facts))
+    if item.nonnegative:
+        found["penstock.nonnegative"] = json.dumps(dict(nonnegative_facts(item.series.domain)))
+    return found
+
+
+def file_facts(items: Sequence[ReleaseItem]) -> dict[str, str]:
+    """What everybody who gets only a file with these items must know, for its metadata."""
+    last = items[-1]
+    return {
+        "penstock.series": last.series.name,
+        "penstock.unit": str(last.unit),
+        "penstock.link": last.link,
+        **({"penstock.signature": last.signature} if last.signature else {}),
+        "penstock.mechanism": last.series.mechanism,
+        "penstock.guarantee": repr(last.series.stream_guarantee),
+        "penstock.promise": last.series.promise,
+        "penstock.private": str(all(item.release.private for item in items)).lower(),
+        **marks(last),
+    }
 
 
 def arrow(module: str = "pyarrow") -> Any:
