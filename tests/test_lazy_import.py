@@ -41,6 +41,10 @@ def test_every_public_name_is_there_and_listed() -> None:
     assert set(ps.__all__) | {"__version__"} <= set(dir(ps))
 
 
+def test_dir_shows_public_names_and_no_modules() -> None:
+    assert dir(ps) == sorted([*ps.__all__, "__version__"])
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'penstock' has no attribute 'Budgets'"):
         ps.Budgets  # noqa: B018

@@ -45,7 +45,8 @@ _NAMES_OF_MODULE = {
     "core.weights": ("Weights",),
     "engine.plan.notebook": ("plan",),
     "engine.plan.plan": ("Plan",),
-    "engine.publish": ("Publication", "publish"),
+    "engine.publication": ("Publication",),
+    "engine.publish": ("publish",),
     "engine.release_log": ("open_log",),
     "private.gate": ("Gate", "Price"),
     "private.histograms.base": ("Histogram",),
@@ -92,7 +93,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """The public names, and no modules."""
+    return sorted([*__all__, "__version__"])
 
 
 deprecated.install()

@@ -26,7 +26,7 @@ from penstock.core.released import Released as Released
 from penstock.core.weights import Weights as Weights
 from penstock.engine.plan.notebook import plan as plan
 from penstock.engine.plan.plan import Plan as Plan
-from penstock.engine.publish import Publication as Publication
+from penstock.engine.publication import Publication as Publication
 from penstock.engine.publish import publish as publish
 from penstock.engine.release_log import open_log as open_log
 from penstock.private.gate import Gate as Gate

@@ -18,6 +18,7 @@ from penstock.budget.ledger import Line
 from penstock.core.arrays import IntArray
 from penstock.core.errors import LedgerError
 from penstock.core.guarantee import Guarantee
+from penstock.core.notebook_html import card, sparkline
 
 _MAX_QUANTA = 2**60
 """More quanta than any promise has."""
@@ -32,7 +33,7 @@ class _Run:
     closed: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Account:
     """The cost of every window of a stream, recomputed from its ledger.
 
@@ -47,9 +48,11 @@ class Account:
     windows : array of int64
         `windows[t - 1]` is the cost, in quanta, of the window that ends with unit t.
 
-    >>> from penstock.budget.ledger import Line
-    >>> account([], Guarantee("1", 3), units=2).kept
-    True
+    Examples
+    --------
+    >>> from penstock import Guarantee, account
+    >>> account([], Guarantee("1", 3), units=2)
+    <Account of 2 units: highest spend in any window: ε 0 (limit: 1), promise kept>
     """
 
     guarantee: Guarantee
@@ -66,6 +69,34 @@ class Account:
     def kept(self) -> bool:
         """Whether no window cost more than was promised."""
         return self.worst <= promised(self.guarantee).amount
+
+    def __repr__(self) -> str:
+        return f"<Account of {len(self.windows)} units: {self._spend}, {self._verdict}>"
+
+    @property
+    def _spend(self) -> str:
+        limit = promised(self.guarantee).amount
+        sign = "ρ" if self.guarantee.delta else "ε"
+        return f"highest spend in any window: {sign} {self.worst} (limit: {limit})"
+
+    @property
+    def _verdict(self) -> str:
+        return "promise kept" if self.kept else "PROMISE BROKEN"
+
+    def _repr_html_(self) -> str:
+        """The account for a notebook: the cost of every window, and the limit."""
+        quantum = Grid.of(self.guarantee).quantum
+        costs = self.windows * np.float64(quantum)
+        limit = float(promised(self.guarantee).amount)
+        chart = sparkline(costs, limit=limit, width=480, height=64)
+        return card(
+            f"Account of {len(self.windows)} units: {self._verdict}",
+            lead=f"{self._spend[0].upper()}{self._spend[1:]}.",
+            promise=self.guarantee.in_words(),
+            parts=[chart],
+            note="The line is the cost of the window that ends with each unit. "
+            "The dashed line is the limit.",
+        )
 
     def window(self, unit: int) -> Fraction:
         """The cost of the window that ends with this unit, in the promise's currency."""

@@ -133,6 +133,24 @@ class Calendar:
             return range(0)
         return range(max(self.unit_at(first), 1), min(self.unit_at(stop - 1), self.last) + 1)
 
+    def moment(self, when: date | str, *, name: str = "time") -> int:
+        """An instant, in microseconds. A time without an offset is local; a date is its beginning.
+
+        A local time that a clock shows twice is the first one.
+
+        >>> calendar = Calendar(every="1h", zone="Europe/Zurich", origin="2026-01-01")
+        >>> calendar.moment("2026-01-01") == calendar.moment("2025-12-31T23:00Z")
+        True
+        """
+        if isinstance(when, date) and not isinstance(when, datetime):
+            return _midnight(when, _zone(self.zone))
+        found = _moment(when, name)
+        if found.utcoffset() is not None:
+            return instant(found)
+        if found.time() == time(0):
+            return _midnight(found.date(), _zone(self.zone))
+        return instant(found.replace(tzinfo=_zone(self.zone)))
+
     def begins(self, unit: int) -> int:
         """The unit's first instant, in microseconds."""
         self._check(unit)

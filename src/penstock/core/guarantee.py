@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact, exact, positive, whole
+from penstock.core.notebook_html import card, table
 
 MAX_WINDOW = 2**32
 """The most units a window may have: the ledger's integers stay far from the end of int64."""
@@ -91,6 +92,8 @@ class Guarantee:
         The last unit that is ever read. Later units repeat the last release. A horizon of one
         window is user level for a stream of any length. Default: none.
 
+    Examples
+    --------
     >>> Guarantee("0.5", 24)
     Guarantee(epsilon=1/2, window=24)
     >>> Guarantee("0.5", 24, delta="1e-6")
@@ -177,6 +180,18 @@ suspicion of 50 % can rise to 73.2 % at most.
     def in_words(self) -> str:
         """The promise for somebody who has never heard of epsilon."""
         return self.clauses.in_words()
+
+    def _repr_html_(self) -> str:
+        """The promise for a notebook: in words, and its numbers."""
+        rows = [
+            ("ε", str(self.epsilon)),
+            ("δ", str(self.delta)),
+            ("window", f"{self.window} units"),
+        ]
+        rows.append(("most events of a person in a unit", str(self.contribution)))
+        if self.horizon is not None:
+            rows.append(("last unit that is read", str(self.horizon)))
+        return card("The promise", promise=self.in_words(), parts=[table(("part", "value"), rows)])
 
     def _span(self) -> str:
         units = "in any one unit" if self.window == 1 else f"in any {self.window} consecutive units"

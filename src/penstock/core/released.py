@@ -7,14 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
+from penstock.core.calendar import Calendar
+from penstock.core.domain import Domain
 from penstock.core.error_bounds import Kind, count_range, half_width, miss_of, variance
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact
 from penstock.core.guarantee import Guarantee
+from penstock.core.notebook_html import MAX_HTML_ROWS, card, shown, shown_interval, table
+from penstock.core.tables import TableColumns, Tabular
 from penstock.core.weights import UNIT, Weights
 
 DEVIATION = "deviation"
@@ -52,8 +57,8 @@ class Scale:
         return self.base / self.parts
 
 
-@dataclass(frozen=True, init=False)
-class Released:
+@dataclass(frozen=True, init=False, repr=False)
+class Released(Tabular):
     """The release of one unit: numbers that anyone may see, with their noise known exactly.
 
     Parameters
@@ -82,10 +87,14 @@ class Released:
     weights : Weights
         The units that each number is a sum of. Default: this unit.
 
-    >>> from penstock.core.guarantee import Guarantee
-    >>> nothing = Released.nothing(2, Guarantee("1", 1))
-    >>> nothing.value, nothing.variance
-    (array([0, 0]), array([inf, inf]))
+    Examples
+    --------
+    >>> from penstock import Laplace
+    >>> released = Laplace(epsilon="1").run(["north", "south"]).step([7, 0])
+    >>> released
+    <Released unit 1: 2 numbers, Guarantee(epsilon=1, window=1)>
+    >>> released.to_polars().columns
+    ['begins', 'unit', 'key', 'value', 'low', 'high', 'repeated']
     """
 
     unit: int
@@ -99,6 +108,12 @@ class Released:
     public: Mapping[str, IntArray] = field(default_factory=dict)
     kind: Kind = "sum"
     weights: Weights = UNIT
+
+    domain: ClassVar[Domain | None] = None
+    """What each number is of; None where the release does not know it. It is not stored."""
+
+    calendar: ClassVar[Calendar | None] = None
+    """When its unit begins and ends; None where the release does not know it. It is not stored."""
 
     def __init__(
         self,
@@ -191,6 +206,81 @@ class Released:
             self.weights,
         )
 
+    def named(self, domain: Domain | None, calendar: Calendar | None = None) -> Released:
+        """This release, knowing its keys and its calendar.
+
+        Parameters
+        ----------
+        domain : Domain or None
+            What each number is of.
+        calendar : Calendar, optional
+            When units begin. Default: unknown.
+        """
+        named = object.__new__(Released)
+        named.__dict__.update(self.__dict__, domain=domain, calendar=calendar)
+        return named
+
+    def among(self, places: IntArray) -> Released:
+        """The release of some of its numbers only.
+
+        Parameters
+        ----------
+        places : array of int
+            The places of these numbers in `value`.
+        """
+        size, own = self.value.shape, self.domain
+        public = {name: array[places] for name, array in self.public.items() if array.shape == size}
+        named = own and Domain(tuple(own.keys[place] for place in places.tolist()))
+        return Released(
+            self.unit,
+            self.value[places],
+            Scale(self.scale.base, _at(self.scale.parts, places)),
+            self.guarantee,
+            self.private,
+            self.repeated if isinstance(self.repeated, bool) else self.repeated[places],
+            _at(self.divisor, places),
+            _at(self.layers, places),
+            public,
+            self.kind,
+            self.weights,
+        ).named(named, self.calendar)
+
+    def __repr__(self) -> str:
+        numbers = "1 number" if self.value.size == 1 else f"{self.value.size} numbers"
+        return f"<Released unit {self.unit}: {numbers}, {self.guarantee}>"
+
+    def _repr_html_(self) -> str:
+        """The release for a notebook: its numbers with intervals, and the promise."""
+        columns = self.table_columns()
+        numbers = zip(columns.keys, columns.value[0], columns.low[0], columns.high[0], strict=True)
+        rows = [
+            (key, shown(value), shown_interval(low, high))
+            for _, (key, value, low, high) in zip(range(MAX_HTML_ROWS), numbers, strict=False)
+        ]
+        more = self.value.size - len(rows)
+        begins = "" if self.calendar is None else f", {self.calendar.label(self.unit)}"
+        return card(
+            f"Unit {self.unit}{begins}",
+            promise=self.guarantee.in_words(),
+            parts=[table(("key", "value", "interval"), rows)],
+            note=f"{more} more numbers are not shown." if more else "",
+        )
+
+    def table_columns(self, confidence: Exact | None = None) -> TableColumns:
+        """The numbers of the table, with intervals of this confidence."""
+        usual = "0.9" if self.kind == "filtered" else "0.95"
+        low, high = self.interval(usual if confidence is None else confidence)
+        repeated = np.broadcast_to(self.repeated, self.value.shape)
+        return TableColumns(
+            units=np.array([self.unit]),
+            keys=(self.domain or Domain.of(self.value.size)).keys,
+            value=self.estimate[np.newaxis],
+            low=low[np.newaxis],
+            high=high[np.newaxis],
+            calendar=self.calendar,
+            more={"repeated": repeated[np.newaxis]},
+        )
+
     @property
     def number(self) -> int:
         """The value of a release of one number."""
@@ -242,6 +332,10 @@ class Released:
     def _noise_divisor(self) -> int | IntArray:
         """The divisor of the noise. Otherwise the divisor is only a finer grid."""
         return self.divisor if self.kind in ("sum", "gaussian", "rounded") else 1
+
+
+def _at(values: int | IntArray, places: IntArray) -> int | IntArray:
+    return values if isinstance(values, int) else values[places]
 
 
 def _either(where: BoolArray, here: int | IntArray, there: int | IntArray) -> int | IntArray:

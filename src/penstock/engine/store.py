@@ -52,7 +52,7 @@ class Committed:
     private: Mapping[str, bytes] = field(repr=False)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class VerifiedLedger:
     """The head of a chain that was followed to its end, and the cost of every window."""
 
@@ -66,6 +66,20 @@ class VerifiedLedger:
     """The key of all signatures, each of which was checked."""
     keyed_from: int | None = None
     """The first unit with a keyed link: every later one has one, too. None if no unit has one."""
+
+    def __repr__(self) -> str:
+        return f"<VerifiedLedger: {self._links}, {self.account!r}>"
+
+    @property
+    def _links(self) -> str:
+        signed = (
+            "not signed" if self.signed_from is None else f"signed from unit {self.signed_from}"
+        )
+        return f"{self.links} links recomputed, {signed}"
+
+    def _repr_html_(self) -> str:
+        """The account for a notebook, with what was recomputed."""
+        return self.account._repr_html_() + f"<p>{self._links}.</p>"
 
 
 class Reader(Protocol):

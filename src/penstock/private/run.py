@@ -13,6 +13,7 @@ import numpy as np
 from penstock.budget.accountant import Account, account
 from penstock.budget.grid import Budget
 from penstock.budget.ledger import Ledger, LedgerState, Line
+from penstock.budget.ledger_lines import LedgerLines
 from penstock.core.arrays import IntArray
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError, InputError, MechanismError, StateError
@@ -139,9 +140,9 @@ class Run:
         return self._ledger.guarantee
 
     @property
-    def ledger(self) -> tuple[Line, ...]:
+    def ledger(self) -> LedgerLines:
         """The lines of the last window, or all of them if the run records."""
-        return tuple(self._lines)
+        return LedgerLines(self._lines, self.guarantee)
 
     @property
     def cost(self) -> Budget:
@@ -192,6 +193,7 @@ class Run:
         finally:
             self._overwrite()
         self.last = released
+        released.__dict__["domain"] = self.released  # for tables; it is not stored
         return released
 
     def _look_over(self, released: object) -> None:

@@ -105,7 +105,7 @@ def test_alerts_read_well_and_say_how_sure_they_are():
     log = quiet(LAPLACE, [[0, 0], [0, 90]], keys=["Harbour", "Market"])
     alerts = Jump(2, 50).answer(log)
     assert (
-        repr(alerts) == "rise by 50 or more within 2 units: unit 2, 1 of 2 raised\n  unit 2  Market"
+        str(alerts) == "rise by 50 or more within 2 units: unit 2, 1 of 2 raised\n  unit 2  Market"
     )
     rows = list(alerts.rows())
     assert [row["raised"] for row in rows] == [False, True]

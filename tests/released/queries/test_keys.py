@@ -165,7 +165,7 @@ def test_an_order_is_sure_only_if_it_is():
     assert sure[:, 4].all()
     assert belongs.all()
     assert not sure[:, 1].all()
-    assert "surely larger than the rest" in repr(found)
+    assert "surely larger than the rest" in str(found)
 
 
 def test_nothing_is_sure_of_numbers_whose_noise_is_not_known():

@@ -168,7 +168,7 @@ def test_keys_that_share_noise_have_sums_of_unknown_error():
     assert both.estimate.tolist() == [[66]]
     assert both.variance is None
     assert np.isnan(both.interval()[0]).all()
-    assert "error not known" in repr(both)
+    assert "error not known" in str(both)
 
 
 def test_a_decayed_sum_of_a_log_that_begins_late_waits_until_it_is_long_enough():

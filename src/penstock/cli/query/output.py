@@ -22,10 +22,10 @@ from penstock.core.calendar import Calendar
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import exact
 from penstock.core.nonnegative import NOTE as NONNEGATIVE
+from penstock.core.notebook_html import shown
 from penstock.released.log import Log
 from penstock.released.pages.chart import Chart
 from penstock.released.queries import Alerts, Answer, Ranking
-from penstock.released.queries.answer import shown
 from penstock.released.release_filter import NOTE
 
 Answered: TypeAlias = Answer | Alerts | Ranking

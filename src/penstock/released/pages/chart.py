@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from penstock.core.calendar import SECOND, Calendar
 from penstock.released.pages.render import render
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Chart:
     """Numbers over time: one row per unit, one column per name.
 
@@ -63,6 +64,18 @@ class Chart:
     raised: BoolArray | None = None
     thresholds: tuple[float, ...] = ()
     note: str = "Intervals cover the added noise only."
+
+    def __repr__(self) -> str:
+        keys = "1 key" if len(self.names) == 1 else f"{len(self.names)} keys"
+        return f"<Chart {self.title!r}: {len(self.units)} units, {keys}>"
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, for a notebook."""
+        return (
+            f'<iframe title="{html.escape(self.title)}" srcdoc="{html.escape(self.page())}" '
+            'sandbox="allow-scripts" loading="lazy" '
+            'style="width: 100%; height: 880px; border: 0"></iframe>'
+        )
 
     def page(self) -> str:
         """The page as one HTML document."""

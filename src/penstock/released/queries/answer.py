@@ -10,19 +10,31 @@ from typing import Any, Literal
 import numpy as np
 
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
+from penstock.core.calendar import Calendar
 from penstock.core.domain import Domain
 from penstock.core.error_bounds import miss_of
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact
+from penstock.core.nearest_name import nearest_names
 from penstock.core.nonnegative import cut_interval, make_nonnegative
+from penstock.core.notebook_html import (
+    MAX_HTML_ROWS,
+    Html,
+    card,
+    shown,
+    shown_interval,
+    sparkline,
+    table,
+)
+from penstock.core.tables import TableColumns, Tabular
 from penstock.released.queries.answer_noise import AnswerNoise
 
-MAX_REPR_ROWS = 8
-"""The most rows that a repr shows."""
+MAX_ROWS_SHOWN = 8
+"""The most rows that `print` shows."""
 
 
-@dataclass(frozen=True)
-class Answer:
+@dataclass(frozen=True, repr=False)
+class Answer(Tabular):
     """Numbers with their noise: one row per unit, one column per name.
 
     `variance` and `interval` cover the added noise only. Two other errors are not known: how far
@@ -49,6 +61,8 @@ class Answer:
         The domain of the names, if they are all keys or all nodes of one.
     released : array of float or None
         The numbers before they were made non-negative; None if they were not.
+    calendar : Calendar or None
+        When units begin; None where the log does not know it.
     """
 
     query: str
@@ -60,6 +74,7 @@ class Answer:
     shared: bool = False
     domain: Domain | None = None
     released: FloatArray | None = None
+    calendar: Calendar | None = None
 
     @property
     def variance(self) -> FloatArray | None:
@@ -134,7 +149,9 @@ class Answer:
     def of(self, name: str) -> Answer:
         """The column of one name."""
         if name not in self.names:
-            raise ConfigurationError(f"the answer has no {name!r}.")
+            raise ConfigurationError(
+                f"the answer has no {name!r}.{nearest_names(name, self.names)}"
+            )
         return self.among([np.array([self.names.index(name)])], (name,))
 
     def among(self, groups: Sequence[IntArray], names: tuple[str, ...], query: str = "") -> Answer:
@@ -151,7 +168,73 @@ class Answer:
             unread=np.stack([self.unread[:, group].sum(axis=1) for group in groups], axis=1),
             shared=shared,
             released=None if self.released is None else _summed(self.released, groups),
+            calendar=self.calendar,
         )
+
+    def table_columns(self, confidence: Exact | None = None) -> TableColumns:
+        """The numbers of the table, with intervals of this confidence."""
+        usual = "0.9" if self.noise is not None and self.noise.kind == "filtered" else "0.95"
+        low, high = self.interval(usual if confidence is None else confidence)
+        return TableColumns(
+            units=self.units,
+            keys=self.names,
+            value=self.estimate,
+            low=low,
+            high=high,
+            calendar=self.calendar,
+            more={"unread": self.unread},
+        )
+
+    def html_table(self, confidence: Exact | None = None) -> Html:
+        """The numbers as an HTML table with small charts over time, at most ten rows."""
+        shown_at = self.table_columns(confidence)
+        low, high, last = shown_at.low, shown_at.high, len(self.units) - 1
+        if len(self.names) == 1:
+            head = ("unit" if self.calendar is None else "begins", "value", "interval")
+            recent = range(max(last + 1 - MAX_HTML_ROWS, 0), last + 1)
+            rows = [
+                (self._when(i), shown(self.estimate[i, 0]), shown_interval(low[i, 0], high[i, 0]))
+                for i in reversed(recent)
+            ]
+            if last:
+                chart = sparkline(
+                    self.estimate[:, 0], low=low[:, 0], high=high[:, 0], width=480, height=80
+                )
+                return Html(f"<p>{chart}</p>{table(head, rows)}")
+            return table(head, rows)
+        charts = ("over time",) if last else ()
+        of_keys = [
+            (
+                name,
+                *(sparkline(self.estimate[:, j], low=low[:, j], high=high[:, j]) for _ in charts),
+                shown(self.estimate[last, j]),
+                shown_interval(low[last, j], high[last, j]),
+            )
+            for j, name in enumerate(self.names[:MAX_HTML_ROWS])
+        ]
+        made = table(("key", *charts, self._when(last), "interval"), of_keys)
+        more = len(self.names) - len(of_keys)
+        return Html(f"{made}<p>… and {more} more keys</p>") if more else made
+
+    def _when(self, row: int) -> str:
+        unit = int(self.units[row])
+        return f"unit {unit}" if self.calendar is None else self.calendar.label(unit)
+
+    def _repr_html_(self) -> str:
+        """The answer for a notebook."""
+        lead = f"{_extent(self.units)}, {_names(len(self.names))}"
+        return card(
+            self.query[:1].upper() + self.query[1:],
+            lead=f"{lead[0].upper()}{lead[1:]}.",
+            parts=[self.html_table()],
+            note=self._note,
+        )
+
+    @property
+    def _note(self) -> str:
+        if self.noise is not None and self.noise.kind == "filtered":
+            return "90 % intervals are for the counts, as the filter believes."
+        return "95 % intervals cover the added noise only."
 
     def rows(self, confidence: Exact = "0.95") -> Iterator[dict[str, Any]]:
         """One dict per number, for tables and JSON. A value is None where it is not known."""
@@ -169,21 +252,23 @@ class Answer:
                 }
 
     def __repr__(self) -> str:
+        return f"<Answer {self.query!r}: {_extent(self.units)}, {_names(len(self.names))}>"
+
+    def __str__(self) -> str:
         low, high = self.interval()
-        names = "1 name" if len(self.names) == 1 else f"{len(self.names)} names"
-        lines = [f"{self.query}: {_extent(self.units)}, {names}"]
+        lines = [f"{self.query}: {_extent(self.units)}, {_names(len(self.names))}"]
         cells = ((i, j) for i in range(len(self.units)) for j in range(len(self.names)))
-        for _, (i, j) in zip(range(MAX_REPR_ROWS), cells, strict=False):
-            band = _band(low[i, j], high[i, j])
+        for _, (i, j) in zip(range(MAX_ROWS_SHOWN), cells, strict=False):
+            band = shown_interval(low[i, j], high[i, j])
             lines.append(
                 f"  unit {self.units[i]}  {self.names[j]}  {shown(self.estimate[i, j])}  {band}"
             )
-        more = self.estimate.size - MAX_REPR_ROWS
+        more = self.estimate.size - MAX_ROWS_SHOWN
         return "\n".join([*lines, f"  … and {more} more"] if more > 0 else lines)
 
 
-@dataclass(frozen=True)
-class Alerts:
+@dataclass(frozen=True, repr=False)
+class Alerts(Tabular):
     """Where a statistic passes a threshold.
 
     Attributes
@@ -242,6 +327,11 @@ class Alerts:
             tail = np.minimum(tail + noise.tail(self.score + self.threshold), 1.0)
         return np.where(self.raised, tail, 1.0)
 
+    def table_columns(self, confidence: Exact | None = None) -> TableColumns:
+        """The statistic of the table, with further columns `raised` and `doubt`."""
+        columns = self.statistic.table_columns(confidence)
+        return replace(columns, more={**columns.more, "raised": self.raised, "doubt": self.doubt})
+
     def rows(self, confidence: Exact = "0.95") -> Iterator[dict[str, Any]]:
         raised, doubt = self.raised.ravel().tolist(), self.doubt.ravel().tolist()
         for row, is_raised, unsure in zip(
@@ -250,11 +340,37 @@ class Alerts:
             yield {**row, "raised": is_raised, "doubt": _finite(unsure)}
 
     def __repr__(self) -> str:
+        raised = f"{int(self.raised.sum())} of {self.raised.size} raised"
+        return f"<Alerts {self.query!r}: {_extent(self.units)}, {raised}>"
+
+    def __str__(self) -> str:
         where = [(unit, name) for unit, name, raised in self._each() if raised]
         head = f"{self.query}: {_extent(self.units)}, {len(where)} of {self.raised.size} raised"
-        lines = [f"  unit {unit}  {name}" for unit, name in where[:MAX_REPR_ROWS]]
-        more = len(where) - MAX_REPR_ROWS
+        lines = [f"  unit {unit}  {name}" for unit, name in where[:MAX_ROWS_SHOWN]]
+        more = len(where) - MAX_ROWS_SHOWN
         return "\n".join([head, *lines, *([f"  … and {more} more"] if more > 0 else [])])
+
+    def _repr_html_(self) -> str:
+        """The alerts for a notebook: where they were raised, and how sure that is."""
+        statistic, doubt = self.statistic, self.doubt
+        found = np.argwhere(self.raised)
+        rows = [
+            (
+                statistic._when(i),
+                self.names[j],
+                shown(statistic.estimate[i, j]),
+                "not known" if math.isnan(doubt[i, j]) else f"{doubt[i, j]:.2g}",
+            )
+            for i, j in found[-MAX_HTML_ROWS:][::-1].tolist()
+        ]
+        lead = f"{len(found)} of {self.raised.size} raised, in {_extent(self.units)}."
+        parts = [table(("when", "key", "statistic", "doubt"), rows)] if rows else []
+        return card(
+            self.query[:1].upper() + self.query[1:],
+            lead=lead,
+            parts=parts,
+            note="Doubt bounds the probability that noise alone raised the alert.",
+        )
 
     def _each(self) -> Iterator[tuple[int, str, bool]]:
         for unit, row in zip(self.units.tolist(), self.raised, strict=True):
@@ -262,8 +378,8 @@ class Alerts:
                 yield unit, name, raised
 
 
-@dataclass(frozen=True)
-class Ranking:
+@dataclass(frozen=True, repr=False)
+class Ranking(Tabular):
     """The largest numbers of each unit, and how certain their order is.
 
     Attributes
@@ -326,6 +442,25 @@ class Ranking:
         smaller = [np.searchsorted(row, bounds) for row, bounds in zip(ordered, mine, strict=True)]
         return np.asarray((size - np.stack(smaller) <= k) & ~np.isnan(mine))
 
+    def table_columns(self, confidence: Exact | None = None) -> TableColumns:
+        """The ranked numbers of the table, with further columns `rank`, `sure` and `belongs`."""
+        chosen = "0.95" if confidence is None else confidence
+        low, high = self.interval(chosen)
+        return TableColumns(
+            units=self.units,
+            keys=self.everything.names,
+            value=self.estimate,
+            low=low,
+            high=high,
+            calendar=self.everything.calendar,
+            places=self.places,
+            more={
+                "rank": np.broadcast_to(np.arange(1, low.shape[1] + 1), low.shape),
+                "sure": self.sure(chosen),
+                "belongs": self.belongs(chosen),
+            },
+        )
+
     def rows(self, confidence: Exact = "0.95") -> Iterator[dict[str, Any]]:
         low, high = self.interval(confidence)
         sure, belongs, estimate = self.sure(confidence), self.belongs(confidence), self.estimate
@@ -342,22 +477,49 @@ class Ranking:
                     "surely_among_them": bool(belongs[i, j]),
                 }
 
+    def _repr_html_(self) -> str:
+        """The ranking of the newest unit, for a notebook."""
+        low, high = self.interval()
+        sure, last = self.sure(), len(self.units) - 1
+        rows = [
+            (
+                f"{j + 1}. {name}",
+                shown(self.estimate[last, j]),
+                shown_interval(low[last, j], high[last, j]),
+                "surely larger than the rest" if sure[last, j] else "may be overtaken",
+            )
+            for j, name in enumerate(self.names[last][:MAX_HTML_ROWS])
+        ]
+        return card(
+            self.query[:1].upper() + self.query[1:],
+            lead=f"{self.everything._when(last)}.",
+            parts=[table(("key", "value", "interval", "order"), rows)],
+            note="The 95 % intervals hold for all keys of the unit at once.",
+        )
+
     def __repr__(self) -> str:
+        return f"<Ranking {self.query!r}: {_extent(self.units)}>"
+
+    def __str__(self) -> str:
         low, high = self.interval()
         sure = self.sure()
         lines = [f"{self.query}: {_extent(self.units)}"]
         names = self.names
         cells = ((i, j) for i in range(len(names)) for j in range(len(names[i])))
-        for _, (i, j) in zip(range(MAX_REPR_ROWS), cells, strict=False):
+        for _, (i, j) in zip(range(MAX_ROWS_SHOWN), cells, strict=False):
             mark = "surely larger than the rest" if sure[i, j] else "may be overtaken"
-            numbers = f"{shown(self.estimate[i, j])}  {_band(low[i, j], high[i, j])}"
+            numbers = f"{shown(self.estimate[i, j])}  {shown_interval(low[i, j], high[i, j])}"
             lines.append(f"  unit {self.units[i]}  {j + 1}. {names[i][j]}  {numbers}  {mark}")
-        more = self.places.size - MAX_REPR_ROWS
+        more = self.places.size - MAX_ROWS_SHOWN
         return "\n".join([*lines, f"  … and {more} more"] if more > 0 else lines)
 
 
 def _summed(values: FloatArray, groups: Sequence[IntArray]) -> FloatArray:
     return np.stack([values[:, group].sum(axis=1) for group in groups], axis=1)
+
+
+def _names(count: int) -> str:
+    return "1 name" if count == 1 else f"{count} names"
 
 
 def _extent(units: IntArray) -> str:
@@ -369,20 +531,3 @@ def _finite(value: float) -> float | int | None:
     if not math.isfinite(number):
         return None
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
-
-
-def shown(value: float) -> str:
-    """A number with few digits."""
-    if not math.isfinite(value):
-        return "?" if math.isnan(value) else "∞" if value > 0 else "−∞"
-    return (
-        f"{value:,.0f}"
-        if float(value).is_integer() or abs(value) >= 1000
-        else f"{value:,.1f}"
-        if abs(value) >= 10
-        else f"{value:.2f}"
-    )
-
-
-def _band(low: float, high: float) -> str:
-    return "(error not known)" if math.isnan(low) else f"[{shown(low)}, {shown(high)}]"

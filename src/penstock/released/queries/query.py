@@ -121,7 +121,17 @@ def answer_of(query: str, log: Log, first: int, sums: Sums, *, alone: bool = Fal
     shared = fitted or filtered or (alone and "group" in sample.public)
     noise = None if fitted and not alone else sums.noise
     units = np.arange(first, first + len(sums.estimate))
-    return Answer(query, units, log.keys, sums.estimate, noise, sums.unread, shared, log.domain)
+    return Answer(
+        query,
+        units,
+        log.keys,
+        sums.estimate,
+        noise,
+        sums.unread,
+        shared,
+        log.domain,
+        calendar=log.calendar,
+    )
 
 
 def chunks(log: Log, first: int, last: int, reach: int) -> list[tuple[int, int]]:
