@@ -74,7 +74,7 @@ JSON = {
     b'{"ts":"2026-01-01T00:10Z","station":null,"card":903}\n': "missing value",
     b'{"ts":"2026-01-01T00:10Z","station":"Atlantis","card":904}\n': "unknown key",
     b'{"ts":"2026-01-01T00:10Z","station":"Air\\u0000port","card":905}\n': "unknown key",
-    b'{"ts":"2026-01-01T00:10Z","station":"Airport","card":"906"}\n': "wrong type",
+    b'{"ts":"2026-01-01T00:10Z","station":"Airport","card":"bob"}\n': "wrong type",
     b'{"ts":"2026-01-01T00:10Z","station":"Airport","card":1.5}\n': "wrong type",
     b'{"ts":"2026-01-01T00:10Z","station":"Airport","card":18446744073709551615}\n': "wrong type",
     b'{"ts":"2026-01-01T00:10Z","station":"Airport","card":907,"card":908}\n': "wrong type",

@@ -398,6 +398,19 @@ def test_without_a_person_column_every_event_is_its_own_person():
     assert unit.counts().tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("ids", [np.array([7, 7]), pa.array(["a", "a"])], ids=["number", "text"])
+def test_events_without_a_person_count_beside_those_of_persons(ids):
+    unit = Bounding(keys=3, contribution=1, fast=False)
+    unit.add(None, np.array([0, 2, 2]), np.array([1, 1, 1]))
+    unit.add(ids, np.array([0, 1]), np.array([2, 1]))
+    other = Bounding(keys=3, contribution=1, fast=False)
+    other.load(unit.save())
+    for each in (unit, other):
+        each.add(None, np.array([1]), np.array([9]))
+        each.add(ids, np.array([0, 0]), np.array([3, 4]))
+        assert each.counts().tolist() == [1, 2, 2]
+
+
 def test_the_same_event_twice_is_two_events_and_a_batch_given_twice_counts_twice():
     unit = Bounding(keys=1, contribution=3, fast=False)
     for expected in (2, 3):
@@ -493,7 +506,6 @@ BAD = {
     "a missing text": (pl.Series([str(BIG), None]), whole(0, 1), whole(0, 0)),
     "text among numbers": (pa.array([str(BIG), "a"]), whole(0, 1), whole(0, 0)),
     "unsigned among signed": (np.array([BIG, 1], np.uint64), whole(0, 1), whole(0, 0)),
-    "no person among numbers": (None, whole(0, 1), whole(0, 0)),
 }
 
 

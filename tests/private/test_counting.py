@@ -35,6 +35,7 @@ def batch(*events, person="number"):
         "number": lambda: people,
         "text": lambda: pa.array([f"card {each}" for each in people]),
         "words": lambda: pa.array([f"card {each}" for each in people]).dictionary_encode(),
+        "some": lambda: pa.array([f"card {each}" if each else None for each in people]),
         "none": lambda: None,
     }[person]()
     return Batch(
@@ -57,7 +58,7 @@ NIGHT = [
 ]
 
 
-@pytest.mark.parametrize("person", ["number", "text", "words", "none"])
+@pytest.mark.parametrize("person", ["number", "text", "words", "some", "none"])
 @pytest.mark.parametrize("rows", [1, 7, 10**6])
 def test_whatever_waits_in_files_is_counted_the_same(person, rows):
     one, other = made(rows=rows), made()
@@ -70,7 +71,7 @@ def test_whatever_waits_in_files_is_counted_the_same(person, rows):
 @pytest.mark.filterwarnings("ignore:.*:pytest.PytestUnraisableExceptionWarning")  # files left open
 @pytest.mark.parametrize("rows", [2, 40, 10**6])
 @pytest.mark.parametrize("apart", [0, 5, 10**6])
-@pytest.mark.parametrize("person", ["number", "text", "words", "none"])
+@pytest.mark.parametrize("person", ["number", "text", "words", "some", "none"])
 def test_a_restart_at_any_point_changes_nothing(person, apart, rows, monkeypatch):
     monkeypatch.setattr(counting, "MAX_SINGLE_EVENTS", apart)
     now = BEGIN + 4 * HOUR
@@ -88,6 +89,14 @@ def test_a_restart_at_any_point_changes_nothing(person, apart, rows, monkeypatch
         each.restore(dict(kept))
         assert each.pending == 0
     assert drained(each) == drained(whole)
+
+
+def test_an_event_without_an_id_is_a_person_of_its_own():
+    each = made()
+    each.take(
+        batch((0, 1, 0, 0), (0, 2, 0, 0), (0, 3, 1, 4), (0, 4, 1, 4), person="some"), BEGIN + HOUR
+    )
+    assert drained(each, hours=1) == [[2, 1, 0]]
 
 
 def test_parts_of_closed_units_go_and_others_stay():

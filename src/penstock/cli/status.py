@@ -62,7 +62,7 @@ def _stream(reader: Reader, views: ViewsLedger) -> dict[str, Any]:
     about: dict[str, Any] = {
         "stream": views.name,
         "guarantee": str(guarantee),
-        "promise": guarantee.clauses.protection if views.several else guarantee.in_words(),
+        "promise": next(iter(views.series.values())).stream_promise,
         "private": all(each["private"] is not False for each in series),
         "series": series,
     }

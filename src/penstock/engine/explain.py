@@ -22,6 +22,7 @@ from penstock.engine.factory import finite
 from penstock.engine.pipeline import AnyMechanism, Pipeline, SinkConfig, StreamConfig, View
 from penstock.engine.sink_fence import fencing_sink
 from penstock.private.noise import NoNoise
+from penstock.released.series import EACH_ALONE
 from penstock.released.sinks.registry import SINKS
 
 MADE_UP = 1_000_000
@@ -357,13 +358,25 @@ def _promised(pipeline: Pipeline) -> list[str]:
             "There is no column for persons, so each event is its own person. A person with "
             "several events is not covered."
         )
-    elif not promise.user_level:
+    else:
+        lines.append(_missing_person(pipeline))
+    if pipeline.source.columns.person is not None and not promise.user_level:
         span = "one unit" if promise.window == 1 else f"{promise.window} units"
         lines.append(
             f"A person who is there for longer than {span} is protected in any {span} of that "
             "time, not in all of it together."
         )
     return lines
+
+
+def _missing_person(pipeline: Pipeline) -> str:
+    columns = pipeline.source.columns
+    return {
+        "drop": f"Events without a person in {columns.person!r} are dropped.",
+        "each": EACH_ALONE,
+        "refuse": f"No event may lack the person in {columns.person!r}: otherwise nothing more is "
+        "read, and the publisher stops.",
+    }[columns.missing_person]
 
 
 def _events(number: int) -> str:

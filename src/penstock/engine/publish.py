@@ -55,6 +55,7 @@ def publish(
     clock: Literal["iso", "seconds", "milliseconds", "microseconds"] = "iso",
     key_type: Literal["text", "integer"] = "text",
     person_type: Literal["text", "integer"] = "text",
+    missing_person: Literal["drop", "each", "refuse"] = "drop",
     noise: Noise | None = None,
     anyway: bool = False,
 ) -> Publication:
@@ -119,6 +120,9 @@ def publish(
         The type of the key column; default: "text".
     person_type : {"text", "integer"}
         The type of the person column; default: "text".
+    missing_person : {"drop", "each", "refuse"}
+        What happens to an event without a person: it is dropped, it counts as a person of its own
+        (the promise then says so), or an `UnreadableRowsError` is raised; default: "drop".
     noise : Noise, optional
         Noise for tests; default: secure noise.
     anyway : bool
@@ -174,6 +178,7 @@ def publish(
     stream = {"name": title, "every": every, "zone": zone, "origin": _text(origin)}
     columns = {"time": time, "key": key, "clock": clock}
     columns |= {"key_type": key_type, "person_type": person_type}
+    columns |= {"missing_person": missing_person}
     promise = {"epsilon": epsilon, "window": window, "delta": delta}
     known: dict[str, Any] = {"typical": typical, "seasons": list(seasons) or None}
     known |= {"sparse": sparse or None, "stock": stock or None}

@@ -215,9 +215,7 @@ def _stream(publisher: Publisher) -> StreamFigures:
         epsilon=promise.epsilon,
         delta=promise.delta,
         window=promise.window,
-        promise=publisher.views[0].series.promise
-        if len(series) == 1
-        else promise.clauses.protection,
+        promise=publisher.views[0].series.stream_promise,
         series=series,
         sinks=tuple(_sink(publisher, each) for each in publisher.deliveries),
     )

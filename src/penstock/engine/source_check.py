@@ -216,6 +216,8 @@ def source_digest(pipeline: Pipeline) -> str:
         "columns": repr(source.columns),
         "domain": [facts["domain"], facts["domain.other"]],
     }
+    if source.columns.missing_person != "drop":
+        content["missing_person"] = source.columns.missing_person
     text = json.dumps(content, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -226,8 +228,12 @@ def _explained(reason: Reason, column: str, columns: Columns) -> str:
         return f'the time in {column!r} cannot be read with clock = "{columns.clock}"'
     if reason is Reason.TYPE and column:
         return f"the value in {column!r} is not of the declared type"
+    if reason is Reason.MISSING and column and column == columns.person:
+        return f'{column!r} has no value, and missing_person = "drop" leaves such rows out'
     if reason is Reason.MISSING and column:
         return f"{column!r} has no value"
+    if reason is Reason.FIELD:
+        return f"there is no field {column!r}"
     if reason is Reason.KEY:
         return f"the key in {column!r} is not in [domain], which has no other"
     if reason is Reason.TIME:

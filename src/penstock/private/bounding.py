@@ -99,9 +99,9 @@ class Bounding:
     def add(self, person: Column | None, key: IntArray, time: IntArray) -> None:
         """Add events of this unit, one per row. An event with key -1 is dropped.
 
-        Without `person` each event counts as its own person. Ids are a NumPy, Arrow or Polars
-        column of whole numbers, text or bytes, of one kind in a unit. A batch that is refused has
-        changed nothing.
+        Without `person` each event counts as its own person; a unit may have such events beside
+        others. Ids are a NumPy, Arrow or Polars column of whole numbers, text or bytes, of one kind
+        in a unit. A batch that is refused has changed nothing.
         """
         key, time = _whole("key", key), _whole("time", time)
         rows = len(key)
@@ -121,20 +121,20 @@ class Bounding:
             key, time = key[keep], time[keep]
         if not len(key):
             return
-        kind: Kind | Literal["each"]
-        kind, ids = ("each", None) if person is None else ids_of(person, keep)
-        if self._kind not in ("", kind):
+        if person is None:
+            self._kind = self._kind or "each"
+            self._each += np.bincount(key, minlength=self.keys)
+            return
+        kind, ids = ids_of(person, keep)
+        if self._kind not in ("", "each", kind):
             raise InputError(
                 f"person ids must be of one kind in a unit: {self._kind} before, {kind} now. "
                 "Nothing was added."
             )
         self._kind = kind
-        if ids is None:
-            self._each += np.bincount(key, minlength=self.keys)
-        else:
-            number, low = self._number(ids)  # first, as it may begin anew with `Packed` events
-            self._ready(int(time.min()), latest if keep is None else int(time.max()))
-            self._kept.offer(number, time, key, low=low, persons=self._persons)
+        number, low = self._number(ids)  # first, as it may begin anew with `Packed` events
+        self._ready(int(time.min()), latest if keep is None else int(time.max()))
+        self._kept.offer(number, time, key, low=low, persons=self._persons)
 
     def counts(self) -> IntArray:
         """The number of kept events of each key."""

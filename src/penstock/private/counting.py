@@ -306,7 +306,7 @@ class Counting:
             if unit.bounding is None:
                 unit.waiting.append(part)
             else:
-                unit.bounding.add(part.person, part.key, part.time)
+                _add(unit.bounding, part)
         if sum(unit.held for unit in self._open.values()) > self._rows:
             self._make_room()
 
@@ -504,7 +504,15 @@ def _in_parts(some: Sequence[Events]) -> Iterator[Events]:
 
 
 def _add(bounding: Bounding, events: Events) -> None:
-    bounding.add(events.person, events.key, events.time)
+    """Add events of the unit. An event whose id is null counts as a person of its own."""
+    person = events.person
+    if person is None or isinstance(person, np.ndarray) or not person.null_count:
+        bounding.add(person, events.key, events.time)
+        return
+    alone = np.asarray(person.is_null())
+    bounding.add(None, events.key[alone], events.time[alone])
+    named = events.where(~alone)
+    bounding.add(named.person, named.key, named.time)
 
 
 def _load(bounding: Bounding, content: bytes) -> None:

@@ -370,7 +370,9 @@ def shortened(column: Any) -> Any:
 
     A digest stays as it is, so that a column may be shortened twice.
     """
-    pa, length = arrow(), arrow().compute.binary_length(column).to_numpy()
+    pa = arrow()
+    sizes = pa.compute.binary_length(column)
+    length = (sizes.fill_null(0) if sizes.null_count else sizes).to_numpy()
     long = np.flatnonzero(length > MAX_TEXT_BYTES)
     if not len(long):
         return column

@@ -15,6 +15,15 @@ from penstock.core.guarantee import Guarantee
 from penstock.core.released import Released
 from penstock.released import encoding
 
+MISSING_PERSON = "source.missing_person"
+"""The fact that says that events without a person count, each as a person of its own."""
+
+EACH_ALONE = (
+    "Each event without a person's id counts as a person of its own. So several such events of one "
+    "person are protected one by one, not together."
+)
+"""What the promise means where such events count, in words."""
+
 
 class PublishingRun(Protocol):
     """The public side of a run: all that a series and a log need to know of it."""
@@ -49,6 +58,11 @@ class StreamFacts:
     def every(self) -> str | None:
         """The length of the stream's own units, the shortest of all views."""
         return self.facts.get("stream.every")
+
+    @property
+    def counts_alone(self) -> bool:
+        """Whether an event without a person's id counts as a person of its own."""
+        return self.facts.get(MISSING_PERSON) == "each"
 
     @cached_property
     def views(self) -> tuple[str, ...]:
@@ -168,11 +182,19 @@ class Series:
         return self.stream.guarantee(self.guarantee.contribution)
 
     @property
+    def stream_promise(self) -> str:
+        """The promise of its stream in words, without what holds for one of several views only."""
+        promise = self.stream_guarantee
+        several = len(self.stream.views) > 1
+        words = promise.clauses.protection if several else promise.in_words()
+        return f"{words} {EACH_ALONE}" if self.stream.counts_alone else words
+
+    @property
     def promise(self) -> str:
         """The promise of its stream, in words."""
+        promise = self.stream_promise
         if len(self.stream.views) < 2:
-            return self.guarantee.in_words()
-        promise = self.stream_guarantee.clauses.protection
+            return promise
         name, every = self.stream.name or self.name, self.stream.every or ""
         view = self.name.removeprefix(f"{name}/")
         share = self.stream.share(view) or "a part"

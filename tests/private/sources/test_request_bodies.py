@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import random
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -117,7 +118,7 @@ BAD_VALUES = {
     "not UTF-8": (b'{"key":"\xff"}', "not UTF-8"),
     "no object": (b"5", "broken line"),
     "text for a person": (
-        b'{"time":"2026-01-01T00:00:00Z","key":"north","person":"1"}',
+        b'{"time":"2026-01-01T00:00:00Z","key":"north","person":"bob"}',
         "wrong type",
     ),
     "no person": (b'{"time":"2026-01-01T00:00:00Z","key":"north"}', "missing value"),
@@ -137,6 +138,27 @@ def test_a_bad_row_is_dropped_by_itself_and_counted(what, media):
         assert refused(body, media) == (400, "the body is not JSON.")
     else:
         assert read(body, media) == (ROWS, {reason: 2})
+
+
+@pytest.mark.parametrize("media", [NDJSON, JSON])
+@pytest.mark.parametrize("field", ["time", "key", "person"])
+def test_a_body_whose_events_call_a_field_by_another_name_is_refused(field, media):
+    lines = [json.dumps(each).replace(f'"{field}"', '"typo"').encode() for each in OBJECTS]
+    body = b"\n".join(lines) if media == NDJSON else b"[" + b",".join(lines) + b"]"
+    assert refused(body, media) == (400, f"no event has the field {field!r}. Nothing was kept.")
+
+
+def test_a_field_that_is_null_in_every_event_is_there():
+    line = b'{"time":"2026-01-01T00:00:00Z","key":"north","person":null}\n'
+    assert read(line * 2, NDJSON) == ([], {"missing value": 2})
+
+
+def test_an_event_without_a_person_refuses_its_body_if_none_may_lack_it():
+    line = b'{"time":"2026-01-01T00:00:00Z","key":"north","person":%b}\n'
+    intake = replace(INTAKE, columns=replace(INTAKE.columns, missing_person="refuse"))
+    bodies = RequestBodies(intake=intake)
+    with pytest.raises(BodyError, match=r"^an event has no 'person'\. Nothing was kept\.$"):
+        list(bodies.batches(line % b"1" + line % b"null", NDJSON, "", Rejections()))
 
 
 def test_a_line_that_never_ends_is_one_bad_row():

@@ -31,6 +31,7 @@ from penstock.engine.pipeline.model import (
 )
 from penstock.engine.pipeline.options import (
     CLOCKS,
+    MISSING,
     OPERATOR,
     SINK,
     STORE,
@@ -100,8 +101,15 @@ def read_source(
         "zone": read_zone(section, stream.calendar.zone if stream else "UTC"),
         "key_type": _key_type(section, len(key)),
         "person_type": section.text("person_type", "text", among=TYPES),
+        "missing_person": section.text("missing_person", "drop", among=MISSING),
     }
     section.take("person")
+    if found["missing_person"] != "drop" and "person" not in section:
+        section.wrong(
+            "missing_person",
+            'needs the column of persons: write person = "…" as well. Without it, each event is '
+            "its own person.",
+        )
     options = _options(section, kind)
     if section.faulty or kind is None:
         return None

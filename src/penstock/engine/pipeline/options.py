@@ -14,6 +14,7 @@ from penstock.filters.observation import StreamKind
 from penstock.filters.report import Point
 
 TYPES: Final = ("text", "integer")
+MISSING: Final = ("drop", "each", "refuse")
 CLOCKS: Final = ("iso", "seconds", "milliseconds", "microseconds")
 POSTGRES: Final = ("postgresql://", "postgres://")
 
@@ -131,6 +132,15 @@ COLUMNS: Final = (
         default="text",
         example="integer",
         help="the type of persons: text or integer (faster)",
+    ),
+    Option(
+        name="missing_person",
+        choices=MISSING,
+        default="drop",
+        example="each",
+        help="events without a person: dropped, each a person of its own, or all input refused",
+        advice='With "each", several such events of one person are protected one by one, not '
+        "together.",
     ),
 )
 

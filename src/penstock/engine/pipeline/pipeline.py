@@ -39,6 +39,7 @@ from penstock.engine.pipeline.model import (
 )
 from penstock.engine.pipeline.promise import read_plan, read_promise
 from penstock.engine.pipeline.stream import read_stream
+from penstock.released.series import MISSING_PERSON
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,6 +219,8 @@ class Pipeline:
             "privacy.window": str(self.guarantee.window),
             "privacy.horizon": str(self.guarantee.horizon or ""),
         }
+        if self.source.columns.missing_person == "each":  # the others make the same promise
+            facts[MISSING_PERSON] = "each"
         for view in self.views:
             facts[f"view.{view.name}.every"] = view.calendar.every
             facts[f"view.{view.name}.share"] = str(view.share)

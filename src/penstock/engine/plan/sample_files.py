@@ -132,7 +132,7 @@ def _read(
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Time and key of each good row, and which row it is."""
     numbered = table.append_column(_ROW, arrow().array(np.arange(table.num_rows)))
-    which = replace(columns, person=_ROW, person_type="integer")
+    which = replace(columns, person=_ROW, person_type="integer", missing_person="drop")
     batch = Intake(columns=which, domain=domain, other=other).batch(
         numbered, position=None, rejections=Rejections()
     )

@@ -13,14 +13,19 @@ from enum import StrEnum
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args, runtime_checkable
 
 import numpy as np
 
 from penstock.core.arrays import BoolArray, IntArray
 from penstock.core.declaration import EndpointKind, EndpointSetup, Options
 from penstock.core.domain import AnyDomain, Domain
-from penstock.core.errors import ConfigurationError, InputError, StateError
+from penstock.core.errors import (
+    ConfigurationError,
+    InputError,
+    StateError,
+    UnreadableRowsError,
+)
 from penstock.core.product import Product
 from penstock.private.person_ids import shortened
 
@@ -32,6 +37,11 @@ Position: TypeAlias = Mapping[str, str | int]
 
 Kind: TypeAlias = Literal["text", "integer"]
 Clock: TypeAlias = Literal["iso", "seconds", "milliseconds", "microseconds"]
+
+MissingPerson: TypeAlias = Literal["drop", "each", "refuse"]
+"""What happens to an event without the id of a person: it is dropped, it counts as a person of its
+own, or the input is refused.
+"""
 
 FACTORS: dict[str, int] = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}
 
@@ -76,6 +86,7 @@ class Reason(StrEnum):
     LONG = "line too long"
     ENCODING = "not UTF-8"
     FIELDS = "wrong number of fields"
+    FIELD = "missing field"
     TYPE = "wrong type"
     MISSING = "missing value"
     TIME = "time out of range"
@@ -154,8 +165,8 @@ class Batch:
     key : array of int64
         Codes into the domain.
     person : array of int64, Arrow strings (also as a dictionary), Arrow bytes or None
-        The ids; with None each event counts as its own person. A column with ids of more than 128
-        bytes comes as bytes, with digests for these ids.
+        The ids; with None each event counts as its own person, and so does an event whose id is
+        null. A column with ids of more than 128 bytes comes as bytes, with digests for these ids.
     position : Position or None
         Where the source stands after this batch; None if it cannot resume.
     certain : int or None
@@ -327,10 +338,13 @@ class Columns:
         one, and a time that it skips means the moment of the jump. Default: "UTC".
     key_type : {"text", "integer"} or tuple of these
         The type of the key, or one type per column of the key. An integer is written as Python
-        writes it, within 64 bits, so that 7 and 007 are not the same. Whole numbers can be read as
-        text, except in JSON, where text is in quotes. Default: "text".
+        writes it, within 64 bits, so that 7 and 007 are not the same. A whole number can be read as
+        text, and a text as a whole number: in JSON, 7 and "7" are the same. Default: "text".
     person_type : {"text", "integer"}
         The type of the person, likewise. Default: "text".
+    missing_person : {"drop", "each", "refuse"}
+        What happens to an event whose person is null or an empty text: it is dropped, it counts as
+        a person of its own, or the whole input is refused. Default: "drop".
 
     >>> Columns("start", "station", person="rider", zone="Europe/Paris").names
     ('start', 'station', 'rider')
@@ -344,6 +358,7 @@ class Columns:
     zone: str = "UTC"
     key_type: Kind | tuple[Kind, ...] = "text"
     person_type: Kind = "text"
+    missing_person: MissingPerson = field(default="drop", repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.key, str):
@@ -364,6 +379,16 @@ class Columns:
                 raise ConfigurationError(
                     f"columns: key_type and person_type must be 'text' or 'integer', not {kind!r}."
                 )
+        if self.missing_person not in get_args(MissingPerson):
+            raise ConfigurationError(
+                "columns: missing_person must be 'drop', 'each' or 'refuse', "
+                f"not {self.missing_person!r}."
+            )
+        if self.missing_person != "drop" and not self.person:
+            raise ConfigurationError(
+                "columns: missing_person needs the column of the person: without it, each event "
+                "is its own person."
+            )
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -435,9 +460,12 @@ class Intake:
 
         columns = self.columns
         arrays = {name: _whole_array(table.column(name)) for name in columns.names}
-        for name, array in arrays.items():
-            if array.null_count:
-                drop(_mask(array.is_null()), Reason.MISSING, name)
+        for name in (columns.time, *columns.keys):
+            if arrays[name].null_count:
+                drop(_mask(arrays[name].is_null()), Reason.MISSING, name)
+        people = self._people(arrays[columns.person]) if columns.person else None
+        if people is not None and people.null_count and columns.missing_person == "drop":
+            drop(_mask(people.is_null()), Reason.MISSING, columns.person or "")
 
         time, wrong = instants(arrays[columns.time], columns)
         drop(wrong, Reason.TYPE, columns.time)
@@ -445,10 +473,9 @@ class Intake:
             drop((time < FIRST) | (time > LAST), Reason.TIME, columns.time)
 
         person = None
-        if columns.person:
-            convert = _integers if columns.person_type == "integer" else _texts
-            person, wrong = convert(arrays[columns.person])
-            drop(wrong, Reason.TYPE, columns.person)
+        if people is not None:
+            person, wrong = self._ids(people)
+            drop(wrong, Reason.TYPE, columns.person or "")
 
         key = self._keys(arrays, drop)
         if keep is not None and not keep.all():
@@ -463,6 +490,34 @@ class Intake:
             if isinstance(array, np.ndarray):
                 array.flags.writeable = False
         return Batch(time=time, key=key, person=person, position=position)
+
+    def _people(self, array: Arrow) -> Arrow:
+        """The column of persons, with null for each empty text: a CSV file cannot tell them apart.
+
+        Where missing ids are refused, one of them refuses everything.
+        """
+        array = without_empty(array)
+        if array.null_count and self.columns.missing_person == "refuse":
+            raise UnreadableRowsError(
+                f"source: an event has no person in {self.columns.person!r}, and missing_person = "
+                '"refuse" says that none may lack it. Nothing of these rows was counted. Correct '
+                'the input, or write missing_person = "drop", which leaves such events out.'
+            )
+        return array
+
+    def _ids(self, array: Arrow) -> tuple[IntArray | Arrow, BoolArray | None]:
+        """The ids of persons, and which of them have the wrong type.
+
+        Where events without an id count, all ids are text, in which an id can be null.
+        """
+        if self.columns.person_type == "text":
+            return _texts(array)
+        numbers, wrong = integers(array)
+        if self.columns.missing_person != "each":
+            return numbers, wrong
+        pa = arrow()
+        missing = pa.array(numbers, mask=_mask(array.is_null())).cast(pa.string())
+        return missing, wrong
 
     def _keys(
         self, arrays: Mapping[str, Arrow], drop: Callable[[BoolArray | None, Reason, str], None]
@@ -608,7 +663,7 @@ class _Lookup:
     @cached_property
     def _numbers(self) -> tuple[Arrow, IntArray]:
         """The values that are whole numbers of 64 bits, and their places."""
-        numbers, wrong = _integers(self._texts)
+        numbers, wrong = integers(self._texts)
         places = np.flatnonzero(~wrong) if wrong is not None else np.arange(self.size)
         return arrow().array(numbers[places]), places
 
@@ -622,7 +677,7 @@ class _Lookup:
                 return np.full(len(array), -1, np.int64), None
             return codes[places], None if wrong is None else wrong[places]
         if kind == "integer" or pa.types.is_integer(array.type):
-            numbers, wrong = _integers(array)
+            numbers, wrong = integers(array)
             return self._found(numbers), wrong
         texts, wrong = _texts(array)
         found = pc.index_in(_cast(texts, pa.large_string()), value_set=self._texts)
@@ -648,7 +703,7 @@ def instants(array: Arrow, columns: Columns) -> tuple[IntArray, BoolArray | None
         )
         return (numbers if zone else _placed(numbers, columns.zone)), None
     if columns.clock != "iso":
-        numbers, wrong = _integers(array)
+        numbers, wrong = integers(array)
         return _scaled(numbers, FACTORS[columns.clock]), wrong
     if not _is_text(array.type):
         return _none(array)
@@ -700,7 +755,7 @@ def _within(numbers: IntArray, low: int, high: int) -> bool:
     return not len(numbers) or (int(numbers.min()) >= low and int(numbers.max()) <= high)
 
 
-def _integers(array: Arrow) -> tuple[IntArray, BoolArray | None]:
+def integers(array: Arrow) -> tuple[IntArray, BoolArray | None]:
     """Whole numbers of 64 bits, and which values are wrong. Wrong and missing ones are 0."""
     pa, pc = arrow(), arrow("pyarrow.compute")
     if pa.types.is_dictionary(array.type):
@@ -758,6 +813,23 @@ def _texts(array: Arrow) -> tuple[Arrow, BoolArray | None]:
     except pa.ArrowInvalid:
         valid = pc.fill_null(pc.match_substring_regex(raw, pattern=UTF8), True)
         return pc.if_else(valid, raw, pa.scalar(b"", raw.type)).cast(kind), ~_mask(valid)
+
+
+def without_empty(array: Arrow) -> Arrow:
+    """The array with null for each empty text."""
+    pa, pc = arrow(), arrow("pyarrow.compute")
+    if pa.types.is_dictionary(array.type):
+        words = without_empty(array.dictionary)
+        same = words is array.dictionary
+        return array if same else without_empty(array.dictionary_decode())
+    if not _is_text(array.type):
+        return array
+    if pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type):
+        array = array.cast(pa.large_binary())
+    empty = pc.equal(pc.binary_length(array), 0)
+    if pc.any(empty).as_py() is not True:
+        return array
+    return pc.if_else(empty, pa.scalar(None, array.type), array)
 
 
 def _is_text(kind: Arrow) -> bool:

@@ -21,7 +21,12 @@ import numpy as np
 from penstock.core.arrays import IntArray
 from penstock.core.declaration import Option, Options
 from penstock.core.deprecated import moved
-from penstock.core.errors import InputError, StateError, UnusableSourceError
+from penstock.core.errors import (
+    InputError,
+    StateError,
+    UnreadableRowsError,
+    UnusableSourceError,
+)
 from penstock.core.exact import whole
 from penstock.private.sources.base import (
     UTF8,
@@ -299,7 +304,8 @@ class FileSource(Source):
                         promised = _certain(parts, row)
                         yield replace(batch, certain=promised if promised != NOTHING else None)
                 except InputError as error:
-                    if not (self.growing and final) or _passing(error):
+                    refused = isinstance(error, UnreadableRowsError)
+                    if not (self.growing and final) or refused or _passing(error):
                         raise
                     self._leave_out(path, error)
                     left_out = True

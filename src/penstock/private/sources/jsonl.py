@@ -6,14 +6,25 @@ import io
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
+
+import numpy as np
 
 from penstock.core.deprecated import moved
 from penstock.core.errors import InputError
-from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, TrialEvent, arrow
+from penstock.private.sources.base import (
+    Arrow,
+    Columns,
+    Reason,
+    Rejections,
+    TrialEvent,
+    arrow,
+    integers,
+    without_empty,
+)
 from penstock.private.sources.files import (
     MAX_LINE_BYTES,
     FileReading,
@@ -39,27 +50,29 @@ INT64_LIMIT = 2**63
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 OBJECT_LINE = r"(?s)^[ \t]*\{.*\}[ \t\r\n]*\z"
 BLANK_LINE = r"^[ \t\r\n]*\z"
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class JsonLinesFormat(LineFormat):
     """One object per line. The columns are fields at its top; other fields are ignored.
 
-    A field that a line lacks is a missing value. A line that is broken, or has a field twice or of
-    another type, is dropped alone. Finding such a line costs far more than reading a good one.
+    A whole number may stand for its text in a key or a person, and a text for its number. A field
+    that a line lacks is a missing value; an event that counts without a person has the field all
+    the same, with null. A line that is broken, or has a field twice or of another type, is dropped
+    alone. Finding such a line costs far more than reading a good one.
     """
 
     def tables(self, file: BinaryIO, mark: Mark, how: FileReading) -> Iterator[tuple[Arrow, Mark]]:
-        schema = schema_of(how.columns)
         if mark.offset:
             file.seek(mark.offset)
         found = lines(file, mark.offset, how, limit=self.limit, block=self.block)
         for array, offset in found:
-            yield objects(array, schema, how.rejections), Mark(offset)
+            yield objects(array, how.columns, how.rejections), Mark(offset)
 
     def check(self, file: BinaryIO, columns: Columns, *, name: str) -> None:
         """Check that the beginning of a finished file has every column somewhere."""
-        beginning, schema, nowhere = file.read(MAX_LINE_BYTES), schema_of(columns), Rejections()
+        beginning, nowhere = file.read(MAX_LINE_BYTES), Rejections()
         how = FileReading(
             name=name,
             columns=columns,
@@ -68,16 +81,15 @@ class JsonLinesFormat(LineFormat):
             rejections=nowhere,
         )
         for array, _ in lines(io.BytesIO(beginning), 0, how):
-            table = objects(array, schema, nowhere)
-            if table.num_rows and any(
-                column.null_count == table.num_rows for column in table.columns
-            ):
+            table = objects(array, columns, nowhere)
+            if table.num_rows and absent_fields(array, table, columns.names):
                 found = (_fields(line.as_py()) for line in array)
                 check_columns(columns, next(filter(None, found), []), name=name)
         file.seek(0)
 
 
 def schema_of(columns: Columns) -> Arrow:
+    """The columns with their declared types."""
     pa = arrow()
     kinds = {"text": pa.string(), "integer": pa.int64()}
     types = {columns.time: kinds["text" if columns.clock == "iso" else "integer"]}
@@ -92,7 +104,7 @@ class OddLinesError(InputError):
 
 
 def objects(
-    array: Arrow, schema: Arrow, rejections: Rejections, *, most_odd: int | None = None
+    array: Arrow, columns: Columns, rejections: Rejections, *, most_odd: int | None = None
 ) -> Arrow:
     """The columns of all lines that can be read.
 
@@ -111,8 +123,18 @@ def objects(
         if most_odd is not None and next(odd) > most_odd:
             raise OddLinesError("too many lines can only be read one by one.")
 
-    pieces = _pieces(array, schema, rejections, count_odd)
-    return pa.concat_tables([schema.empty_table(), *pieces])
+    reading = _Reading(columns, rejections, count_odd)
+    return pa.concat_tables([reading.schema.empty_table(), *reading.pieces(array)])
+
+
+def absent_fields(array: Arrow, table: Arrow, names: Iterable[str]) -> set[str]:
+    """The names that no line has as a field. `table` has the lines that could be read."""
+    absent = {name for name in names if table.column(name).null_count == table.num_rows}
+    for line in array if absent else ():
+        absent.difference_update(_fields(line.as_py()))
+        if not absent:
+            break
+    return absent
 
 
 def _framed(array: Arrow) -> bool:
@@ -122,35 +144,124 @@ def _framed(array: Arrow) -> bool:
     return all(pc.all(each).as_py() is not False for each in ends)
 
 
-def _pieces(
-    array: Arrow, schema: Arrow, rejections: Rejections, count_odd: Callable[[], None]
-) -> Iterator[Arrow]:
-    """All lines that can be read. Lines that fail together are halved, then judged one by one."""
-    table = _parsed(array, schema)
-    if table is not None:
-        yield table
-        return
-    if len(array) > MAX_LINES_PER_PARSE:
-        half = len(array) // 2
-        yield from _pieces(array.slice(0, half), schema, rejections, count_odd)
-        yield from _pieces(array.slice(half), schema, rejections, count_odd)
-        return
-    types = _types(schema)
-    verdicts = [_verdict(line, types) for line in array.to_pylist()]
-    for verdict in filter(None, verdicts):
-        rejections.add(verdict.reason, 1, verdict.column)
-    perhaps = array.filter(arrow().array([verdict is None for verdict in verdicts]))
-    table = _parsed(perhaps, schema)
-    if table is not None:
-        yield table
-        return
-    for place in range(len(perhaps)):
-        count_odd()
-        table = _parsed(perhaps.slice(place, 1), schema)
-        if table is None:
-            rejections.add(Reason.TYPE, 1)
-        else:
+_Switched: TypeAlias = frozenset[str]
+"""The columns of a line that have a whole number where text is declared, or the other way round."""
+
+
+class _Reading:
+    """Lines into columns of the declared types, whichever way their keys and persons are written.
+
+    A line is taken if Arrow reads it with the declared types, or with those of some keys and
+    persons switched, and their values can be converted. So no line's fate depends on another line.
+    """
+
+    def __init__(
+        self, columns: Columns, rejections: Rejections, count_odd: Callable[[], None]
+    ) -> None:
+        self.schema = schema_of(columns)
+        self._rejections = rejections
+        self._count_odd = count_odd
+        self._types = _types(self.schema)
+        self._free = _free(columns)
+        self._needed = columns.person if columns.missing_person == "each" else None
+
+    def pieces(self, array: Arrow) -> Iterator[Arrow]:
+        """All lines that can be read. Lines that fail together are halved, then judged one by
+        one.
+        """
+        table = self._read(array, _Switched())
+        if table is None and len(array):
+            first = _judged(array[0].as_py(), self._types, self._free)
+            if isinstance(first, frozenset) and first:
+                table = self._read(array, first)
+        if table is not None:
             yield table
+        elif len(array) > MAX_LINES_PER_PARSE:
+            half = len(array) // 2
+            yield from self.pieces(array.slice(0, half))
+            yield from self.pieces(array.slice(half))
+        else:
+            yield from self._judged_pieces(array)
+
+    def _judged_pieces(self, array: Arrow) -> Iterator[Arrow]:
+        """The lines that can be read, those that are written in the same way together."""
+        alike: dict[_Switched | None, list[int]] = {}
+        for place, line in enumerate(array.to_pylist()):
+            judged = _judged(line, self._types, self._free)
+            if isinstance(judged, _Verdict):
+                self._rejections.add(judged.reason, 1, judged.column)
+            else:
+                alike.setdefault(judged, []).append(place)
+        for switched, places in alike.items():
+            some = array.take(arrow().array(places))
+            table = None if switched is None else self._read(some, switched)
+            if table is not None:
+                yield table
+                continue
+            for place in range(len(some)):
+                yield from self._alone(some.slice(place, 1))
+
+    def _alone(self, line: Arrow) -> Iterator[Arrow]:
+        """One line, tried in every way in which it may be written."""
+        self._count_odd()
+        for size in range(len(self._free) + 1):
+            for switched in itertools.combinations(sorted(self._free), size):
+                table = self._read(line, frozenset(switched))
+                if table is not None:
+                    yield table
+                    return
+        self._rejections.add(Reason.TYPE, 1)
+
+    def _read(self, array: Arrow, switched: _Switched) -> Arrow | None:
+        """The lines as columns of the declared types; None unless all can be read in this way."""
+        pa = arrow()
+        other = {pa.string(): pa.int64(), pa.int64(): pa.string()}
+        schema = pa.schema(
+            (each.name, other[each.type] if each.name in switched else each.type)
+            for each in self.schema
+        )
+        table = _parsed(array, schema)
+        if table is None:
+            return None
+        for name in switched:
+            column = _converted(table.column(name))
+            if column is None:
+                return None
+            table = table.set_column(schema.get_field_index(name), self.schema.field(name), column)
+        return self._with_field(table, array)
+
+    def _with_field(self, table: Arrow, array: Arrow) -> Arrow:
+        """The rows that have the field of the person, be it null, where that is needed.
+
+        An event with another name of this field must not pass for an event without a person.
+        """
+        if self._needed is None or not table.column(self._needed).null_count:
+            return table
+        missing = np.asarray(table.column(self._needed).combine_chunks().is_null())
+        there = [self._needed in _fields(array[place].as_py()) for place in np.flatnonzero(missing)]
+        keep = ~missing
+        keep[missing] = there
+        self._rejections.add(Reason.FIELD, int(np.count_nonzero(~keep)), self._needed)
+        return table.filter(arrow().array(keep))
+
+
+def _converted(column: Arrow) -> Arrow | None:
+    """Whole numbers as text, or text as whole numbers; None if one of the texts is no such
+    number.
+    """
+    pa = arrow()
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.string())
+    column = without_empty(column.combine_chunks())
+    numbers, wrong = integers(column)
+    if wrong is not None:
+        return None
+    return pa.array(numbers, pa.int64(), mask=np.asarray(column.is_null()))
+
+
+def _free(columns: Columns) -> _Switched:
+    """The columns whose whole numbers may be written as text, and the other way round."""
+    return frozenset(columns.names) - {columns.time}
 
 
 def _parsed(array: Arrow, schema: Arrow) -> Arrow | None:
@@ -197,8 +308,12 @@ class _Verdict(NamedTuple):
     column: str = ""
 
 
-def _verdict(line: bytes, types: dict[str, type]) -> _Verdict | None:
-    """Why a line certainly cannot be read; None if it may be readable."""
+def _judged(
+    line: bytes, types: dict[str, type], free: _Switched = frozenset()
+) -> _Verdict | _Switched | None:
+    """Why a line certainly cannot be read, or else which columns are switched in it; None if only
+    Arrow can tell.
+    """
     if line.count(b"[") + line.count(b"{") > MAX_BRACKETS:
         return None
     text = line.decode()
@@ -211,11 +326,15 @@ def _verdict(line: bytes, types: dict[str, type]) -> _Verdict | None:
     if not isinstance(found, _Pairs):
         return _Verdict(Reason.BROKEN)
     values = [(name, value) for name, value in found if name in types]
+    switched = set()
     for name, value in values:
-        if value is not None and not _fits(value, types[name]):
+        if value is None or _fits(value, types[name]):
+            continue
+        if name not in free or not _stands_for(value, types[name]):
             return _Verdict(Reason.TYPE, name)
+        switched.add(name)
     twice = len({name for name, _ in values}) < len(values)
-    return _Verdict(Reason.TYPE) if twice or _halves(text, found) else None
+    return _Verdict(Reason.TYPE) if twice or _halves(text, found) else frozenset(switched)
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -249,6 +368,15 @@ def _fits(value: object, kind: type) -> bool:
     return type(value) is kind and not (
         isinstance(value, int) and not -INT64_LIMIT <= value < INT64_LIMIT
     )
+
+
+def _stands_for(value: object, kind: type) -> bool:
+    """Whether a whole number is written where text is declared, or its text where it is."""
+    if kind is str:
+        return _fits(value, int)
+    if not isinstance(value, str) or not _WHOLE.fullmatch(value):
+        return value == ""  # which is a missing value
+    return _fits(int(value), int)
 
 
 def _halves(text: str, found: object) -> bool:

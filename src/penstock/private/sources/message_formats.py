@@ -48,13 +48,12 @@ class JsonMessages:
         self, values: Sequence[bytes | None], columns: Columns, *, rejections: Rejections
     ) -> Arrow:
         there, bounds = lengths(values, rejections=rejections, limit=self.limit, gap=1)
-        schema = schema_of(columns)
-        tables = [schema.empty_table()]
+        tables = [schema_of(columns).empty_table()]
         for start, stop in pieces(bounds):
             data = b"\n".join((*there[start:stop], b""))
             found = bounds[start : stop + 1] - bounds[start]
             lines = good_lines(data, found, limit=self.limit + 1, rejections=rejections)
-            tables.append(objects(lines, schema, rejections))
+            tables.append(objects(lines, columns, rejections))
         return arrow().concat_tables(tables)
 
 

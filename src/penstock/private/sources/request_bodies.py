@@ -12,12 +12,12 @@ from typing import Any, BinaryIO, Literal, TypeAlias, cast
 import numpy as np
 
 from penstock.core.arrays import IntArray
-from penstock.core.errors import InputError
+from penstock.core.errors import InputError, UnreadableRowsError
 from penstock.core.exact import whole
 from penstock.private.sources.base import Arrow, Batch, Columns, Intake, Rejections, arrow
 from penstock.private.sources.files import MAX_LINE_BYTES, FileReading, lines
 from penstock.private.sources.json_arrays import ArrayError, LongObjectError, array_lines
-from penstock.private.sources.jsonl import OddLinesError, objects, schema_of
+from penstock.private.sources.jsonl import OddLinesError, absent_fields, objects, schema_of
 
 NDJSON = "application/x-ndjson"
 JSON = "application/json"
@@ -62,9 +62,11 @@ class RequestBodies:
     - `application/vnd.apache.arrow.stream`: an Arrow IPC stream without compressed buffers, five
       times as fast. To compress it, use `Content-Encoding: gzip`.
 
-    A bad row is dropped alone and counted, even if there is no other: no answer depends on what is
-    in a row. A body is refused as a whole in these cases:
+    A bad row is dropped alone and counted, even if there is no other: no answer depends on the
+    values in a row. A body is refused as a whole in these cases:
 
+    - No event of it has one of the fields, as when the name of a field is wrong.
+    - An event has no person, where `missing_person` is "refuse".
     - Its array is not closed.
     - It is one object with more than 1 MiB beside its `events`.
     - Very many of its lines have numbers near the largest exponent, or very deep values. Each of
@@ -117,6 +119,9 @@ class RequestBodies:
                     yield self.intake.batch(table, position=None, rejections=rejections)
         except (BodyError, MemoryError):
             raise
+        except UnreadableRowsError:
+            person = self.intake.columns.person
+            raise BodyError(400, f"an event has no {person!r}. Nothing was kept.") from None
         except Exception:  # a damaged schema raises errors of many kinds
             raise BodyError(400, "the body cannot be read.") from None
 
@@ -144,10 +149,11 @@ class RequestBodies:
             raise BodyError(400, "the body is not one whole piece of gzip.")
 
     def _text(self, steps: Iterator[bytes], media: str, rejections: Rejections) -> Iterator[Arrow]:
-        schema, found = schema_of(self.intake.columns), 0
+        columns, found = self.intake.columns, 0
+        absent = set(columns.names)
         how = FileReading(
             name="body",
-            columns=self.intake.columns,
+            columns=columns,
             rows=ROWS_PER_TABLE,
             final=True,
             rejections=rejections,
@@ -155,8 +161,9 @@ class RequestBodies:
         text = _BodyText(steps if media == NDJSON else array_lines(steps), self)
         try:
             for array, _ in lines(cast("BinaryIO", text), 0, how, block=BYTES_PER_TABLE):
-                table = objects(array, schema, rejections, most_odd=MAX_ODD_LINES)
+                table = objects(array, columns, rejections, most_odd=MAX_ODD_LINES)
                 found += table.num_rows
+                absent = absent_fields(array, table, absent)
                 yield table
         except ArrayError:
             raise BodyError(400, "the body is not JSON.") from None
@@ -168,8 +175,11 @@ class RequestBodies:
             raise BodyError(
                 400, "the body has too many lines with very large exponents or very deep values."
             ) from None
+        if absent and (found or len(absent) < len(columns.names)):
+            name = next(name for name in columns.names if name in absent)
+            raise BodyError(400, f"no event has the field {name!r}. Nothing was kept.")
         if not found:
-            yield schema.empty_table()
+            yield schema_of(columns).empty_table()
 
     def _stream(self, body: Body) -> Iterator[Arrow]:
         pa, ipc = arrow(), arrow("pyarrow.ipc")
