@@ -10,12 +10,17 @@ import subprocess
 import sys
 import time
 import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 from penstock.engine.pipeline import Pipeline
 from penstock.private.mechanisms.registry import MECHANISMS
+from penstock.private.sources.schema import csv_columns
 
 from tests.cli.outcome import Outcome
 
@@ -379,8 +384,6 @@ def test_a_file_without_names_shows_nothing(name, content, capsys, monkeypatch):
 
 
 def test_types_of_parquet_columns_are_taken_over(capsys):
-    pa = pytest.importorskip("pyarrow")
-    pq = pytest.importorskip("pyarrow.parquet")
     Path("taps").mkdir()
     pq.write_table(
         pa.table({"when": [1767225601], "card": [4711], "room": [12], "note": ["x"]}),
@@ -436,9 +439,9 @@ def test_it_talks_on_a_terminal(tmp_path):
         said += more
         prompt = said.splitlines()[-1]
         if prompt.rstrip(b"\x1b[0m ").endswith(b":") and (
-            b"]:" in prompt or b"key per line:" in prompt
+            b"]:" in prompt or b"public file" in prompt
         ):
-            os.write(terminal, b"north,south\n" if b"key per line" in prompt else b"\n")
+            os.write(terminal, b"north,south\n" if b"public file" in prompt else b"\n")
             said += b"\n"
     os.close(terminal)
     assert talking.wait(30) == 0, said.decode()
@@ -467,3 +470,142 @@ def test_a_mechanism_without_a_delta_takes_none(capsys):
     tokens = ["--yes", "--kind", "stdin", "--keys", "north", "--mechanism", "bs"]
     done = Outcome(capsys, "init", "taps.toml", *tokens, "--delta", "1e-6")
     assert (done.code, "--delta means nothing here: " in done.err) == (2, True)
+
+
+# -- a file that is there ----------------------------------------------------------------------
+
+
+def trips(name: str = "trips.parquet", **columns):
+    """A Parquet file of taxi trips with statistics in its footer."""
+    moment = datetime(2020, 3, 1, 8, tzinfo=UTC)
+    table = {
+        "pickup": pa.array([moment] * 50, pa.timestamp("ms")),
+        "dropoff": pa.array([moment] * 50, pa.timestamp("ms")),
+        "pu_zone": pa.array([133_713_371] * 50, pa.int64()),
+        "passengers": pa.array([3] * 50, pa.int8()),
+        "tip": pa.array([9.25] * 50),
+    }
+    pq.write_table(pa.table({**table, **columns}), name, write_statistics=True)
+
+
+def test_a_schema_proposes_time_key_and_person(capsys, monkeypatch):
+    trips(card=pa.array(["Smith"] * 50))
+    tokens = ("init", "taxis.toml", "--from", "trips.parquet", "--keys", "1,2")
+    done = answered(capsys, monkeypatch, *[""] * 40, tokens=tokens)
+    assert done.code == 0, done.err
+    assert (
+        "Its columns: pickup (time), dropoff (time), pu_zone (integer), passengers (integer), "
+        "tip (number), card (text). No value was read." in done.out
+    )
+    for question in ("time [pickup]:", "key [pu_zone]:", "person [card]:"):
+        assert question in done.out
+    source = Pipeline.read("taxis.toml").source
+    assert (source.kind, source.options["path"]) == ("parquet", "trips.parquet")
+    assert source.columns.key_type == "integer"
+
+
+def test_a_number_of_passengers_is_no_person(capsys):
+    trips()
+    tokens = ["--yes", "--from", "trips.parquet", "--keys", "1,2"]
+    assert Outcome(capsys, "init", "taxis.toml", *tokens).code == 0
+    assert Pipeline.read("taxis.toml").source.columns.person is None
+
+
+def test_no_value_of_parquet_is_read_or_shown(capsys):
+    """All bytes of the rows are destroyed, and what is written stays the same."""
+    trips()
+    tokens = ["--yes", "--from", "trips.parquet", "--keys", "1,2"]
+    whole = Outcome(capsys, "init", "whole.toml", "--name", "t", *tokens)
+    content = bytearray(Path("trips.parquet").read_bytes())
+    footer = int.from_bytes(content[-8:-4], "little") + 8
+    content[4:-footer] = b"\xff" * (len(content) - footer - 4)
+    Path("trips.parquet").write_bytes(content)
+    poisoned = Outcome(capsys, "init", "poisoned.toml", "--name", "t", *tokens)
+    assert (whole.code, poisoned.code) == (0, 0)
+    assert Path("whole.toml").read_bytes() == Path("poisoned.toml").read_bytes()
+    for value in ("133713371", "9.25", "2020-03-01"):
+        assert value not in whole.out + Path("whole.toml").read_text()
+
+
+def test_nothing_after_the_header_of_csv_is_read():
+    """The rows are still in the pipe afterwards."""
+    os.mkfifo("taps.csv")
+    rows = b"2026-01-01T00:00:01Z,Airport,4711\n" * 9
+    pipe = os.open("taps.csv", os.O_RDWR)
+    os.write(pipe, b"tapped_at,station,card\n" + rows)
+    assert list(csv_columns(Path("taps.csv"))) == ["tapped_at", "station", "card"]
+    assert os.read(pipe, 10_000) == rows
+    os.close(pipe)
+
+
+def test_a_configuration_elsewhere_finds_file_and_keys(capsys):
+    trips()
+    Path("zones.txt").write_text("1\n2\n")
+    Path("conf").mkdir()
+    tokens = ["--yes", "--from", "trips.parquet", "--keys", "zones.txt"]
+    assert Outcome(capsys, "init", "conf/taxis.toml", *tokens).code == 0
+    pipeline = Pipeline.read("conf/taxis.toml")
+    assert pipeline.source.options["path"] == "../trips.parquet"
+    assert pipeline.domain().keys == ("1", "2")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        (["--from", "none.parquet"], "--from: there is no file {here}/none.parquet. Name a file"),
+        (["--from", "taps.jsonl"], "{here}/taps.jsonl has no schema"),
+        (["--from", "taps.xlsx"], "taps.xlsx ends in none of .csv"),
+        (["--from", "rows.csv"], "--from: the columns of {here}/rows.csv cannot be read"),
+        (["--from", "taps.csv", "--source", "x"], "either --from or --source, not both."),
+        (["--from", "taps.csv", "--key", "statoin"], "no column 'statoin'. Did you mean station?"),
+        (["--from", "n.csv"], "--key is needed: The column of keys; "),
+        (["--from", "taps.csv"], '--keys "Airport,Central" or --keys zones.txt.'),
+        (["--from", "taps.csv", "--keys", "none.txt"], "there is no file {here}/none.txt with"),
+        (["--from", "taps.csv", "--keys", "taps.csv:station"], "{here}/taps.csv has the events:"),
+        (["--from", "taps.csv", "--keys", "z.csv"], "{here}/z.csv has several columns: write"),
+        (["--from", "taps.csv", "--keys", "z.csv:zon"], "no column 'zon': it has 'id', 'zone'."),
+    ],
+)
+def test_a_wrong_file_is_refused_with_what_to_write(tokens, said, capsys):
+    Path("taps.csv").write_text(TAPS)
+    Path("taps.jsonl").write_text("{}\n")
+    Path("taps.xlsx").write_text("")
+    Path("rows.csv").write_text("2026-01-01T00:00:01Z,Airport,Smith\n")
+    Path("n.csv").write_text("tapped_at\n1\n")
+    Path("z.csv").write_text("id,zone\n1,Airport\n")
+    done = Outcome(capsys, "init", "taps.toml", "--yes", "--name", "t", *tokens)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert said.format(here=Path.cwd()) in done.err
+    assert "Smith" not in done.err
+    assert not Path("taps.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("zones.txt", {"file": "zones.txt"}),
+        ("@zones.txt", {"file": "zones.txt"}),
+        ("zones.csv:zone", {"file": "zones.csv", "column": "zone"}),
+        ("one.csv", {"file": "one.csv", "column": "zone"}),
+        ("zones.parquet:zone", {"file": "zones.parquet", "column": "zone"}),
+        ("one.parquet", {"file": "one.parquet", "column": "zone"}),
+        ("zones.arrow:zone", {"file": "zones.arrow", "column": "zone"}),
+        ("Airport, Central", {"keys": ["Airport", "Central"]}),
+        ("line:Airport,line:Central", {"keys": ["line:Airport", "line:Central"]}),
+    ],
+)
+def test_keys_are_a_list_or_a_file(given, written, capsys):
+    table = pa.table({"id": [1, 2, 3], "zone": ["Airport", "Central", "Airport"]})
+    pq.write_table(table, "zones.parquet")
+    pq.write_table(table.select(["zone"]), "one.parquet")
+    feather.write_feather(table, "zones.arrow")
+    Path("zones.txt").write_text("Airport\nCentral\n")
+    Path("zones.csv").write_text("id,zone\n1,Airport\n2,Central\n3,Airport\n")
+    Path("one.csv").write_text("zone\nAirport\nCentral\n")
+    tokens = ["--yes", "--kind", "stdin", "--keys", given]
+    done = Outcome(capsys, "init", "taps.toml", *tokens)
+    assert done.code == 0, done.err
+    domain = tomllib.loads(Path("taps.toml").read_text(encoding="utf-8"))["domain"]
+    assert domain == written
+    keys = Pipeline.read("taps.toml").domain().keys
+    assert [key.removeprefix("line:") for key in keys] == ["Airport", "Central"]

@@ -28,6 +28,11 @@ def examples() -> list[tuple[str, list[str]]]:
     return found
 
 
+def unnumbered(line: str) -> str:
+    """A line without the line numbers of a configuration, which grows with every option."""
+    return re.sub(r"\.toml:\d+:", ".toml:", line.strip())
+
+
 def test_every_example_does_what_is_shown(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     (events,) = blocks("csv")
@@ -44,8 +49,8 @@ def test_every_example_does_what_is_shown(capsys, monkeypatch):
             )
         done = Outcome(capsys, *tokens)
         assert done.code == (2 if "# exit code 2" in command else 0), (command, done.err)
-        said = [line.strip() for line in (done.out + done.err).splitlines()]
-        for line in shown:
+        said = [unnumbered(line) for line in (done.out + done.err).splitlines()]
+        for line in (unnumbered(each.replace("/home/me", str(Path.cwd()))) for each in shown):
             if line != "…":
                 assert line in said, (command, line, said)
                 said = said[said.index(line) + 1 :]

@@ -493,7 +493,7 @@ def test_a_duration_in_a_view_counts_the_units_of_the_view():
         ('keys = ["north", "south"]', "keys = [0.5]", 14,
          "domain.keys: must be an array of texts or whole numbers"),
         ('keys = ["north", "south"]', 'file = "none.txt"', 14,
-         'domain.file: "none.txt" cannot be read: No such file'),
+         'none.txt cannot be read: No such file'),
         ('keys = ["north", "south"]', "range = [5, 1]", 14,
          "domain.range: must be the first and the last of the keys"),
         ('keys = ["north", "south"]', "attributes = 3", 14,

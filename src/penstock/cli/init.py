@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,14 +19,15 @@ from penstock.cli.options import Flag
 from penstock.cli.store_argument import is_address, read_pipeline
 from penstock.core.declaration import Option
 from penstock.core.errors import ConfigurationError
-from penstock.engine.config_sections import InvalidConfigurationError
+from penstock.engine.config_sections import InvalidConfigurationError, nearest
 from penstock.engine.config_text import configuration, meaning
 from penstock.engine.pipeline import AUTO, Pipeline
 from penstock.engine.pipeline import options as tables
+from penstock.engine.pipeline.key_files import TABLE_SUFFIXES, only_column
 from penstock.private.mechanisms import registry
 from penstock.private.sources.base import SourceKind
 from penstock.private.sources.registry import SOURCES, kind_of_file
-from penstock.private.sources.schema import Guess, guess
+from penstock.private.sources.schema import Guess, first_file, guess
 from penstock.released.sinks.registry import SINKS
 
 NONE = "-"
@@ -38,6 +40,9 @@ Content: TypeAlias = dict[str, Any]
 _OPTION = "option "
 _SOURCE_FLAGS = ("source", "topic", "growing")
 """Options on the command line that only some kinds of sources have."""
+
+_COLUMN_FLAGS = ("time", "key", "person")
+"""Options on the command line that name columns."""
 
 _YES = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
 
@@ -71,6 +76,7 @@ def init(
     /,
     *,
     yes: Flag = False,
+    data: Annotated[str | None, Parameter(name="--from")] = None,
     name: str | None = None,
     kind: str | None = None,
     source: str | None = None,
@@ -104,11 +110,14 @@ def init(
     """Write the configuration of a pipeline, question by question. Each answer is checked at once.
 
     An option that is given is not asked for; with --yes nothing is asked. Of a file of events only
-    the names of its columns are read. An existing file is never overwritten.
+    the names and types of its columns are read, never a value. An existing file is never
+    overwritten.
 
     For example:
 
     * penstock init
+
+    * penstock init taps.toml --from taps.parquet --keys stations.txt
 
     * penstock init taps.toml --source "taps/*.parquet" --every 1h
 
@@ -122,12 +131,15 @@ def init(
         The file to write.
     yes
         Ask nothing: take the default for everything that is not given.
+    data
+        A file of events that is there now (CSV with a header, or Parquet), or a pattern. Columns
+        are proposed for time, key and person by their names and types.
     name
         The name of the stream.
     kind
         The kind of source: one of those that penstock sources lists.
     source
-        The file or pattern, the address to listen at, or the servers.
+        The file or pattern, the address to listen at, or the servers. A file may come later.
     topic
         The topic of Kafka or MQTT.
     growing
@@ -153,9 +165,10 @@ def init(
     lateness
         How long after its end a live unit closes, such as 10min; - for at once.
     keys
-        The keys, with commas between them.
+        The keys, with commas between them, or a public file of keys: one per line, or a column,
+        as in zones.csv:zone or zones.parquet:zone.
     domain_file
-        A file with one key per line.
+        A public file of keys, as in --keys.
     other
         The key that counts all others; - drops them.
     mechanism
@@ -183,21 +196,11 @@ def init(
         A folder for releases as Parquet, or a file ending in .jsonl; - for none.
     """
     given = {each: value for each, value in locals().items() if isinstance(value, str)}
+    given |= {flag: "yes" for flag, set_ in (("growing", growing), ("stock", stock)) if set_}
     if file.exists():
         raise _exists(file)
-    if keys is not None and domain_file is not None:
-        raise ConfigurationError("either --keys or --domain-file, not both.")
-    if domain_file is not None:
-        given["keys"] = f"@{given.pop('domain_file')}"
-    given |= {flag: "yes" for flag, set_ in (("growing", growing), ("stock", stock)) if set_}
-    if kind is None and source is not None and (found := kind_of_file(source)) is not None:
-        given["kind"] = found
-    for each in option:
-        key_of, equals, value = each.partition("=")
-        if not equals:
-            raise ConfigurationError(f"--option must be NAME=VALUE, not {each!r}.")
-        given[_OPTION + key_of] = value
-    dialogue = InitDialogue(Console(), file, given, asks=not yes)
+    answers = _answers(given, option, file)
+    dialogue = InitDialogue(Console(), file, answers, asks=not yes, reads_schema=data is not None)
     text = configuration(dialogue.all_answered())
     try:
         with file.open("x", encoding="utf-8") as out:
@@ -209,9 +212,61 @@ def init(
     dialogue.say(f"\nNext: penstock run {file}", "bold")
 
 
+def _answers(given: Mapping[str, str], more: Sequence[str], file: Path) -> dict[str, str]:
+    """The answers that options on the command line hold, by flag."""
+    answers = dict(given)
+    for one, other in (("keys", "domain_file"), ("data", "source")):
+        if one in given and other in given:
+            names = {"data": "from", "domain_file": "domain-file"}
+            both = (f"--{names.get(each, each)}" for each in (one, other))
+            raise ConfigurationError(f"either {' or '.join(both)}, not both.")
+    if "domain_file" in answers:
+        answers["keys"] = f"@{answers.pop('domain_file')}"
+    if "data" in answers:
+        answers["source"] = _events_file(answers.pop("data"), file)
+    if "kind" not in answers and (found := kind_of_file(answers.get("source", ""))) is not None:
+        answers["kind"] = found
+    if "data" in given and "kind" not in answers:
+        raise ConfigurationError(
+            f"--from: {Path(given['data']).absolute()} ends in none of {', '.join(_suffixes())}. "
+            "Choose how it is read with --kind, or convert it to Parquet."
+        )
+    for each in more:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise ConfigurationError(f"--option must be NAME=VALUE, not {each!r}.")
+        answers[_OPTION + name] = value
+    return answers
+
+
+def _events_file(data: str, file: Path) -> str:
+    """The file or pattern of `--from`, as it is written into a configuration."""
+    if data.endswith(".jsonl"):
+        raise ConfigurationError(
+            f"--from: {Path(data).absolute()} has no schema: JSON lines name fields beside values. "
+            "Use --source, and name the columns with --time, --key and --person."
+        )
+    if first_file(Path(), data) is None:
+        raise ConfigurationError(
+            f"--from: there is no file {Path(data).absolute()}. Name a file that is there, or use "
+            "--source for one that comes later."
+        )
+    return _from_folder(data, file)
+
+
+def _from_folder(path: str, file: Path) -> str:
+    """A path that starts from the current folder, as one that starts from that of the file."""
+    return path if Path(path).is_absolute() else os.path.relpath(path, file.parent)
+
+
+def _suffixes() -> list[str]:
+    """The endings of files that sources read."""
+    return [suffix for kind in SOURCES.own.values() for suffix in kind.suffixes]
+
+
 def _exists(file: Path) -> ConfigurationError:
     return ConfigurationError(
-        f"{file} exists already, and is not overwritten: choose another name."
+        f"{file.absolute()} exists already, and is not overwritten: choose another name."
     )
 
 
@@ -233,7 +288,13 @@ class InitDialogue:
     """The answers so far, and how to get the next one."""
 
     def __init__(
-        self, console: Console, file: Path, given: Mapping[str, str], *, asks: bool
+        self,
+        console: Console,
+        file: Path,
+        given: Mapping[str, str],
+        *,
+        asks: bool,
+        reads_schema: bool,
     ) -> None:
         self.console = console
         self.file = file
@@ -241,6 +302,7 @@ class InitDialogue:
         self.asks = asks
         self.content: Content = copy.deepcopy(_START)
         self.guess = Guess()
+        self.reads_schema = reads_schema
 
     def say(self, text: str, style: str = "") -> None:
         """Print a paragraph."""
@@ -271,7 +333,11 @@ class InitDialogue:
         given, default = self.given.get(question.flag), question.default(self)
         if given is not None or not self.asks:
             answer = default if given is None else given
-            wrong = question.explanation if answer is None else self._take(question, answer)
+            wrong = (
+                f"{question.explanation}{self._columns_in_words(question)}"
+                if answer is None
+                else self._take(question, answer)
+            )
             if wrong:
                 needed = " is needed" if given is None else ""
                 raise ConfigurationError(f"--{question.flag}{needed}: {wrong}")
@@ -299,6 +365,8 @@ class InitDialogue:
     def _take(self, question: InitQuestion, answer: str) -> str:
         """Put the answer into the configuration if that is still valid; else say why not."""
         content = copy.deepcopy(self.content)
+        if wrong := self._missing_column(question, answer):
+            return wrong
         try:
             question.put(content, answer)
             Pipeline.of(content, folder=self.file.parent)
@@ -316,13 +384,40 @@ class InitDialogue:
         if columns is None:
             return
         self.guess = guess(columns, self.file.parent, source["path"])
-        if self.asks:
-            names = ", ".join(self.guess.names)
-            self.say(
-                f"Its columns: {names}.\n"
-                if names
-                else "The names of its columns cannot be seen: no such file yet, or no names.\n"
+        where = (self.file.parent / source["path"]).absolute()
+        if self.reads_schema and not self.guess.names:
+            raise ConfigurationError(
+                f"--from: the columns of {where} cannot be read: it is not a {source['kind']} "
+                "file, or its first line does not name them. Use --source, and name the columns "
+                "with --time, --key and --person."
             )
+        if self.asks and self.guess.names:
+            listed = ", ".join(
+                name if self.guess.kinds[name] == "other" else f"{name} ({self.guess.kinds[name]})"
+                for name in self.guess.names
+            )
+            unread = " No value was read." if self.reads_schema else ""
+            self.say(f"Its columns: {listed}.{unread}\n")
+        elif self.asks:
+            self.say("The names of its columns cannot be seen: no such file yet, or no names.\n")
+
+    def _missing_column(self, question: InitQuestion, answer: str) -> str:
+        """Say that the file has no such column, if its columns are known."""
+        names = self.guess.names
+        if not names or question.flag not in _COLUMN_FLAGS or answer == NONE:
+            return ""
+        missing = [each for each in _listed(answer) if each not in names and answer not in names]
+        if not missing:
+            return ""
+        return (
+            f"the source has no column {missing[0]!r}.{nearest(missing[0], names)}"
+            f"{self._columns_in_words(question)}"
+        )
+
+    def _columns_in_words(self, question: InitQuestion) -> str:
+        if not self.guess.names or question.flag not in _COLUMN_FLAGS:
+            return ""
+        return f" Its columns: {', '.join(self.guess.names)}."
 
 
 # -- the questions ---------------------------------------------------------------------------------
@@ -344,10 +439,11 @@ def _questions(dialogue: InitDialogue) -> Iterator[InitQuestion]:
         if flag == "source":
             dialogue.look()
     found = dialogue.guess
-    yield _ask("source", tables.COLUMNS, "time", found.time or "time")
+    known = bool(found.names)
+    yield _ask("source", tables.COLUMNS, "time", found.time or (None if known else "time"))
     clock = found.clock(dialogue.content["source"])
     yield _ask("source", tables.COLUMNS, "clock", clock)
-    yield _ask("source", tables.COLUMNS, "key", found.key or "key")
+    yield _ask("source", tables.COLUMNS, "key", found.key or (None if known else "key"))
     yield _ask("source", tables.COLUMNS, "person", found.person or NONE)
     yield _ask("stream", tables.STREAM, "every", "1h")
     yield _ask("stream", tables.STREAM, "zone", "UTC")
@@ -356,10 +452,11 @@ def _questions(dialogue: InitDialogue) -> Iterator[InitQuestion]:
     yield _ask("stream", tables.STREAM, "lateness", "10min", when=lambda each: not _finite(each))
     yield InitQuestion(
         table="domain",
-        key="keys, with commas between them, or @ and a file with one key per line",
-        explanation=_explained(tables.WAYS[0]),
+        key="keys, with commas between them, or a public file (zones.txt, zones.csv:zone)",
+        explanation=_explained(tables.WAYS[0])
+        + ("" if dialogue.asks else ' Write --keys "Airport,Central" or --keys zones.txt.'),
         default=lambda _: None,
-        put=_put_keys,
+        put=_put_keys(dialogue.file),
         flag="keys",
     )
     yield _ask("domain", tables.DOMAIN, "other", NONE)
@@ -507,10 +604,44 @@ def _put_kind(given: Mapping[str, str]) -> Callable[[Content, str], None]:
     return put
 
 
-def _put_keys(content: Content, answer: str) -> None:
-    """Keys, or a file that has them."""
-    name = answer.removeprefix("@")
-    content["domain"] = {"file": name} if answer.startswith("@") else {"keys": _listed(answer)}
+def _put_keys(file: Path) -> Callable[[Content, str], None]:
+    """Write keys, or a file that has them."""
+
+    def put(content: Content, answer: str) -> None:
+        name, column = _keys_file(answer, file)
+        if name is None:
+            content["domain"] = {"keys": _listed(answer)}
+            return
+        path = file.parent / name
+        source = content["source"].get("path")
+        if source is not None and first_file(file.parent, source) == first_file(file.parent, name):
+            raise ConfigurationError(
+                f"{path.absolute()} has the events: a key that is there only because somebody was "
+                "there gives that person away. Name a public file of keys."
+            )
+        column = column or only_column(path)
+        content["domain"] = {"file": name} | ({"column": column} if column else {})
+
+    return put
+
+
+def _keys_file(answer: str, file: Path) -> tuple[str | None, str | None]:
+    """The file of keys that is meant, from the folder of the configuration, and its column."""
+    text = answer.removeprefix("@")
+    stem, _, column = text.rpartition(":")
+    tries = [(text, None), *([(stem, column)] if stem else [])]
+    for name, of in tries:
+        if Path(name).is_file():
+            return _from_folder(name, file), of
+        if (file.parent / name).is_file():
+            return name, of
+    for name, _ in tries:
+        if answer.startswith("@") or name.endswith((".txt", *TABLE_SUFFIXES)):
+            raise ConfigurationError(
+                f"there is no file {Path(name).absolute()} with keys. Keys themselves are written "
+                'with commas between them, as in "Airport,Central".'
+            )
+    return None, None
 
 
 def _put_mechanism(content: Content, answer: str) -> None:

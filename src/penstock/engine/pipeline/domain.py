@@ -10,9 +10,12 @@ from penstock.core.errors import ConfigurationError
 from penstock.core.hierarchy import SEPARATOR, Hierarchy
 from penstock.core.product import Product
 from penstock.engine.config_sections import Section, shown
+from penstock.engine.pipeline.key_files import read_keys, read_lines
 from penstock.engine.pipeline.options import DOMAIN
 
 MAX_KEYS = 5_000_000
+
+_COLUMN = next(option for option in DOMAIN if option.name == "column")
 
 
 def read_domain(top: Section, folder: Path) -> tuple[Domain | None, str | None]:
@@ -27,6 +30,9 @@ def read_domain(top: Section, folder: Path) -> tuple[Domain | None, str | None]:
     if len(given) != 1:
         told = f"has {' and '.join(given)}" if given else "says nothing of its keys"
         section.wrong(None, f"{told}: use exactly one of {', '.join(_DOMAINS)}.")
+    column = section.option(_COLUMN)["column"]
+    if column is not None and "file" not in given:
+        section.wrong("column", "is for file, and there is no file here: leave it out.")
     section.close(*_DOMAINS)
     if section.faulty:
         return None, other
@@ -54,21 +60,16 @@ def _by_keys(section: Section, _: Path, other: str | None) -> Domain:
     return Domain(_with(_listed(section.take("keys")), other))
 
 
-def _lines(section: Section, name: str, folder: Path) -> list[str]:
+def _path(section: Section, name: str, folder: Path) -> Path:
     path = section.text(name, example="stations.txt")
     if not path:
         raise ConfigurationError("must be the name of a file with one key per line.")
-    try:
-        text = (folder / path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ConfigurationError(f"{shown(path)} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise ConfigurationError(f"{shown(path)} is not UTF-8.") from None
-    return [line.strip() for line in text.split("\n") if line.strip()]
+    return folder / path
 
 
 def _by_file(section: Section, folder: Path, other: str | None) -> Domain:
-    return Domain(_with(_lines(section, "file", folder), other))
+    keys = read_keys(_path(section, "file", folder), section.take("column"))
+    return Domain(_with(keys, other))
 
 
 def _check_number(keys: int) -> None:
@@ -120,7 +121,8 @@ def _by_hierarchy(section: Section, folder: Path, other: str | None) -> Domain:
         paths = {
             key: above
             for above, _, key in (
-                line.rpartition(SEPARATOR) for line in _lines(section, "hierarchy", folder)
+                line.rpartition(SEPARATOR)
+                for line in read_lines(_path(section, "hierarchy", folder))
             )
         }
     elif isinstance(value, Mapping) and all(

@@ -153,7 +153,12 @@ WAYS: Final = (
         advice="Declare them, never learn them from the data: a key that appears only because "
         "somebody was there gives that person away.",
     ),
-    Option(name="file", type="path", example="stations.txt", help="a file with one key per line"),
+    Option(
+        name="file",
+        type="path",
+        example="stations.txt",
+        help="a public file of keys: one per line, or a column of a CSV, Parquet or Arrow file",
+    ),
     Option(name="range", type="array", example=[0, 99], help="whole numbers, both ends included"),
     Option(
         name="attributes",
@@ -172,6 +177,11 @@ WAYS: Final = (
 
 DOMAIN: Final = (
     *WAYS,
+    Option(
+        name="column",
+        example="station",
+        help="the column of the file that has the keys (default: its only column)",
+    ),
     Option(
         name="other",
         example="elsewhere",

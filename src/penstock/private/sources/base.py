@@ -583,8 +583,9 @@ class SourceKind(EndpointKind):
     suffixes : tuple of str
         Endings of file names by which the kind is guessed (default: none).
     column_types : callable, optional
-        From a file to its columns by name, each "integer" or "other". It reads names and types and
-        never shows data. Default: None, columns cannot be looked up.
+        From a file to its columns by name, each "time", "integer", "text", "number", "flag" or
+        "other". It reads names and types and never shows data. Default: None, columns cannot be
+        looked up.
     trial : callable, optional
         Puts made-up events where a source finds them, for `check_*`: from a folder, the number of
         the part and its `TrialEvent`s to the options. Columns are time, key and person.

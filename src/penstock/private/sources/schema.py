@@ -9,24 +9,31 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 ColumnTypes: TypeAlias = Callable[[Path], Mapping[str, str]]
-"""Gives the columns of a file by name, each "integer" or "other"."""
+"""Gives the columns of a file by name, each with one of `KINDS`."""
+
+KINDS: Final = ("time", "integer", "text", "number", "flag", "other")
+"""What a column holds by its type; "other" if the type is not known."""
 
 _NAME = re.compile(r"[A-Za-z_][\w .:/()-]{0,63}")
 _MAX_FIRST_LINE_BYTES = 65_536
 """The most bytes of a first line that are read."""
 
-_TIMES = re.compile(r"time|stamp|date|^ts$|_ts$|_at$|when", re.IGNORECASE)
+_TIMES = re.compile(r"time|stamp|date|^ts$|_ts$|_at$|when|^(start|begin|pick_?up)$", re.IGNORECASE)
 _PERSONS = re.compile(
-    r"user|person|people|card|customer|member|client|patient|device|visitor|rider|passenger|phone",
+    r"user|person|people|card|customer|member|client|patient|device|visitor|rider|passenger|phone|"
+    r"author|account|student|employee|subscriber|vehicle|bike|medallion|tail",
     re.IGNORECASE,
 )
 _KEYS = re.compile(
-    r"key|station|stop|place|location|room|area|gate|category|product|type|line|site|building|store",
+    r"key|station|stop|place|location|room|area|gate|category|product|type|line|site|building|"
+    r"store|zone|borough|region|city|district|ward|airport|origin|dest|carrier|package|page|channel",
     re.IGNORECASE,
 )
+_SEVERAL = re.compile(r"[^s]s$", re.IGNORECASE)
+"""A plural counts persons and does not name one: `passengers`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,19 +60,24 @@ class Guess:
 
 def guess(column_types: ColumnTypes, folder: Path, pattern: str) -> Guess:
     """A guess from the schema of the first file of a pattern; empty if it cannot be read."""
-    file = _first(folder, pattern)
+    file = first_file(folder, pattern)
     if file is None:
         return Guess()
     kinds = column_types(file)
     names = tuple(kinds)
-    time = _like(_TIMES, names)
-    person = _like(_PERSONS, names, time)
-    rest = [name for name in names if name not in (time, person)]
-    key = _like(_KEYS, rest) or (rest[0] if rest else None)
+    times = [name for name in names if kinds[name] == "time"]
+    dated = times or [name for name in names if kinds[name] in ("integer", "text", "other")]
+    time = _like(_TIMES, dated) or next(iter(times), None)
+    rest = [name for name in names if name != time and kinds[name] in ("integer", "text", "other")]
+    person = _like(_PERSONS, [name for name in rest if not _SEVERAL.search(name)])
+    rest = [name for name in rest if name != person]
+    texts = [name for name in rest if kinds[name] != "integer"]
+    key = _like(_KEYS, rest) or next(iter(texts), None)
     return Guess(names=names, time=time, key=key, person=person, kinds=kinds)
 
 
-def _first(folder: Path, pattern: str) -> Path | None:
+def first_file(folder: Path, pattern: str) -> Path | None:
+    """The file of this name, or the first of this pattern; None if there is none."""
     path = folder / pattern
     try:
         if path.is_file():
@@ -77,20 +89,38 @@ def _first(folder: Path, pattern: str) -> Path | None:
         return None
 
 
-def _like(what: re.Pattern[str], names: Sequence[str], but: str | None = None) -> str | None:
-    return next((name for name in names if name != but and what.search(name)), None)
+def _like(what: re.Pattern[str], names: Sequence[str]) -> str | None:
+    return next((name for name in names if what.search(name)), None)
 
 
 def parquet_columns(file: Path) -> dict[str, str]:
-    """The names of the columns, and which of them hold whole numbers."""
+    """The names and types in the footer of a Parquet file. No row is read."""
     try:
-        schema = import_module("pyarrow.parquet").read_schema(file)
-        whole = import_module("pyarrow").types.is_integer
-    except Exception:  # no PyArrow, or no Parquet: the questions do without
+        return _kinds(import_module("pyarrow.parquet").read_schema(file))
+    except Exception:  # it is not Parquet: the questions do without
         return {}
+
+
+def _kinds(schema: Any) -> dict[str, str]:
+    """The columns of a schema of Arrow."""
+    types = import_module("pyarrow").types
+    tests = {
+        "time": (types.is_timestamp, types.is_date),
+        "integer": (types.is_integer,),
+        "text": (types.is_string, types.is_large_string, types.is_dictionary),
+        "number": (types.is_floating, types.is_decimal),
+        "flag": (types.is_boolean,),
+    }
     return {
-        name: "integer" if whole(schema.field(name).type) else "other"
-        for name in dict.fromkeys(schema.names)
+        name: next(
+            (
+                kind
+                for kind, matching in tests.items()
+                if any(test(schema.field(place).type) for test in matching)
+            ),
+            "other",
+        )
+        for place, name in enumerate(schema.names)
     }
 
 
@@ -102,13 +132,28 @@ def _line(file: Path) -> str:
         return ""
 
 
+def _header(file: Path) -> str:
+    """The first line, byte by byte: nothing after it is read, not even into a buffer."""
+    line = bytearray()
+    try:
+        with file.open("rb", buffering=0) as opened:
+            while len(line) < _MAX_FIRST_LINE_BYTES and not line.endswith(b"\n"):
+                byte = opened.read(1)
+                if not byte:
+                    break
+                line += byte
+        return line.decode("utf-8-sig").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
 def csv_columns(file: Path) -> dict[str, str]:
     """The names in the first line; none if any does not look like a name, as it may be an event.
 
     Every event has a time, and no time begins with a letter or an underscore.
     """
     try:
-        names = tuple(next(csv.reader([_line(file)]), ()))
+        names = tuple(next(csv.reader([_header(file)]), ()))
     except csv.Error:
         return {}
     return dict.fromkeys(names, "other") if all(map(_NAME.fullmatch, names)) else {}
