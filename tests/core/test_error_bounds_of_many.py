@@ -147,3 +147,29 @@ def test_a_discrete_draw_is_never_further_from_a_continuous_one_than_its_grain(s
     )  # the largest k with P(|X| ≥ k) ≥ that chance
     assert np.abs(discrete - continuous).max() <= float(grain(np.array(scale))) + 1e-9
     assert np.abs(discrete - continuous).max() > 0.9 * float(grain(np.array(scale)))
+
+
+@pytest.mark.parametrize("miss", [0.5, 0.05, 1e-6, 1e-100])
+def test_the_bound_for_many_draws_is_the_best_of_all_chernoff_bounds(miss):
+    number = np.geomspace(1, 1e9, 400)  # as many draws of scale 3
+    found = half_width_of_many(9 * number, np.full(400, 3.0), np.full(400, np.inf), miss)
+    t = np.geomspace(1e-6, 0.5, 20_000)
+    t = np.concatenate([t, 1 - t])[:, None]
+    bounds = 3.0 * (np.log(2 / miss) - number * np.log1p(-t * t)) / t
+    assert found == pytest.approx(bounds.min(axis=0), rel=1e-5)
+
+
+def test_a_half_width_does_not_depend_on_its_neighbours():
+    """Numbers are looked at in parts, and equal noise is looked at once."""
+    rng = np.random.default_rng(1)
+    scales, draws = rng.integers(1, 9, (200, 100)) / 2.0, rng.integers(1, 5, (200, 100))
+    mass = np.square(scales) * draws
+    together = half_width_of_many(mass, scales, 2 * mass, 0.05, grains=mass / 100)
+    alike = half_width("sum", scales, draws, UNIT, 0.05)
+    for i, j in rng.integers(0, 100, (40, 2)):
+        one = np.index_exp[i : i + 1, j : j + 1]
+        alone = half_width_of_many(
+            mass[one], scales[one], 2 * mass[one], 0.05, grains=mass[one] / 100
+        )
+        assert together[i, j] == alone[0, 0]
+        assert alike[i, j] == half_width("sum", scales[one], draws[one], UNIT, 0.05)[0, 0]

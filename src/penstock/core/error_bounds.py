@@ -32,6 +32,8 @@ _APART = (
     0.02  # the share of a miss that is left to the difference between discrete and continuous noise
 )
 
+_TABLE_SIZE, _LEAST_SQUARE, _AT_ONCE = 4096, 2.0**-48, 8192
+
 Kind: TypeAlias = Literal["sum", "median", "shrunk", "weighted", "gaussian", "rounded", "filtered"]
 
 NORMAL: Final = ("gaussian", "rounded", "filtered")
@@ -95,9 +97,15 @@ def half_width(
         if kind == "rounded":  # a whole number beyond k was beyond k + 1/2
             return np.maximum(np.ceil(half - 0.5), 0)
         return half if kind == "gaussian" else np.ceil(half)
-    pairs, which = np.unique(np.stack([scales.ravel(), draws.ravel()]), axis=1, return_inverse=True)
-    each = [_half_width(kind, one, int(of), weights, miss) for one, of in pairs.T]
-    return np.array(each)[which.ravel()].reshape(scales.shape)
+    if not scales.size:
+        return np.zeros(scales.shape)
+    pairs = np.stack([scales.ravel(), draws.ravel()])
+    first = np.flatnonzero(np.append(True, (pairs[:, 1:] != pairs[:, :-1]).any(axis=0)))
+    places, which = _distinct(pairs[:, first])  # neighbours mostly have the same noise
+    known = pairs[:, first[places]].T.tolist()
+    each = np.array([_half_width(kind, one, int(of), weights, miss) for one, of in known])
+    halves = np.repeat(each[which], np.diff(first, append=scales.size))
+    return np.asarray(halves.reshape(scales.shape))
 
 
 def count_range(
@@ -114,6 +122,16 @@ def count_range(
     both, above = (-NormalDist().inv_cdf(part) for part in (miss / 2, miss))
     low = np.maximum(np.rint(estimate - both * deviation), 0)
     return low, np.rint(estimate + np.where(low > 0, both, above) * deviation)
+
+
+def _distinct(pairs: FloatArray) -> tuple[IntArray, IntArray]:
+    """The places of distinct columns of two rows, and which of them each column is."""
+    codes = np.zeros(pairs.shape[1], np.int64)
+    for row in pairs:
+        values, code = np.unique(row, return_inverse=True)
+        codes = codes * len(values) + code
+    _, places, which = np.unique(codes, return_index=True, return_inverse=True)
+    return places, which
 
 
 @lru_cache(maxsize=4096)
@@ -264,30 +282,63 @@ def half_width_of_many(
     with a = −log p. What the discrete noise differs by is symmetric and bounded: Hoeffding's bound.
     A peak of 0 stands for Gaussian noise: its quantile, and √grains because it is rounded.
     """
-    mass, peak, spread = np.broadcast_arrays(mass, peak, np.sqrt(variance / miss))
-    rounding = 0.0 if grains is None else np.sqrt(grains)
+    apart = np.nan if grains is None else grains
+    given = np.broadcast_arrays(mass, peak, variance, apart)
+    shape, flat = given[0].shape, [each.ravel() for each in given]
+    out = np.empty(flat[0].size)
+    for first in range(0, out.size, _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        out[part] = _half_widths(*(each[part] for each in flat), miss)
+    return out.reshape(shape)
+
+
+def _half_widths(
+    mass: FloatArray, peak: FloatArray, variance: FloatArray, grains: FloatArray, miss: float
+) -> FloatArray:
+    """`half_width_of_many` of numbers that fit the processor's cache; NaN stands for no grains."""
+    rounding = np.sqrt(np.where(np.isnan(grains), 0.0, grains))
     normal = -NormalDist().inv_cdf(miss / 2) * np.sqrt(variance) + rounding
-    out = np.where(peak > 0, spread, normal)
-    some = (peak > 0) & np.isfinite(mass)
-    if some.any():
-        top, number = peak[some], mass[some] / np.square(peak[some])
-        level = math.log(2 / miss)
-        low, high = np.zeros_like(top), np.ones_like(top)
-        for _ in range(
-            24
-        ):  # the best t solves 2nt²/(1 − t²) + n log(1 − t²) = level; every t is valid
-            t = (low + high) / 2
-            short = number * (2 * t * t / (1 - t * t) + np.log1p(-t * t)) < level
-            low, high = np.where(short, t, low), np.where(short, high, t)
-        t = np.maximum(low, 2.0**-24)
-        out[some] = np.minimum(out[some], top * (level - number * np.log1p(-t * t)) / t)
-        if grains is not None:
-            p, rest = (1 - _APART) * miss, _APART * miss
-            a = -math.log(p)
-            times = a / math.sqrt(2 * (1 - (1 + a) * p))
-            apart = np.sqrt(2 * math.log(2 / rest) * np.broadcast_to(grains, mass.shape)[some])
-            out[some] = np.minimum(out[some], times * np.sqrt(2 * mass[some]) + apart)
-    return np.asarray(out)
+    out: FloatArray = np.where(peak > 0, np.sqrt(variance / miss), normal)
+    some = ((peak > 0) & np.isfinite(mass)).nonzero()[0]
+    if not len(some):
+        return out
+    level, top, weight = math.log(2 / miss), peak[some], mass[some]
+    # The best t solves 2nt²/(1 − t²) + n log(1 − t²) = level; every t gives a bound.
+    number = weight / np.square(top)
+    square = _best_squares(level / number)
+    chernoff = top * (level - number * np.log1p(-square)) / np.sqrt(square)
+    p, rest = (1 - _APART) * miss, _APART * miss
+    a = -math.log(p)
+    times = a / math.sqrt(2 * (1 - (1 + a) * p))
+    concave = times * np.sqrt(2 * weight) + np.sqrt(2 * math.log(2 / rest) * grains[some])
+    out[some] = np.minimum(out[some], np.fmin(chernoff, concave))
+    return out
+
+
+def _best_squares(levels: FloatArray) -> FloatArray:
+    """Numbers u near to 2u/(1 − u) + log(1 − u) = `levels`, between those of a table.
+
+    The table is over x = levels/(1 + levels), where u is nearly a straight line.
+    """
+    with np.errstate(invalid="ignore"):
+        place = np.where(np.isinf(levels), 1.0, levels / (1 + levels)) * _TABLE_SIZE
+    below = np.minimum(place.astype(np.int64), _TABLE_SIZE - 1)
+    squares = _square_table()
+    low = squares.take(below)
+    found = low + (place - below) * (squares.take(below + 1) - low)
+    return np.clip(found, _LEAST_SQUARE, 1 - 2.0**-40)
+
+
+@lru_cache(maxsize=1)
+def _square_table() -> FloatArray:
+    """The solutions for x from 0 to 1 in even steps, by bisection."""
+    x = np.arange(_TABLE_SIZE) / _TABLE_SIZE
+    low, high = np.zeros(_TABLE_SIZE), np.ones(_TABLE_SIZE)
+    for _ in range(60):
+        u = (low + high) / 2
+        short = 2 * u / (1 - u) + np.log1p(-u) < x / (1 - x)
+        low, high = np.where(short, u, low), np.where(short, high, u)
+    return np.append(low, 1.0)
 
 
 def tail_of_many(
