@@ -381,10 +381,7 @@ class Publication(Tabular):
 
     def _counts(self, units: range) -> Answer:
         """The counts of these units and of the chosen keys."""
-        answer = UnitCounts().answer(self.log, units)
-        if self._chosen is None:
-            return answer
-        return answer.among([np.array([place]) for place in self._places], self._chosen)
+        return UnitCounts().answer(self.log, units, keys=self._chosen)
 
     def _cut(self, release: Released) -> Released:
         """A release with its names, and of the chosen keys only."""
@@ -461,11 +458,7 @@ class LogQuery:
         """
         if unit is None and self.units:
             unit = self.units[-1]
-        answer = self.query.answer(self.log, unit)
-        if self.keys is None:
-            return answer
-        places = [np.array([answer.names.index(key)]) for key in self.keys]
-        return answer.among(places, self.keys)
+        return self.query.answer(self.log, unit, keys=self.keys)
 
     def series(self) -> Answer:
         """Answer for every unit for which that is possible."""

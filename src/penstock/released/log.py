@@ -140,6 +140,16 @@ class Log:
         return self.domain.tree.parents if isinstance(self.domain, Nodes) else None
 
     @property
+    def holds_nodes(self) -> bool:
+        """Whether the numbers are of the nodes of a hierarchy."""
+        return self.parents is not None
+
+    @property
+    def width(self) -> int:
+        """The number of keys in a stored release: how many units fit into memory depends on it."""
+        return self.domain.size
+
+    @property
     def private(self) -> bool:
         """Whether everything in it was made with real noise."""
         return all(release.private for release in self)
@@ -237,6 +247,25 @@ class Log:
         choice = FilterChoice.of(periods, kind, point, calendar=self.calendar)
         return FilteredLog(self, choice)
 
+    def chosen(self, places: IntArray) -> ChosenLog:
+        """The releases of some keys alone. It grows with this log.
+
+        Parameters
+        ----------
+        places : array of int
+            The places of the keys in a release.
+
+        Examples
+        --------
+        >>> from penstock import Uniform
+        >>> run = Uniform(epsilon="1", window=24).run(["north", "south"])
+        >>> log = Log.of(run)
+        >>> log.append(run.step([90, 0]))
+        >>> log.chosen(np.array([1])).keys
+        ('south',)
+        """
+        return ChosenLog(self, places)
+
     def append(self, release: Released) -> None:
         """Add the next unit. A unit that is there already is left alone if it is the same, and
         refused if not.
@@ -298,6 +327,58 @@ class Log:
 
     def _add(self, release: Released) -> None:
         self._releases.append(release)
+
+
+class ChosenLog(Log):
+    """The releases of some keys of a log. It grows with the log that it was made of.
+
+    Parameters
+    ----------
+    log : Log
+        The releases of all keys.
+    places : array of int
+        The places of the chosen keys in a release.
+    """
+
+    def __init__(self, log: Log, places: IntArray) -> None:
+        super().__init__(
+            tuple(log.keys[place] for place in places.tolist()),
+            guarantee=log.guarantee,
+            mechanism=log.mechanism,
+            configuration=log.configuration,
+            name=log.name,
+        )
+        self.filter, self.confidence = log.filter, log.confidence
+        self._log, self._chosen = log, places
+
+    @property
+    def calendar(self) -> Calendar | None:
+        """When its units begin and end, if that is known."""
+        return self._log.calendar
+
+    @property
+    def holds_nodes(self) -> bool:
+        """Whether the numbers are of nodes of a hierarchy."""
+        return self._log.holds_nodes
+
+    @property
+    def width(self) -> int:
+        """The number of keys in a stored release."""
+        return self._log.width
+
+    @property
+    def promise(self) -> str:
+        """What is promised, in words."""
+        return self._log.promise
+
+    def _bounds(self) -> tuple[int, int]:
+        return self._log._bounds()
+
+    def _read(self, first: int, last: int) -> Iterator[Released]:
+        return (release.among(self._chosen) for release in self._log.between(first, last))
+
+    def _add(self, release: Released) -> None:
+        raise InputError(f"unit {release.unit}: append to the log of all keys.")
 
 
 class FilteredLog(Log):

@@ -197,19 +197,20 @@ def query(
         opened = filtering.applied(opened, single=single)
         asked = build_query(question, keys, options, opened, calendar)
         sure = confidence or opened.confidence
-        answer = asked.answer(opened, units.of(asked, opened, calendar, plotted=plot is not None))
-        if nonnegative:
+        about = units.of(asked, opened, calendar, plotted=plot is not None)
+        shown = keys.shown(opened)
+        answer = asked.answer(opened, about, keys=None if nonnegative else shown)
+        if nonnegative:  # totals need all keys
             answer = _nonnegative(answer, question)
-        if not isinstance(answer, Ranking):
-            answer = keys.only(answer, opened)
-            if plot is not None:
-                write_page(plot, answer, opened, calendar, sure)
+            answer = answer if shown is None else answer.of(*shown)
+        if plot is not None and not isinstance(answer, Ranking):
+            write_page(plot, answer, opened, calendar, sure)
         show = print_json if as_json else print_csv if as_csv else partial(print_table, page=plot)
         show(answer, opened, calendar, sure)
 
 
 def _nonnegative(answer: Answered, question: str) -> Answer:
-    """The answer without negative numbers, before keys are chosen: totals need them all."""
+    """The answer without negative numbers."""
     if not isinstance(answer, Answer):
         raise ConfigurationError(
             f"--nonnegative cannot be used with {question}, which compares numbers as they were "

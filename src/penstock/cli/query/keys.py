@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass
 
 from penstock.cli.query.refusal import refuse
 from penstock.core.errors import ConfigurationError
@@ -12,8 +10,6 @@ from penstock.core.product import SEPARATOR, Product
 from penstock.released.log import Log
 from penstock.released.queries import (
     Aggregate,
-    Alerts,
-    Answer,
     Everything,
     Range,
     Rectangle,
@@ -83,14 +79,12 @@ class KeyChoice:
                 "--key cannot be used here: it chooses keys to show, or to add up with --together."
             )
 
-    def only(self, answer: Answer | Alerts, log: Log) -> Answer | Alerts:
-        """The columns of the keys that `--key` chooses."""
+    def shown(self, log: Log) -> tuple[str, ...] | None:
+        """The keys that `--key` chooses to show; None for all."""
         if not self.key or self.together:
-            return answer
-        columns = [np.array([place]) for place in key_places(log, self.key, name="--key")]
-        if isinstance(answer, Alerts):
-            return replace(answer, statistic=answer.statistic.among(columns, self.key))
-        return answer.among(columns, self.key)
+            return None
+        key_places(log, self.key, name="--key")
+        return self.key
 
 
 def _attributes(texts: tuple[str, ...], domain: Product) -> dict[str, Chosen]:

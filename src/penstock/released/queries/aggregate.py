@@ -12,7 +12,14 @@ from penstock.core.arrays import IntArray
 from penstock.core.errors import ConfigurationError
 from penstock.released.log import Log
 from penstock.released.queries.answer import Answer
-from penstock.released.queries.query import NumberQuery, Units, chunks, key_places
+from penstock.released.queries.query import (
+    Names,
+    NumberQuery,
+    Units,
+    chunks,
+    key_places,
+    places_among,
+)
 from penstock.released.queries.unit_counts import UnitCounts
 
 COUNTS = UnitCounts()
@@ -37,11 +44,18 @@ class OverKeys(NumberQuery):
     def units(self, log: Log) -> range:
         return self.of.units(log)
 
-    def answer(self, log: Log, unit: Units = None) -> Answer:
+    def answer(self, log: Log, unit: Units = None, *, keys: Names = None) -> Answer:
         if isinstance(self.of, OverKeys):
             raise ConfigurationError("of must give a number for each key, not sums over keys.")
         first, last = self._span(log, unit)
         groups, names = self.groups(log)
+        if keys is not None:
+            places = places_among(names, keys)
+            groups, names = [groups[place] for place in places], tuple(names[p] for p in places)
+        needed = np.unique(np.concatenate(groups))
+        if len(needed) < log.domain.size:
+            log = log.chosen(needed)
+            groups = [np.searchsorted(needed, group) for group in groups]
         return Answer.stacked(
             [
                 self.of.answer(log, range(start, end + 1)).among(groups, names, self.in_words())

@@ -146,13 +146,14 @@ class Answer(Tabular):
             else np.concatenate([part.released for part in parts if part.released is not None]),
         )
 
-    def of(self, name: str) -> Answer:
-        """The column of one name."""
-        if name not in self.names:
-            raise ConfigurationError(
-                f"the answer has no {name!r}.{nearest_names(name, self.names)}"
-            )
-        return self.among([np.array([self.names.index(name)])], (name,))
+    def of(self, *names: str) -> Answer:
+        """The columns of these names."""
+        place = {name: number for number, name in enumerate(self.names)}
+        for name in names:
+            if name not in place:
+                near = nearest_names(name, self.names)
+                raise ConfigurationError(f"the answer has no {name!r}.{near}")
+        return self.among([np.array([place[name]]) for name in names], names)
 
     def among(self, groups: Sequence[IntArray], names: tuple[str, ...], query: str = "") -> Answer:
         """The answer whose columns are sums over groups of columns."""

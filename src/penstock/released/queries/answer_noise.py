@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.error_bounds import (
@@ -102,6 +103,13 @@ class AnswerNoise:
         """The noise of some columns."""
         return replace(self, **{name: getattr(self, name)[:, columns] for name in _ARRAYS})
 
+    def beside(self, columns: BoolArray, others: AnswerNoise) -> AnswerNoise:
+        """This noise at the columns that are marked, that of `others` elsewhere."""
+        arrays: dict[str, Any] = {
+            name: beside(columns, getattr(self, name), getattr(others, name)) for name in _ARRAYS
+        }
+        return replace(self, **arrays)
+
     @classmethod
     def stacked(cls, parts: Sequence[AnswerNoise]) -> AnswerNoise:
         """The noise of all parts, row by row."""
@@ -114,6 +122,13 @@ class AnswerNoise:
 
 
 _ARRAYS = ("variance", "mass", "peak", "grain", "draws", "scale", "coefficient", "single", "alike")
+
+
+def beside(columns: BoolArray, these: NDArray[Any], others: NDArray[Any]) -> NDArray[Any]:
+    """An array with `these` at the columns that are marked and `others` elsewhere."""
+    out = np.empty((len(these), len(columns)), these.dtype)
+    out[:, columns], out[:, ~columns] = these, others
+    return out
 
 
 def _times(coefficient: FloatArray, half: FloatArray) -> FloatArray:
@@ -141,7 +156,7 @@ def terms(
         squares = np.concatenate([[0.0], np.cumsum(np.square(factors))])
         return (
             np.square(scale) * squares[layers],
-            scale * float(factors.max()),
+            scale * np.maximum.accumulate(np.append(0.0, factors))[layers],
             apart * squares[layers],
         )
     n = layers.astype(np.float64)  # shrunk: one draw with (2n − 1)/n², the others with (n − 1)/n²

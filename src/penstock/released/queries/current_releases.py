@@ -22,7 +22,7 @@ from penstock.core.errors import ConfigurationError, NotCoveredError
 from penstock.core.released import Released
 from penstock.core.weights import UNIT, Weights
 from penstock.released.log import Log
-from penstock.released.queries.answer_noise import AnswerNoise, alike, terms
+from penstock.released.queries.answer_noise import AnswerNoise, alike, beside, terms
 
 Array: TypeAlias = NDArray[Any]
 
@@ -67,6 +67,10 @@ class CurrentReleases:
             np.searchsorted(oldest, np.arange(len(self)), side="right"), len(self) - 1
         )
 
+    def of(self, columns: BoolArray) -> CurrentReleases:
+        """The releases of some keys."""
+        return replace(self, **{name: getattr(self, name)[:, columns] for name in _ARRAYS})
+
     @property
     def noise(self) -> AnswerNoise:
         """The noise of each release by itself."""
@@ -84,6 +88,20 @@ class CurrentReleases:
             kind=self.kind,
             weights=self.weights,
         )
+
+
+_ARRAYS = (
+    "estimate",
+    "start",
+    "read",
+    "variance",
+    "mass",
+    "peak",
+    "grain",
+    "scale",
+    "layers",
+    "divisor",
+)
 
 
 def counts(log: Log, first: int, last: int, *, settled: bool = False) -> CurrentReleases:
@@ -216,6 +234,15 @@ class Sums:
     unread: IntArray
 
     @classmethod
+    def beside(cls, columns: BoolArray, these: Sums, others: Sums) -> Sums:
+        """The sums of `these` at the columns that are marked, those of `others` elsewhere."""
+        return cls(
+            beside(columns, these.estimate, others.estimate),
+            these.noise.beside(columns, others.noise),
+            beside(columns, these.unread, others.unread),
+        )
+
+    @classmethod
     def stacked(cls, parts: Sequence[Sums]) -> Sums:
         if len(parts) == 1:
             return parts[0]
@@ -272,12 +299,12 @@ def weighted(
     used = np.abs(factors)[:, None] > 0
     nothing = np.asarray((used & np.isinf(at(standing.scale))).any(axis=0))
     # Each unit's own number times its own factor: exact where whole numbers are.
-    estimate = np.einsum("u,uk->k", factors, at(standing.estimate))
+    estimate = _in_order(factors[:, None] * at(standing.estimate))
     with np.errstate(invalid="ignore"):
-        spread = np.where(square > 0, square * at(standing.variance), 0.0).sum(axis=0)
-        mass = np.where(square > 0, square * at(standing.mass), 0.0).sum(axis=0)
+        spread = _in_order(np.where(square > 0, square * at(standing.variance), 0.0))
+        mass = _in_order(np.where(square > 0, square * at(standing.mass), 0.0))
         reach = np.where(square > 0, np.abs(piece) * at(standing.peak), 0.0)
-    grain = (square * at(standing.grain)).sum(axis=0)
+    grain = _in_order(square * at(standing.grain))
     peak = reach.max(axis=0)
     draws = np.where(square > 0, at(standing.layers), 0).sum(axis=0)
     most = reach.argmax(axis=0)[None]
@@ -294,10 +321,22 @@ def windows(standing: CurrentReleases, width: int) -> Sums:
 
     Counts are as known at each place.
     """
+    plain = (standing.start == np.arange(len(standing))[:, None]).all(axis=0)
+    if plain.all():
+        return _plain_windows(standing, width)
+    if not plain.any():
+        return _grouped_windows(standing, width)
+    return Sums.beside(
+        plain,
+        _plain_windows(standing.of(plain), width),
+        _grouped_windows(standing.of(~plain), width),
+    )
+
+
+def _grouped_windows(standing: CurrentReleases, width: int) -> Sums:
+    """`windows` where releases stand for several units."""
     total, keys = standing.estimate.shape
     places = np.arange(total)[:, None]
-    if (standing.start == places).all():
-        return _plain_windows(standing, width)
     begins = _pieces(standing.start)
     ends = np.concatenate([begins[1:], np.ones((1, keys), np.bool_)])
     end = np.minimum.accumulate(np.where(ends, places, total - 1)[::-1], axis=0)[::-1]
@@ -491,6 +530,11 @@ def _with_axis(noise: AnswerNoise) -> AnswerNoise:
         if field.name not in ("kind", "weights")
     }
     return replace(noise, **arrays)
+
+
+def _in_order(values: FloatArray) -> FloatArray:
+    """The sum over all rows, from the first one on: the same for one column as among many."""
+    return np.asarray(np.add.accumulate(values)[-1])
 
 
 def _sums(values: Array) -> Array:

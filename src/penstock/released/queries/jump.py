@@ -11,7 +11,15 @@ from penstock.core.exact import whole
 from penstock.released.log import Log
 from penstock.released.queries.answer import Alerts
 from penstock.released.queries.current_releases import Sums, counts, differences, negative, weighted
-from penstock.released.queries.query import Query, Units, answer_of, chunks, threshold
+from penstock.released.queries.query import (
+    Names,
+    Query,
+    Units,
+    answer_of,
+    chosen,
+    chunks,
+    threshold,
+)
 
 
 @dataclass(frozen=True)
@@ -57,8 +65,9 @@ class Jump(Query):
     def reach(self, log: Log) -> int:
         return self.width
 
-    def answer(self, log: Log, unit: Units = None) -> Alerts:
+    def answer(self, log: Log, unit: Units = None, *, keys: Names = None) -> Alerts:
         first, last = self._span(log, unit)
+        log = chosen(log, keys)
         back, parts = self.width - 1, []
         factors = np.zeros(self.width)
         factors[-1], factors[0] = self.sign, -self.sign
@@ -76,8 +85,8 @@ class Jump(Query):
         statistic = answer_of(self.in_words(), log, first, Sums.stacked(parts))
         return Alerts(self.in_words(), statistic, self.delta, self.side)
 
-    def series(self, log: Log) -> Alerts:
-        return self.answer(log, self.units(log))
+    def series(self, log: Log, *, keys: Names = None) -> Alerts:
+        return self.answer(log, self.units(log), keys=keys)
 
 
 @dataclass(frozen=True)

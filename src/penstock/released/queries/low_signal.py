@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from penstock.released.log import Log
 from penstock.released.queries.answer import Alerts
-from penstock.released.queries.query import Query, Units, threshold
+from penstock.released.queries.query import Names, Query, Units, threshold
 from penstock.released.queries.sliding_sum import SlidingSum
 
 
@@ -49,8 +49,9 @@ class LowSignal(Query):
     def reach(self, log: Log) -> int:
         return self._sum.reach(log)
 
-    def answer(self, log: Log, unit: Units = None) -> Alerts:
-        return Alerts(self.in_words(), self._sum.answer(log, unit), self.delta, "below")
+    def answer(self, log: Log, unit: Units = None, *, keys: Names = None) -> Alerts:
+        sums = self._sum.answer(log, unit, keys=keys)
+        return Alerts(self.in_words(), sums, self.delta, "below")
 
-    def series(self, log: Log) -> Alerts:
-        return self.answer(log, self.units(log))
+    def series(self, log: Log, *, keys: Names = None) -> Alerts:
+        return self.answer(log, self.units(log), keys=keys)

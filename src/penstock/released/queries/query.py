@@ -22,6 +22,9 @@ from penstock.released.queries.current_releases import MAX_NUMBERS_HELD, Sums
 Units: TypeAlias = int | range | None
 """None for the newest unit, one unit, or a range of consecutive units."""
 
+Names: TypeAlias = str | Iterable[str] | None
+"""None for all keys, or the keys to answer for."""
+
 
 @dataclass(frozen=True)
 class Query(ABC):
@@ -36,7 +39,9 @@ class Query(ABC):
         """The question in words."""
 
     @abstractmethod
-    def answer(self, log: Log, unit: Units = None) -> Answer | Alerts | Ranking:
+    def answer(
+        self, log: Log, unit: Units = None, *, keys: Names = None
+    ) -> Answer | Alerts | Ranking:
         """Answer the question.
 
         Parameters
@@ -45,11 +50,13 @@ class Query(ABC):
             The releases.
         unit : int, range or None
             The unit, or consecutive units. Default: the newest.
+        keys : str, iterable of str, or None
+            The keys, or the names of sums over keys. Only their numbers are computed. Default: all.
         """
 
-    def series(self, log: Log) -> Answer | Alerts | Ranking:
+    def series(self, log: Log, *, keys: Names = None) -> Answer | Alerts | Ranking:
         """Answer for every unit that can be answered."""
-        return self.answer(log, self.units(log))
+        return self.answer(log, self.units(log), keys=keys)
 
     def reach(self, log: Log) -> int:
         """The number of units that an answer looks at, its own included."""
@@ -98,10 +105,10 @@ class NumberQuery(Query):
     """A query that gives one number with its noise per key or group of keys."""
 
     @abstractmethod
-    def answer(self, log: Log, unit: Units = None) -> Answer: ...
+    def answer(self, log: Log, unit: Units = None, *, keys: Names = None) -> Answer: ...
 
-    def series(self, log: Log) -> Answer:
-        return self.answer(log, self.units(log))
+    def series(self, log: Log, *, keys: Names = None) -> Answer:
+        return self.answer(log, self.units(log), keys=keys)
 
 
 def answer_of(query: str, log: Log, first: int, sums: Sums, *, alone: bool = False) -> Answer:
@@ -115,7 +122,7 @@ def answer_of(query: str, log: Log, first: int, sums: Sums, *, alone: bool = Fal
     filtered = sample.kind == "filtered"
     fitted = (
         not filtered
-        and log.parents is not None
+        and log.holds_nodes
         and (log.configuration.get("fit", "True") != "False" or "prune" in log.configuration)
     )
     shared = fitted or filtered or (alone and "group" in sample.public)
@@ -136,22 +143,36 @@ def answer_of(query: str, log: Log, first: int, sums: Sums, *, alone: bool = Fal
 
 def chunks(log: Log, first: int, last: int, reach: int) -> list[tuple[int, int]]:
     """Ranges of units whose numbers fit into memory together with the units they look back on."""
-    rows = max(MAX_NUMBERS_HELD // log.domain.size - reach, reach // 2, 16)
+    rows = max(MAX_NUMBERS_HELD // log.width - reach, reach // 2, 16)
     return [(start, min(start + rows - 1, last)) for start in range(first, last + 1, rows)]
 
 
-def key_places(log: Log, keys: Iterable[str], *, name: str = "keys") -> IntArray:
+def key_places(log: Log, keys: str | Iterable[str], *, name: str = "keys") -> IntArray:
     """The columns of these keys. A key that is missing or named twice is refused."""
-    named = [keys] if isinstance(keys, str) else [str(key) for key in keys]
+    return places_among(log.keys, keys, name=name)
+
+
+def places_among(
+    names: tuple[str, ...], chosen: str | Iterable[str], *, name: str = "keys"
+) -> IntArray:
+    """The places of the chosen names. One that is missing or named twice is refused."""
+    named = [chosen] if isinstance(chosen, str) else [str(each) for each in chosen]
     if not named:
         raise ConfigurationError(f"{name} must name at least one key.")
-    place = {key: number for number, key in enumerate(log.keys)}
-    for key in named:
-        if key not in place:
-            raise ConfigurationError(f"{name}: this log has no key {key!r}{_near(key, log.keys)}.")
+    place = {each: number for number, each in enumerate(names)}
+    for each in named:
+        if each not in place:
+            near = get_close_matches(each, names[:20_000], n=1)
+            there = f"; there is {near[0]!r}" if near else ""
+            raise ConfigurationError(f"{name}: this log has no key {each!r}{there}.")
     if len(set(named)) != len(named):
         raise ConfigurationError(f"{name} must not name a key twice.")
-    return np.array([place[key] for key in named], np.int64)
+    return np.array([place[each] for each in named], np.int64)
+
+
+def chosen(log: Log, keys: Names) -> Log:
+    """The log of the chosen keys. The numbers of a key are the same in it, to the last bit."""
+    return log if keys is None else log.chosen(key_places(log, keys))
 
 
 def threshold(delta: float) -> float:
@@ -163,11 +184,6 @@ def threshold(delta: float) -> float:
     if not math.isfinite(number):
         raise ConfigurationError(f"delta must be a finite number, not {delta!r}.")
     return number
-
-
-def _near(key: str, keys: tuple[str, ...]) -> str:
-    near = get_close_matches(key, keys[:20_000], n=1)
-    return f"; there is {near[0]!r}" if near else ""
 
 
 if not TYPE_CHECKING:

@@ -12,7 +12,7 @@ from penstock.core.hierarchy import SEPARATOR, Hierarchy
 from penstock.released.log import Log
 from penstock.released.queries.aggregate import OverKeys
 from penstock.released.queries.answer import Answer
-from penstock.released.queries.query import Units
+from penstock.released.queries.query import Names, Units
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,10 @@ class RollUp(OverKeys):
         ]
         return [under[node] for node in chosen], names
 
-    def answer(self, log: Log, unit: Units = None) -> Answer:
-        found = super().answer(log, unit)
-        return found if self.depth is not None else replace(found, domain=self._tree(log).nodes)
+    def answer(self, log: Log, unit: Units = None, *, keys: Names = None) -> Answer:
+        found = super().answer(log, unit, keys=keys)
+        every = self.depth is None and keys is None
+        return replace(found, domain=self._tree(log).nodes) if every else found
 
     def _tree(self, log: Log) -> Hierarchy:
         tree = self.hierarchy if log.hierarchy is None else log.hierarchy

@@ -20,7 +20,14 @@ from penstock.released.queries.current_releases import (
     weighted,
     windows,
 )
-from penstock.released.queries.query import NumberQuery, Units, answer_of, chunks
+from penstock.released.queries.query import (
+    Names,
+    NumberQuery,
+    Units,
+    answer_of,
+    chosen,
+    chunks,
+)
 
 
 @dataclass(frozen=True)
@@ -64,8 +71,9 @@ class SlidingSum(NumberQuery):
         later = len(log) > 0 and log.first > 1 and log[log.last].weights.kind == "prefix"
         return self.width + 1 if later else self.width
 
-    def answer(self, log: Log, unit: Units = None) -> Answer:
+    def answer(self, log: Log, unit: Units = None, *, keys: Names = None) -> Answer:
         first, last = self._span(log, unit)
+        log = chosen(log, keys)
         sample = log[last]
         if sample.weights == Weights.window(self.width):
             sums = self._as_they_are(log, first, last)

@@ -11,7 +11,7 @@ from penstock.core.exact import whole
 from penstock.released.log import Log
 from penstock.released.queries.aggregate import COUNTS
 from penstock.released.queries.answer import Ranking
-from penstock.released.queries.query import NumberQuery, Query, Units
+from penstock.released.queries.query import Names, NumberQuery, Query, Units
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class TopK(Query):
     def units(self, log: Log) -> range:
         return self.of.units(log)
 
-    def answer(self, log: Log, unit: Units = None) -> Ranking:
-        everything = self.of.answer(log, unit)
+    def answer(self, log: Log, unit: Units = None, *, keys: Names = None) -> Ranking:
+        everything = self.of.answer(log, unit, keys=keys)
         if self.k > len(everything.names):
             raise ConfigurationError(
                 f"k must be at most {len(everything.names)}, as many as there are, not {self.k}."
@@ -59,5 +59,5 @@ class TopK(Query):
         places = np.stack([np.lexsort((ranks, -row))[: self.k] for row in everything.estimate])
         return Ranking(self.in_words(), everything, places)
 
-    def series(self, log: Log) -> Ranking:
-        return self.answer(log, self.units(log))
+    def series(self, log: Log, *, keys: Names = None) -> Ranking:
+        return self.answer(log, self.units(log), keys=keys)

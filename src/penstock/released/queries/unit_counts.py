@@ -8,7 +8,14 @@ from penstock.core.weights import UNIT
 from penstock.released.log import Log
 from penstock.released.queries.answer import Answer
 from penstock.released.queries.current_releases import Sums, as_they_are, counts, numbers
-from penstock.released.queries.query import NumberQuery, Units, answer_of, chunks
+from penstock.released.queries.query import (
+    Names,
+    NumberQuery,
+    Units,
+    answer_of,
+    chosen,
+    chunks,
+)
 
 
 @dataclass(frozen=True)
@@ -27,8 +34,9 @@ class UnitCounts(NumberQuery):
     def in_words(self) -> str:
         return "counts"
 
-    def answer(self, log: Log, unit: Units = None) -> Answer:
+    def answer(self, log: Log, unit: Units = None, *, keys: Names = None) -> Answer:
         first, last = self._span(log, unit)
+        log = chosen(log, keys)
         read = numbers if log[last].weights == UNIT else counts
         sums = Sums.stacked(
             [as_they_are(read(log, start, end)) for start, end in chunks(log, first, last, 1)]

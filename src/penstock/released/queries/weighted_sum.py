@@ -18,7 +18,14 @@ from penstock.released.queries.current_releases import (
     numbers,
     weighted,
 )
-from penstock.released.queries.query import NumberQuery, Units, answer_of, chunks
+from penstock.released.queries.query import (
+    Names,
+    NumberQuery,
+    Units,
+    answer_of,
+    chosen,
+    chunks,
+)
 
 _LEAST_WEIGHT = 1e-18
 """Smaller weights, relative to the largest, are left out."""
@@ -62,8 +69,9 @@ class WeightedSum(NumberQuery):
         factors = self.weights.sequence(most)
         return int(np.flatnonzero(np.abs(factors) > _LEAST_WEIGHT * np.abs(factors).max())[-1]) + 1
 
-    def answer(self, log: Log, unit: Units = None) -> Answer:
+    def answer(self, log: Log, unit: Units = None, *, keys: Names = None) -> Answer:
         first, last = self._span(log, unit)
+        log = chosen(log, keys)
         sample = log[last]
         if sample.weights == self.weights and self.weights.kind != "unit":
             parts = [
