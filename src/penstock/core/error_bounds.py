@@ -283,19 +283,17 @@ def half_width_of_many(
     A peak of 0 stands for Gaussian noise: its quantile, and √grains because it is rounded.
     """
     apart = np.nan if grains is None else grains
-    given = np.broadcast_arrays(mass, peak, variance, apart)
-    shape, flat = given[0].shape, [each.ravel() for each in given]
-    out = np.empty(flat[0].size)
+    given = np.stack(np.broadcast_arrays(mass, peak, variance, apart))
+    flat, out = given.reshape(4, -1), np.empty(given[0].shape)
     for first in range(0, out.size, _AT_ONCE):
         part = slice(first, first + _AT_ONCE)
-        out[part] = _half_widths(*(each[part] for each in flat), miss)
-    return out.reshape(shape)
+        out.reshape(-1)[part] = _half_widths(flat[:, part], miss)
+    return out
 
 
-def _half_widths(
-    mass: FloatArray, peak: FloatArray, variance: FloatArray, grains: FloatArray, miss: float
-) -> FloatArray:
+def _half_widths(given: FloatArray, miss: float) -> FloatArray:
     """`half_width_of_many` of numbers that fit the processor's cache; NaN stands for no grains."""
+    mass, peak, variance, grains = given
     rounding = np.sqrt(np.where(np.isnan(grains), 0.0, grains))
     normal = -NormalDist().inv_cdf(miss / 2) * np.sqrt(variance) + rounding
     out: FloatArray = np.where(peak > 0, np.sqrt(variance / miss), normal)
