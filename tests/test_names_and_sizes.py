@@ -20,7 +20,7 @@ A reason is a comment `# reason: …` in the line above `def` or in its signatur
 REASONS = {
     "src/penstock/cli/init.py::_questions": "one yield per question, in the order of the dialogue",
     "src/penstock/private/mechanisms/grouper.py::deviations": "one pass over arrays, proved so",
-    "src/penstock/released/queries/current_releases.py::windows": "one pass over arrays",
+    "src/penstock/released/queries/current_releases.py::_grouped_windows": "one pass over arrays",
     "bench/src/penstock_bench/suites/dsat.py::_thresholds": "a table of points",
     "bench/src/penstock_bench/suites/eshp.py::_headline": "a table of claims",
     "bench/src/penstock_bench/suites/pegasus.py::_theta": "a table of points",

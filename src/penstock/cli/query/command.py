@@ -200,23 +200,23 @@ def query(
         about = units.of(asked, opened, calendar, plotted=plot is not None)
         shown = keys.shown(opened)
         answer = asked.answer(opened, about, keys=None if nonnegative else shown)
-        if nonnegative:  # totals need all keys
-            answer = _nonnegative(answer, question)
-            answer = answer if shown is None else answer.of(*shown)
+        if nonnegative:
+            answer = _nonnegative(answer, question, shown)
         if plot is not None and not isinstance(answer, Ranking):
             write_page(plot, answer, opened, calendar, sure)
         show = print_json if as_json else print_csv if as_csv else partial(print_table, page=plot)
         show(answer, opened, calendar, sure)
 
 
-def _nonnegative(answer: Answered, question: str) -> Answer:
-    """The answer without negative numbers."""
+def _nonnegative(answer: Answered, question: str, keys: tuple[str, ...] | None) -> Answer:
+    """The answer without negative numbers, then for the chosen keys: totals need all of them."""
     if not isinstance(answer, Answer):
         raise ConfigurationError(
             f"--nonnegative cannot be used with {question}, which compares numbers as they were "
             "released. Use it with counts, sum or decay."
         )
-    return answer.nonnegative()
+    found = answer.nonnegative()
+    return found if keys is None else found.of(*keys)
 
 
 def _check_output(question: str | None, *, as_json: bool, as_csv: bool, plot: Path | None) -> None:
