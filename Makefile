@@ -65,6 +65,7 @@ bench: $(READY)  ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/close.py
+	$(BIN)/python benchmarks/snapshot.py
 	$(BIN)/python benchmarks/fence.py
 	$(BIN)/python benchmarks/restart.py
 	$(BIN)/python benchmarks/http_source.py

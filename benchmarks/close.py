@@ -67,7 +67,7 @@ class ClosingStream:
         marks.append(time.perf_counter())
         release = self._run.step(counts)
         marks.append(time.perf_counter())
-        state = self._run.snapshot()
+        saved = self._run.snapshot_in_pieces()
         marks.append(time.perf_counter())
         lines = [line for line in self._run.ledger if line.unit == number]
         self._store.commit(
@@ -75,7 +75,8 @@ class ClosingStream:
             number,
             lines=lines,
             release=release,
-            state=state,
+            state=saved.head,
+            pieces=saved.pieces,
             positions={"events": number},
         )
         marks.append(time.perf_counter())

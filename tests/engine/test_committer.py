@@ -133,7 +133,7 @@ def test_a_unit_with_other_numbers_is_another_publishers(made, store):
             mine.unit,
             lines=mine.lines,
             release=other,
-            state=mine.state,
+            state=mine.state.head,
             positions={"source": None},
             private={},
         )

@@ -15,11 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.errors import StateError
+from penstock.private import state
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.registry import MECHANISMS
 from penstock.private.mechanisms.uniform import Uniform
 from penstock.private.noise import NoNoise, SystemNoise, TestNoise
-from penstock.private.state import MAGIC, VERSION, decode, encode
+from penstock.private.state import (
+    IN_PIECES,
+    MAGIC,
+    VERSION,
+    decode,
+    encode,
+    encode_in_pieces,
+)
 
 EVERY = pytest.mark.parametrize("cls", MECHANISMS.values(), ids=MECHANISMS.keys())
 
@@ -107,9 +115,10 @@ def test_a_snapshot_of_something_else_is_refused():
 
 def test_a_snapshot_of_another_version_is_refused():
     saved = Uniform(epsilon="1", window=5).run(2, noise=NoNoise()).snapshot()
-    later = saved[: len(MAGIC)] + (VERSION + 1).to_bytes(2, "big") + saved[len(MAGIC) + 2 :]
+    later = saved[: len(MAGIC)] + (IN_PIECES + 1).to_bytes(2, "big") + saved[len(MAGIC) + 2 :]
     with pytest.raises(
-        StateError, match=f"format version {VERSION + 1}; this Penstock reads version {VERSION}"
+        StateError,
+        match=f"format version {IN_PIECES + 1}; this Penstock reads versions {VERSION} and ",
     ):
         Uniform(epsilon="1", window=5).restore(later, 2, noise=NoNoise())
 
@@ -177,6 +186,136 @@ def test_what_test_noise_has_touched_is_never_private_again():
     clean.step([1, 2, 3])
     assert mechanism.restore(clean.snapshot(), 3).step([500, 1, 500]).private
     assert not mechanism.restore(clean.snapshot(), 3, noise=NoNoise()).step([500, 1, 500]).private
+
+
+# -- snapshots in pieces ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Pieces of two numbers."""
+    monkeypatch.setattr(state, "PIECE_BYTES", 16)
+
+
+def stored(snapshot):
+    """The pieces of a snapshot as a store has them."""
+    return {name: bytes(piece.content) for name, piece in snapshot.pieces.items()}
+
+
+@EVERY
+def test_a_restart_from_pieces_changes_nothing(cls, small_pieces):
+    mechanism = cls(epsilon="1", window=5)
+    straight = broken = mechanism.run(5, noise=TestNoise(9))
+    for row in counts(7, 5):
+        saved, again = broken.snapshot_in_pieces(), mechanism.run(5, noise=TestNoise(9))
+        again.load(saved.head, stored(saved))
+        assert again.snapshot() == straight.snapshot()
+        straight.step(row)
+        broken = again
+        broken.step(row)
+    assert len(saved.pieces) >= 3
+
+
+def test_a_snapshot_without_large_arrays_is_whole():
+    run = MECHANISMS["tide"](epsilon="1", window=5, periods=(24, 168)).run(40, noise=TestNoise(9))
+    run.step([1] * 40)
+    saved = run.snapshot_in_pieces()
+    assert (saved.head, saved.pieces) == (run.snapshot(), {})
+
+
+def test_a_season_table_changes_in_few_pieces():
+    """A table of seasons has one row per phase, and a unit corrects the rows of its own phases."""
+    run = MECHANISMS["tide"](epsilon="500", window=1, periods=(24, 168)).run(3_000, noise=NoNoise())
+    rng, sizes = np.random.default_rng(5), []
+    before = {}
+    for _ in range(6):
+        run.step(rng.poisson(100, 3_000))
+        pieces = run.snapshot_in_pieces().pieces
+        changed = [name for name, piece in pieces.items() if before.get(name) != piece.digest]
+        before = {name: piece.digest for name, piece in pieces.items()}
+        sizes.append(sum(len(pieces[name].content) for name in changed))
+    assert sizes[0] > 4_500_000
+    assert sizes[-1] < 1_500_000
+
+
+def test_only_what_anybody_may_know_is_compared(small_pieces):
+    run = MECHANISMS["pegasus"](epsilon="1", window=5).run(5, noise=TestNoise(9))
+    for _ in range(3):
+        run.step([0] * 5)
+    pieces = run.snapshot_in_pieces().pieces
+    compared = {name.partition(" ")[0] for name, piece in pieces.items() if piece.compared}
+    others = {name.partition(" ")[0] for name, piece in pieces.items() if not piece.compared}
+    assert (compared, others) == ({"state", "last"}, {"secrets", "ledger"})
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(50) % 3 == 0,
+        np.arange(50, dtype=">i4").reshape(5, 10),
+        np.asfortranarray(np.arange(60.0).reshape(5, 12)),
+        np.arange(100, dtype=np.float32)[::2],
+        np.arange(30) * 1j,
+        np.arange(40).astype("M8[s]"),
+    ],
+    ids=lambda array: array.dtype.str,
+)
+def test_arrays_of_any_type_and_order_come_back_from_pieces(array, small_pieces):
+    saved = encode_in_pieces({"state": array}, [])
+    assert len(saved.pieces) > 1
+    back = decode(saved.head, [], stored(saved))["state"]
+    assert (back.dtype, back.shape) == (array.dtype, array.shape)
+    assert np.array_equal(back, array)
+    assert back.flags.writeable
+
+
+def test_a_piece_that_is_missing_or_another_one_is_refused(small_pieces):
+    saved, other = (encode_in_pieces({"state": np.arange(8) + more}, []) for more in (0, 1))
+    pieces = stored(saved)
+    for name in pieces:
+        without = {each: content for each, content in pieces.items() if each != name}
+        with pytest.raises(StateError, match="a piece of this snapshot is missing"):
+            decode(saved.head, [], without)
+        for wrong in (
+            stored(other)[name],
+            pieces[name][:-1],
+            pieces[name] + b"\0",
+            b"",
+            pieces["state 0 0" if name != "state 0 0" else "state 0 1"],
+        ):
+            with pytest.raises(StateError, match="not the one that it was saved with"):
+                decode(saved.head, [], pieces | {name: wrong})
+    with pytest.raises(StateError, match="not the one that it was saved with"):
+        decode(other.head, [], pieces)
+    with pytest.raises(StateError, match="missing"):
+        decode(saved.head, [])
+
+
+def test_pieces_of_another_size_are_read(monkeypatch):
+    monkeypatch.setattr(state, "PIECE_BYTES", 24)
+    saved = encode_in_pieces({"state": np.arange(8)}, [])
+    pieces = stored(saved)
+    monkeypatch.undo()
+    assert decode(saved.head, [], pieces)["state"].tolist() == list(range(8))
+
+
+@pytest.mark.parametrize("version", [VERSION, IN_PIECES])
+def test_a_version_that_does_not_match_the_content_is_refused(version, small_pieces):
+    array = np.arange(2 if version == IN_PIECES else 20)
+    saved = encode_in_pieces({"state": array}, [])
+    at = len(MAGIC)
+    wrong = saved.head[:at] + version.to_bytes(2, "big") + saved.head[at + 2 :]
+    with pytest.raises(StateError, match="its version does not match its content"):
+        decode(wrong, [], stored(saved))
+
+
+@pytest.mark.parametrize(
+    "form", [("<i8", [8], "state 0", 0, b""), ("|O", [8], "state 0", 16, b""), ("<i8", [-1])]
+)
+def test_an_array_in_pieces_that_was_made_up_is_refused(form):
+    body = msgspec.msgpack.encode(msgspec.msgpack.Ext(2, msgspec.msgpack.encode(form)))
+    with pytest.raises(StateError):
+        decode(seal(body), [], {})
 
 
 # -- states of third parties -----------------------------------------------------------------------

@@ -35,6 +35,7 @@ def draw_twice_after_a_lost_answer():
                 view.run = view.view.mechanism.run(view.run.domain, noise=noise)
                 if view.before is not None:
                     view.run.load(view.before)
+                view.prepared = None
                 prepare(view, drawn[view.name].unit)
         return False
 

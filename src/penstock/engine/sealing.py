@@ -71,7 +71,7 @@ class Key:
     def __reduce__(self) -> NoReturn:
         raise TypeError("a key is not saved.")
 
-    def seal(self, content: bytes, *, about: bytes) -> bytes:
+    def seal(self, content: bytes | memoryview, *, about: bytes) -> bytes:
         """The content, readable with this key only and only as being `about` the same."""
         nonce = os.urandom(_NONCE)
         return nonce + self._cipher.encrypt(nonce, content, about)

@@ -18,6 +18,7 @@ from penstock.core.released import Released
 from penstock.engine.chain import Fence, Head
 from penstock.engine.sealing import Key
 from penstock.engine.signing import PublicKey
+from penstock.private.state import Piece
 from penstock.released.log import Log
 from penstock.released.series import Series
 
@@ -48,6 +49,7 @@ class Committed:
     head: Head
     release: Released | None
     state: bytes | None = field(repr=False)
+    pieces: Mapping[str, bytes] = field(repr=False)
     positions: Mapping[str, Any] = field(repr=False)
     private: Mapping[str, bytes] = field(repr=False)
 
@@ -234,10 +236,13 @@ class Store(Reader, Protocol):
         state: bytes,
         positions: Mapping[str, Any],
         private: Mapping[str, bytes | None] | None = None,
+        pieces: Mapping[str, Piece] | None = None,
     ) -> Head:
         """Write everything of the next unit, all of it or nothing, before anyone can see it.
 
         With a fence, nobody sees the unit before `settle`, which is done here outside `together`.
+        `pieces` belong to the state and replace all earlier ones. A piece that may be compared, and
+        is as the last commit wrote it, is not written again.
         `positions` replace the earlier ones. `private` holds data of units that are still open, in
         named parts: given parts are replaced, None removes a part, the others stay.
         """

@@ -9,11 +9,13 @@ from typing import Any
 from penstock.budget.grid import Budget, promised
 from penstock.budget.ledger import Line
 from penstock.core.calendar import duration
+from penstock.core.errors import StateError
 from penstock.core.released import Released
 from penstock.engine.pipeline import Pipeline, View
 from penstock.engine.store import Committed, Store
 from penstock.private.counting import Counting
 from penstock.private.noise import Noise
+from penstock.private.state import PiecewiseSnapshot
 from penstock.private.units import Units
 from penstock.released.series import Series
 
@@ -25,7 +27,7 @@ class PreparedUnit:
     unit: int
     lines: tuple[Line, ...]
     release: Released
-    state: bytes
+    state: PiecewiseSnapshot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +97,7 @@ class ViewRun:
     def restore(self, committed: Committed) -> None:
         """Go on from what the store has."""
         if committed.state is not None:
-            self.run.load(committed.state)
+            self.run.load(committed.state, committed.pieces)
             shown = committed.release is not None and committed.release.unit == committed.unit
             # The cost with a unit that waits is not for the public: its limit is told instead.
             cost = self.run.cost if shown else promised(self.run.guarantee)
@@ -103,11 +105,16 @@ class ViewRun:
         self.counting.restore(committed.private)
 
     def prepare(self, unit: int) -> PreparedUnit:
-        """Draw a unit that is due. This happens once, whatever becomes of its commit."""
+        """Draw a unit that is due. This happens once, whatever becomes of its commit.
+
+        The unit before must be stored: its state is that of the run.
+        """
+        if self.prepared is not None:
+            raise StateError(f"unit {self.prepared.unit} of {self.name!r} is not stored yet.")
         release = self.run.step(self.counting.counts(unit), unit=unit)
         lines = tuple(line for line in self.run.ledger if line.unit == unit)
         self.prepared = PreparedUnit(
-            unit=unit, lines=lines, release=release, state=self.run.snapshot()
+            unit=unit, lines=lines, release=release, state=self.run.snapshot_in_pieces()
         )
         return self.prepared
 
@@ -133,7 +140,8 @@ class ViewRun:
             ready.unit,
             lines=ready.lines,
             release=ready.release,
-            state=ready.state,
+            state=ready.state.head,
+            pieces=ready.state.pieces,
             positions=positions,
             private=private,
         )

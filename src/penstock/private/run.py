@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -186,7 +187,7 @@ class Run:
             if not self._record:
                 self._forget()
             if self._file is not None:
-                self._file.write(self._snapshot(released))
+                self._file.write(saved.encode(self._content(released), self._classes))
         except BaseException:
             self._broken = f"unit {self._ledger.unit} failed midway and nothing of it was released"
             raise
@@ -297,43 +298,59 @@ class Run:
 
         A release that is made later and lost is drawn again from here; `keep` prevents that.
         """
+        self._check_between_units()
+        return saved.encode(self._content(self.last), self._classes)
+
+    def snapshot_in_pieces(self) -> saved.PiecewiseSnapshot:
+        """Everything needed to go on, for a store that has most pieces of it already.
+
+        Nothing is copied, so the run must not go on before the pieces are written.
+        """
+        self._check_between_units()
+        return saved.encode_in_pieces(self._content(self.last), self._classes)
+
+    def _check_between_units(self) -> None:
         if self._broken or self._begun:
             raise StateError("a snapshot is taken between units: finish the unit first.")
-        return self._snapshot(self.last)
 
-    def _snapshot(self, last: Released | None) -> bytes:
-        return saved.encode(
-            {
-                "mechanism": self.mechanism.name,
-                "configuration": self.mechanism.configuration(),
-                "complete": self._complete,
-                "domain": _fingerprint(self.domain.facts),
-                "private": self._gate.private,
-                "ledger": self._ledger.save(),
-                "lines": list(self._lines),
-                "secrets": self._gate.save(),
-                "state": self._state,
-                "last": last,
-            },
-            self._classes,
-        )
+    def _content(self, last: Released | None) -> dict[str, Any]:
+        """What a snapshot holds."""
+        return {
+            "mechanism": self.mechanism.name,
+            "configuration": self.mechanism.configuration(),
+            "complete": self._complete,
+            "domain": self._fingerprint,
+            "private": self._gate.private,
+            "ledger": self._ledger.save(),
+            "lines": list(self._lines),
+            "secrets": self._gate.save(),
+            "state": self._state,
+            "last": last,
+        }
+
+    @cached_property
+    def _fingerprint(self) -> bytes:
+        """The digest of the domain, which takes longer than a unit if there are many keys."""
+        return _digest(self.domain.facts)
 
     @property
     def _classes(self) -> tuple[type, ...]:
         """The classes whose instances a snapshot may hold, beside those that their fields name."""
         return LedgerState, Line, Secrets, Released, self.mechanism.State
 
-    def load(self, snapshot: bytes) -> None:
+    def load(self, snapshot: bytes, pieces: Mapping[str, bytes] | None = None) -> None:
         """Go on from a snapshot of the same mechanism, configuration and domain only.
 
         Parameters
         ----------
         snapshot : bytes
             The snapshot.
+        pieces : mapping of str to bytes, optional
+            The pieces of a snapshot that was taken in pieces. Default: none.
         """
         if self.last is not None or self._begun:
             raise StateError("a snapshot is loaded into a new run only.")
-        content = saved.decode(snapshot, self._classes)
+        content = saved.decode(snapshot, self._classes, pieces)
         if content.keys() != _CONTENT:
             raise StateError("this snapshot cannot be read here: its content is of another kind.")
         if content["mechanism"] != self.mechanism.name:
@@ -352,7 +369,7 @@ class Run:
                 f"{name}={there.get(name)} there, {here.get(name)} here" for name in names
             )
             raise StateError(f"this snapshot is of another configuration: {differences}.")
-        if content["domain"] != _fingerprint(self.domain.facts):
+        if content["domain"] != self._fingerprint:
             raise StateError("this snapshot is of another domain: the keys or their order differ.")
         self.mechanism = mechanism
         self._incremental = mechanism.incremental()
@@ -376,7 +393,7 @@ class Run:
         self.close()
 
 
-def _fingerprint(facts: Iterable[str]) -> bytes:
+def _digest(facts: Iterable[str]) -> bytes:
     digest = hashlib.sha256()
     for fact in facts:
         name = fact.encode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,15 +18,28 @@ from penstock.core.errors import (
 )
 from penstock.engine.sealing import Key
 from penstock.engine.sql_store.schema import UnitRows
+from penstock.private.state import Piece
 
 if TYPE_CHECKING:
     from penstock.engine.sql_store.reader import SqlReader
     from penstock.engine.sql_store.store import SqlStore
 
-STATE, POSITIONS, PRIVATE, PENDING = "state", "positions", "private ", "pending"
-"""The parts of a series: one of state, one of positions, any number with the third prefix, and a
-unit that is stored and not shown yet.
+STATE, PIECE, POSITIONS, PRIVATE, PENDING = "state", "piece ", "positions", "private ", "pending"
+"""The parts of a series: one of state and any number of pieces of it, one of positions, any number
+of data of open units, and a unit that is stored and not shown yet.
 """
+
+PIECES_AT_ONCE = 64
+"""Pieces that one call writes: together they are in memory twice."""
+
+
+@dataclass(frozen=True)
+class StateChange:
+    """The commit that replaces the state: its unit, and the links before and after it."""
+
+    unit: int
+    before: bytes
+    after: bytes
 
 
 def parts_of(
@@ -42,17 +56,27 @@ def parts_of(
     return {POSITIONS: encoded} | {PRIVATE + name: content for name, content in private.items()}
 
 
+_REMOVE = "DELETE FROM secrets WHERE stream = ? AND part = ?"
+_REPLACE = (
+    "INSERT INTO secrets (stream, part, unit, key, content) VALUES (?, ?, ?, ?, ?) "
+    "ON CONFLICT (stream, part) DO UPDATE SET unit = excluded.unit, key = excluded.key, "
+    "content = excluded.content"
+)
+
+
 class SealedState:
     """The table of secrets, sealed with a key if there is one.
 
     Each part is sealed together with the series, part and unit that it belongs to, so that it
     cannot be moved to another place in the table. The state is sealed with the link after its unit
-    as well: a store with another history has no state to go on from.
+    as well: a store with another history has no state to go on from. The state holds the digests of
+    its pieces, which stay as they are until they change.
     """
 
     def __init__(self, store: SqlStore, key: Key | None) -> None:
         self._store = store
         self._key = key
+        self._digests: dict[str, dict[bytes, dict[str, bytes]]] = {}  # by series, link and piece
 
     @property
     def sealed(self) -> bool:
@@ -66,28 +90,56 @@ class SealedState:
 
         `link` is that after the unit; none where the unit was committed before there was a key.
         """
-        key = self._key.id if self._key else ""
         for part, content in parts.items():
             if content is None:
-                self._store._execute(
-                    "DELETE FROM secrets WHERE stream = ? AND part = ?", series, part
-                )
-                continue
-            kept = (
-                self._key.seal(content, about=_place(series, part, unit, link))
-                if self._key
-                else content
-            )
+                self._store._execute(_REMOVE, series, part)
+            else:
+                self._store._execute(_REPLACE, *self._row(series, part, unit, content, link))
+
+    def put_pieces(self, series: str, pieces: Mapping[str, Piece], change: StateChange) -> None:
+        """Replace the pieces of the state: write those that have changed, remove all others.
+
+        A piece is left out if it is as this object wrote it, or left it out, in the commit whose
+        link is the newest in the store. A commit that failed has left another link there. After a
+        start, all pieces are written.
+        """
+        known = self._digests.get(series, {}).get(change.before)
+        if known is None:
             self._store._execute(
-                "INSERT INTO secrets (stream, part, unit, key, content) VALUES (?, ?, ?, ?, ?) "
-                "ON CONFLICT (stream, part) DO UPDATE SET unit = excluded.unit, "
-                "key = excluded.key, content = excluded.content",
-                series,
-                part,
-                unit,
-                key,
-                self._store.padding + kept,
+                "DELETE FROM secrets WHERE stream = ? AND part LIKE ?", series, PIECE + "%"
             )
+            known = {}
+        gone = [(series, PIECE + name) for name in known.keys() - pieces.keys()]
+        if gone:
+            self._store._execute_many(_REMOVE, gone)
+        changed = [
+            name
+            for name, piece in pieces.items()
+            if not (piece.compared and known.get(name) == piece.digest)
+        ]
+        for first in range(0, len(changed), PIECES_AT_ONCE):
+            rows = [
+                self._row(series, PIECE + name, change.unit, pieces[name].content)
+                for name in changed[first : first + PIECES_AT_ONCE]
+            ]
+            self._store._execute_many(_REPLACE, rows)
+        self._digests[series] = {
+            change.before: known,
+            change.after: {name: piece.digest for name, piece in pieces.items()},
+        }
+
+    def compare_none(self, series: str) -> None:
+        """Write all pieces with the next commit: others may have written some."""
+        self._digests.pop(series, None)
+
+    def _row(
+        self, series: str, part: str, unit: int, content: bytes | memoryview, link: bytes = b""
+    ) -> tuple[object, ...]:
+        """The row of a part, sealed if there is a key."""
+        place, key = _place(series, part, unit, link), self._key
+        kept = content if key is None else key.seal(content, about=place)
+        stored = b"".join((self._store.padding, kept))
+        return series, part, unit, "" if key is None else key.id, stored
 
     def pending(self, series: str) -> bytes | None:
         """The unit that is stored and not shown yet; None if there is none."""

@@ -33,15 +33,18 @@ from penstock.engine.sql_store.proofs import UnitProofs
 from penstock.engine.sql_store.schema import UnitRows
 from penstock.engine.sql_store.sealed_state import (
     PENDING,
+    PIECE,
     POSITIONS,
     PRIVATE,
     STATE,
     SealedState,
+    StateChange,
     parts_of,
 )
 from penstock.engine.sql_store.verification import check_past
 from penstock.engine.sql_store.writer import SqlWriter, TransactionKind
 from penstock.engine.store import Committed, Lease, LeaseError
+from penstock.private.state import Piece
 from penstock.released import encoding
 from penstock.released.series import Series
 from penstock.released.sinks.base import SinkError
@@ -150,6 +153,7 @@ class SqlStore(SqlWriter):
             self._check_privacy()
             for known in (self._fence_heads, self._waiting):
                 known.pop(name, None)
+            self._sealed.compare_none(name)
             with self._transaction("alone"):
                 self._declare(series)
                 for head in heads:
@@ -262,6 +266,7 @@ class SqlStore(SqlWriter):
             head=head,
             release=released[0],
             state=state,
+            pieces=parts.beginning(PIECE),
             positions=msgspec.msgpack.decode(positions),
             private=parts.beginning(PRIVATE),
         )
@@ -286,6 +291,7 @@ class SqlStore(SqlWriter):
         state: bytes,
         positions: Mapping[str, Any],
         private: Mapping[str, bytes | None] | None = None,
+        pieces: Mapping[str, Piece] | None = None,
     ) -> Head:
         """Commit as `Store.commit` says. Outside `together`, settle the unit too."""
         lines = tuple(lines)
@@ -300,12 +306,14 @@ class SqlStore(SqlWriter):
                     f"before unit {unit}. Nothing was written."
                 )
             self._waiting.pop(series, None)
-            rows = self._chained(series, unit, lines, release)
+            before, rows = self.head(series), self._chained(series, unit, lines, release)
             if self._fences[series] is None:
                 self._insert(rows)
             else:
                 parts[PENDING] = msgspec.msgpack.encode(rows)
             self._sealed.put(series, parts, unit=unit, link=rows.link)
+            change = StateChange(unit, before=before.link, after=rows.link)
+            self._sealed.put_pieces(series, pieces or {}, change)
         self._note({series: rows})
         if self._together is None:
             self.settle([series])
