@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -127,7 +128,7 @@ def test_a_unit_with_other_numbers_is_another_publishers(made, store):
         assert publisher.loop.draw(publisher.clock.now())
         view = publisher.views[0]
         mine = view.prepared
-        other = type(mine.release)(**vars(mine.release) | {"value": mine.release.value + 1})
+        other = replace(mine.release, value=mine.release.value + 1)
         store.commit(
             "taps",
             mine.unit,
