@@ -4,6 +4,7 @@ files with secrets.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import glob
 import os
@@ -14,6 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.core.errors import ConfigurationError
+
+_HERE, _EXCHANGE = -100, 2
+"""AT_FDCWD and RENAME_EXCHANGE of Linux; the latter is RENAME_SWAP of macOS, too."""
 
 _ROOT = 0
 _GROUP_READS = 0o040
@@ -70,6 +74,28 @@ def make_folder(folder: Path) -> None:
 def sync_folder(folder: Path) -> None:
     """Bring the names in a folder to the disk."""
     _sync(folder)
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Exchange two files or folders in one step: nobody ever sees one of them missing or twice.
+
+    Both are on disk under their new names when this returns. It is an `OSError` where the system or
+    the file system cannot do it, or where the two are on different ones; then nothing has changed.
+    """
+    import ctypes  # 20 ms, and rarely needed
+
+    library = ctypes.CDLL(None, use_errno=True)
+    names = os.fsencode(one), os.fsencode(other)
+    if hasattr(library, "renameat2"):
+        failed = library.renameat2(_HERE, names[0], _HERE, names[1], _EXCHANGE)
+    elif hasattr(library, "renamex_np"):  # macOS
+        failed = library.renamex_np(*names, _EXCHANGE)
+    else:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    if failed:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    sync_folder(one.parent)
+    sync_folder(other.parent)
 
 
 def open_locked(

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -43,7 +44,7 @@ def units(path: Path) -> list[int]:
 
 
 def test_a_unit_is_a_file_in_the_folder_of_its_day(tmp_path):
-    sink = ParquetSink(tmp_path / "out")
+    sink = ParquetSink(tmp_path / "out", compact=False)
     sink.put([item(TAPS, 17)])
     sink.put([item(TAPS, 18)])
     sink.put(items(TAPS, 19, 26))
@@ -70,6 +71,25 @@ def test_a_file_holds_the_table_of_its_units_and_their_newest_link(tmp_path):
     assert about[b"penstock.unit"] == b"2"
     assert about[b"penstock.guarantee"] == b"Guarantee(epsilon=1/2, window=24)"
     assert about[b"penstock.private"] == b"true"
+
+
+def test_a_file_says_what_is_promised_and_what_its_columns_mean(tmp_path):
+    ParquetSink(tmp_path).put([replace(item(TAPS, 1), nonnegative=True)])
+    (path,) = tmp_path.rglob("*.parquet")
+    schema = pq.read_schema(path)
+    assert schema.metadata[b"penstock.promise"].decode() == TAPS.promise
+    assert json.loads(schema.metadata[b"penstock.nonnegative"])["method"] == "cut at 0"
+    assert {field.name for field in schema if field.metadata[b"description"]} == set(schema.names)
+
+
+def test_the_long_format_has_six_columns(tmp_path):
+    sink = ParquetSink(tmp_path, long=True)
+    sink.put(items(TAPS, 1, 3))
+    sink.put(items(TAPS, 4, 24))
+    (path,) = tmp_path.rglob("*.parquet")
+    found = pq.ParquetFile(path).read()
+    assert found.column_names == ["unit", "begins", "key", "value", "low", "high"]
+    assert found.column("unit").to_pylist() == sorted([*range(1, 25)] * len(KEYS))
 
 
 def test_nothing_is_there_before_anything_was_put(tmp_path):

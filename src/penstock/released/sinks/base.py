@@ -280,6 +280,18 @@ def head_file_beside(path: Path) -> Path:
     return path.with_name(f"{path.name}.head")
 
 
+def format_option() -> Option:
+    """The option `format` of a sink that writes tables."""
+    return Option(
+        name="format",
+        choices=("full", "long"),
+        default="full",
+        example="full",
+        help="the columns of a row, which is one key of one unit: full for all, long for unit, "
+        "begins, key, value, low and high",
+    )
+
+
 def path_option(example: str, help_text: str) -> Option:
     """The option `path` of a sink that writes files."""
     return Option(name="path", type="path", required=True, example=example, help=help_text)

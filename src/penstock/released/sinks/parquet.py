@@ -2,31 +2,28 @@
 
 ::
 
-    releases/series=taps/day=2026-01-01/unit-0000000017.parquet
-    releases/series=taps/day=2026-01-01/units-0000000018-0000000024.parquet
+    releases/series=taps/day=2026-01-01/units-0000000001-0000000024.parquet
+    releases/series=taps/day=2026-01-02/unit-0000000025.parquet
+    releases/series=taps/day=2026-01-02/unit-0000000026.parquet
 
 The name of a series is quoted as in a URL ("/" is %2F), which readers undo. The day is that of the
 unit's beginning, in UTC. A file holds the units of one put and day; its metadata hold the newest
-unit and its link. It is written under a name that begins with a dot, synced to disk and renamed,
-and never changed. So a reader sees a unit whole and once, or not at all. Read
+unit and its link, the promise, and what each column means. It is written under a name that begins
+with a dot, synced to disk and renamed, and never changed. So a reader sees a unit whole and once,
+or not at all. When a day is over, its files become one (`parquet_days`). Read
 `releases/**/*.parquet`.
-
-Files are not merged later. Several names cannot be replaced by one in a single step, so a reader
-would see rows twice or miss rows. A growing file would change under a reader that has read its
-footer. With units of seconds, put several at a time.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from penstock.core.declaration import EndpointSetup
+from penstock.core.declaration import EndpointSetup, Option
 from penstock.core.deprecated import moved
 from penstock.core.files import make_folder, replacing
 from penstock.released.sinks.base import (
@@ -34,28 +31,45 @@ from penstock.released.sinks.base import (
     SinkError,
     SinkHead,
     SinkKind,
+    format_option,
     head_file_beside,
     in_order,
     missing,
     on_disk,
     path_option,
 )
-from penstock.released.sinks.release_document import arrow, file_facts, table
+from penstock.released.sinks.parquet_days import PART_NAME, ROWS_PER_GROUP, DayMerger, file_name
+from penstock.released.sinks.release_document import (
+    COLUMNS,
+    LONG_COLUMNS,
+    arrow,
+    file_facts,
+    table,
+)
 
 MAX_ROWS_PER_FILE = 1_000_000
 """About the most rows of a file. A single unit may have more."""
 
-ROWS_PER_GROUP = 2**17
-"""About the rows of a row group."""
-
-_NAME = re.compile(r"units?-(?:[0-9]{10,}-)?([0-9]{10,})\.parquet")
-
 
 class ParquetSink:
-    """A folder of Parquet files: one row per key and unit."""
+    """A folder of Parquet files: one row per key and unit.
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    Parameters
+    ----------
+    path : path
+        The folder.
+    compact : bool
+        Whether the files of a day become one when the day is over. Default: True.
+    long : bool
+        Whether files have the columns of the long format only. Default: False.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, compact: bool = True, long: bool = False
+    ) -> None:
         self.path = Path(path).absolute()
+        self._columns = LONG_COLUMNS if long else COLUMNS[1:]
+        self._merger = DayMerger(self.path) if compact else None
         self._heads: dict[str, SinkHead | None] = {}
         self._tidy: set[Path] = set()
 
@@ -83,6 +97,11 @@ class ParquetSink:
                 self._heads.pop(last.series.name, None)
                 raise
             self._heads[last.series.name] = SinkHead(last.unit, last.link)
+        for each in fresh:
+            if each and self._merger is not None:
+                with on_disk(self.path):
+                    folder, last = self._folder(each[-1].series.name), each[-1]
+                    self._merger.merge(folder, _day(last), included=_ends_its_day(last))
 
     def close(self) -> None:
         """Nothing is open."""
@@ -99,16 +118,17 @@ class ParquetSink:
                 if left.name.startswith(".unit") and left.suffix == ".new":
                     left.unlink()
             self._tidy = {each for each in self._tidy if each.parent != folder.parent} | {folder}
-        one = f"unit-{last.unit:010}.parquet"
-        path = folder / (
-            one if len(items) == 1 else f"units-{first.unit:010}-{last.unit:010}.parquet"
-        )
+        path = folder / file_name(first.unit, last.unit)
         with replacing(path) as fresh, fresh.open("wb") as file:
-            _encode(items, file)
+            _encode(items, self._columns, file)
 
 
 def _day(item: ReleaseItem) -> str:
     return f"day={item.begins.date().isoformat()}"
+
+
+def _ends_its_day(item: ReleaseItem) -> bool:
+    return item.ends.date() > item.begins.date()
 
 
 def _parts(items: Sequence[ReleaseItem]) -> Iterator[list[ReleaseItem]]:
@@ -123,13 +143,13 @@ def _parts(items: Sequence[ReleaseItem]) -> Iterator[list[ReleaseItem]]:
         yield part
 
 
-def _encode(items: Sequence[ReleaseItem], file: Any) -> None:
+def _encode(items: Sequence[ReleaseItem], columns: Sequence[str], file: Any) -> None:
     pa, pq = arrow(), arrow("pyarrow.parquet")
     last, waiting, rows = items[-1], [], 0
-    schema = table(items[0]).drop_columns("series").schema.with_metadata(file_facts(items))
+    schema = table(items[0], columns).schema.with_metadata(file_facts(items))
     with pq.ParquetWriter(file, schema, compression="zstd", write_statistics=True) as writer:
         for item in items:
-            waiting.append(table(item).drop_columns("series"))
+            waiting.append(table(item, columns))
             rows += item.series.domain.size
             if rows >= ROWS_PER_GROUP or item is last:
                 writer.write_table(pa.concat_tables(waiting), row_group_size=rows)
@@ -145,8 +165,8 @@ def _head(folder: Path, series: str) -> SinkHead | None:
         return None
     for day in days:
         found = [
-            (int(match[1]), match[0])
-            for match in map(_NAME.fullmatch, (file.name for file in day.iterdir()))
+            (int(match[2]), match[0])
+            for match in map(PART_NAME.fullmatch, (file.name for file in day.iterdir()))
             if match
         ]
         if found:
@@ -175,13 +195,28 @@ def _told(path: Path, unit: int, series: str) -> SinkHead:
 
 
 def _build(setup: EndpointSetup) -> ParquetSink:
-    return ParquetSink(setup.folder / setup.options["path"])
+    options = setup.options
+    return ParquetSink(
+        setup.folder / options["path"],
+        compact=options["compact"],
+        long=options["format"] == "long",
+    )
 
 
 KIND = SinkKind(
     name="parquet",
     summary="A folder of Parquet files by series and day, one row per key and unit.",
-    options=(path_option("releases", "the folder, from the folder of this file"),),
+    options=(
+        path_option("releases", "the folder, from the folder of this file"),
+        Option(
+            name="compact",
+            type="flag",
+            default=True,
+            example=True,
+            help="whether the files of a day become one when the day is over, in UTC",
+        ),
+        format_option(),
+    ),
     describe=lambda options: f"Parquet files in {options['path']}",
     build=_build,
     fence=lambda setup: head_file_beside(setup.folder / setup.options["path"]),
