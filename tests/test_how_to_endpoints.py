@@ -30,7 +30,7 @@ FILES = {
         "sql": ["taps.sql"],
     },
     "add-a-sink.md": {
-        "python": ["penstock_csv.py"],
+        "python": ["penstock_tsv.py"],
         "toml": ["pyproject.toml", "taps.toml"],
         "csv": ["taps.csv"],
     },
@@ -117,7 +117,7 @@ def test_the_sink_has_a_file_per_unit(followed, capsys):
     assert Outcome(capsys, "run", "taps.toml").code == 0
     files = sorted((folder / "releases" / "taps").iterdir())
     assert len(files) == 24
-    assert files[0].read_text().splitlines()[0] == "begins,key,value"
+    assert files[0].read_text().splitlines()[0] == "begins\tkey\tvalue"
     assert len(files[8].read_text().splitlines()) == 3
 
 
@@ -131,7 +131,7 @@ def test_a_source_that_starts_over_would_be_found(followed):
 
 def test_a_sink_that_looks_at_no_link_would_be_found(followed):
     folder = followed("add-a-sink.md")
-    path = folder / "penstock_csv.py"
+    path = folder / "penstock_tsv.py"
     path.write_text(path.read_text().replace("in missing(each, self.head(series))", "in each"))
     with pytest.raises(CheckError, match="unit 3 was taken again with another link"):
-        check_another_past_is_refused(SINKS.find("csv"))
+        check_another_past_is_refused(SINKS.find("tsv"))

@@ -49,5 +49,5 @@ def test_an_unknown_kind_is_one_line(capsys):
     done = Outcome(capsys, "sinks", "kafak")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        "penstock: there is no sink 'kafak': use jsonl, kafka, parquet, postgres, webhook.\n"
+        "penstock: there is no sink 'kafak': use csv, jsonl, kafka, parquet, postgres, webhook.\n"
     )

@@ -305,7 +305,14 @@ def test_columns_are_described_as_sources_take_them():
 @pytest.mark.parametrize(
     ("sink", "options"),
     [
-        ({"kind": "parquet", "path": "out"}, {"path": "out"}),
+        (
+            {"kind": "parquet", "path": "out"},
+            {"path": "out", "compact": True, "format": "full"},
+        ),
+        (
+            {"kind": "csv", "path": "out", "format": "long"},
+            {"path": "out", "format": "long", "comments": False},
+        ),
         ({"kind": "jsonl", "path": "out"}, {"path": "out"}),
         (
             {
@@ -547,7 +554,7 @@ def test_a_duration_in_a_view_counts_the_units_of_the_view():
         ("window = 24", 'window = 24\n[store]\nurl = "mysql://x"', 21,
          "store.url: must begin with postgresql:// or postgres://."),
         ("window = 24", "window = 24\n[[sink]]\n", 20,
-         "sink[1]: kind is missing: use jsonl, kafka, parquet,"),
+         "sink[1]: kind is missing: use csv, jsonl, kafka, parquet,"),
         ("window = 24", 'window = 24\n[[sink]]\nkind = "parquett"', 21, "Did you mean parquet?"),
         ("window = 24", 'window = 24\n[[sink]]\nkind = "jsonl"', 20, "sink[1]: path is missing"),
         ("window = 24", 'window = 24\n[[sink]]\nkind = "webhook"', 20,

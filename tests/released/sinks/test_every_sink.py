@@ -24,6 +24,7 @@ def without(server, name):
 @pytest.fixture(
     params=[
         "parquet",
+        "csv",
         "jsonl",
         pytest.param("kafka", marks=without(KAFKA, "KAFKA")),
         pytest.param("postgres", marks=without(POSTGRES, "POSTGRES")),
@@ -39,6 +40,10 @@ def opened(request, tmp_path):
             from penstock.released.sinks.parquet import ParquetSink
 
             sink = ParquetSink(tmp_path)
+        elif request.param == "csv":
+            from penstock.released.sinks.csv_files import CsvSink
+
+            sink = CsvSink(tmp_path)
         elif request.param == "jsonl":
             from penstock.released.sinks.jsonl import JsonLinesSink
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from penstock.released.sinks import parquet_days as module
 from penstock.released.sinks.parquet import ParquetSink
 
 from tests.released.sinks.items import KEYS, item, items, link, series
+from tests.released.sinks.killing import dies_before_change
 
 TAPS = series()
 DAY = "series=taps/day=2026-01-"
@@ -166,44 +166,6 @@ def test_where_folders_cannot_be_exchanged_files_stay_and_a_warning_says_so(
     assert not names(tmp_path / "out.compacting")
 
 
-STEPS = {
-    "sync": (os, "fsync"),
-    "rename": (Path, "replace"),
-    "exchange": (module, "exchange"),
-    "make": (Path, "mkdir"),
-    "remove": (os, "unlink"),
-    "remove folder": (os, "rmdir"),
-    "remove tree": (shutil, "rmtree"),
-}
-"""Every call that changes the disk, by where it is looked up."""
-
-
-def killed_at(number: int, work: Callable[[], None]) -> bool:
-    """Whether a process died that does the work and dies before its n-th change of the disk."""
-    child = os.fork()
-    if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    left = number
-
-    def dying(real: Callable) -> Callable:
-        def call(*args, **more):
-            nonlocal left
-            left -= 1
-            if not left:
-                os._exit(9)
-            return real(*args, **more)
-
-        return call
-
-    try:
-        for owner, name in STEPS.values():
-            setattr(owner, name, dying(getattr(owner, name)))
-        work()
-        os._exit(0)
-    finally:
-        os._exit(1)
-
-
 @pytest.mark.slow
 def test_a_writer_that_dies_before_any_change_of_the_disk_loses_and_repeats_nothing(tmp_path):
     whole = rows(unit_by_unit(tmp_path / "whole", 26, first=21, compact=False).path)
@@ -213,7 +175,7 @@ def test_a_writer_that_dies_before_any_change_of_the_disk_loses_and_repeats_noth
         shutil.rmtree(out, ignore_errors=True)
         shutil.rmtree(tmp_path / "out.compacting", ignore_errors=True)
         shutil.copytree(start, out)
-        died = killed_at(number, lambda: ParquetSink(out).put([item(TAPS, 24)]))
+        died = dies_before_change(number, lambda: ParquetSink(out).put([item(TAPS, 24)]))
         there = rows(out)
         assert there == [row for row in whole if row[0] <= there[-1][0]], number
         head = ParquetSink(out).head("taps")

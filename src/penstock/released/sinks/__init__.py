@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from penstock.core.deprecated import moved
 from penstock.released.series import Series
 from penstock.released.sinks.base import ReleaseItem, Sink, SinkError
+from penstock.released.sinks.csv_files import CsvSink
 from penstock.released.sinks.jsonl import JsonLinesSink
 from penstock.released.sinks.parquet import ParquetSink
 from penstock.released.sinks.webhook import WebhookSink
 
 __all__ = [
+    "CsvSink",
     "JsonLinesSink",
     "ParquetSink",
     "ReleaseItem",

@@ -97,14 +97,17 @@ class ParquetSink:
                 self._heads.pop(last.series.name, None)
                 raise
             self._heads[last.series.name] = SinkHead(last.unit, last.link)
-        for each in fresh:
-            if each and self._merger is not None:
-                with on_disk(self.path):
-                    folder, last = self._folder(each[-1].series.name), each[-1]
-                    self._merger.merge(folder, _day(last), included=_ends_its_day(last))
+        for newest in (each[-1] for each in fresh if each):
+            with on_disk(self.path):
+                self._merge(newest)
 
     def close(self) -> None:
         """Nothing is open."""
+
+    def _merge(self, newest: ReleaseItem) -> None:
+        if self._merger is not None:
+            over = newest.ends.date() > newest.begins.date()
+            self._merger.merge(self._folder(newest.series.name), _day(newest), included=over)
 
     def _folder(self, series: str) -> Path:
         return self.path / f"series={quote(series, safe='')}"
@@ -125,10 +128,6 @@ class ParquetSink:
 
 def _day(item: ReleaseItem) -> str:
     return f"day={item.begins.date().isoformat()}"
-
-
-def _ends_its_day(item: ReleaseItem) -> bool:
-    return item.ends.date() > item.begins.date()
 
 
 def _parts(items: Sequence[ReleaseItem]) -> Iterator[list[ReleaseItem]]:
