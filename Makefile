@@ -1,11 +1,11 @@
-# make setup | quick | test | nightly | simulate | fuzz | lint | demo | bench | papers | torture
+# make setup | quick | test | nightly | simulate | fuzz | lint | demo | docs | wheel | bench | papers | torture
 # Needs python3 (3.11 or later) and make; nothing else first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo quick unit test nightly simulate fuzz lint bench papers torture clean
+.PHONY: setup demo docs wheel quick unit test nightly simulate fuzz lint bench papers torture clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -22,6 +22,12 @@ $(READY): pyproject.toml bench/pyproject.toml
 
 demo: $(READY)  ## publish a simulated city live, kill the publisher on the way, write out/city.html
 	$(BIN)/penstock lab city --out out/city
+
+docs: $(READY)  ## the documentation site, links checked: out/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file site/mkdocs.yml
+
+wheel: $(READY)  ## dist/: the sdist, and the wheel that is built from it
+	$(BIN)/python -m build --outdir dist .
 
 lint: $(READY)  ## ruff, mypy --strict, the layers
 	$(BIN)/ruff check .

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ class BrowserPage:
             self._call(f"{domain}.enable")
 
     def open(self, page: Path, *, width: int = 1280, dark: bool = False) -> None:
-        """Load a page at a width; 360 is a phone, with touch."""
+        """Load a page at a width; below 700 it is a phone, with touch."""
         phone = width < 700
         self._call(
             "Emulation.setDeviceMetricsOverride",
@@ -175,13 +176,42 @@ OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clie
 """By how many pixels the page itself is wider than the screen."""
 
 
+AXE = files("axe_playwright_python").joinpath("axe.min.js")
+"""The script of axe-core, which finds what keeps people from reading a page."""
+
+VIOLATIONS = """
+axe.run(document, {runOnly: ["wcag2a", "wcag2aa"], resultTypes: ["violations"]}).then((found) =>
+  found.violations.flatMap(({id, nodes}) =>
+    nodes.map((node) => `${id}: ${node.target} ${node.failureSummary}`)))
+"""
+
+SCREENS = [(width, dark) for width in (1400, 390) for dark in (False, True)]
+"""A desk and a phone, each in light and dark."""
+
+SCREENSHOTS = Path(__file__).parents[1] / "out" / "screenshots"
+"""Where pictures of all pages are kept, for people to look at."""
+
+
+def check_look(browser: BrowserPage, name: str) -> None:
+    """What every page must keep to at this size: no sideways scrolling, WCAG 2 AA, no complaint.
+
+    A picture of it is kept in `SCREENSHOTS`.
+    """
+    assert browser.complaints == []
+    assert browser.run(OVERFLOW) <= 0
+    browser.run(f"{{ {AXE.read_text(encoding='utf-8')} }}; 0")
+    found = browser.run(VIOLATIONS)
+    assert not found, "\n".join(found)
+    scheme = browser.run("matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'")
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    browser.picture(SCREENSHOTS / f"{name}-{browser.run('innerWidth')}-{scheme}.png")
+
+
 def check_page(browser: BrowserPage, page: Path) -> None:
-    """What every page must keep to: the logo, legible text, no sideways scrolling, no complaint."""
-    for width in (1280, 360):
-        for dark in (False, True):
-            browser.open(page, width=width, dark=dark)
-            assert browser.complaints == []
-            assert browser.run("document.querySelectorAll('.brand svg.logo').length") == 1
-            assert browser.run("document.querySelector('.promise').innerText.length > 40")
-            assert browser.run(LEAST_FONT) >= 12
-            assert browser.run(OVERFLOW) <= 0
+    """What every page of the product must keep to: also the logo, the promise, legible text."""
+    for width, dark in SCREENS:
+        browser.open(page, width=width, dark=dark)
+        check_look(browser, page.stem)
+        assert browser.run("document.querySelectorAll('.brand svg.logo').length") == 1
+        assert browser.run("document.querySelector('.promise').innerText.length > 40")
+        assert browser.run(LEAST_FONT) >= 12

@@ -7,12 +7,13 @@ import re
 import shlex
 from pathlib import Path
 
+from tests.browser import CHROMIUM, check_page, open_browser
 from tests.cli.outcome import Outcome
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "filter.md"
 
 
-def test_the_commands_of_the_page_run(capsys):
+def test_the_commands_of_the_page_run_and_their_page_reads_well(capsys, tmp_path):
     text = PAGE.read_text(encoding="utf-8")
     (declared,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     (console,) = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
@@ -33,3 +34,6 @@ def test_the_commands_of_the_page_run(capsys):
     lines = Path("taps.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 48
     assert json.loads(lines[-1])["filter"]["periods"] == [24]
+    if CHROMIUM:
+        with open_browser(tmp_path / "profile") as browser:
+            check_page(browser, Path("out/taps.html").rename("out/filtered.html"))

@@ -1,0 +1,149 @@
+"""The documentation site: it builds without a warning, loads nothing, and reads well."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.browser import SCREENS, BrowserPage, check_look, needs_chromium, open_browser
+
+pytest.importorskip("mkdocs", reason="mkdocs is not installed: pip install 'penstock[docs]'")
+pytest.importorskip("mkdocstrings", reason="mkdocstrings is missing: pip install 'penstock[docs]'")
+pytest.importorskip("latex2mathml", reason="latex2mathml is missing: pip install 'penstock[docs]'")
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[1]
+LOOKED_AT = (
+    "index",
+    "tutorial",
+    "how-to/run",
+    "reference/api/publish",
+    "results/leaderboard",
+    "proofs/gaussian",
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site as `make docs` builds it: a warning, such as a link to nowhere, is an error."""
+    base = tmp_path_factory.getbasetemp()
+    several = "PYTEST_XDIST_WORKER" in os.environ  # all of them share one build
+    folder = (base.parent if several else base) / "site"
+    built = folder.with_suffix(".built")
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not built.exists():
+            settings = ("--strict", "--quiet", "--config-file", ROOT / "site/mkdocs.yml")
+            command = [sys.executable, "-m", "mkdocs", "build", *settings, "--site-dir", folder]
+            environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+            done = subprocess.run(command, capture_output=True, text=True, env=environment)
+            assert done.returncode == 0, done.stderr
+            built.touch()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserPage]:
+    with open_browser(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+def test_every_page_of_docs_is_on_the_site_and_loads_nothing(site: Path) -> None:
+    pages = {page.relative_to(site).with_suffix("") for page in site.rglob("*.html")}
+    docs = ROOT / "docs"
+    for page in docs.rglob("*.md"):
+        name = page.relative_to(docs).with_suffix("")
+        assert (name.with_name("index") if name.name == "README" else name) in pages
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert (
+            re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=.?(?:https?:)?//", text) == []
+        )
+
+
+def test_the_api_has_every_public_name_with_its_parameters(site: Path) -> None:
+    import penstock as ps
+
+    text = "".join(
+        page.read_text(encoding="utf-8") for page in (site / "reference/api").glob("*.html")
+    )
+    assert [name for name in ps.__all__ if f'id="penstock.{name}"' not in text] == []
+    assert text.count("Parameters:") > len(ps.__all__) / 2
+    assert ":math:" not in text
+    assert "<math" in text
+
+
+def test_formulas_of_pages_are_set(site: Path) -> None:
+    proof = (site / "proofs/gaussian.html").read_text(encoding="utf-8")
+    assert "<i>e</i><sup><i>ε</i></sup>" in proof
+    assert 'class="formula displayed"' in proof
+    assert re.findall(r">[^<]*[A-Za-zΣ]_\{[^<]*<", proof) == []
+
+
+@needs_chromium
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_a_page_reads_well_on_a_desk_and_on_a_phone(
+    site: Path, browser: BrowserPage, name: str
+) -> None:
+    for width, dark in SCREENS:
+        browser.open(site / f"{name}.html", width=width, dark=dark)
+        check_look(browser, f"site-{Path(name).name}")
+
+
+@needs_chromium
+def test_a_click_on_a_heading_sorts_the_leaderboard(site: Path, browser: BrowserPage) -> None:
+    browser.open(site / "results/leaderboard.html")
+    rows = "[...document.querySelector('article table').tBodies[0].rows]"
+    column = f"{rows}.map((row) => +row.cells[2].innerText)"
+    click = "document.querySelectorAll('article table th button')[2].click()"
+    before = browser.run(column)
+    browser.run(click)
+    assert browser.run(column) == sorted(before) != before
+    browser.run(click)
+    assert browser.run(column) == sorted(before, reverse=True)
+    assert browser.run("document.querySelectorAll('[aria-sort=descending]').length") == 1
+
+
+@needs_chromium
+def test_every_block_of_code_can_be_copied_and_prompts_stay_behind(
+    site: Path, browser: BrowserPage
+) -> None:
+    browser.open(site / "tutorial.html")
+    blocks = "document.querySelectorAll('article pre > code').length"
+    buttons = "document.querySelectorAll('article button[data-clipboard-target]').length"
+    assert browser.run(buttons) >= browser.run(blocks) > 10
+    copied = browser.run(
+        "((code) => { code.setAttribute('data-md-copying', ''); return code.innerText; })"
+        "(document.querySelector('article .highlight code'))"
+    )
+    assert copied.startswith("import pathlib, tempfile\n")
+    assert ">>>" not in copied
+
+
+@needs_chromium
+def test_search_finds_a_page_also_without_a_server(site: Path, browser: BrowserPage) -> None:
+    browser.open(site / "index.html")
+    found = browser.run(
+        """new Promise((found) => {
+          const field = document.querySelector('.md-search__input');
+          const watch = new MutationObserver(() => {
+            const first = document.querySelector('.md-search-result__link');
+            if (first) found(first.href);
+          });
+          const results = document.querySelector('.md-search-result');
+          watch.observe(results, {childList: true, subtree: true});
+          field.focus();
+          field.value = 'lateness';
+          field.dispatchEvent(new Event('keyup', {bubbles: true}));
+          field.dispatchEvent(new Event('input', {bubbles: true}));
+        })"""
+    )
+    assert found.startswith(site.as_uri())
