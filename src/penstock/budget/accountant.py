@@ -99,7 +99,13 @@ class Account:
         )
 
     def window(self, unit: int) -> Fraction:
-        """The cost of the window that ends with this unit, in the promise's currency."""
+        """The cost of the window that ends with this unit, in the promise's currency.
+
+        Parameters
+        ----------
+        unit : int
+            The unit.
+        """
         if not 1 <= unit <= len(self.windows):
             raise IndexError(f"unit {unit} is not in 1..{len(self.windows)}.")
         return int(self.windows[unit - 1]) * Grid.of(self.guarantee).quantum
@@ -119,6 +125,15 @@ def account(lines: Iterable[Line], guarantee: Guarantee, *, units: int | None = 
         The promise.
     units : int, optional
         The number of units that were released. Default: that of the last line.
+
+    Examples
+    --------
+    >>> from penstock import Guarantee, Uniform, account
+    >>> run = Uniform(epsilon="1", window=3).run(2, record=True)
+    >>> for counts in ([7, 0], [8, 1]):
+    ...     _ = run.step(counts)
+    >>> account(run.ledger, run.guarantee)
+    <Account of 2 units: highest spend in any window: ε 2/3 (limit: 1), promise kept>
     """
     numbers: dict[int, int] = {}
     exposures: dict[int, int] = {}

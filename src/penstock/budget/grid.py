@@ -113,6 +113,11 @@ class Budget:
 
         A whole number exceeds the expectation if and only if it exceeds this.
 
+        Parameters
+        ----------
+        number : int
+            The sensitivity.
+
         >>> Grid.of(Guarantee("1", 3)).floor(Fraction(1, 3)).into(7)
         21
         """
@@ -125,6 +130,13 @@ class Budget:
         """The largest share m/2ᵏ of `of` up to this amount, with m of at most `bits` binary digits.
 
         Few such shares exist, so noise scales repeat, and the noise tables with them.
+
+        Parameters
+        ----------
+        bits : int
+            The most binary digits of m.
+        of : Budget
+            The whole that shares are of.
 
         >>> whole = Grid.of(Guarantee("1", 3)).floor(Fraction(1))
         >>> (whole // 3).rounded(2, of=whole).epsilon

@@ -65,7 +65,13 @@ class Domain:
         return self.keys
 
     def totals(self, counts: IntArray) -> IntArray:
-        """The numbers of this domain, made of the counts of the base keys: here these counts."""
+        """The numbers of this domain, made of the counts of the base keys: here these counts.
+
+        Parameters
+        ----------
+        counts : array of int
+            One count per base key.
+        """
         return counts
 
 

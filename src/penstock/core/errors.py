@@ -37,7 +37,15 @@ from fractions import Fraction
 
 
 class PenstockError(Exception):
-    """The root of all errors of this package."""
+    """The root of all errors of this package.
+
+    >>> from penstock import Laplace, PenstockError
+    >>> try:
+    ...     Laplace(epsilon="0")
+    ... except PenstockError as error:
+    ...     print(error)
+    epsilon must be above 0, not 0.
+    """
 
 
 class ConfigurationError(PenstockError, ValueError):
@@ -60,23 +68,73 @@ class ConfigurationError(PenstockError, ValueError):
 
 
 class InexactError(ConfigurationError, TypeError):
-    """A float (or something else inexact) where privacy needs an exact number."""
+    """A float (or something else inexact) where privacy needs an exact number.
+
+    >>> from penstock import Guarantee
+    >>> Guarantee(0.1, 24)
+    Traceback (most recent call last):
+    penstock.core.errors.InexactError: epsilon must be exact...
+    """
 
 
 class InputError(PenstockError, ValueError):
-    """Counts or a unit that cannot be taken. The run is as it was before the call."""
+    """Counts or a unit that cannot be taken. The run is as it was before the call.
+
+    >>> from penstock import Laplace
+    >>> Laplace(epsilon="1").run(2).step([1, 2, 3])
+    Traceback (most recent call last):
+    penstock.core.errors.InputError: unit 1: ...
+    """
 
 
 class MechanismError(ConfigurationError):
-    """A mechanism failed, or used the gate against its rules. Nothing of the unit was released."""
+    """A mechanism failed, or used the gate against its rules. Nothing of the unit was released.
+
+    >>> from penstock import ConfigurationError, MechanismError
+    >>> issubclass(MechanismError, ConfigurationError)
+    True
+    """
 
 
 class NotCoveredError(ConfigurationError, InputError):
-    """A query asks for units or sums that the releases do not cover. Other queries may work."""
+    """A query asks for units or sums that the releases do not cover. Other queries may work.
+
+    >>> from penstock import Log
+    >>> from penstock.released.queries import SlidingSum
+    >>> SlidingSum(24).answer(Log(["north", "south"]))
+    Traceback (most recent call last):
+    penstock.core.errors.NotCoveredError: the log has no units yet.
+    """
 
 
 class BudgetError(PenstockError):
-    """A charge that would bring a window above its promise. Nothing was drawn or recorded."""
+    """A charge that would bring a window above its promise. Nothing was drawn or recorded.
+
+    Parameters
+    ----------
+    unit : int
+        The unit of the charge.
+    label : str
+        The purpose of the charge.
+    amount : Fraction
+        The charge.
+    first, last : int
+        The first and the last unit of the window.
+    total : Fraction
+        What the window would have cost.
+    promised : Fraction
+        The limit.
+    currency : str
+        "epsilon" or "rho". Default: "epsilon".
+
+    >>> half = Fraction(1, 2)
+    >>> print(BudgetError(
+    ...     unit=6, label="publish", amount=half, first=4, last=6, total=3 * half,
+    ...     promised=Fraction(1),
+    ... ))
+    unit 6: spending epsilon=1/2 for 'publish' would bring units 4..6 to 3/2, above the promised 1.
+    Nothing was drawn or recorded.
+    """
 
     def __init__(
         self,
@@ -106,15 +164,35 @@ class BudgetError(PenstockError):
 
 
 class SealedError(PenstockError, TypeError):
-    """An attempt to look at a `Private` value outside the gate."""
+    """An attempt to look at a `Private` value outside the gate.
+
+    >>> import numpy as np
+    >>> from penstock import Private
+    >>> bool(Private(np.array([7]), sensitivity=1, unit=1))
+    Traceback (most recent call last):
+    penstock.core.errors.SealedError: ...
+    """
 
 
 class NoiseError(PenstockError):
-    """Noise that cannot be drawn safely: a copied or forked source, a scale out of range."""
+    """Noise that cannot be drawn safely: a copied or forked source, a scale out of range.
+
+    >>> from copy import copy
+    >>> from penstock.private.noise import SystemNoise
+    >>> copy(SystemNoise())
+    Traceback (most recent call last):
+    penstock.core.errors.NoiseError: ...
+    """
 
 
 class StateError(PenstockError):
-    """A snapshot of something else, of another configuration or version, or a damaged one."""
+    """A snapshot of something else, of another configuration or version, or a damaged one.
+
+    >>> from penstock import Laplace
+    >>> Laplace(epsilon="1").restore(b"something else", 2)
+    Traceback (most recent call last):
+    penstock.core.errors.StateError: ...
+    """
 
 
 class UnusableSourceError(ConfigurationError, InputError):
@@ -134,15 +212,40 @@ class ChangedPromiseError(ConfigurationError, StateError):
 
 
 class StoreUnavailableError(StateError):
-    """A store that is locked, full or not reachable. The same call is worth a retry."""
+    """A store that is locked, full or not reachable. The same call is worth a retry.
+
+    >>> from penstock import StateError, StoreUnavailableError
+    >>> issubclass(StoreUnavailableError, StateError)
+    True
+    """
 
 
 class LedgerError(PenstockError):
-    """Recorded ledger lines that contradict each other or the promise."""
+    """Recorded ledger lines that contradict each other or the promise.
+
+    >>> from penstock import Guarantee, Line, account
+    >>> lines = [Line(unit=2, kind="spend", label="publish"), Line(1, "spend", "publish")]
+    >>> account(lines, Guarantee("1", 3))
+    Traceback (most recent call last):
+    penstock.core.errors.LedgerError: a line of unit 1 stands after one of unit 2.
+    """
 
 
 class MissingExtraError(PenstockError, ImportError):
-    """An optional dependency is missing; the message says how to install it."""
+    """An optional dependency is missing; the message says how to install it.
+
+    Parameters
+    ----------
+    package : str
+        The package that is missing.
+    extra : str
+        The extra of Penstock that installs it.
+    purpose : str
+        The activity that needs it.
+
+    >>> print(MissingExtraError("scipy", "lab", "the auditor"))
+    the auditor needs scipy, which is not installed: pip install 'penstock[lab]'
+    """
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         self.package = package

@@ -63,6 +63,11 @@ class Hierarchy(Domain):
     def binary(cls, keys: AnyDomain) -> Hierarchy:
         """A balanced binary tree over the keys in alphabetical order.
 
+        Parameters
+        ----------
+        keys : Domain, int or sequence of str
+            The keys.
+
         >>> Hierarchy.binary(["d", "a", "c", "b"]).nodes.keys
         ('all', 'all/0', 'all/1', 'all/0/a', 'all/0/b', 'all/1/c', 'all/1/d')
         """

@@ -54,6 +54,13 @@ class Product(Domain):
     def grid(cls, rows: int, columns: int) -> Product:
         """The cells of a map, row by row.
 
+        Parameters
+        ----------
+        rows : int
+            The number of rows.
+        columns : int
+            The number of columns.
+
         >>> Product.grid(2, 2).keys
         ('0,0', '0,1', '1,0', '1,1')
         """

@@ -156,7 +156,19 @@ class Released(Tabular):
 
     @classmethod
     def nothing(cls, size: int, guarantee: Guarantee) -> Released:
-        """The state before the first release: zeros with an infinite variance."""
+        """The state before the first release: zeros with an infinite variance.
+
+        Parameters
+        ----------
+        size : int
+            The number of zeros.
+        guarantee : Guarantee
+            The promise.
+
+        >>> nothing = Released.nothing(2, Guarantee("1", 1))
+        >>> nothing.value, nothing.variance
+        (array([0, 0]), array([inf, inf]))
+        """
         zeros = np.zeros(size, np.int64)
         return cls(
             unit=0,
@@ -185,7 +197,15 @@ class Released(Tabular):
         return again
 
     def over(self, last: Released, where: BoolArray) -> Released:
-        """This release where it is fresh, the last one elsewhere, each key with its own noise."""
+        """This release where it is fresh, the last one elsewhere, each key with its own noise.
+
+        Parameters
+        ----------
+        last : Released
+            The last release.
+        where : array of bool
+            Where this release is fresh.
+        """
         base = self.scale.base
         same = (base is last.scale.base or base == last.scale.base) and self.kind == last.kind
         if not same and np.any(last.scale.parts):
@@ -267,7 +287,13 @@ class Released(Tabular):
         )
 
     def table_columns(self, confidence: Exact | None = None) -> TableColumns:
-        """The numbers of the table, with intervals of this confidence."""
+        """The numbers of the table, with intervals, and whether each repeats an earlier release.
+
+        Parameters
+        ----------
+        confidence : int, Fraction or str, optional
+            The confidence. Default: 0.95; 0.9 for filtered numbers.
+        """
         usual = "0.9" if self.kind == "filtered" else "0.95"
         low, high = self.interval(usual if confidence is None else confidence)
         repeated = np.broadcast_to(self.repeated, self.value.shape)

@@ -88,7 +88,13 @@ class Tabular:
     """
 
     def table_columns(self, confidence: Exact | None = None) -> TableColumns:
-        """The numbers of the table, with intervals of this confidence."""
+        """The numbers of the table, with intervals.
+
+        Parameters
+        ----------
+        confidence : int, Fraction or str, optional
+            The confidence. Default: 0.95; 0.9 for filtered numbers.
+        """
         raise NotImplementedError
 
     def to_arrow(self, *, confidence: Exact | None = None) -> pyarrow.Table:

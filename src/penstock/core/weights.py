@@ -40,7 +40,13 @@ class Weights:
 
     @classmethod
     def window(cls, length: int) -> Weights:
-        """The last `length` units, equally."""
+        """The last `length` units, equally.
+
+        Parameters
+        ----------
+        length : int
+            The number of units.
+        """
         return cls("window", whole(length, name="window", least=1))
 
     @classmethod
@@ -50,7 +56,15 @@ class Weights:
 
     @classmethod
     def decay(cls, gamma: Exact, length: int) -> Weights:
-        """γ^age over the last `length` units."""
+        """γ^age over the last `length` units.
+
+        Parameters
+        ----------
+        gamma : int, Fraction or str
+            γ: above 0, and not above 1.
+        length : int
+            The number of units.
+        """
         rate = exact(gamma, name="gamma")
         if not 0 < rate <= 1:
             raise ConfigurationError(
@@ -60,7 +74,15 @@ class Weights:
 
     @classmethod
     def power(cls, exponent: Exact, length: int) -> Weights:
-        """(1 + age)^−exponent over the last `length` units."""
+        """(1 + age)^−exponent over the last `length` units.
+
+        Parameters
+        ----------
+        exponent : int, Fraction or str
+            The exponent: above 0.
+        length : int
+            The number of units.
+        """
         rate = exact(exponent, name="exponent")
         if rate <= 0:
             raise ConfigurationError(
@@ -69,7 +91,13 @@ class Weights:
         return cls("power", whole(length, name="window", least=1), rate)
 
     def sequence(self, size: int) -> FloatArray:
-        """The weights of ages 0 to `size` − 1."""
+        """The weights of ages 0 to `size` − 1.
+
+        Parameters
+        ----------
+        size : int
+            The number of ages.
+        """
         ages = np.arange(size, dtype=np.float64)
         if self.kind == "prefix":
             return np.ones(size)

@@ -256,8 +256,12 @@ class Publication(Tabular):
     # -- tables and charts -------------------------------------------------------------------------
 
     def table_columns(self, confidence: Exact | None = None) -> TableColumns:
-        """The numbers of the table, with intervals of this confidence, and whether each repeats an
-        earlier release.
+        """The numbers of the table, with intervals, and whether each repeats an earlier release.
+
+        Parameters
+        ----------
+        confidence : int, Fraction or str, optional
+            The confidence. Default: 0.95; 0.9 for filtered numbers.
         """
         units = self.units
         if not units:

@@ -31,8 +31,23 @@ class Log:
     """The releases of one stream, in memory: appended one after the other, never changed.
 
     `log[unit]` is what was released of a unit; `len`, iteration and `log.units` are as one would
-    think. `configuration` holds the mechanism's public parameters as text.
+    think.
 
+    Parameters
+    ----------
+    domain : Domain, int or sequence of str
+        What each number is of.
+    guarantee : Guarantee, optional
+        The promise. Default: that of the first release.
+    mechanism : str
+        The name of the mechanism. Default: "", unknown.
+    configuration : mapping of str to object, optional
+        The mechanism's public parameters, kept as text. Default: none.
+    name : str
+        The name of the series. Default: "".
+
+    Examples
+    --------
     >>> from penstock import Laplace
     >>> run = Laplace(epsilon="1").run(["north", "south"])
     >>> log = Log.of(run)
@@ -93,12 +108,24 @@ class Log:
 
     @staticmethod
     def open(path: str | os.PathLike[str]) -> Log:
-        """Deprecated: `penstock.open_log(path)` opens a log in a file."""
+        """Deprecated: `penstock.open_log(path)` opens a log in a file.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        """
         opened: Log = replaced("Log.open(path)", "penstock:open_log")(path)
         return opened
 
     def catch_up(self, run: PublishingRun) -> None:
-        """Append the run's last release if it is not there yet; refuse a run that is behind."""
+        """Append the run's last release if it is not there yet; refuse a run that is behind.
+
+        Parameters
+        ----------
+        run : Run
+            The run.
+        """
         last = run.last
         if len(self) and (last is None or last.unit < self.last):
             raise StateError(
@@ -191,7 +218,15 @@ class Log:
         return f"<{type(self).__name__} of {what}, {self.guarantee}, {self._extent()}>"
 
     def between(self, first: int, last: int) -> Iterator[Released]:
-        """The releases of these units, one after the other; never more than one is held here."""
+        """The releases of these units, one after the other; never more than one is held here.
+
+        Parameters
+        ----------
+        first : int
+            The first unit.
+        last : int
+            The last unit, which belongs to them.
+        """
         first, last, here = index(first), index(last), self.units
         if first > last:
             return iter(())
@@ -200,7 +235,15 @@ class Log:
         return self._read(first, last)
 
     def estimates(self, first: int | None = None, last: int | None = None) -> FloatArray:
-        """The releases of these units, one row per unit. Default: all units."""
+        """The estimates of these units, one row per unit.
+
+        Parameters
+        ----------
+        first : int, optional
+            The first unit. Default: that of the log.
+        last : int, optional
+            The last unit, which belongs to them. Default: that of the log.
+        """
         start, end = self._bounds()
         start, end = start if first is None else first, end if last is None else last
         out = np.empty((max(end - start + 1, 0), self.domain.size))
@@ -269,6 +312,11 @@ class Log:
     def append(self, release: Released) -> None:
         """Add the next unit. A unit that is there already is left alone if it is the same, and
         refused if not.
+
+        Parameters
+        ----------
+        release : Released
+            The release of the unit.
         """
         first, last = self._bounds()
         self._look_over(release)

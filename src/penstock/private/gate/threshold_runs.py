@@ -24,6 +24,13 @@ class Price:
         The price of the noise on the threshold.
     question : Budget
         The price of the noise on one question.
+
+    Examples
+    --------
+    >>> from penstock import Laplace, Price
+    >>> total = Laplace(epsilon="1").total
+    >>> Price(threshold=total // 4, question=total // 8).question.epsilon
+    Fraction(1, 8)
     """
 
     threshold: Budget

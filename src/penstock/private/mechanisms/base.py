@@ -292,6 +292,17 @@ class Incremental(Mechanism[S]):
         The most events of one person that count in one unit. Default: 1.
     horizon : int, optional
         The last unit that is ever read; `horizon=window` is user level. Default: none.
+
+    Examples
+    --------
+    >>> from penstock import Incremental, PanAbsorption
+    >>> mechanism = PanAbsorption(epsilon="1", window=3)
+    >>> isinstance(mechanism, Incremental)
+    True
+    >>> run = mechanism.run(2)
+    >>> run.feed([3, 0])
+    >>> run.step([4, 1]).unit
+    1
     """
 
     def incremental(self) -> Incremental[S]:
