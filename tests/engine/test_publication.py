@@ -287,7 +287,7 @@ def test_a_publication_shows_its_promise_a_table_and_charts(stream):
     assert "Central" in text
     one = Tags(stream["Central"]._repr_html_())
     assert one.seen.count("svg") == 1
-    assert "2026-01-01T11:00+00:00" in one.text
+    assert "2026-01-01 11:00" in one.text
 
 
 def test_a_closed_publication_says_so(tmp_path):
@@ -341,3 +341,27 @@ def test_a_chart_suggests_the_nearest_key(stream, tmp_path):
         stream.plot(path=tmp_path / "taps.png")
     with pytest.raises(NotCoveredError, match="no units to draw"):
         stream[6:6].plot()
+
+
+def test_many_keys_are_shown_by_their_size(tmp_path):
+    keys = [f"zone {number:02}" for number in range(30)]
+    taken = [key for number, key in enumerate(keys) for _ in range(10 * number + 1)]
+    frame = pl.DataFrame({"ts": ["2026-01-01T00:10Z"] * len(taken), "zone": taken})
+    with ps.publish(
+        frame,
+        name="trips",
+        time="ts",
+        key="zone",
+        every="1h",
+        origin="2026-01-01",
+        until="2026-01-01T02:00Z",
+        mechanism=ps.Laplace(epsilon="1"),
+        domain=keys,
+        store=tmp_path / "trips.db",
+        noise=NoNoise(),
+    ) as stream:
+        assert stream.plot().names == tuple(reversed(keys))[:20]
+        text = stream._repr_html_()
+    assert "These are the 10 largest of 30 keys." in text
+    assert "zone 29" in text
+    assert "zone 05" not in text

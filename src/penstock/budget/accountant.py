@@ -71,7 +71,12 @@ class Account:
         return self.worst <= promised(self.guarantee).amount
 
     def __repr__(self) -> str:
-        return f"<Account of {len(self.windows)} units: {self._spend}, {self._verdict}>"
+        return f"<Account of {len(self.windows)} units: {self.verdict}>"
+
+    @property
+    def verdict(self) -> str:
+        """The highest spend, the limit, and whether the promise was kept, in words."""
+        return f"{self._spend}, {self._kept}"
 
     @property
     def _spend(self) -> str:
@@ -80,7 +85,7 @@ class Account:
         return f"highest spend in any window: {sign} {self.worst} (limit: {limit})"
 
     @property
-    def _verdict(self) -> str:
+    def _kept(self) -> str:
         return "promise kept" if self.kept else "PROMISE BROKEN"
 
     def _repr_html_(self) -> str:
@@ -90,7 +95,7 @@ class Account:
         limit = float(promised(self.guarantee).amount)
         chart = sparkline(costs, limit=limit, width=480, height=64)
         return card(
-            f"Account of {len(self.windows)} units: {self._verdict}",
+            f"Account of {len(self.windows)} units: {self._kept}",
             lead=f"{self._spend[0].upper()}{self._spend[1:]}.",
             promise=self.guarantee.in_words(),
             parts=[chart],

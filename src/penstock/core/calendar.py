@@ -177,6 +177,17 @@ class Calendar:
         """
         return self.start(unit).isoformat(timespec="seconds" if self._step[1] == "s" else "minutes")
 
+    def short_label(self, unit: int) -> str:
+        """The beginning of the unit, short: the date of units of days and more, else with the time.
+
+        >>> Calendar(every="1d", origin="2026-01-01").short_label(2)
+        '2026-01-02'
+        >>> Calendar(every="1h", origin="2026-01-01").short_label(2)
+        '2026-01-01 01:00'
+        """
+        label = self.label(unit)
+        return label[:10] if self._step[1] in _CIVIL else f"{label[:10]} {label[11:-6]}"
+
     @cached_property
     def last(self) -> int:
         """The number of the last unit."""

@@ -27,7 +27,7 @@ _STYLE = """<style>
 .penstock-card h4 { margin: 0 0 .3em; font-size: 1.1em; }
 .penstock-card p { margin: .4em 0; max-width: 80ch; text-align: left; }
 .penstock-card blockquote { margin: .5em 0; padding: .1em 1em; border-left: 4px solid #1f87d6; }
-.penstock-card table { border-collapse: collapse; margin: .5em 0; }
+.penstock-card table { border-collapse: collapse; margin: .5em 0; font-size: inherit; }
 .penstock-card th, .penstock-card td { padding: .2em .8em; text-align: right;
   vertical-align: middle; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .penstock-card th:first-child, .penstock-card td:first-child { padding-left: 0; text-align: left; }

@@ -278,7 +278,7 @@ class Released(Tabular):
             for _, (key, value, low, high) in zip(range(MAX_HTML_ROWS), numbers, strict=False)
         ]
         more = self.value.size - len(rows)
-        begins = "" if self.calendar is None else f", {self.calendar.label(self.unit)}"
+        begins = "" if self.calendar is None else f", {self.calendar.short_label(self.unit)}"
         return card(
             f"Unit {self.unit}{begins}",
             promise=self.guarantee.in_words(),

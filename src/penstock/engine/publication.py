@@ -38,7 +38,7 @@ MAX_UNITS_SHOWN = 200
 """The most units that the charts of a notebook's card show: the newest."""
 
 MAX_KEYS_OF_A_CHART = 20
-"""The keys that a chart has where none is named: the first ones."""
+"""The keys that a chart has where none is named: those with the largest numbers."""
 
 
 class Publication(Tabular):
@@ -299,21 +299,23 @@ class Publication(Tabular):
         Parameters
         ----------
         *keys : str
-            The keys to choose from; default: the first 20.
+            The keys to choose from; default: the 20 with the largest numbers.
         path : path, optional
             Where to write the chart as an HTML page; default: nowhere.
         """
-        shown = self[keys] if keys else self[self.keys[:MAX_KEYS_OF_A_CHART]]
+        shown = self[keys] if keys else self
         if not shown.units:
             raise NotCoveredError(f"{self.name!r} has no units to draw.")
         answer = shown._counts(shown.units)
+        if not keys and len(answer.names) > MAX_KEYS_OF_A_CHART:
+            answer = answer.largest(MAX_KEYS_OF_A_CHART)
         low, high = answer.interval(self.log.confidence)
         chart = Chart(
             title=f"{self.name}, filtered" if self.log.filter else self.name,
             promise=self.promise,
             confidence=self._confidence,
             units=answer.units,
-            names=shown.keys,
+            names=answer.names,
             estimate=answer.estimate,
             low=low,
             high=high,
@@ -334,8 +336,12 @@ class Publication(Tabular):
         """The publication for a notebook: the promise, and the newest numbers with intervals."""
         if self._closed:
             return card(self.name, lead="The store is closed.")
-        lead, parts, note = f"{self._extent[0].upper()}{self._extent[1:]}.", list[Html](), ""
-        units = self.units[-MAX_UNITS_SHOWN:]
+        parts, note = list[Html](), ""
+        lead, units, calendar = self._extent, self.units, self._series.calendar
+        if units and calendar is not None:
+            lead += f", {calendar.short_label(units[0])} to {calendar.short_label(units[-1])}"
+            lead += f" ({calendar.zone})"
+        units = units[-MAX_UNITS_SHOWN:]
         if units:
             try:
                 answer = self._counts(units)
@@ -344,7 +350,8 @@ class Publication(Tabular):
             else:
                 parts = [answer.html_table(self.log.confidence)]
                 note = self._note
-        return card(self.name, lead=lead, promise=self.promise, parts=parts, note=note)
+        title = f"{self.name}: {self.keys[0]}" if len(self.keys) == 1 else self.name
+        return card(title, lead=f"{lead}.", promise=self.promise, parts=parts, note=note)
 
     # -- inside ------------------------------------------------------------------------------------
 

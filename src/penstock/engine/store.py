@@ -70,7 +70,7 @@ class VerifiedLedger:
     """The first unit with a keyed link: every later one has one, too. None if no unit has one."""
 
     def __repr__(self) -> str:
-        return f"<VerifiedLedger: {self._links}, {self.account!r}>"
+        return f"<VerifiedLedger: {self.links} links, {self.account.verdict}>"
 
     @property
     def _links(self) -> str:

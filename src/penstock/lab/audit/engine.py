@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core.errors import ConfigurationError
+from penstock.core.notebook_html import card, table
 from penstock.lab.audit import attack
 from penstock.lab.audit.attack import Counts, OutputEvent
 from penstock.lab.audit.bounds import epsilon_bound
@@ -50,7 +51,7 @@ class Task:
         return f"{self.pair}/{self.side}/{self.chunk}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verdict:
     """The outcome of an audit, with everything that a person needs to follow it."""
 
@@ -85,6 +86,28 @@ class Verdict:
     def certified(self) -> bool | None:
         """Whether the exact loss is at most the claim. None if it was not computed."""
         return None if self.exact is None else self.exact[1] <= float(self.claimed) + 1e-8
+
+    def __repr__(self) -> str:
+        return f"<Verdict {self.name}: {self._said}>"
+
+    @property
+    def _said(self) -> str:
+        verdict = "CONVICTED" if self.convicted else "acquitted"
+        return f"{verdict}, ε ≥ {self.lower_bound:.3f} (promised: {self.claimed})"
+
+    def _repr_html_(self) -> str:
+        """The verdict for a notebook: the two streams, and how often the event was seen."""
+        head = ("unit", "one stream", "the other")
+        streams = zip(self.pair.left.tolist(), self.pair.right.tolist(), strict=True)
+        rows = [(str(unit), str(left), str(right)) for unit, (left, right) in enumerate(streams, 1)]
+        rows.append(("event seen in", f"{self.left_hits} runs", f"{self.right_hits} runs"))
+        return card(
+            f"{self.name}: {self._said}",
+            lead=f"The two streams: {self.pair.name}.",
+            parts=[table(head, rows)],
+            note=f"{self.half} runs of each stream were counted, with confidence "
+            f"{100 * self.confidence:g} %. An acquittal is no proof.",
+        )
 
     def row(self) -> dict[str, Any]:
         """The verdict as plain data."""

@@ -74,7 +74,7 @@ class Chart:
         return (
             f'<iframe title="{html.escape(self.title)}" srcdoc="{html.escape(self.page())}" '
             'sandbox="allow-scripts" loading="lazy" '
-            'style="width: 100%; height: 880px; border: 0"></iframe>'
+            'style="width: 100%; height: 1120px; border: 0"></iframe>'
         )
 
     def page(self) -> str:

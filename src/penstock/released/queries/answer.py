@@ -186,6 +186,22 @@ class Answer(Tabular):
             more={"unread": self.unread},
         )
 
+    def largest(self, count: int) -> Answer:
+        """The columns with the largest mean over time, the largest first.
+
+        Parameters
+        ----------
+        count : int
+            The number of columns.
+        """
+        places = self._largest(count)
+        names = tuple(self.names[place] for place in places)
+        return self.among([np.array([place]) for place in places], names)
+
+    def _largest(self, count: int) -> Sequence[int]:
+        found: list[int] = np.argsort(-self.estimate.mean(axis=0), kind="stable")[:count].tolist()
+        return found
+
     def html_table(self, confidence: Exact | None = None) -> Html:
         """The numbers as an HTML table with small charts over time, at most ten rows."""
         shown_at = self.table_columns(confidence)
@@ -204,22 +220,26 @@ class Answer(Tabular):
                 return Html(f"<p>{chart}</p>{table(head, rows)}")
             return table(head, rows)
         charts = ("over time",) if last else ()
+        largest: Sequence[int] = range(len(self.names))
+        if len(largest) > MAX_HTML_ROWS:
+            largest = self._largest(MAX_HTML_ROWS)
         of_keys = [
             (
-                name,
+                self.names[j],
                 *(sparkline(self.estimate[:, j], low=low[:, j], high=high[:, j]) for _ in charts),
                 shown(self.estimate[last, j]),
                 shown_interval(low[last, j], high[last, j]),
             )
-            for j, name in enumerate(self.names[:MAX_HTML_ROWS])
+            for j in largest
         ]
         made = table(("key", *charts, self._when(last), "interval"), of_keys)
-        more = len(self.names) - len(of_keys)
-        return Html(f"{made}<p>… and {more} more keys</p>") if more else made
+        if len(largest) == len(self.names):
+            return made
+        return Html(f"{made}<p>These are the {len(largest)} largest of {len(self.names)} keys.</p>")
 
     def _when(self, row: int) -> str:
         unit = int(self.units[row])
-        return f"unit {unit}" if self.calendar is None else self.calendar.label(unit)
+        return f"unit {unit}" if self.calendar is None else self.calendar.short_label(unit)
 
     def _repr_html_(self) -> str:
         """The answer for a notebook."""
