@@ -21,6 +21,7 @@ from penstock.core.hierarchy import Hierarchy, Nodes
 from penstock.core.released import Released
 from penstock.released import encoding
 from penstock.released.release_filter import CONFIDENCE, FilterChoice, ReleaseFilter
+from penstock.released.release_table import ReleaseTable
 from penstock.released.series import PublishingRun
 
 MAX_NUMBERS_KEPT = 1_000_000
@@ -251,6 +252,10 @@ class Log:
             row[:] = release.estimate
         return out
 
+    def table(self, first: int, last: int, places: IntArray | None = None) -> ReleaseTable:
+        """The releases of these units as arrays, of all keys or of those at some places."""
+        return ReleaseTable.of(list(self.between(first, last)), places)
+
     def filtered(
         self,
         periods: int | str | Iterable[int | str] = (),
@@ -418,6 +423,12 @@ class ChosenLog(Log):
     def promise(self) -> str:
         """What is promised, in words."""
         return self._log.promise
+
+    def table(self, first: int, last: int, places: IntArray | None = None) -> ReleaseTable:
+        """The releases of these units as arrays. Other keys are left out before they are read."""
+        return self._log.table(
+            first, last, self._chosen if places is None else self._chosen[places]
+        )
 
     def _bounds(self) -> tuple[int, int]:
         return self._log._bounds()

@@ -119,13 +119,13 @@ def test_sums_over_keys_are_chosen_by_their_names(rooms):
 
 
 def test_a_sum_reads_only_the_keys_that_are_in_it(rooms, monkeypatch):
-    seen, stack = set[int](), reading._stack
+    seen, standing = set[int](), reading._standing
 
-    def stacked(releases):
-        seen.update(release.value.size for release in releases)
-        return stack(releases)
+    def stood(table):
+        seen.add(table.value.shape[1])
+        return standing(table)
 
-    monkeypatch.setattr(reading, "_stack", stacked)
+    monkeypatch.setattr(reading, "_standing", stood)
     first, last = rooms.keys[-3], rooms.keys[-2]
     assert Aggregate([first, last]).answer(rooms).estimate.shape == (1, 1)
     assert seen == {2}

@@ -18,15 +18,14 @@ from numpy.typing import NDArray
 
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.error_bounds import Kind, variance
-from penstock.core.errors import ConfigurationError, NotCoveredError
+from penstock.core.errors import NotCoveredError
 from penstock.core.released import Released
 from penstock.core.weights import UNIT, Weights
 from penstock.released.log import Log
 from penstock.released.queries.answer_noise import AnswerNoise, alike, beside, terms
+from penstock.released.release_table import NOISY, ReleaseTable
 
 Array: TypeAlias = NDArray[Any]
-
-NOISY, START = "noisy", "start"
 
 MAX_NUMBERS_HELD = 1_000_000
 """About the most numbers of one kind that are held in memory at once."""
@@ -120,23 +119,21 @@ def counts(log: Log, first: int, last: int, *, settled: bool = False) -> Current
 
 
 def _counts(log: Log, first: int, last: int) -> CurrentReleases:
-    releases = list(log.between(first, last))
-    sample = releases[0]
-    if NOISY in sample.public and (START not in sample.public or sample.weights != UNIT):
-        return _stack([_noisy(release) for release in releases])
-    if sample.weights != UNIT:
+    table = log.table(first, last)
+    if table.noisy is not None and (table.start is None or table.weights != UNIT):
+        return _standing(_noisy(table, table.noisy))
+    if table.weights != UNIT:
         raise NotCoveredError(
-            f"this log holds {sample.weights.in_words()}: "
+            f"this log holds {table.weights.in_words()}: "
             "counts of single units cannot be computed from it."
         )
-    if sample.kind == "shrunk":
-        releases = [_mean(release) for release in releases]
-    return replace(_stack(releases), running={NOISY, START} <= sample.public.keys())
+    standing = _standing(_mean(table) if table.kind == "shrunk" else table)
+    return replace(standing, running=table.running)
 
 
 def numbers(log: Log, first: int, last: int) -> CurrentReleases:
     """The released numbers as they are, whichever units they sum."""
-    return _stack(list(log.between(first, last)))
+    return _standing(log.table(first, last))
 
 
 def has_counts(sample: Released) -> bool:
@@ -144,82 +141,69 @@ def has_counts(sample: Released) -> bool:
     return sample.weights == UNIT or NOISY in sample.public
 
 
-def _noisy(release: Released) -> Released:
-    plain = release.public[NOISY]
+def _noisy(table: ReleaseTable, noisy: IntArray) -> ReleaseTable:
+    """The noisy counts themselves: sums of one draw."""
+    one = np.broadcast_to(np.int64(1), noisy.shape)
+    divisor = np.broadcast_to(np.float64(1), noisy.shape)
     # Only a whole repeat counts: a mechanism may have read keys that it leaves out.
-    again = release.repeated is True
-    return Released(release.unit, plain, release.scale, release.guarantee, release.private, again)
-
-
-def _mean(release: Released) -> Released:
-    """The mean of a shrunk value's group. The value is (x − mean)/n + mean."""
-    n = np.broadcast_to(np.asarray(release.layers, np.int64), release.value.shape)
-    divisor = np.broadcast_to(np.asarray(release.divisor, np.int64), release.value.shape)
-    total = np.where(n > 1, n * release.value - divisor * release.public[NOISY], release.value)
-    mean = np.where(n > 1, total / (np.maximum(n - 1, 1) * divisor), release.estimate)
-    sums = np.rint(mean * n).astype(np.int64)  # a sum of whole numbers
-    public = {START: release.public[START]}
-    return Released(
-        release.unit,
-        sums,
-        release.scale,
-        release.guarantee,
-        release.private,
-        divisor=n,
-        layers=n,
-        public=public,
+    again = np.broadcast_to(table.whole[:, None], noisy.shape)
+    return replace(
+        table,
+        value=noisy,
+        repeated=again,
+        divisor=divisor,
+        layers=one,
+        noisy=None,
+        start=None,
         kind="sum",
+        weights=UNIT,
     )
 
 
-def _stack(releases: Sequence[Released]) -> CurrentReleases:
-    sample = releases[0]
-    for release in releases:
-        if release.kind != sample.kind or release.weights != sample.weights:
-            raise ConfigurationError(
-                f"unit {release.unit} was released in another way than unit {sample.unit}."
-            )
-    shape = (len(releases), sample.value.size)
-    scale = _rows([release.error_scale for release in releases], shape, np.float64)
-    layers = _rows([release.layers for release in releases], shape, np.int64)
-    divisor = _rows([release._noise_divisor for release in releases], shape, np.float64)
-    repeated = _rows([release.repeated for release in releases], shape, np.bool_)
+def _mean(table: ReleaseTable) -> ReleaseTable:
+    """The mean of a shrunk value's group. The value is (x − mean)/n + mean."""
+    n, divisor = table.layers, table.divisor.astype(np.int64)
+    assert table.noisy is not None
+    total = np.where(n > 1, n * table.value - divisor * table.noisy, table.value)
+    mean = np.where(n > 1, total / (np.maximum(n - 1, 1) * divisor), table.estimate)
+    sums = np.rint(mean * n).astype(np.int64)  # a sum of whole numbers
+    none = np.zeros(table.repeated.shape, np.bool_)
+    return replace(table, value=sums, divisor=n.astype(np.float64), repeated=none, kind="sum")
+
+
+def _standing(table: ReleaseTable) -> CurrentReleases:
+    shape, scale, repeated = table.value.shape, table.scale, table.repeated
+    divisor = table.noise_divisor
     places = np.broadcast_to(np.arange(shape[0])[:, None], shape)
     read = (
         np.maximum.accumulate(np.where(repeated, -1, places), axis=0) if repeated.any() else places
     )
-    if START in sample.public:
-        starts = np.stack([release.public[START] for release in releases]) - sample.unit
+    if table.start is not None:
+        starts = table.start - table.first
         # A pruned node says nothing of earlier units, and later releases say nothing of this one.
         absent = np.isinf(scale)
         seen = np.maximum.accumulate(np.where(absent, places, -1), axis=0)
         start = np.clip(np.maximum(starts, np.where(absent, places, seen + 1)), 0, places)
     else:
         start = np.maximum(read, 0)
-    mass, peak, grain = terms(sample.kind, scale, layers, divisor, sample.weights)
+    mass, peak, grain = terms(table.kind, scale, table.layers, divisor, table.weights)
     return CurrentReleases(
-        first=sample.unit,
-        estimate=np.stack([release.estimate for release in releases]),
+        first=table.first,
+        estimate=table.estimate,
         start=start,
         read=read,
         variance=np.broadcast_to(
-            variance(sample.kind, scale, layers, sample.weights) / np.square(divisor), shape
+            variance(table.kind, scale, table.layers, table.weights) / np.square(divisor), shape
         ),
         mass=mass,
         peak=peak,
         grain=grain,
         scale=scale,
-        layers=layers,
+        layers=table.layers,
         divisor=divisor,
-        kind=sample.kind,
-        weights=sample.weights,
+        kind=table.kind,
+        weights=table.weights,
     )
-
-
-def _rows(values: Sequence[object], shape: tuple[int, int], kind: type) -> Array:
-    if all(np.ndim(value) == 0 for value in values):  # type: ignore[arg-type]
-        return np.broadcast_to(np.array(values, kind)[:, None], shape)
-    return np.stack([np.broadcast_to(np.asarray(value, kind), shape[1:]) for value in values])
 
 
 # -- sums over units -------------------------------------------------------------------------------
