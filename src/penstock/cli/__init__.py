@@ -21,6 +21,9 @@ from penstock.core.plugins import plugged
 COMMANDS: Final = "penstock.commands"
 """The group of entry points by which `penstock-bench` adds its verbs."""
 
+COMPLETE: Final = "__complete"
+"""The first word of what the script of `penstock completion` asks."""
+
 HELP = "Publish live statistics of a stream of events about people, with differential privacy."
 EXAMPLES = """For example:
   penstock init taps.toml    write a configuration
@@ -64,6 +67,7 @@ VERBS: Final = (
     Verb("export", "Write the public part of a store.", "penstock.cli.export:export"),
     Verb("sources", "List the kinds of sources and their options.", "penstock.cli.kinds:sources"),
     Verb("sinks", "List the kinds of sinks and their options.", "penstock.cli.kinds:sinks"),
+    Verb("completion", "Complete commands in your shell.", "penstock.cli.completion:completion"),
 )
 CHOICE_VERBS: Final = (
     Verb("mechanisms", "List the mechanisms.", "penstock.cli.mechanisms:mechanisms"),
@@ -82,7 +86,18 @@ LAB_VERBS: Final = (
 
 def build(tokens: Sequence[str]) -> App:
     """Make the application for these tokens: only the verb that they name is imported."""
-    first, second = [*(token for token in tokens if not token.startswith("-")), "", ""][:2]
+    words = tokens[1:] if tokens[:1] == [COMPLETE] else tokens
+    first, second = [*(token for token in words if not token.startswith("-")), "", ""][:2]
+    return _app(first, second)
+
+
+def whole_app() -> App:
+    """Make the application with all verbs, but those of packages that are not installed."""
+    return _app(None, None)
+
+
+def _app(first: str | None, second: str | None) -> App:
+    """The application with these verbs imported; None stands for all."""
     app = App(
         name="penstock",
         help=HELP,
@@ -94,17 +109,17 @@ def build(tokens: Sequence[str]) -> App:
     _add(app, VERBS, first, publish)
     _add(app, CHOICE_VERBS, first, choose)
     lab = App(name="lab", help=LAB_HELP, group=choose)
-    _add(lab, LAB_VERBS, second if first == "lab" else "")
+    _add(lab, LAB_VERBS, second if first in ("lab", None) else "")
     app.command(lab)
     options = Group("Options", sort_key=3)
     app["--help"].group = app["--version"].group = options
     return app
 
 
-def _add(app: App, verbs: Sequence[Verb], chosen: str, group: Group | None = None) -> None:
+def _add(app: App, verbs: Sequence[Verb], chosen: str | None, group: Group | None = None) -> None:
     """Add verbs. Those that are not chosen are not imported: the help page shows one line each."""
     for place, verb in enumerate(verbs):
-        if verb.name == chosen:
+        if verb.name == chosen or (chosen is None and (verb.path or plugged(COMMANDS, verb.name))):
             app.command(verb.load(), name=verb.name)
         else:
             app.command(_not_chosen, name=verb.name, help=verb.help, group=group, sort_key=place)

@@ -23,6 +23,7 @@ from rich.progress import (
 from rich.text import Text
 
 from penstock.cli.audit_output import print_json, print_verdict, print_verdicts
+from penstock.cli.completers import AuditedName
 from penstock.cli.options import Flag, Json, MaybeInt, with_own_modules
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import positive, whole
@@ -40,7 +41,7 @@ INTERRUPTED = 130
 
 
 def audit(
-    name: str | None = None,
+    name: AuditedName = None,
     /,
     *,
     everybody: Annotated[bool, Parameter(name="--all", negative="")] = False,

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from penstock.cli.completers import StreamNames
 from penstock.cli.store_argument import chosen, open_store
 from penstock.core.arrays import BoolArray, FloatArray
 from penstock.core.errors import ConfigurationError
@@ -59,7 +60,7 @@ def export(
     out: Path,
     /,
     *,
-    stream: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    stream: StreamNames = (),
     as_format: Annotated[Format | None, Parameter(name="--format")] = None,
 ) -> None:
     """Write the public part of a store into one file, for others without access to the store.

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from penstock.cli.check import show as show_check
+from penstock.cli.completers import COLUMNS, ColumnName, MechanismOrAuto, SourceName, ZoneName
 from penstock.cli.options import Flag
 from penstock.cli.store_argument import is_address, read_pipeline
 from penstock.core.declaration import Option
@@ -78,24 +79,24 @@ def init(
     yes: Flag = False,
     data: Annotated[str | None, Parameter(name="--from")] = None,
     name: str | None = None,
-    kind: str | None = None,
+    kind: SourceName = None,
     source: str | None = None,
     topic: str | None = None,
     growing: Flag = False,
     option: Annotated[tuple[str, ...], Parameter(name="--option")] = (),
-    time: str | None = None,
+    time: ColumnName = None,
     clock: str | None = None,
-    key: str | None = None,
-    person: Omittable = None,
+    key: ColumnName = None,
+    person: Annotated[Omittable, COLUMNS] = None,
     every: str | None = None,
-    zone: str | None = None,
+    zone: ZoneName = None,
     origin: str | None = None,
     until: Omittable = None,
     lateness: Omittable = None,
     keys: Annotated[str | None, Parameter(name="--keys")] = None,
     domain_file: str | None = None,
     other: Omittable = None,
-    mechanism: str | None = None,
+    mechanism: MechanismOrAuto = None,
     typical: Omittable = None,
     seasons: Omittable = None,
     stock: Flag = False,

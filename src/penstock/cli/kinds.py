@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.completers import SinkName, SourceName
 from penstock.cli.formatting import say
 from penstock.cli.options import Json, with_own_modules
 from penstock.core.declaration import EndpointKind, KindRegistry
@@ -17,7 +18,7 @@ from penstock.private.sources.registry import SOURCES
 from penstock.released.sinks.registry import SINKS
 
 
-def sources(name: str | None = None, /, *, as_json: Json = False) -> None:
+def sources(name: SourceName = None, /, *, as_json: Json = False) -> None:
     """List the kinds of sources, with those of plug-ins, or all options of one kind.
 
     For example:
@@ -38,7 +39,7 @@ def sources(name: str | None = None, /, *, as_json: Json = False) -> None:
     _show(SOURCES, name, as_json)
 
 
-def sinks(name: str | None = None, /, *, as_json: Json = False) -> None:
+def sinks(name: SinkName = None, /, *, as_json: Json = False) -> None:
     """List the kinds of sinks, with those of plug-ins, or all options of one kind.
 
     For example:

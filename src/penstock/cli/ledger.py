@@ -18,6 +18,7 @@ from rich.text import Text
 
 from penstock.budget.grid import Grid, promised
 from penstock.budget.ledger import Line
+from penstock.cli.completers import StreamName
 from penstock.cli.formatting import (
     amount,
     bar,
@@ -102,7 +103,7 @@ def show(
     store: str,
     /,
     *,
-    stream: str | None = None,
+    stream: StreamName = None,
     first: Annotated[str | None, Parameter(name="--from")] = None,
     until: Annotated[str | None, Parameter(name="--to")] = None,
     as_json: Json = False,

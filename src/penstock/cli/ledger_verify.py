@@ -14,6 +14,7 @@ from typing import Any, NoReturn, Self
 
 from penstock.budget.accountant import Account
 from penstock.budget.grid import promised
+from penstock.cli.completers import StreamName
 from penstock.cli.formatting import amount, exact_and_decimal, say
 from penstock.cli.options import Json
 from penstock.cli.store_argument import chosen, configures, open_store, read_pipeline
@@ -40,7 +41,7 @@ def verify(
     store: str,
     /,
     *,
-    stream: str | None = None,
+    stream: StreamName = None,
     head: str | None = None,
     export: str | None = None,
     public_key: Path | None = None,

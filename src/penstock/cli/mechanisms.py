@@ -10,13 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.completers import MechanismName
 from penstock.cli.formatting import terminal_width
 from penstock.cli.formula import as_text
 from penstock.cli.options import Json
 from penstock.private.mechanisms.registry import MECHANISMS, AnyMechanism, describe, find, table
 
 
-def mechanisms(name: str | None = None, /, *, as_json: Json = False) -> None:
+def mechanisms(name: MechanismName = None, /, *, as_json: Json = False) -> None:
     """List the mechanisms, or describe one: what it does, its promise and its parameters.
 
     Mechanisms of installed plug-ins are listed too.

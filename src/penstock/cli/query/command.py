@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from penstock.cli.completers import Conditions, KeyNames, KeyRange, StreamName
 from penstock.cli.options import Flag, Json, MaybeInt
 from penstock.cli.query.describe import describe
 from penstock.cli.query.filtering import FilterOptions
@@ -21,7 +22,7 @@ from penstock.cli.query.output import (
     print_table,
     write_page,
 )
-from penstock.cli.query.questions import QueryOptions, build_query
+from penstock.cli.query.questions import QUESTIONS, QueryOptions, build_query
 from penstock.cli.query.refusal import refuse
 from penstock.cli.query.units import UnitChoice
 from penstock.cli.store_argument import chosen, configures, is_address, open_store
@@ -35,19 +36,19 @@ from penstock.released.queries import Answer, Ranking
 
 def query(
     log: str,
-    question: str | None = None,
+    question: Annotated[str | None, Parameter(completer=lambda _: tuple(QUESTIONS))] = None,
     *,
-    stream: str | None = None,
+    stream: StreamName = None,
     window: str | None = None,
     gamma: str | None = None,
     power: str | None = None,
     delta: float | None = None,
     k: MaybeInt = None,
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
-    key: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    key: KeyNames = (),
     together: Flag = False,
-    range_: Annotated[tuple[str, str] | None, Parameter(name="--range", negative="")] = None,
-    where: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    range_: KeyRange = None,
+    where: Conditions = (),
     rectangle: str | None = None,
     grid: str | None = None,
     roll_up: Flag = False,
