@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser import SCREENS, BrowserPage, check_look, needs_chromium, open_browser
+from tests.made_once import made_once
 
 pytest.importorskip("mkdocs", reason="mkdocs is not installed: pip install 'penstock[docs]'")
 pytest.importorskip("mkdocstrings", reason="mkdocstrings is missing: pip install 'penstock[docs]'")
@@ -33,21 +33,17 @@ LOOKED_AT = (
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site as `make docs` builds it: a warning, such as a link to nowhere, is an error."""
-    base = tmp_path_factory.getbasetemp()
-    several = "PYTEST_XDIST_WORKER" in os.environ  # all of them share one build
-    folder = (base.parent if several else base) / "site"
-    built = folder.with_suffix(".built")
-    with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not built.exists():
-            settings = ("--strict", "--quiet", "--config-file", ROOT / "site/mkdocs.yml")
-            command = [sys.executable, "-m", "mkdocs", "build", *settings, "--site-dir", folder]
-            environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-            done = subprocess.run(command, capture_output=True, text=True, env=environment)
-            assert done.returncode == 0, done.stderr
-            built.touch()
-    return folder
+    """The site as `make docs` builds it."""
+    return made_once(tmp_path_factory, "site", _build)
+
+
+def _build(folder: Path) -> None:
+    """Build it: a warning, such as a link to nowhere, is an error."""
+    settings = ("--strict", "--quiet", "--config-file", ROOT / "site/mkdocs.yml")
+    command = [sys.executable, "-m", "mkdocs", "build", *settings, "--site-dir", folder]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="module")

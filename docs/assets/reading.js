@@ -27,9 +27,6 @@
   const sortable = (table) => {
     const rows = [...table.tBodies[0].rows];
     const heads = [...table.tHead.rows[0].cells];
-    for (const row of rows) {
-      for (const cell of row.cells) if (!isNaN(numberIn(cell))) cell.classList.add("number");
-    }
     heads.forEach((head, column) => {
       const button = document.createElement("button");
       button.type = "button";
