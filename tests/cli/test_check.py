@@ -53,6 +53,51 @@ def test_all_of_it_is_said_in_words(capsys):
     assert "Warnings" not in done.out
 
 
+LONG_AGO = SMALL.replace(
+    'origin = "2026-01-01"',
+    'origin = "2020-03-01"\nuntil = "2020-05-01"\nzone = "America/New_York"',
+)
+
+
+def test_noise_is_called_noise_with_what_would_help(capsys):
+    done = Outcome(capsys, "check", written(LONG_AGO), "--typical", "2")
+    said = " ".join(done.out.split())
+    assert "For 'taps', a count of about 2 is published as 2 ± 3" in said
+    assert ": noise. On average, a number is off by 2" in said
+    assert '- Longer units: every = "' in said
+    assert "- Another mechanism: mechanism = " in said
+    assert done.err.startswith("Simulated in ")
+    assert "A run publishes 1,463 units." in said  # one hour is skipped in March
+    told = json.loads(Outcome(capsys, "check", "taps.toml", "--typical", "2", "--json").out)
+    (view,) = told["views"]
+    assert (view["verdict"], view["units"]) == ("noise", 1463)
+    assert view["suggestions"][0]["what"] == "another mechanism"
+    assert view["suggestions"][0]["simulated_deviation"] < view["simulated_deviation"]
+
+
+def test_verdicts_have_colours(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    noise = Outcome(capsys, "check", written(LONG_AGO), "--typical", "2").out
+    assert "\x1b[1;31m- For 'taps', a count" in noise
+    useful = Outcome(capsys, "check", "taps.toml", "--typical", "9000").out
+    assert "\x1b[1;32m- For 'taps', a count" in useful
+
+
+def test_units_that_are_mostly_empty_are_warned_of(capsys):
+    done = Outcome(capsys, "check", written(LONG_AGO), "--typical", "1/1000")
+    said = " ".join(done.out.split())
+    assert "Most units of 'taps' will be empty: about" in said
+    assert "of 1,463 units have no event in any key." in said
+    assert "will be empty" not in Outcome(capsys, "check", "taps.toml", "--typical", "2").out
+
+
+def test_the_number_of_units_up_to_now_is_said_of_an_input_without_an_end(capsys):
+    said = " ".join(Outcome(capsys, "check", written(SMALL)).out.split())
+    assert "units, if it starts now." in said
+    assert "No end of the input is declared." in said
+
+
 def test_a_restore_that_could_not_be_noticed_is_warned_of(capsys):
     done = Outcome(capsys, "check", written(SMALL))
     assert done.code == 0

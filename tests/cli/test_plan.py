@@ -19,6 +19,7 @@ TEXT = """# A pipeline, with comments.
 name = "taps"
 every = "1h"
 origin = "2026-01-01"   # public
+until = "2026-02-01"
 
 [source]
 kind = "csv"
@@ -145,9 +146,9 @@ def test_without_knowledge_nothing_is_simulated(capsys, written):
 def test_check_judges_the_numbers_where_something_is_known(capsys, written):
     assert "it cannot be judged" in Outcome(capsys, "check", "taps.toml").out
     useful = Outcome(capsys, "check", "taps.toml", "--typical", "10000")
-    assert "): useful." in " ".join(useful.out.split())
+    assert ": useful." in " ".join(useful.out.split())
     noise = Outcome(capsys, "check", "taps.toml", "--typical", "1/10")
-    assert "): noise." in " ".join(noise.out.split())
+    assert ": noise." in " ".join(noise.out.split())
 
 
 def test_check_says_what_auto_chooses(capsys, written):

@@ -7,13 +7,14 @@ from __future__ import annotations
 import re
 import textwrap
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 
 import numpy as np
 
 from penstock.budget.grid import promised
 from penstock.core.arrays import BoolArray, FloatArray
-from penstock.core.calendar import duration
+from penstock.core.calendar import duration, instant
 from penstock.core.domain import Domain
 from penstock.core.exact import exact
 from penstock.core.released import Released
@@ -154,6 +155,13 @@ def _weak(pipeline: Pipeline) -> list[str]:
     return [text]
 
 
+def units_to_publish(pipeline: Pipeline, view: View, *, now: datetime) -> int | None:
+    """How many units of a view a finite run publishes that starts now; None for a live stream."""
+    if not finite(pipeline):
+        return None
+    return max(view.calendar.unit_at(instant(pipeline.stream.until or now)) - 1, 0)
+
+
 def _endless(pipeline: Pipeline) -> list[str]:
     declared, options = pipeline.source.declaration, pipeline.source.options
     if finite(pipeline) or not declared.finite(options, True):
@@ -271,18 +279,7 @@ def _when(pipeline: Pipeline) -> list[str]:
             f"{begins}. The input is finished and is read to its end. Every unit that {end} is "
             "released, also without events. No event is late."
         )
-        lines = [text]
-        if stream.until is None:
-            growing = any(
-                option.name == "growing" for option in pipeline.source.declaration.options
-            )
-            more = ", or growing = true in [source] if more events will come" if growing else ""
-            lines.append(
-                "No end of the input is declared. So units without events follow its last event, "
-                "and a later file with events of these units would be too late. "
-                f'Write until = "…" in [stream]{more}.'
-            )
-        return lines
+        return [text, *no_end(pipeline)]
     wait = f" and another {length(stream.lateness)} for late events" if _waits(stream) else ""
     late = "are dropped" if stream.late == "drop" else "count in the current unit"
     ends = f", and the last unit ends by {stream.until}" if stream.until else ""
@@ -297,6 +294,20 @@ def _when(pipeline: Pipeline) -> list[str]:
         "has is read; then units are released, late and in order.",
     }.get(pipeline.source.options.get("outage", ""))
     return [text, outage] if outage else [text]
+
+
+def no_end(pipeline: Pipeline) -> list[str]:
+    """What it means that a finite input has no declared end; nothing if it has one."""
+    if not finite(pipeline) or pipeline.stream.until is not None:
+        return []
+    growing = any(option.name == "growing" for option in pipeline.source.declaration.options)
+    more = ", or growing = true in [source] if more events will come" if growing else ""
+    text = (
+        "No end of the input is declared. So units without events follow its last event, "
+        "and a later file with events of these units would be too late. "
+        f'Write until = "…" in [stream]{more}.'
+    )
+    return [text]
 
 
 def _series(pipeline: Pipeline, view: View) -> str:

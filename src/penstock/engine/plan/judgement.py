@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 USEFUL, ROUGH = 0.25, 0.6
 """Errors up to these shares of the mean count are called useful, and rough."""
 
@@ -10,7 +12,28 @@ SIMULATED = (
 )
 
 
-def verdict(mae: float, mean: float, zeros: float) -> str:
+Judgement: TypeAlias = Literal["useful", "rough", "noise"]
+
+
+def about(value: float) -> str:
+    """A number with two significant digits.
+
+    >>> about(399.4), about(0.00082), about(12345), about(2)
+    ('400', '0.00082', '12,000', '2')
+    """
+    return f"{float(f'{value:.2g}'):,.12g}"
+
+
+def published(mean: float, deviation: float) -> str:
+    """How a count is published, with one standard deviation.
+
+    >>> published(2, 35.4), published(48.2, 5.01)
+    ('2 ± 35', '48 ± 5')
+    """
+    return f"{about(mean)} ± {about(deviation)}"
+
+
+def verdict(mae: float, mean: float, zeros: float) -> Judgement:
     """What an error is worth: "useful", "rough" or "noise".
 
     >>> verdict(1, 10, 10), verdict(5, 10, 10), verdict(5, 10, 5)

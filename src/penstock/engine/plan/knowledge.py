@@ -109,7 +109,12 @@ def knowledge(
     stock: bool = False,
     sample: str | os.PathLike[str] | None = None,
 ) -> PlanConfig:
-    """What a configuration knows, and what was given beside it."""
+    """What a configuration knows, and what was given beside it.
+
+    `typical` may also name a file of past public counts, which is then the sample.
+    """
+    if isinstance(typical, str) and Path(typical).suffix in TABLES:
+        typical, sample = None, typical
     return PlanConfig(
         typical=known.typical if typical is None else positive(typical, name="typical"),
         seasons=tuple(seasons) or known.seasons,

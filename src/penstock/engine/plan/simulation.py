@@ -24,10 +24,12 @@ class SimulatedError:
     """The mean absolute error of a key and unit, and half of its 95 % interval.
 
     The interval says how much the error differs from run to run; it is None for a single run.
+    `deviation` is the root of the mean squared error, of a single run.
     """
 
     mae: float
     half: float | None = None
+    deviation: float | None = None
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -55,11 +57,13 @@ def simulate(mechanism: AnyMechanism, public: PublicCounts, *, seed: int = 1) ->
     assert where is not None
     whole = run.released.size == public.domain.size
     counts = public.counts[: mechanism.guarantee.horizon]
-    off = 0.0
+    off = squares = 0.0
     for row in counts:
         estimate = run.step(row).estimate
-        off += float(np.abs((estimate if whole else estimate[where]) - row).sum())
-    return SimulatedError(off / counts.size)
+        error = (estimate if whole else estimate[where]) - row
+        off += float(np.abs(error).sum())
+        squares += float(np.square(error, dtype=np.float64).sum())
+    return SimulatedError(off / counts.size, deviation=(squares / counts.size) ** 0.5)
 
 
 def trivial(public: PublicCounts) -> dict[str, float]:
