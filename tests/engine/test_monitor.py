@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import penstock
 from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
-from penstock.engine import monitor, publisher_figures
+from penstock.engine import monitor, publisher_figures, release_metrics
 from penstock.engine.monitor import Monitor
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.publisher import Publisher
@@ -72,15 +72,19 @@ class Served:
 
     def metrics(self):
         """The names of all, and what each has with some labels."""
-        samples = [
-            sample
-            for family in text_string_to_metric_families(self.get("/metrics").text)
+        families = text_string_to_metric_families(self.get("/metrics").text)
+        names = {sample.name for family in families for sample in family.samples}
+        return names, self.samples("/metrics")
+
+    def samples(self, path):
+        """What each metric of a path has with some labels."""
+        families = text_string_to_metric_families(self.get(path).text)
+        found = {
+            (sample.name, *sorted(sample.labels.items())): sample.value
+            for family in families
             for sample in family.samples
-        ]
-        found = {(sample.name, *sorted(sample.labels.items())): sample.value for sample in samples}
-        return {sample.name for sample in samples}, lambda name, **labels: found[
-            f"penstock_{name}", *sorted(labels.items())
-        ]
+        }
+        return lambda name, **labels: found[f"penstock_{name}", *sorted(labels.items())]
 
 
 @pytest.fixture
@@ -156,8 +160,74 @@ def test_metrics_tell_nothing_of_the_process_or_of_the_events(served):
         assert empty.get("/metrics").text == full.get("/metrics").text
         assert empty.get("/status").text == full.get("/status").text
         assert empty.get("/health").text == full.get("/health").text
+    assert empty.get("/releases").text != full.get("/releases").text  # that is what is published
     names, _ = full.metrics()
     assert {name.partition("_")[0] for name in names} == {"penstock"}
+
+
+def test_the_newest_release_is_served_apart_from_the_figures_of_the_publisher(served):
+    here = served(
+        {"operator": HERE, "privacy": {"mechanism": "uniform", "epsilon": "1", "window": 24}}
+    )
+    assert "penstock_release_value{" not in here.get("/releases").text
+    here.write(*(f"2026-01-01T01:{minute:02d}Z,Airport,{minute}" for minute in range(7)))
+    here.turn("2026-01-01T02:00Z")
+    told = here.samples("/releases")
+    release = here.publishers[0].views[0].committed.release
+    low, high = release.interval("0.95")
+    for i, key in enumerate(streams.KEYS):
+        labels = {"stream": "taps", "view": "taps", "key": key}
+        assert told("release_value", **labels) == release.estimate[i]
+        assert told("release_low", **labels) == low[i]
+        assert told("release_high", **labels) == high[i]
+    assert told("release_value", stream="taps", view="taps", key="Airport") == 7
+    view = {"stream": "taps", "view": "taps"}
+    assert told("release_unit", **view) == 2
+    assert told("release_unit_end_timestamp_seconds", **view) == (
+        (streams.BEGIN + 2 * streams.HOUR) / 1e6
+    )
+    assert told("release_keys", **view) == told("release_keys_shown", **view) == len(streams.KEYS)
+    assert told("release_private", **view) == 0  # without noise, in this test
+    assert "penstock_release_" not in here.get("/metrics").text
+    answer = here.get("/releases")
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    assert answer.headers["cache-control"] == "no-store"
+    assert "covers the added noise with at least 95 %" in answer.text
+
+
+def test_a_request_shows_a_bounded_number_of_keys_or_those_that_it_names(served, monkeypatch):
+    monkeypatch.setattr(release_metrics, "MAX_KEYS_PER_VIEW", 2)
+    here = served()
+    here.turn("2026-01-01T01:00Z")
+    told = here.samples("/releases")
+    assert told("release_keys_shown", stream="taps", view="taps") == 2
+    assert told("release_keys", stream="taps", view="taps") == len(streams.KEYS)
+    last = streams.KEYS[-1]
+    assert f'key="{last}"' not in here.get("/releases").text
+    chosen = here.get("/releases", params={"key": [last, streams.KEYS[0]]}).text
+    assert chosen.count("penstock_release_value{") == 2
+    assert f'key="{last}"' in chosen
+    for params, said in (
+        ({"key": "nowhere"}, "there is no key 'nowhere'"),
+        ({"key": list(streams.KEYS)}, "at most 2 times"),
+        ({"keys": last}, "there is no parameter 'keys': use key."),
+    ):
+        refused = here.get("/releases", params=params)
+        assert refused.status_code == 400
+        assert said in refused.json()["error"]
+
+
+def test_a_unit_that_waits_is_not_served(served):
+    here = served()
+    here.turn("2026-01-01T01:00Z")
+    before = here.get("/releases").text
+    publisher = here.publishers[0]
+    here.clock.set("2026-01-01T02:00Z")
+    publisher.loop.read()
+    assert publisher.loop.draw(here.clock.now())
+    assert here.get("/releases").text == before
+    publisher.loop.commit()
+    assert here.get("/releases").text != before
 
 
 def test_sinks_are_shown(served):

@@ -10,6 +10,12 @@ _FIXED = {
     "begins": "the first instant of the unit",
     "ends": "the first instant after the unit",
     "key": "what is counted; nodes of a hierarchy have / between their parts",
+    "unread": "how many units in the number were not read, as an earlier release stands for them",
+    "raised": "whether the number is past the threshold",
+    "doubt": "an upper bound of the probability that noise alone raised the alert",
+    "rank": "the place in the ranking of the unit",
+    "sure": "whether the number is surely larger than all that follow it",
+    "belongs": "whether the number is surely among the largest",
     "repeated": "whether the number repeats an earlier release, so that later changes are unknown",
 }
 
@@ -31,7 +37,7 @@ def describe_columns(
     Examples
     --------
     >>> describe_columns(confidence="0.95", nonnegative=True)["value"]
-    'the published number: the count and added noise, made non-negative'
+    'the published number: counts and added noise, made non-negative'
     """
     made = ", made non-negative" if nonnegative else ""
     cut = ", cut at 0" if nonnegative else ""
@@ -46,7 +52,7 @@ def describe_columns(
         "value": (
             f"the estimate of a filter{made}"
             if filtered
-            else f"the published number: the count and added noise{made}"
+            else f"the published number: counts and added noise{made}"
         ),
         "deviation": (
             "the root mean square error, as the filter believes; empty before the first release"

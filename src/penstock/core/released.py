@@ -18,6 +18,7 @@ from penstock.core.error_bounds import Kind, count_range, half_width, miss_of, v
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact
 from penstock.core.guarantee import Guarantee
+from penstock.core.nonnegative import cut_interval, make_nonnegative, nonnegative_facts
 from penstock.core.notebook_html import MAX_HTML_ROWS, card, shown, shown_interval, table
 from penstock.core.tables import TableColumns, Tabular
 from penstock.core.weights import UNIT, Weights
@@ -286,25 +287,38 @@ class Released(Tabular):
             note=f"{more} more numbers are not shown." if more else "",
         )
 
-    def table_columns(self, confidence: Exact | None = None) -> TableColumns:
+    def table_columns(
+        self, confidence: Exact | None = None, *, nonnegative: bool = False
+    ) -> TableColumns:
         """The numbers of the table, with intervals, and whether each repeats an earlier release.
 
         Parameters
         ----------
         confidence : int, Fraction or str, optional
             The confidence. Default: 0.95; 0.9 for filtered numbers.
+        nonnegative : bool
+            Whether negative numbers are replaced. Default: False.
         """
-        usual = "0.9" if self.kind == "filtered" else "0.95"
-        low, high = self.interval(usual if confidence is None else confidence)
+        filtered = self.kind == "filtered"
+        chosen = ("0.9" if filtered else "0.95") if confidence is None else confidence
+        low, high = self.interval(chosen)
+        value = self.estimate[np.newaxis]
+        if nonnegative:
+            value = make_nonnegative(self.domain, value, self.variance[np.newaxis])
+            low, high = cut_interval(value[0], low, high)
         repeated = np.broadcast_to(self.repeated, self.value.shape)
         return TableColumns(
             units=np.array([self.unit]),
             keys=(self.domain or Domain.of(self.value.size)).keys,
-            value=self.estimate[np.newaxis],
+            value=value,
             low=low[np.newaxis],
             high=high[np.newaxis],
             calendar=self.calendar,
             more={"repeated": repeated[np.newaxis]},
+            confidence=str(chosen),
+            filtered=filtered,
+            nonnegative=nonnegative_facts(self.domain) if nonnegative else None,
+            about={"penstock.promise": self.guarantee.in_words()},
         )
 
     @property

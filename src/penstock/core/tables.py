@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.calendar import Calendar
+from penstock.core.column_descriptions import describe_columns
 from penstock.core.exact import Exact
 from penstock.core.optional import require
 
@@ -37,6 +39,14 @@ class TableColumns:
         The place in `keys` of each number. Default: the order of the columns.
     more : mapping of str to array
         Further columns, of the shape of `value`. Default: none.
+    confidence : str
+        The confidence of the intervals. Default: "0.95".
+    filtered : bool
+        Whether the numbers are the estimates of a filter. Default: False.
+    nonnegative : mapping of str to str, optional
+        How the numbers were made non-negative (`nonnegative_facts`). Default: they were not.
+    about : mapping of str to str
+        Facts about the whole table, for its metadata. Default: none.
     """
 
     units: IntArray
@@ -47,11 +57,16 @@ class TableColumns:
     calendar: Calendar | None = None
     places: IntArray | None = None
     more: Mapping[str, Any] = field(default_factory=dict)
+    confidence: str = "0.95"
+    filtered: bool = False
+    nonnegative: Mapping[str, str] | None = None
+    about: Mapping[str, str] = field(default_factory=dict)
 
     def to_arrow(self) -> pyarrow.Table:
         """The table: begins, unit, key, value, low, high, and further columns.
 
-        It has one row per unit and key. `begins` is in the calendar's time zone.
+        It has one row per unit and key. `begins` is in the calendar's time zone. The metadata of
+        each column have its `description`, and say how numbers were made non-negative.
         """
         import pyarrow as pa  # slow to import, and only tables need it
 
@@ -77,7 +92,22 @@ class TableColumns:
             "high": self.high.ravel(),
         }
         columns |= {name: np.asarray(array).ravel() for name, array in self.more.items()}
-        return pa.table(columns)
+        found = pa.table(columns)
+        return found.cast(self._described(found.schema))
+
+    def _described(self, schema: pyarrow.Schema) -> pyarrow.Schema:
+        """The schema with the meaning of the columns in its metadata."""
+        means = describe_columns(
+            confidence=self.confidence,
+            filtered=self.filtered,
+            nonnegative=self.nonnegative is not None,
+        )
+        for place, name in enumerate(schema.names):
+            said = {"description": means[name]}
+            if self.nonnegative is not None and name in ("value", "low", "high"):
+                said["penstock.nonnegative"] = json.dumps(dict(self.nonnegative))
+            schema = schema.set(place, schema.field(place).with_metadata(said))
+        return schema.with_metadata(dict(self.about))
 
 
 class Tabular:
@@ -87,28 +117,39 @@ class Tabular:
     with one row per unit and key. Further columns follow.
     """
 
-    def table_columns(self, confidence: Exact | None = None) -> TableColumns:
+    def table_columns(
+        self, confidence: Exact | None = None, *, nonnegative: bool = False
+    ) -> TableColumns:
         """The numbers of the table, with intervals.
 
         Parameters
         ----------
         confidence : int, Fraction or str, optional
             The confidence. Default: 0.95; 0.9 for filtered numbers.
+        nonnegative : bool
+            Whether negative numbers are replaced. Default: False.
         """
         raise NotImplementedError
 
-    def to_arrow(self, *, confidence: Exact | None = None) -> pyarrow.Table:
-        """Return the numbers as an Arrow table.
+    def to_arrow(
+        self, *, confidence: Exact | None = None, nonnegative: bool = False
+    ) -> pyarrow.Table:
+        """Return the numbers as an Arrow table. Metadata of its columns say what they mean.
 
         Parameters
         ----------
         confidence : int, Fraction or str, optional
             The confidence of the intervals from `low` to `high`. Default: 0.95; 0.9 for filtered
             numbers.
+        nonnegative : bool
+            Whether negative numbers are replaced, at no cost: totals of a hierarchy are kept, and
+            other numbers are cut at 0. Numbers near 0 are then too high on average. Default: False.
         """
-        return self.table_columns(confidence).to_arrow()
+        return self.table_columns(confidence, nonnegative=nonnegative).to_arrow()
 
-    def to_polars(self, *, confidence: Exact | None = None) -> polars.DataFrame:
+    def to_polars(
+        self, *, confidence: Exact | None = None, nonnegative: bool = False
+    ) -> polars.DataFrame:
         """Return the numbers as a Polars data frame.
 
         Parameters
@@ -116,12 +157,17 @@ class Tabular:
         confidence : int, Fraction or str, optional
             The confidence of the intervals from `low` to `high`. Default: 0.95; 0.9 for filtered
             numbers.
+        nonnegative : bool
+            Whether negative numbers are replaced, at no cost: totals of a hierarchy are kept, and
+            other numbers are cut at 0. Numbers near 0 are then too high on average. Default: False.
         """
         import polars
 
-        return polars.DataFrame(self.to_arrow(confidence=confidence))
+        return polars.DataFrame(self.to_arrow(confidence=confidence, nonnegative=nonnegative))
 
-    def to_pandas(self, *, confidence: Exact | None = None) -> pandas.DataFrame:
+    def to_pandas(
+        self, *, confidence: Exact | None = None, nonnegative: bool = False
+    ) -> pandas.DataFrame:
         """Return the numbers as a pandas data frame. pandas must be installed.
 
         Parameters
@@ -129,7 +175,11 @@ class Tabular:
         confidence : int, Fraction or str, optional
             The confidence of the intervals from `low` to `high`. Default: 0.95; 0.9 for filtered
             numbers.
+        nonnegative : bool
+            Whether negative numbers are replaced, at no cost: totals of a hierarchy are kept, and
+            other numbers are cut at 0. Numbers near 0 are then too high on average. Default: False.
         """
         require("pandas", "pandas", "a pandas data frame")
-        frame: pandas.DataFrame = self.to_arrow(confidence=confidence).to_pandas()
+        arrow = self.to_arrow(confidence=confidence, nonnegative=nonnegative)
+        frame: pandas.DataFrame = arrow.to_pandas()
         return frame

@@ -1,7 +1,8 @@
 """The monitor: shows the figures of running publishers by HTTP.
 
 =============  ==========================================================================
-GET /metrics   public figures, in the format of Prometheus
+GET /metrics   public figures of the publisher, in the format of Prometheus
+GET /releases  the newest release of each view, in the same format; `?key=…` chooses keys
 GET /health    200 while every unit is on time, 503 otherwise
 GET /status    public figures, as JSON
 GET /operator  private figures, as JSON, with the operator's token; 404 without a token in
@@ -18,9 +19,10 @@ from __future__ import annotations
 import hmac
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Self, TypeAlias
 
@@ -32,6 +34,7 @@ from penstock.core.web_server import WebServer
 from penstock.engine import factory, publisher_figures
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.publisher import Publisher
+from penstock.engine.release_metrics import NewestReleases
 
 Request: TypeAlias = Any
 Response: TypeAlias = Any
@@ -148,14 +151,23 @@ class _MonitorDesk:
     tokens: dict[str, bytes | None] = field(default_factory=dict, repr=False)
     publishers: tuple[Publisher, ...] = ()
 
+    @cached_property
+    def newest(self) -> NewestReleases:
+        """The newest releases of the publishers."""
+        return NewestReleases(self.publishers)
+
     def metrics(self, _: Request) -> Response:
-        client = require("prometheus_client", "serve", PURPOSE)
-        registry = client.CollectorRegistry(auto_describe=False)
-        registry.register(_Metrics(publisher_figures.public(self.publishers)))
-        headers = _NO_STORE | {"content-type": client.CONTENT_TYPE_LATEST}
-        return require("fastapi.responses", "serve", PURPOSE).Response(
-            client.generate_latest(registry), headers=headers
-        )
+        return _exposition(_Metrics(publisher_figures.public(self.publishers)).collect())
+
+    def releases(self, request: Request) -> Response:
+        """Answer with the newest releases; `key` chooses keys and may be repeated."""
+        unknown = sorted(set(request.query_params) - {"key"})
+        try:
+            if unknown:
+                raise ConfigurationError(f"there is no parameter {unknown[0]!r}: use key.")
+            return _exposition(self.newest.gauges(request.query_params.getlist("key")))
+        except ConfigurationError as error:
+            return _json(400, {"error": str(error)})
 
     def health(self, _: Request) -> Response:
         streams = publisher_figures.public(self.publishers).streams
@@ -199,6 +211,27 @@ class _MonitorDesk:
             each for each in self.publishers if each.pipeline.stream.name in known
         )
         return _json(200, {"streams": publisher_figures.plain(told), "connections": self.counts()})
+
+
+def _exposition(families: Iterable[Any]) -> Response:
+    """Metrics as text for Prometheus."""
+    client = require("prometheus_client", "serve", PURPOSE)
+    registry = client.CollectorRegistry(auto_describe=False)
+    registry.register(_Collected(families))
+    headers = _NO_STORE | {"content-type": client.CONTENT_TYPE_LATEST}
+    return require("fastapi.responses", "serve", PURPOSE).Response(
+        client.generate_latest(registry), headers=headers
+    )
+
+
+class _Collected:
+    """Metrics that were collected already."""
+
+    def __init__(self, families: Iterable[Any]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Any]:
+        return self._families
 
 
 def _json(status: int, content: Any, headers: dict[str, str] | None = None) -> Response:
@@ -340,7 +373,7 @@ def _server(desk: _MonitorDesk, address: str) -> WebServer:
     application = require("fastapi", "serve", PURPOSE).FastAPI(
         openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )
-    for name in ("metrics", "health", "status", "operator"):
+    for name in ("metrics", "releases", "health", "status", "operator"):
         application.add_route(f"/{name}", _guarded(getattr(desk, name)), methods=["GET"])
     host, _, port = address.rpartition(":")
     server = WebServer(

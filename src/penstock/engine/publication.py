@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from pathlib import Path
-from typing import Self, overload
+from typing import Any, Self, overload
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from penstock.core.durations import units_of
 from penstock.core.errors import ConfigurationError, InputError, NotCoveredError, StateError
 from penstock.core.exact import Exact
 from penstock.core.guarantee import Guarantee
+from penstock.core.hierarchy import Hierarchy, Nodes
 from penstock.core.nearest_name import nearest_names
+from penstock.core.nonnegative import nonnegative_facts
 from penstock.core.notebook_html import Html, card
 from penstock.core.released import Released
 from penstock.core.tables import TableColumns, Tabular
@@ -255,40 +257,45 @@ class Publication(Tabular):
 
     # -- tables and charts -------------------------------------------------------------------------
 
-    def table_columns(self, confidence: Exact | None = None) -> TableColumns:
+    def table_columns(
+        self, confidence: Exact | None = None, *, nonnegative: bool = False
+    ) -> TableColumns:
         """The numbers of the table, with intervals, and whether each repeats an earlier release.
 
         Parameters
         ----------
         confidence : int, Fraction or str, optional
             The confidence. Default: 0.95; 0.9 for filtered numbers.
+        nonnegative : bool
+            Whether negative numbers are replaced. Default: False.
         """
-        units = self.units
-        if not units:
-            nothing = np.empty((0, len(self.keys)))
-            return TableColumns(
-                units=np.arange(0),
-                keys=self.keys,
-                value=nothing,
-                low=nothing,
-                high=nothing,
-                calendar=self._series.calendar,
-                more={"repeated": nothing.astype(np.bool_)},
-            )
-        answer = self._counts(units)
-        low, high = answer.interval(self.log.confidence if confidence is None else confidence)
-        repeated = [
-            np.broadcast_to(release.repeated, release.value.shape)
-            for release in self.log.between(units[0], units[-1])
-        ]
+        units, chosen = self.units, self.log.confidence if confidence is None else confidence
+        value = low = high = np.empty((0, len(self.keys)))
+        repeated: Any = value.astype(np.bool_)
+        if units:
+            answer = self._counts(units, nonnegative=nonnegative)
+            value, (low, high) = answer.estimate, answer.interval(chosen)
+            repeated = [
+                np.broadcast_to(release.repeated, release.value.shape)
+                for release in self.log.between(units[0], units[-1])
+            ]
+            repeated = np.stack(repeated)[:, self._places]
         return TableColumns(
-            units=answer.units,
+            units=np.array(units, np.int64),
             keys=self.keys,
-            value=answer.estimate,
+            value=value,
             low=low,
             high=high,
             calendar=self._series.calendar,
-            more={"repeated": np.stack(repeated)[:, self._places]},
+            more={"repeated": repeated},
+            confidence=str(chosen),
+            filtered=bool(units) and self.log[units[-1]].kind == "filtered",
+            nonnegative=nonnegative_facts(self.domain) if nonnegative else None,
+            about={
+                "penstock.series": self.name,
+                "penstock.mechanism": self._series.mechanism,
+                "penstock.promise": self.promise,
+            },
         )
 
     def plot(self, *keys: str, path: str | os.PathLike[str] | None = None) -> Chart:
@@ -390,9 +397,16 @@ class Publication(Tabular):
         place = {key: number for number, key in enumerate(self.domain.keys)}
         return np.array([place[key] for key in self._chosen], np.int64)
 
-    def _counts(self, units: range) -> Answer:
-        """The counts of these units and of the chosen keys."""
-        return UnitCounts().answer(self.log, units, keys=self._chosen)
+    def _counts(self, units: range, *, nonnegative: bool = False) -> Answer:
+        """The counts of these units and of the chosen keys.
+
+        Totals need all keys: non-negative numbers are computed before keys are chosen.
+        """
+        if not nonnegative or not isinstance(self.domain, Hierarchy | Nodes):
+            found = UnitCounts().answer(self.log, units, keys=self._chosen)
+            return found.nonnegative() if nonnegative else found
+        whole = UnitCounts().answer(self.log, units).nonnegative()
+        return whole if self._chosen is None else whole.of(*self._chosen)
 
     def _cut(self, release: Released) -> Released:
         """A release with its names, and of the chosen keys only."""

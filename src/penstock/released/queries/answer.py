@@ -16,7 +16,7 @@ from penstock.core.error_bounds import miss_of
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import Exact
 from penstock.core.nearest_name import nearest_names
-from penstock.core.nonnegative import cut_interval, make_nonnegative
+from penstock.core.nonnegative import cut_interval, make_nonnegative, nonnegative_facts
 from penstock.core.notebook_html import (
     MAX_HTML_ROWS,
     Html,
@@ -172,10 +172,15 @@ class Answer(Tabular):
             calendar=self.calendar,
         )
 
-    def table_columns(self, confidence: Exact | None = None) -> TableColumns:
-        """The numbers of the table, with intervals of this confidence."""
-        usual = "0.9" if self.noise is not None and self.noise.kind == "filtered" else "0.95"
-        low, high = self.interval(usual if confidence is None else confidence)
+    def table_columns(
+        self, confidence: Exact | None = None, *, nonnegative: bool = False
+    ) -> TableColumns:
+        """The numbers of the table, with intervals of this confidence; not negative by choice."""
+        if nonnegative and self.released is None:
+            return self.nonnegative().table_columns(confidence)
+        filtered = self.noise is not None and self.noise.kind == "filtered"
+        chosen = ("0.9" if filtered else "0.95") if confidence is None else confidence
+        low, high = self.interval(chosen)
         return TableColumns(
             units=self.units,
             keys=self.names,
@@ -184,6 +189,9 @@ class Answer(Tabular):
             high=high,
             calendar=self.calendar,
             more={"unread": self.unread},
+            confidence=str(chosen),
+            filtered=filtered,
+            nonnegative=None if self.released is None else nonnegative_facts(self.domain),
         )
 
     def largest(self, count: int) -> Answer:
@@ -348,8 +356,11 @@ class Alerts(Tabular):
             tail = np.minimum(tail + noise.tail(self.score + self.threshold), 1.0)
         return np.where(self.raised, tail, 1.0)
 
-    def table_columns(self, confidence: Exact | None = None) -> TableColumns:
+    def table_columns(
+        self, confidence: Exact | None = None, *, nonnegative: bool = False
+    ) -> TableColumns:
         """The statistic of the table, with further columns `raised` and `doubt`."""
+        _refuse_nonnegative(nonnegative)
         columns = self.statistic.table_columns(confidence)
         return replace(columns, more={**columns.more, "raised": self.raised, "doubt": self.doubt})
 
@@ -463,8 +474,11 @@ class Ranking(Tabular):
         smaller = [np.searchsorted(row, bounds) for row, bounds in zip(ordered, mine, strict=True)]
         return np.asarray((size - np.stack(smaller) <= k) & ~np.isnan(mine))
 
-    def table_columns(self, confidence: Exact | None = None) -> TableColumns:
+    def table_columns(
+        self, confidence: Exact | None = None, *, nonnegative: bool = False
+    ) -> TableColumns:
         """The ranked numbers of the table, with further columns `rank`, `sure` and `belongs`."""
+        _refuse_nonnegative(nonnegative)
         chosen = "0.95" if confidence is None else confidence
         low, high = self.interval(chosen)
         return TableColumns(
@@ -480,6 +494,7 @@ class Ranking(Tabular):
                 "sure": self.sure(chosen),
                 "belongs": self.belongs(chosen),
             },
+            confidence=str(chosen),
         )
 
     def rows(self, confidence: Exact = "0.95") -> Iterator[dict[str, Any]]:
@@ -533,6 +548,15 @@ class Ranking(Tabular):
             lines.append(f"  unit {self.units[i]}  {j + 1}. {names[i][j]}  {numbers}  {mark}")
         more = self.places.size - MAX_ROWS_SHOWN
         return "\n".join([*lines, f"  … and {more} more"] if more > 0 else lines)
+
+
+def _refuse_nonnegative(nonnegative: bool) -> None:
+    if nonnegative:
+        raise ConfigurationError(
+            "nonnegative cannot be used with alerts and rankings, which compare numbers as they "
+            "were released. Use it with counts and sums.",
+            parameter="nonnegative",
+        )
 
 
 def _summed(values: FloatArray, groups: Sequence[IntArray]) -> FloatArray:
