@@ -31,6 +31,7 @@ from penstock.engine.pipeline import Pipeline
 from penstock.engine.plan.auto import chosen
 from penstock.engine.plan.knowledge import knowledge
 from penstock.engine.plan.usefulness import Usefulness, usefulness
+from penstock.engine.value_limits import refuse_too_wide
 
 USEFUL = "How useful the numbers are"
 """The title of the judgement."""
@@ -91,6 +92,7 @@ def check(
     """
     try:
         pipeline = read_pipeline(configuration)
+        refuse_too_wide(pipeline, str(configuration))
     except InvalidConfigurationError as error:
         if as_json:
             problems = [

@@ -551,7 +551,8 @@ _ADVICE = {
     "57014": " It took too long: see what holds the server up, or give it a longer timeout. "
     "Nothing was written.",
     "53": " Nothing was written: make room on the server and commit again.",
-    "54": " Nothing was written: it is more than PostgreSQL takes at once.",
+    "54": " Nothing was written: it is more than PostgreSQL takes at once. penstock check says how "
+    "many keys fit.",
     "25006": " Nothing was written: this server, or this connection, only reads.",
     "42501": " Grant it to this role.",
     "58": " Nothing was written: see whether the server's disk is full or failing, and commit "

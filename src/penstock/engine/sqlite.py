@@ -411,6 +411,8 @@ _ADVICE = {
     sqlite3.SQLITE_CANTOPEN: " Let its owner read and write the file and its folder.",
     sqlite3.SQLITE_IOERR: " Nothing was written: see whether its disk is full or failing, and "
     "commit again.",
+    sqlite3.SQLITE_TOOBIG: " Nothing was written: a value has at most 1 GB. penstock check says "
+    "how many keys fit.",
     sqlite3.SQLITE_CORRUPT: " It is damaged: restore the newest backup. A head file tells if that "
     "one is too old.",
     sqlite3.SQLITE_NOTADB: " It is not a store.",

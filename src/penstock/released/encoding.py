@@ -64,11 +64,28 @@ _CODEC = Codec(
 )
 
 
+def _widest(value: Any, _: object) -> list[Any]:
+    """An array whose numbers need the most bytes."""
+    if value.dtype == np.bool_:
+        return _array(value, _)
+    return ["<i8", len(value), bytes(8 * len(value))]
+
+
+_WIDEST = replace(_CODEC, forms=(replace(_CODEC.forms[0], plain=_widest), *_CODEC.forms[1:]))
+"""Writes releases of the same length as those of the largest numbers."""
+
+
 def body(release: Released) -> bytes:
     """A release without its unit and its flags; equal numbers give equal bytes."""
     return msgspec.msgpack.encode(
         {name: _CODEC.plain(getattr(release, name)) for name in sorted(_BODY)}
     )
+
+
+def most_bytes(release: Released) -> int:
+    """The most bytes of body and flags of a release with as many numbers as this one."""
+    whole = {name: _WIDEST.plain(getattr(release, name)) for name in sorted(_BODY)}
+    return len(msgspec.msgpack.encode(whole)) + len(flags(release))
 
 
 def flags(release: Released) -> bytes:
