@@ -111,15 +111,48 @@ def test_persons_are_bounded_whatever_the_type_of_their_column(tmp_path, events)
             assert {int(release.value.sum()) for release in stream} == {1}
 
 
-def test_a_float_that_is_no_whole_number_drops_its_row_only(tmp_path, events):
+@pytest.mark.parametrize(("kind", "lost"), [("integer", 1), ("text", 0)])
+def test_a_float_id_that_is_no_whole_number_is_another_text(tmp_path, events, kind, lost):
     frame = events.with_columns(card=pl.int_range(pl.len()).cast(pl.Float64))
     broken = frame.with_columns(
         card=pl.when(pl.int_range(pl.len()) == 3).then(0.5).otherwise(pl.col("card"))
     )
-    with published(frame, tmp_path, store=tmp_path / "whole.db") as stream:
-        whole = sum(int(release.value.sum()) for release in stream)
-    with published(broken, tmp_path, store=tmp_path / "broken.db") as stream:
-        assert sum(int(release.value.sum()) for release in stream) == whole - 1
+    sums = []
+    for name, each in {"whole": frame, "broken": broken}.items():
+        more = {"store": tmp_path / f"{name}.db", "person_type": kind}
+        with published(each, tmp_path, **more) as stream:
+            sums.append(sum(int(release.value.sum()) for release in stream))
+    assert sums == [len(frame), len(frame) - lost]
+
+
+@pytest.mark.parametrize(("missing", "count"), [("drop", 3), ("each", 5)])
+def test_missing_persons_of_pandas_are_missing_persons(tmp_path, missing, count):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(
+        {
+            "ts": ["2026-01-01T00:30Z"] * 6,
+            "station": ["Airport"] * 6,
+            "card": [7, 7, 8, 9, None, None],
+        }
+    )
+    assert frame["card"].dtype == "float64"
+    with published(frame, tmp_path, missing_person=missing) as stream:
+        assert int(stream[1].value.sum()) == count
+
+
+def test_missing_persons_can_be_refused(tmp_path, events):
+    frame = events.with_columns(
+        card=pl.when(pl.int_range(pl.len()) == 3).then(None).otherwise(pl.col("card"))
+    )
+    with pytest.raises(InputError, match=r'missing_person = "refuse"'):
+        published(frame, tmp_path, missing_person="refuse")
+
+
+def test_float_keys_are_the_keys_of_their_numbers(tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"ts": ["2026-01-01T00:30Z"] * 3, "station": [74.0, 75.0, None]})
+    with published(frame, tmp_path, person=None, domain=["74", "75"]) as stream:
+        assert stream[1].value.tolist() == [1, 1]
 
 
 def test_local_times_are_read_in_the_zone(tmp_path):
@@ -160,6 +193,19 @@ def test_a_frame_needs_a_name(tmp_path, events):
 def test_what_is_no_frame_is_refused(tmp_path, source):
     with pytest.raises(ConfigurationError, match="source must be a path or a data frame"):
         published(source, tmp_path)
+
+
+def test_a_lazy_frame_that_cannot_be_read_says_so(tmp_path):
+    frame = pl.scan_csv(tmp_path / "nowhere.csv")
+    with pytest.raises(UnusableSourceError, match="its columns cannot be read"):
+        published(frame, tmp_path)
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path, events):
+    pd = pytest.importorskip("pandas")
+    frame = as_pandas(events)
+    with pytest.raises(UnusableSourceError, match=r"cannot be read|more than one column"):
+        published(pd.concat([frame, frame[["ts"]]], axis=1), tmp_path)
 
 
 # -- what is private -------------------------------------------------------------------------------

@@ -222,6 +222,23 @@ def test_times_are_in_the_zone_of_the_stream(tmp_path):
     assert [moment.hour for moment in begins] == [0, 0, 0]
 
 
+def test_a_day_of_a_query_has_24_hours_where_clocks_change(tmp_path):
+    streams.parquet(tmp_path / "taps.parquet", streams.events())
+    with ps.publish(
+        tmp_path / "taps.parquet",
+        time="ts",
+        key="station",
+        every="1h",
+        zone="America/New_York",
+        origin="2025-12-31",
+        until="2026-01-02T00:00-05:00",
+        mechanism=ps.Laplace(epsilon="1"),
+        domain=streams.KEYS,
+        store=tmp_path / "taps.db",
+    ) as stream:
+        assert stream.window("1d").answer().query == "sums of 24 units"
+
+
 def test_a_release_of_a_run_has_a_table(stream):
     released = ps.Laplace(epsilon="1").run(["north", "south"]).step([3, 4])
     assert released.to_polars()["key"].to_list() == ["north", "south"]

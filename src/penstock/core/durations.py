@@ -70,6 +70,18 @@ def units_of(value: int | str, calendar: Calendar | None, *, name: str) -> int:
     raise ConfigurationError(f"{name} {problem}", parameter=name)
 
 
+def even_units_of(value: int | str, calendar: Calendar | None, *, name: str) -> int:
+    """As `units_of`, but a day has 24 hours, also where clocks are changed.
+
+    It is for seasons and queries. A window of a promise must hold on the longest day, too.
+
+    >>> hours = Calendar(every="1h", zone="Europe/Zurich", origin="2026-01-01")
+    >>> even_units_of("1d", hours, name="length")
+    24
+    """
+    return units_of(value, calendar and _even(calendar), name=name)
+
+
 def periods_of(
     values: Iterable[int | str], calendar: Calendar | None, *, name: str
 ) -> tuple[int, ...]:
@@ -92,7 +104,7 @@ def periods_of(
     >>> periods_of(["7d", "1d", 1], hours, name="periods")
     (24, 168)
     """
-    found = {units_of(value, calendar and _even(calendar), name=name) for value in values}
+    found = {even_units_of(value, calendar, name=name) for value in values}
     return tuple(sorted(found - {1}))
 
 

@@ -17,7 +17,7 @@ from penstock.budget.ledger_lines import LedgerLines
 from penstock.core.arrays import IntArray
 from penstock.core.calendar import Calendar
 from penstock.core.domain import Domain
-from penstock.core.durations import units_of
+from penstock.core.durations import even_units_of
 from penstock.core.errors import ConfigurationError, InputError, NotCoveredError, StateError
 from penstock.core.exact import Exact
 from penstock.core.guarantee import Guarantee
@@ -223,9 +223,10 @@ class Publication(Tabular):
         Parameters
         ----------
         length : str or int
-            A duration such as ``"1d"``, or a number of units.
+            A duration such as ``"1d"``, or a number of units. A day has 24 hours here, also where
+            clocks are changed.
         """
-        query = SlidingSum(units_of(length, self.calendar, name="length"))
+        query = SlidingSum(even_units_of(length, self.calendar, name="length"))
         return LogQuery(query, self.log, self._chosen, self._limits)
 
     def filtered(

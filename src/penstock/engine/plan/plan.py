@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from penstock.core.notebook_html import card, table
 from penstock.engine.config_text import toml
 from penstock.engine.explain import length
 from penstock.engine.plan.duration import Progress
@@ -201,16 +201,20 @@ class Plan:
 
     def _repr_html_(self) -> str:
         """The recommendation and the ranking, for a notebook."""
-        rows = "".join(
-            f"<tr><td>{html.escape(row.label)}</td><td>{number(row.error.mae)}"
-            f" {within(row.error.half)}</td>"
-            f"<td>{percent(row.error.mae / self.public.mean)}</td></tr>"
+        rows = [
+            (
+                row.label,
+                f"{number(row.error.mae)} {within(row.error.half)}",
+                percent(row.error.mae / self.public.mean),
+            )
             for row in (*self.figures.rows, *self.figures.trivial)
-        )
-        words = "".join(f"<p>{html.escape(line)}</p>" for line in [*self.words, SIMULATED])
-        return (
-            f"{words}<table><thead><tr><th>mechanism</th><th>mean absolute error</th>"
-            f"<th>of the mean count</th></tr></thead><tbody>{rows}</tbody></table>"
+        ]
+        head = ("mechanism", "mean absolute error", "of the mean count")
+        return card(
+            f"Plan for {self.view.name}: {self.best.label}",
+            lead=" ".join(self.words),
+            parts=[table(head, rows)],
+            note=SIMULATED,
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
@@ -54,18 +54,23 @@ def needed_columns(frame: Any, columns: Columns) -> Arrow:
         The columns to take. One that is missing is an `UnusableSourceError`.
     """
     narwhals: Any = import_module("narwhals")
+    there, problem, is_frame = list[str](), "", True
     try:
         known = narwhals.from_native(frame)
-        there = list(known.collect_schema().names())
+        there = [str(name) for name in known.collect_schema().names()]
+    except TypeError:
+        is_frame = False
     except Exception as error:  # of any library, and its text may show data
-        what, problem = type(frame).__name__, type(error).__name__
-    else:
-        what = problem = ""
-    if problem:
+        problem = type(error).__name__
+    if not is_frame:
         raise ConfigurationError(
             "source must be a path or a data frame: Polars, pandas, an Arrow table or a DuckDB "
-            f"relation, and not an object of type {what} ({problem}). Nothing was read.",
+            f"relation, and not an object of type {type(frame).__name__}. Nothing was read.",
             parameter="source",
+        )
+    if problem:
+        raise UnusableSourceError(
+            f"{NAME}: its columns cannot be read ({problem}). Nothing was released."
         )
     check_index(frame, columns, there)
     check_columns(columns, there, name=NAME)
@@ -111,13 +116,18 @@ def _taken(frame: Any, names: tuple[str, ...]) -> Arrow | None:
 
 
 def _whole(column: Arrow) -> Arrow:
-    """Floats as integers, row by row: pandas has floats where values are missing.
+    """Floats as text, row by row, and whole numbers as integers are written: "7" and not "7.0".
 
-    A row that is no whole number has no value. What becomes of a row follows from it alone.
+    pandas has floats where values are missing. What becomes of a row follows from it alone.
     """
+    pa, pc = arrow(), arrow("pyarrow.compute")
     numbers = np.asarray(column.to_numpy(), np.float64)
-    good = np.isfinite(numbers) & (np.abs(numbers) < _WHOLE_FLOATS) & (numbers == np.floor(numbers))
-    return arrow().array(np.where(good, numbers, 0).astype(np.int64), mask=~good)
+    whole = (np.abs(numbers) < _WHOLE_FLOATS) & (numbers == np.floor(numbers))
+    texts = pa.array(np.where(whole, numbers, 0).astype(np.int64), mask=~whole).cast(pa.string())
+    if whole.all():
+        return texts
+    others = pa.array(numbers, mask=whole | np.isnan(numbers)).cast(pa.string())
+    return pc.coalesce(texts, others)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -167,9 +177,7 @@ class FrameSource(Source):
                 )
         for batch, end in self._read(row, self.table.num_rows, self.rejections):
             digest.add(batch)
-            yield Batch(
-                time=batch.time, key=batch.key, person=batch.person, position=digest.position(end)
-            )
+            yield replace(batch, position=digest.position(end))
 
     def _rows_before(self, position: Position) -> int:
         rows = position.get("rows")
