@@ -253,7 +253,17 @@ class Log:
         return out
 
     def table(self, first: int, last: int, places: IntArray | None = None) -> ReleaseTable:
-        """The releases of these units as arrays, of all keys or of those at some places."""
+        """The releases of these units as arrays, of all keys or of those at some places.
+
+        Parameters
+        ----------
+        first : int
+            The first unit.
+        last : int
+            The last unit, which belongs to them.
+        places : array of int, optional
+            The places of the keys in a release. Default: all.
+        """
         return ReleaseTable.of(list(self.between(first, last)), places)
 
     def filtered(
