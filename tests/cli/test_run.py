@@ -26,7 +26,9 @@ import pytest
 from rich.console import Console
 
 from penstock.cli.run import RunLog, progress, status_line
+from penstock.cli.run_words import accepting
 from penstock.engine.notices import Notice
+from penstock.engine.pipeline import Pipeline
 from penstock.engine.publisher import Publisher
 from penstock.engine.sqlite import SQLiteReader
 from penstock.private.sources.files import FileSource
@@ -148,13 +150,37 @@ def test_a_finished_file_is_published_and_told_in_lines(capsys):
         for line in lines
     )
     told = [line.split(maxsplit=2)[2] for line in lines]
-    assert told[0].startswith("taps promise: An observer may see everything")
-    assert told[1] == "taps start unit 1: laplace every 1h, to the store alone"
-    assert told[2:] == [
+    here = Path.cwd()
+    assert told[0] == f"taps accepting: events are read from {here}/taps.parquet (parquet)."
+    assert told[1].startswith("taps promise: An observer may see everything")
+    assert told[2] == "taps start unit 1: laplace every 1h, to the store alone"
+    assert told[3:] == [
         "taps begin: finite input",
         *(f"taps release unit {unit}" for unit in range(1, 13)),
         "taps end",
+        told[-4],
+        "taps next: penstock query taps.toml top",
+        "taps next: penstock query taps.toml counts --plot taps.html",
+        "taps next: penstock ledger verify taps.toml",
     ]
+    assert told[-4] == (
+        "taps published: 12 units of 1h (all new), 2026-01-01 00:00 to 2026-01-01 12:00 in UTC. "
+        f"They are in {here}/taps.db."
+    )
+    for line in told[-3:]:
+        command = line.partition("next: penstock ")[2].split()
+        assert Outcome(capsys, *command).code == 0
+
+
+@pytest.mark.parametrize(
+    ("tls", "scheme"), [({}, "http"), ({"tls_cert": "a", "tls_key": "b"}, "https")]
+)
+def test_a_run_begins_with_the_address_that_accepts_events(tls, scheme):
+    http = {"kind": "http", "path": None, "listen": "127.0.0.1:8080", "token_env": "TAPS_TOKEN"}
+    pipeline = Pipeline.of(streams.pipeline(source={**http, **tls}))
+    assert accepting(pipeline) == (
+        f"POST events to {scheme}://127.0.0.1:8080/events, with the token in TAPS_TOKEN."
+    )
 
 
 def test_a_second_start_says_where_it_goes_on(capsys):
@@ -162,8 +188,11 @@ def test_a_second_start_says_where_it_goes_on(capsys):
     Outcome(capsys, "run", str(path))
     outcome = Outcome(capsys, "run", str(path), "--log", "json")
     events = [json.loads(line) for line in outcome.err.splitlines()]
-    assert [each["event"] for each in events] == ["promise", "resume", "begin", "end"]
-    assert events[1] | {"time": ""} == {
+    assert [each["event"] for each in events] == [
+        *("accepting", "promise", "resume", "begin", "end", "published", "next", "next", "next")
+    ]
+    assert "12 units of 1h (0 new)" in events[5]["text"]
+    assert events[2] | {"time": ""} == {
         "time": "",
         "level": "info",
         "event": "resume",
@@ -438,7 +467,8 @@ def test_told_to_stop_it_leaves_everything_whole(number):
         events = running.events
     last = [each["event"] for each in events]
     last = last[last.index("stopping") :]
-    assert last in (["stopping", "end"], ["stopping", "release", "end"])
+    words = ["published", "next", "next", "next"]
+    assert last in (["stopping", "end", *words], ["stopping", "release", "end", *words])
     released = [each["unit"] for each in events if each["event"] == "release"]
     assert released == list(range(1, units() + 1))
     assert holder() == ""
@@ -587,6 +617,8 @@ def test_a_finite_input_has_a_bar_with_the_time_left():
         assert re.search(r"taps ━+ 100% 12 units", terminal.text)
         assert "release unit" not in terminal.text
         assert "taps start unit 1: laplace every 1h" in terminal.text
+        assert "\ntaps published: 12 units of 1h" in terminal.text.replace("\r", "")
+        assert "\ntaps next: penstock query " in terminal.text.replace("\r", "")
 
 
 def test_a_live_stream_has_a_line_that_moves():

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +30,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from penstock.cli import run_words
 from penstock.cli.options import Flag
 from penstock.cli.store_argument import read_pipeline
 from penstock.core.calendar import instant
@@ -50,6 +51,9 @@ STOP = (
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _STYLES = {"info": "default", "warning": "yellow", "error": "bold red"}
+_PLAIN: dict[str, str] = {"published": "published", "next": "next"}
+"""Notices that a terminal shows without time and level: the last words of a run."""
+
 _SHOW_CURSOR = b"\x1b[?25h\n"
 
 
@@ -112,6 +116,7 @@ def run(
             return
         except StateError as error:
             _end(logs, {"": error})
+        before = [view.committed.unit for each in process.publishers for view in each.views]
         _introduce(process, monitor, logs)
         process.start()
         with _live_display(process, screen, log):
@@ -120,6 +125,7 @@ def run(
                     stop.passed_on = True
                     logs(Notice(kind="stopping", text=STOP))
                     process.stop()
+        _conclude(process, files, before, logs)
     failures = dict(process.failures)
     if process.unfinished and not stop.wanted:
         names = ", ".join(process.unfinished)
@@ -180,6 +186,8 @@ class RunLog:
             line = f"{now} {notice.level:7} {stream}{notice.kind}{unit}{text}"
             if not self._screen.is_terminal:
                 print(line, file=sys.stderr, flush=True)
+            elif notice.kind in _PLAIN:
+                self._screen.print(Text(f"{stream}{_PLAIN[notice.kind]}{text}"), soft_wrap=True)
             elif notice.kind != "release":  # the status line shows it
                 self._screen.print(Text(line, _STYLES[notice.level]), soft_wrap=True)
 
@@ -190,6 +198,8 @@ def _introduce(process: Process, monitor: Monitor, logs: RunLog) -> None:
         process.publishers, publisher_figures.public(process.publishers).streams, strict=True
     ):
         sinks = ", ".join(sink.name for sink in stream.sinks) or "the store alone"
+        where = run_words.accepting(publisher.pipeline)
+        logs(Notice(kind="accepting", stream=stream.stream, text=where))
         logs(Notice(kind="promise", stream=stream.stream, text=stream.promise))
         for view, series in zip(publisher.views, stream.series, strict=True):
             what = f"{series.mechanism} every {series.every}, to {sinks}"
@@ -199,6 +209,22 @@ def _introduce(process: Process, monitor: Monitor, logs: RunLog) -> None:
                 logs(Notice(kind="start", stream=view.name, unit=1, text=what))
     for url in monitor.urls:
         logs(Notice(kind="metrics", text=f"{url}/metrics"))
+
+
+def _conclude(process: Process, files: Sequence[Path], before: Sequence[int], logs: RunLog) -> None:
+    """Log how many units are published, where they are, and what to do next."""
+    earlier = iter(before)
+    for publisher, file in zip(process.publishers, files, strict=True):
+        name = publisher.pipeline.stream.name
+        units = [(view, next(earlier)) for view in publisher.views]
+        if name in process.failures and not any(view.committed.unit for view, _ in units):
+            continue
+        for view, unit in units:
+            text = run_words.published(view, publisher.pipeline, before=unit)
+            logs(Notice(kind="published", stream=view.name, text=text))
+        if name not in process.failures and any(view.committed.unit for view, _ in units):
+            for command in run_words.next_commands(publisher, file):
+                logs(Notice(kind="next", stream=name, text=command))
 
 
 class _Bridge(logging.Handler):

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 Level: TypeAlias = Literal["info", "warning", "error"]
 NoticeKind: TypeAlias = Literal[
+    "accepting",  # where events are accepted
     "promise",  # what the stream promises
     "start",  # a series begins with unit 1
     "resume",  # a series goes on from its newest unit
@@ -23,6 +24,8 @@ NoticeKind: TypeAlias = Literal[
     "stopped",  # an error ended the publisher
     "failed",  # the process ends because of an error
     "end",  # the publisher has ended as it should
+    "published",  # how many units are published, and where they are
+    "next",  # the commands that show them
 ]
 
 
