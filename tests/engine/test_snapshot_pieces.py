@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from penstock.core.errors import StateError, StoreUnavailableError
+from penstock.core.snapshot_piece import Piece
 from penstock.engine.sql_store import SqlStore
 from penstock.private import state
 from penstock.private.mechanisms.pegasus import Pegasus
 from penstock.private.mechanisms.tide import Tide
 from penstock.private.noise import TestNoise
-from penstock.private.state import Piece
 from penstock.released.series import Series
 
 from tests.engine.places import KEY, KINDS, MARK, opened

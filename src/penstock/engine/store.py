@@ -15,10 +15,10 @@ from penstock.core.calendar import Calendar
 from penstock.core.deprecated import moved
 from penstock.core.errors import InputError, StateError
 from penstock.core.released import Released
+from penstock.core.snapshot_piece import Piece
 from penstock.engine.chain import Fence, Head
 from penstock.engine.sealing import Key
 from penstock.engine.signing import PublicKey
-from penstock.private.state import Piece
 from penstock.released.log import Log
 from penstock.released.series import Series
 

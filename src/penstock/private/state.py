@@ -27,6 +27,7 @@ import numpy as np
 from penstock.core.codec import FRACTION, MAP, TUPLE, Codec, class_name
 from penstock.core.errors import StateError
 from penstock.core.files import open_locked, remove_leftovers, write_file
+from penstock.core.snapshot_piece import Piece
 
 MAGIC = b"PENSTOCK"
 VERSION, IN_PIECES = 2, 3
@@ -64,19 +65,6 @@ _OURS = "penstock."
 _DIGEST = hashlib.sha256().digest_size
 _ARRAY, _PIECES = 1, 2
 """The types of MessagePack extension that hold an array, and the digests of its pieces."""
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Piece:
-    """A piece of a large array of a snapshot.
-
-    `compared` says whether it may be left out where it is stored already. A secret piece may not:
-    whether it has changed would tell something of the counts.
-    """
-
-    content: memoryview
-    digest: bytes
-    compared: bool
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

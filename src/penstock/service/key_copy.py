@@ -50,7 +50,7 @@ class BlockFacts(msgspec.Struct, frozen=True):
 
 
 @dataclass
-class Block:
+class CopyBlock:
     """The releases of consecutive units by key.
 
     An array has one number per unit, or one row per key with a number per unit. The arrays of the
@@ -138,7 +138,7 @@ class KeyCopy:
         make_folder(folder)
         full = self._read_blocks()
         link = full[-1].after if full else beginning(self._series.about)
-        self._blocks = (*full, Block(len(full) * UNITS_PER_BLOCK + 1, link, link))
+        self._blocks = (*full, CopyBlock(len(full) * UNITS_PER_BLOCK + 1, link, link))
         """The last one is open. The tuple is replaced as a whole: other threads read it."""
         self._body: Released | None = None
 
@@ -159,7 +159,7 @@ class KeyCopy:
                 *full, block = self._blocks
                 block.take(self._release(unit, body_of, flags, body), link)
                 if len(block.bases) == UNITS_PER_BLOCK:
-                    self._blocks = (*full, self._written(block), Block(unit + 1, link, link))
+                    self._blocks = (*full, self._written(block), CopyBlock(unit + 1, link, link))
         return end == newest.unit
 
     def table(self, first: int, last: int, places: IntArray | None = None) -> ReleaseTable:
@@ -217,7 +217,7 @@ class KeyCopy:
         assert self._body is not None
         return encoding.flagged(self._body, unit, flags)
 
-    def _pieces(self, first: int, last: int) -> Iterator[tuple[Block, slice]]:
+    def _pieces(self, first: int, last: int) -> Iterator[tuple[CopyBlock, slice]]:
         """The blocks of these units, and which of their units."""
         for block in self._blocks[(first - 1) // UNITS_PER_BLOCK :]:
             if block.first > last:
@@ -227,7 +227,9 @@ class KeyCopy:
                 yield block, slice(start, min(last, block.last) - block.first + 1)
 
     @staticmethod
-    def _scale(pieces: Sequence[tuple[Block, slice]], rows: Any, divisor: FloatArray) -> FloatArray:
+    def _scale(
+        pieces: Sequence[tuple[CopyBlock, slice]], rows: Any, divisor: FloatArray
+    ) -> FloatArray:
         """The scale of one draw, or of the error of a filter's estimate: see `Released`."""
         if pieces[0][0].kind == "filtered":
             deviation = rows("deviation", np.int64)
@@ -238,9 +240,9 @@ class KeyCopy:
 
     # -- files -------------------------------------------------------------------------------------
 
-    def _read_blocks(self) -> list[Block]:
+    def _read_blocks(self) -> list[CopyBlock]:
         """The blocks that are there and belong to the chain. Others are removed."""
-        blocks, link = list[Block](), beginning(self._series.about)
+        blocks, link = list[CopyBlock](), beginning(self._series.about)
         newest = self._reader.head(self._series.name).unit
         while (folder := self._path(len(blocks))).exists():
             try:
@@ -272,7 +274,7 @@ class KeyCopy:
     def _path(self, place: int) -> Path:
         return self._folder / f"{place:08d}"
 
-    def _written(self, block: Block) -> Block:
+    def _written(self, block: CopyBlock) -> CopyBlock:
         """Write a full block, and return it with its arrays in files."""
         target = self._path((block.first - 1) // UNITS_PER_BLOCK)
         fresh, digests = target.with_suffix(".new"), dict[str, str]()
@@ -297,7 +299,7 @@ class KeyCopy:
         return self._read(target)
 
     @staticmethod
-    def _read(folder: Path) -> Block:
+    def _read(folder: Path) -> CopyBlock:
         facts = msgspec.json.decode((folder / ABOUT).read_bytes(), type=BlockFacts)
         if facts.version != VERSION:
             raise ValueError("another version")
@@ -308,7 +310,7 @@ class KeyCopy:
                 raise ValueError("damaged")
             arrays[name] = np.load(path, mmap_mode="r")
         kind, length, rate = facts.weights
-        return Block(
+        return CopyBlock(
             facts.first,
             bytes.fromhex(facts.before),
             bytes.fromhex(facts.after),

@@ -16,9 +16,9 @@ from penstock.core.errors import (
     StateError,
     StoreUnavailableError,
 )
+from penstock.core.snapshot_piece import Piece
 from penstock.engine.sealing import Key
 from penstock.engine.sql_store.schema import UnitRows
-from penstock.private.state import Piece
 
 if TYPE_CHECKING:
     from penstock.engine.sql_store.reader import SqlReader

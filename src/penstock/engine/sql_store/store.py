@@ -25,6 +25,7 @@ from penstock.core.errors import (
 )
 from penstock.core.exact import whole
 from penstock.core.released import Released
+from penstock.core.snapshot_piece import Piece
 from penstock.engine.chain import Fence, FencedError, Head, HeadError, HeadFile
 from penstock.engine.sealing import Key
 from penstock.engine.signing import SigningKey
@@ -44,7 +45,6 @@ from penstock.engine.sql_store.sealed_state import (
 from penstock.engine.sql_store.verification import check_past
 from penstock.engine.sql_store.writer import SqlWriter, TransactionKind
 from penstock.engine.store import Committed, Lease, LeaseError
-from penstock.private.state import Piece
 from penstock.released import encoding
 from penstock.released.series import Series
 from penstock.released.sinks.base import SinkError
