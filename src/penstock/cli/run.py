@@ -31,6 +31,7 @@ from rich.progress import (
 from rich.text import Text
 
 from penstock.cli import run_words
+from penstock.cli.dry_run import show_dry_runs
 from penstock.cli.options import Flag
 from penstock.cli.store_argument import read_pipeline
 from penstock.core.calendar import instant
@@ -62,6 +63,7 @@ def run(
     log: Style = "text",
     takeover: Flag = False,
     anyway: Flag = False,
+    dry: Flag = False,
 ) -> None:
     """Publish one or more streams until their input ends or a signal asks it to stop.
 
@@ -77,6 +79,8 @@ def run(
 
     * penstock run taps.toml
 
+    * penstock run taps.toml --dry
+
     * penstock run gates.toml buses.toml --log json 2> penstock.log
 
     Parameters
@@ -91,6 +95,10 @@ def run(
         lease expires.
     anyway
         Publish although fewer than half of the rows of a sample of the input can be taken.
+    dry
+        Publish nothing. Read the source, and say on this terminal whether it can be read: the
+        columns, the share of rows that can be taken, and the first and the last day. Nothing is
+        written to disk, and the store is not opened.
     """
     if not files:
         raise ConfigurationError(
@@ -99,6 +107,10 @@ def run(
     screen = Console(stderr=True)
     logs = RunLog(log, screen)
     pipelines = [read_pipeline(path) for path in files]
+    if dry:
+        with _quiet(logs):
+            show_dry_runs(pipelines)
+        return
     monitor = Monitor(pipelines)
     stop = _Stop()
     with ExitStack() as stack:

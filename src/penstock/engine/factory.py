@@ -23,12 +23,15 @@ def finite(pipeline: Pipeline) -> bool:
     return declared.declaration.finite(declared.options, pipeline.stream.until is not None)
 
 
-def source(pipeline: Pipeline) -> Source:
-    """The source of events."""
+def source(pipeline: Pipeline, *, once: bool = False) -> Source:
+    """The source of events. `once`: it is read to its end, whether or not an end is declared."""
     declared = pipeline.source
     intake = Intake(columns=declared.columns, domain=pipeline.domain(), other=pipeline.other)
     setup = SourceSetup(
-        options=declared.options, folder=pipeline.folder, intake=intake, finite=finite(pipeline)
+        options=declared.options,
+        folder=pipeline.folder,
+        intake=intake,
+        finite=once or finite(pipeline),
     )
     return declared.declaration.build(setup)
 

@@ -171,8 +171,8 @@ class SourceCheck:
         raise UnreadableRowsError(
             f"source: fewer than half of the rows of a sample can be taken"
             f"{f' from {name}' if name else ''}. The most frequent reason: "
-            f"{_explained(reason, column, self._columns)}. Nothing was released from these rows. "
-            f"{ANYWAY}"
+            f"{reason_in_words(reason, column, self._columns)}. "
+            f"Nothing was released from these rows. {ANYWAY}"
         )
 
     def _check_range(self, *, complete: bool) -> None:
@@ -222,7 +222,7 @@ def source_digest(pipeline: Pipeline) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _explained(reason: Reason, column: str, columns: Columns) -> str:
+def reason_in_words(reason: Reason, column: str, columns: Columns) -> str:
     """The kind of mistake in words, from the reason and the configuration alone."""
     if reason is Reason.TYPE and column == columns.time:
         return f'the time in {column!r} cannot be read with clock = "{columns.clock}"'

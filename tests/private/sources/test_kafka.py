@@ -13,10 +13,16 @@ import sys
 import textwrap
 import time
 from concurrent.futures import Future
+from datetime import UTC, datetime
 
 import fastavro
 import pytest
-from confluent_kafka import OFFSET_END, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_END,
+    ConsumerGroupTopicPartitions,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AdminClient,
     ListOffsetsResultInfo,
@@ -24,7 +30,9 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
-from penstock.core.errors import ConfigurationError, MissingExtraError, StateError
+from penstock.core.errors import ConfigurationError, InputError, MissingExtraError, StateError
+from penstock.engine.dry_run import dry_run
+from penstock.engine.pipeline import Pipeline
 from penstock.private.sources import kafka
 from penstock.private.sources.avro import AvroMessages
 from penstock.private.sources.base import Receiver
@@ -588,3 +596,57 @@ def test_neither_password_nor_place_shows():
     )
     assert "pass-word" not in repr(source)
     assert "_at" not in repr(source)
+
+
+@needs_kafka
+def test_a_dry_run_reads_a_topic_and_leaves_no_place_behind(tmp_path):
+    broker, rows = KafkaBroker(partitions=2), events(300)
+    broker.send_rows(rows[:200])
+    broker.send_rows(rows[200:], partition=1)
+    group = f"dry-{secrets.token_hex(4)}"
+    pipeline = Pipeline.of(
+        {
+            "stream": {"name": "taps", "every": "1d", "origin": "2026-01-01"},
+            "source": {
+                "kind": "kafka",
+                "servers": SERVER,
+                "topic": broker.topic,
+                "group": group,
+                "time": "time",
+                "key": "key",
+                "person": "person",
+            },
+            "domain": {"keys": list(KEYS)},
+            "privacy": {"mechanism": "laplace", "epsilon": "1"},
+        },
+        folder=tmp_path,
+    )
+    now = datetime.fromtimestamp(max(time for time, _, _ in rows) / 1e6 + 60, UTC)
+    first, second = dry_run(pipeline, now=now), dry_run(pipeline, now=now)
+    days = [datetime.fromtimestamp(time / 1e6, UTC).date() for time, _, _ in rows]
+    for found in (first, second):
+        assert (found.percent, found.first, found.last) == ((90, 100), min(days), max(days))
+    asked = ConsumerGroupTopicPartitions(group, [TopicPartition(broker.topic, 0)])
+    (answer,) = broker.admin.list_consumer_group_offsets([asked]).values()
+    assert answer.result(DEADLINE).topic_partitions[0].offset < 0  # nothing was ever committed
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_says_that_no_broker_answers(tmp_path):
+    pipeline = Pipeline.of(
+        {
+            "stream": {"name": "taps", "every": "1d", "origin": "2026-01-01"},
+            "source": {
+                "kind": "kafka",
+                "servers": "127.0.0.1:1",
+                "topic": "taps",
+                "time": "time",
+                "key": "key",
+            },
+            "domain": {"keys": list(KEYS)},
+            "privacy": {"mechanism": "laplace", "epsilon": "1"},
+        },
+        folder=tmp_path,
+    )
+    with pytest.raises(InputError, match="The source was not read to its end"):
+        dry_run(pipeline)

@@ -589,6 +589,9 @@ class SourceKind(EndpointKind):
     trial : callable, optional
         Puts made-up events where a source finds them, for `check_*`: from a folder, the number of
         the part and its `TrialEvent`s to the options. Columns are time, key and person.
+    no_dry_run : str
+        Why `penstock run --dry` cannot read such a source, as a sentence. Write "" if `batches` can
+        be read to the end and later from the beginning, with no trace. Default: it cannot.
 
     Examples
     --------
@@ -602,6 +605,7 @@ class SourceKind(EndpointKind):
     suffixes: tuple[str, ...] = ()
     column_types: Callable[[Path], Mapping[str, str]] | None = None
     trial: Callable[[Path, int, Sequence[TrialEvent]], Options] | None = None
+    no_dry_run: str = "it does not say that it can be read without taking events away."
 
 
 @dataclass(frozen=True)

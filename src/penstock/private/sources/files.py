@@ -470,6 +470,7 @@ def file_kind(
         suffixes=suffixes,
         column_types=column_types,
         trial=trial,
+        no_dry_run="",
     )
 
 

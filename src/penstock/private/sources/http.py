@@ -578,6 +578,8 @@ KIND = SourceKind(
     ),
     extra="serve",
     build=_build,
+    no_dry_run="events are sent to it, so there is nothing to read beforehand. Run it with a "
+    "stream and a store of another name, and send it some events.",
 )
 
 

@@ -599,6 +599,7 @@ KIND = SourceKind(
     check=check_login,
     extra="kafka",
     build=_build,
+    no_dry_run="",  # offsets are kept in the store, which a dry run does not open
 )
 
 

@@ -418,6 +418,8 @@ KIND = SourceKind(
     check=check_login,
     extra="mqtt",
     build=_build,
+    no_dry_run="the broker gives each message once, so what a dry run reads would be missing from "
+    "the run. Try it with a client and a store of another name.",
 )
 
 

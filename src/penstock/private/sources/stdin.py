@@ -94,4 +94,5 @@ KIND = SourceKind(
     check=_check,
     build=_build,
     finite=lambda options, until: until,
+    no_dry_run="",
 )
