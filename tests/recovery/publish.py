@@ -194,6 +194,7 @@ class Fault:
         "before a put of ParquetSink",
         "Parquet written, not renamed",
         "after a put of ParquetSink",
+        "CSV renamed, about.json not",
         "half a line",
         "after a put of JsonLinesSink",
         "before a put of WebhookSink",
@@ -231,7 +232,7 @@ class Fault:
         self._around(view_run.ViewRun, "shown", after="told")
         self._around(HttpSource, "kept", before="to be answered", after="answered")
         self._around(committer.Committer, "save", after="kept")
-        for sink in (sinks.ParquetSink, sinks.JsonLinesSink, sinks.WebhookSink):
+        for sink in (sinks.ParquetSink, sinks.CsvSink, sinks.JsonLinesSink, sinks.WebhookSink):
             name = sink.__name__
             self._around(
                 sink, "put", before=f"before a put of {name}", after=f"after a put of {name}"
@@ -259,6 +260,8 @@ class Fault:
             name = str(target)
             if name.endswith(".head"):
                 self.here("head written, not renamed")
+            if name.endswith("about.json"):
+                self.here("CSV renamed, about.json not")
             if name.endswith(".parquet"):
                 self.here("Parquet written, not renamed")
             return real(path, target)

@@ -275,7 +275,7 @@ def blocked_line(path):
     return path.rmdir
 
 
-@pytest.mark.parametrize("sink", ["webhook", "parquet", "jsonl", "all"])
+@pytest.mark.parametrize("sink", ["webhook", "parquet", "csv", "jsonl", "all"])
 def test_a_sink_that_was_down_gets_every_unit_in_order(sink, nest, tmp_path):
     with CsvWorld(nest, tmp_path, noise="both", hours=12) as world:
         backs = []
@@ -284,6 +284,8 @@ def test_a_sink_that_was_down_gets_every_unit_in_order(sink, nest, tmp_path):
             backs.append(lambda: setattr(world.receiver, "down", False))
         if sink in ("parquet", "all"):
             backs.append(blocked(tmp_path / "releases"))
+        if sink in ("csv", "all"):
+            backs.append(blocked(tmp_path / "tables"))
         if sink in ("jsonl", "all"):
             backs.append(blocked_line(tmp_path / "releases.jsonl"))
         world.set_clock(0)
@@ -292,7 +294,7 @@ def test_a_sink_that_was_down_gets_every_unit_in_order(sink, nest, tmp_path):
             pass
         wait_for(world.released, "the release of all")
         troubled = {each["text"].split("'")[1] for each in first.stop().of("sink")}
-        assert troubled == ({"webhook", "parquet", "jsonl"} if sink == "all" else {sink})
+        assert troubled == ({"webhook", "parquet", "csv", "jsonl"} if sink == "all" else {sink})
         assert first.of("over")[0]["whole"] is False
         last = world.start()
         while {each["text"].split("'")[1] for each in last.of("sink")} != troubled:

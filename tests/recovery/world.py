@@ -4,8 +4,10 @@ the store all the time.
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import http.client
+import io
 import json
 import os
 import queue
@@ -283,6 +285,7 @@ def tables(source, noise, **more):
         "sink": [
             {"kind": "parquet", "path": "releases"},
             {"kind": "jsonl", "path": "releases.jsonl"},
+            {"kind": "csv", "path": "tables"},
         ],
         "stream": {"lateness": "2h", "pace": "0s"},
         **more,
@@ -564,6 +567,19 @@ class World:
                 assert len(rows) == len(found) == len(items) * len(KEYS)
                 for item in items:
                     assert [found[item.unit, key] for key in KEYS] == item.release.estimate.tolist()
+            elif sink.kind == "csv":
+                folder = self.folder / "tables" / f"series={name.replace('/', '%2F')}"
+                text = [file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.csv"))]
+                lines = [
+                    (int(row["unit"]), row["key"], float(row["value"]))
+                    for each in text
+                    for row in csv.DictReader(io.StringIO(each))
+                ]
+                assert sorted(lines) == sorted(
+                    (item.unit, key, value)
+                    for item in items
+                    for key, value in zip(KEYS, item.release.estimate.tolist(), strict=True)
+                )
             elif sink.kind == "webhook":
                 series = name.replace("/", "%2F")
                 assert not self.receiver.changed
