@@ -136,3 +136,16 @@ def test_the_changelog_lists_every_name_that_moved() -> None:
         for old, new in names.items()
     ]
     assert sorted(listed) == sorted(moved)
+
+
+FILE = r"(?<![\w./-])[\w-]+\.(?:csv|db|log|parquet|sql|toml)\b"
+
+
+@each([ROOT / "docs/tutorial.md", *sorted((ROOT / "docs/how-to").glob("*.md"))])
+def test_a_page_makes_the_files_that_its_commands_read(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    commands = re.findall(r"^(?:\$ )?(penstock (?!export).*)$", text, re.MULTILINE)
+    read = {name for line in commands for name in re.findall(FILE, line.partition("#")[0])}
+    saved = re.findall(rf"[Ss]ave .{{0,30}}?as\s+`({FILE})`", text)
+    written = re.findall(rf"(?:> |init |[\"'])({FILE})", text)
+    assert read - {*saved, *written} == set()

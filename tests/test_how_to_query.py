@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.outcome import Outcome
-from tests.engine.published import pipeline, publish
+from tests.following import blocks, shell
 from tests.installing import install_project
 
 PAGE = Path(__file__).parents[1] / "docs/how-to/add-a-query.md"
 
 
+@pytest.fixture(scope="module")
+def rooms(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the store that the page makes."""
+    made = tmp_path_factory.mktemp("rooms")
+    (files,) = blocks("how-to/add-a-query.md", "sh")
+    shell(f"cd {made}\n{files}")
+    return made
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(rooms: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the page's file, its project and a store, as the current one."""
     text = PAGE.read_text(encoding="utf-8")
     (source,) = re.findall(r"^```python\n(\"\"\".*?)^```", text, re.DOTALL | re.MULTILINE)
@@ -27,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "capacity", raising=False)
-    publish(tmp_path / "rooms.db", pipeline(), 30)
+    shutil.copytree(rooms, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 

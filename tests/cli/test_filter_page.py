@@ -1,35 +1,18 @@
-"""The commands of docs/how-to/filter.md, run one after the other."""
+"""docs/how-to/filter.md, followed to the letter: its files are made, its commands typed."""
 
 from __future__ import annotations
 
 import json
-import re
-import shlex
 from pathlib import Path
 
 from tests.browser import CHROMIUM, check_page, open_browser
-from tests.cli.outcome import Outcome
-
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "filter.md"
+from tests.following import blocks, shell, typed
 
 
 def test_the_commands_of_the_page_run_and_their_page_reads_well(capsys, tmp_path):
-    text = PAGE.read_text(encoding="utf-8")
-    (declared,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    (console,) = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
-    rows = [
-        f"2026-01-{1 + hour // 24:02}T{hour % 24:02}:{minute:02}Z,{key}"
-        for hour in range(48)
-        for key, every in (("Airport", 2), ("Central", 5), ("Zoo", 30))
-        for minute in range(0, 60, every)
-    ]
-    Path("taps.toml").write_text(declared, encoding="utf-8")
-    Path("taps.csv").write_text("tapped_at,station\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    for line in console.splitlines():
-        program, *tokens = shlex.split(line.removeprefix("$ "))
-        assert program == "penstock"
-        done = Outcome(capsys, *tokens)
-        assert done.code == 0, (line, done.err)
+    (files,) = blocks("how-to/filter.md", "sh")
+    shell(files)
+    typed("how-to/filter.md", capsys)
     assert "post-processing" in Path("out/taps.html").read_text(encoding="utf-8")
     lines = Path("taps.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 48
