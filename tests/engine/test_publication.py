@@ -320,8 +320,9 @@ def test_a_closed_publication_says_so(tmp_path):
         domain=streams.KEYS,
         store=tmp_path / "taps.db",
     )
+    part = stream["Central"]
     stream.close()
-    assert repr(stream) == "<Publication 'taps': closed>"
+    assert repr(stream) == repr(part) == "<Publication 'taps': closed>"
     assert "The store is closed" in stream._repr_html_()
 
 

@@ -186,7 +186,7 @@ suspicion of 50 % can rise to 73.2 % at most.
         rows = [
             ("ε", str(self.epsilon)),
             ("δ", str(self.delta)),
-            ("window", f"{self.window} units"),
+            ("window", "1 unit" if self.window == 1 else f"{self.window} units"),
         ]
         rows.append(("most events of a person in a unit", str(self.contribution)))
         if self.horizon is not None:

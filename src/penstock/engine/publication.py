@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from pathlib import Path
+from threading import Event
 from typing import Any, Self, overload
 
 import numpy as np
@@ -93,7 +94,7 @@ class Publication(Tabular):
         self._chosen: tuple[str, ...] | None = None
         self._first = 1
         self._stop: int | None = None
-        self._closed = False
+        self._closed = Event()  # shared with all publications that are cut from this one
 
     @classmethod
     def read(cls, store: str | os.PathLike[str], name: str | None = None) -> Publication:
@@ -117,7 +118,7 @@ class Publication(Tabular):
         return cls(reader, name or names[0])
 
     def __repr__(self) -> str:
-        if self._closed:
+        if self._closed.is_set():
             return f"<Publication {self.name!r}: closed>"
         return f"<Publication {self.name!r}: {self._extent}, {self.guarantee}>"
 
@@ -143,7 +144,7 @@ class Publication(Tabular):
 
     def close(self) -> None:
         """Close the store."""
-        self._closed = True
+        self._closed.set()
         self._reader.close()
 
     @overload
@@ -342,7 +343,7 @@ class Publication(Tabular):
 
     def _repr_html_(self) -> str:
         """The publication for a notebook: the promise, and the newest numbers with intervals."""
-        if self._closed:
+        if self._closed.is_set():
             return card(self.name, lead="The store is closed.")
         parts, note = list[Html](), ""
         lead, units, calendar = self._extent, self.units, self._series.calendar
