@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.cli.export import COLUMNS
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore
 from penstock.released.series import Series
+from penstock.released.sinks.release_document import COLUMNS
 
 from tests.cli.outcome import Outcome
 from tests.engine.published import KEYS, pipeline, publish, several

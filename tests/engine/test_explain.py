@@ -348,3 +348,13 @@ def test_an_error_that_cannot_be_known_is_not_made_up(monkeypatch):
     assert "the noise depends on the stream and cannot be stated before" in said(
         privacy={"mechanism": "ba", "epsilon": 1, "window": 24}
     )
+
+
+def test_what_a_sink_is_sent_is_said():
+    sinks = [
+        {"kind": "csv", "path": "tables", "nonnegative": True},
+        {"kind": "jsonl", "path": "a", "nonnegative": True, "filtered": True},
+    ]
+    text = said(sink=sinks)
+    assert "CSV files in tables, non-negative, which costs no budget" in text
+    assert "JSON lines in a, filtered and non-negative, which costs no budget" in text

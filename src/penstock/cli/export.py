@@ -20,6 +20,7 @@ from rich.text import Text
 from penstock.cli.completers import StreamNames
 from penstock.cli.store_argument import chosen, open_store
 from penstock.core.arrays import BoolArray, FloatArray
+from penstock.core.column_descriptions import describe_columns
 from penstock.core.errors import ConfigurationError
 from penstock.core.files import replacing
 from penstock.core.released import Released
@@ -27,21 +28,17 @@ from penstock.engine.ledger_report import streams_of
 from penstock.engine.store import Reader
 from penstock.released import encoding
 from penstock.released.series import Series
-from penstock.released.sinks.release_document import ReleasedNumbers, arrow, moment, numbers, plain
+from penstock.released.sinks.release_document import (
+    COLUMNS,
+    CONFIDENCE,
+    ReleasedNumbers,
+    arrow,
+    moment,
+    numbers,
+    plain,
+)
 
 Format: TypeAlias = Literal["store", "parquet", "csv", "jsonl"]
-COLUMNS = (
-    "series",
-    "unit",
-    "begins",
-    "ends",
-    "key",
-    "value",
-    "deviation",
-    "low",
-    "high",
-    "repeated",
-)
 
 _SUFFIXES: dict[str, Format] = {
     ".db": "store",
@@ -237,7 +234,13 @@ def _parquet(path: Path) -> Iterator[Writer]:
         number,
         pa.bool_(),
     )
-    schema = pa.schema(list(zip(COLUMNS, kinds, strict=True)))
+    means = describe_columns(confidence=CONFIDENCE)
+    schema = pa.schema(
+        [
+            pa.field(name, kind, metadata={"description": means[name]})
+            for name, kind in zip(COLUMNS, kinds, strict=True)
+        ]
+    )
     with pq.ParquetWriter(path, schema, compression="zstd") as out:
 
         def write(batch: Batch) -> None:

@@ -57,7 +57,7 @@ def test_the_files_of_a_day_become_one_when_it_is_over(tmp_path):
     unit_by_unit(tmp_path / "parts", 25, compact=False)
     assert rows(out) == rows(tmp_path / "parts")
     assert ParquetSink(out).head("taps") == sink.head("taps") == (25, link(TAPS, 25))
-    assert not list((tmp_path / "out.compacting").rglob("*.parquet"))
+    assert not (tmp_path / "out.compacting").exists()
 
 
 def test_the_one_file_has_the_facts_of_its_newest_unit(tmp_path):
@@ -119,6 +119,14 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
     sink.put([item(TAPS, 24)])
     assert len(names(out)) == 25
     assert (out / f"{DAY}01" / "notes.txt").read_text() == "mine"
+
+
+def test_files_that_others_wrote_under_our_names_are_left_alone(tmp_path):
+    out = tmp_path / "out"
+    sink = unit_by_unit(out, 23, first=21)
+    pl.DataFrame({"mine": [1]}).write_parquet(out / f"{DAY}01" / "unit-0000000020.parquet")
+    sink.put([item(TAPS, 24)])
+    assert len(names(out)) == 5
 
 
 def test_a_gap_between_files_is_left_alone(tmp_path):

@@ -16,6 +16,7 @@ import logging
 import re
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,9 @@ def _merge(day: Path, beside: Path) -> None:
             each.close()
     exchange(day, beside)
     shutil.rmtree(beside)
+    with suppress(OSError):  # other series may be there
+        beside.parent.rmdir()
+        beside.parent.parent.rmdir()
 
 
 def _parts(day: Path) -> list[tuple[int, int, str]]:
@@ -151,12 +155,16 @@ def _schema(schemas: Sequence[Any]) -> Any:
             return None
         if _lasting(each) != _lasting(last):
             return None
-    private = all(each.metadata.get(b"penstock.private") == b"true" for each in schemas)
-    return first.with_metadata({**last.metadata, b"penstock.private": str(private).lower()})
+    private = all(_facts(each).get(b"penstock.private") == b"true" for each in schemas)
+    return first.with_metadata({**_facts(last), b"penstock.private": str(private).lower()})
+
+
+def _facts(schema: Any) -> dict[bytes, bytes]:
+    return dict(schema.metadata or {})
 
 
 def _lasting(schema: Any) -> dict[bytes, bytes]:
-    return {name: text for name, text in schema.metadata.items() if name not in _OF_EACH}
+    return {name: text for name, text in _facts(schema).items() if name not in _OF_EACH}
 
 
 def _groups(files: Sequence[Any]) -> Iterator[Any]:
