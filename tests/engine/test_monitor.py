@@ -192,7 +192,7 @@ def test_the_newest_release_is_served_apart_from_the_figures_of_the_publisher(se
     answer = here.get("/releases")
     assert answer.headers["content-type"].startswith("text/plain; version=")
     assert answer.headers["cache-control"] == "no-store"
-    assert "covers the added noise with at least 95 %" in answer.text
+    assert "it covers the added noise with at least 95 %" in answer.text
 
 
 def test_a_request_shows_a_bounded_number_of_keys_or_those_that_it_names(served, monkeypatch):

@@ -13,13 +13,12 @@ from typing import Any, Final
 import numpy as np
 
 from penstock.core.arrays import IntArray
-from penstock.core.column_descriptions import describe_columns
 from penstock.core.errors import ConfigurationError
 from penstock.core.optional import require
 from penstock.core.released import Released
 from penstock.engine.publisher import Publisher
 from penstock.engine.view_run import ViewRun
-from penstock.released.sinks.release_document import CONFIDENCE, numbers
+from penstock.released.sinks.release_document import numbers
 
 MAX_KEYS_PER_VIEW: Final = 1_000
 """The most keys of a view that one answer shows."""
@@ -52,18 +51,13 @@ class NewestReleases:
         """
         self._check(keys)
         gauge = require("prometheus_client.core", "serve", PURPOSE).GaugeMetricFamily
-        means = describe_columns(confidence=CONFIDENCE)
         of_views = {
             name: gauge(f"penstock_release_{name}", text, labels=("stream", "view"))
             for name, text in _OF_VIEWS.items()
         }
         of_keys = {
-            name: gauge(
-                f"penstock_release_{name}",
-                f"Newest release: {means[name]}.",
-                labels=("stream", "view", "key"),
-            )
-            for name in ("value", "low", "high")
+            name: gauge(f"penstock_release_{name}", text, labels=("stream", "view", "key"))
+            for name, text in _OF_KEYS.items()
         }
         for stream, view in self._views:
             release, places = view.committed.release, self._chosen(view, keys)
@@ -123,4 +117,14 @@ _OF_VIEWS: Final = {
     "keys": "Number of keys that the view publishes.",
     "keys_shown": "Number of keys that this answer shows.",
     "private": "1 if all noise came from the system's randomness, 0 after test noise.",
+}
+
+_COVERS = (
+    "interval: it covers the added noise with at least 95 %. "
+    "For estimates of a filter, it is for the count, as the filter believes."
+)
+_OF_KEYS: Final = {
+    "value": "Number of the newest release: counts and added noise.",
+    "low": f"Lower end of its {_COVERS}",
+    "high": f"Upper end of its {_COVERS}",
 }
