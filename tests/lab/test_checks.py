@@ -773,7 +773,7 @@ def test_a_failure_on_a_random_stream_says_which() -> None:
     check = checks.check_no_window_costs_more_than_promised
     (result,) = run_all((check,), ForgetsWhatItSpent, quick=True, progress=None)
     message = result.message
-    assert "Script(epsilon=Fraction(" in message
+    assert "Script(epsilon=" in message
     assert "act_out(" in message  # Hypothesis's own words on how to repeat it
 
 

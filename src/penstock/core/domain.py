@@ -12,6 +12,9 @@ import numpy as np
 from penstock.core.arrays import IntArray
 from penstock.core.errors import ConfigurationError
 
+MAX_REPR_LETTERS = 60
+"""The most letters of keys that a repr shows."""
+
 
 @dataclass(frozen=True)
 class Domain:
@@ -45,8 +48,10 @@ class Domain:
         check_keys(self.keys)
 
     def __repr__(self) -> str:
-        shown = ", ".join(map(repr, self.keys[:3])) + (", …" if self.size > 3 else "")
-        return f"Domain({self.size} keys: {shown})"
+        shown = ", ".join(map(repr, self.keys[:3]))
+        if len(shown) > MAX_REPR_LETTERS or self.size > 3:
+            shown = f"{shown[:MAX_REPR_LETTERS].rstrip(', ')}, …"
+        return f"{type(self).__name__}({self.size} keys: {shown})"
 
     @property
     def size(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import TypeAlias
@@ -196,11 +196,11 @@ class Hierarchy(Domain):
         return tuple(slice(first, last) for first, last in pairwise(self.starts.tolist()))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Nodes(Domain):
     """All nodes of a hierarchy, level by level."""
 
-    tree: Hierarchy = field(repr=False)
+    tree: Hierarchy
 
     def totals(self, counts: IntArray) -> IntArray:
         """The total of each node."""

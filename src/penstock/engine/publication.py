@@ -475,6 +475,9 @@ class LogQuery:
     keys: tuple[str, ...] | None = None
     units: range | None = None
 
+    def __repr__(self) -> str:
+        return f"<LogQuery {self.query.in_words()!r} of {self.log.name!r}>"
+
     def answer(self, unit: Units = None) -> Answer:
         """Answer for the newest unit, for one unit, or for a `range` of units.
 

@@ -80,7 +80,7 @@ class Pipeline:
     ...     "privacy": {"mechanism": "ba", "epsilon": "1", "window": "1d"},
     ... })
     >>> pipeline.mechanism(), pipeline.domain().keys
-    (BudgetAbsorption(epsilon=Fraction(1, 1), window=24, ...), ('north', 'south', 'elsewhere'))
+    (BudgetAbsorption(epsilon=1, window=24, ...), ('north', 'south', 'elsewhere'))
     """
 
     stream: StreamConfig

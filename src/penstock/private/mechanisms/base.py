@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
@@ -28,7 +28,7 @@ S = TypeVar("S")
 _PLAIN = (bool, int, str, Fraction, tuple, type(None))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Mechanism(ABC, Generic[S]):
     """A method that turns the counts of each unit into a release under one promise.
 
@@ -79,6 +79,20 @@ class Mechanism(ABC, Generic[S]):
     window: int
     contribution: int = 1
     horizon: int | None = None
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "__repr__" not in vars(cls):  # a dataclass would show every parameter
+            type.__setattr__(cls, "__repr__", Mechanism.__repr__)
+
+    def __repr__(self) -> str:
+        """The parameters that differ from their defaults."""
+        given = [
+            f"{each.name}={value if isinstance(value, Fraction) else repr(value)}"
+            for each in fields(self)
+            if not _is_default(value := getattr(self, each.name), each)
+        ]
+        return f"{type(self).__name__}({', '.join(given)})"
 
     def __post_init__(self) -> None:
         promise = Guarantee(
@@ -325,3 +339,13 @@ class Incremental(Mechanism[S]):
     def announced(self) -> bool:
         """Whether this configuration must be told of a look into its memory."""
         return False
+
+
+def _is_default(value: Any, parameter: Field[Any]) -> bool:
+    """Whether a parameter has the value that it has where it is not given."""
+    usual = parameter.default
+    if parameter.default_factory is not MISSING:
+        usual = parameter.default_factory()
+    if isinstance(value, Fraction) and isinstance(usual, str):
+        usual = Fraction(usual)
+    return bool(value == usual)
