@@ -85,7 +85,7 @@ def test_verdicts_have_colours(capsys, monkeypatch):
 
 
 def test_units_that_are_mostly_empty_are_warned_of(capsys):
-    done = Outcome(capsys, "check", written(LONG_AGO), "--typical", "1/1000")
+    done = Outcome(capsys, "check", written(LONG_AGO), "--typical", "1/100000")
     said = " ".join(done.out.split())
     assert "Most units of 'taps' will be empty: about" in said
     assert "of 1,463 units have no event in any key." in said

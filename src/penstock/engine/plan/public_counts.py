@@ -110,10 +110,10 @@ class PublicCounts:
         )
         return replace(self, counts=self.counts[order], notes=(*self.notes, note))
 
-    def thinned(self) -> PublicCounts:
-        """At most `MAX_KEYS` keys, evenly spread, and the newest units; a note says so."""
+    def thinned(self, *, most: int = MAX_KEYS) -> PublicCounts:
+        """At most `most` keys, evenly spread, and the newest units; a note says so."""
         units, keys = self.counts.shape
-        kept = min(keys, MAX_KEYS)
+        kept = min(keys, most)
         newest = min(units, MAX_UNITS, max(MAX_CELLS // kept, 1))
         if (kept, newest) == (keys, units):
             return self

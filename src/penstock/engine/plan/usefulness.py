@@ -13,13 +13,13 @@ import numpy as np
 
 from penstock.core.arrays import IntArray
 from penstock.core.domain import Domain
+from penstock.core.errors import ConfigurationError
 from penstock.engine.pipeline import Pipeline, PlanConfig
 from penstock.engine.plan.candidates import AskedPromise, MechanismChoice, candidates, unfit
 from penstock.engine.plan.judgement import Judgement, about, published, verdict
 from penstock.engine.plan.knowledge import PlannedView, public_counts
 from penstock.engine.plan.planner import LENGTHS
 from penstock.engine.plan.public_counts import (
-    MAX_KEYS,
     PublicCounts,
     levels,
     made_up,
@@ -27,8 +27,9 @@ from penstock.engine.plan.public_counts import (
 )
 from penstock.engine.plan.simulation import SimulatedError, simulate, trivial
 
-MAX_QUICK_CELLS = 40_000
-"""Units × keys of a quick simulation, unless three windows need more."""
+MAX_QUICK_CELLS, MAX_QUICK_UNITS = 40_000, 500
+"""Units × keys, and units, of a quick simulation. It has three windows, if these are fewer units.
+"""
 
 SUGGESTED_DELTA = "1e-6"
 """The δ that is tried where the promise has none."""
@@ -41,9 +42,6 @@ _COMPARED = 3
 
 _WORTH_SAYING = 0.9
 """A change is suggested if it brings the error, relative to the count, to this part or less."""
-
-_LEAST_EVENTS = 0.1
-"""Made-up counts with fewer events in a unit would be all zero."""
 
 _LEAST_UNITS = 12
 """Longer units are tried while a sample has this many of them."""
@@ -165,13 +163,16 @@ def usefulness(pipeline: Pipeline, known: PlanConfig) -> list[Usefulness]:
 def _of(pipeline: Pipeline, name: str, known: PlanConfig) -> Usefulness:
     planned = PlannedView.of(pipeline, name)
     typical = _stated(planned, known)
-    if typical is not None and typical * min(planned.domain.size, MAX_KEYS) < _LEAST_EVENTS:
-        problem = (
+    try:
+        public = public_counts(planned, known, pipeline=pipeline)
+    except ConfigurationError:
+        if typical is None:
+            raise
+        problem = (  # the made-up counts are all 0
             f"a count of about {about(typical)} is almost always 0, and what is published is "
             "noise. Use longer units or coarser keys."
         )
         return Usefulness(view=name, problem=problem, empty=exp(-typical * planned.domain.size))
-    public = public_counts(planned, known, pipeline=pipeline)
     if public is None:
         return Usefulness(view=name, problem=UNKNOWN)
     choice = MechanismChoice.of(pipeline.mechanism(name))
@@ -224,6 +225,7 @@ class _QuickLook:
     ) -> None:
         self._view = view
         self._known = known
+        self._all = _Counted(public, view.promise)
         self._now = _Counted(_quick(public, view.promise.window), view.promise)
         self._choice = choice
         self._alone = alone  # with other views, delta does not add up
@@ -231,7 +233,7 @@ class _QuickLook:
     @cached_property
     def present(self) -> Accuracy:
         """The numbers as declared."""
-        found = self._accuracy(self._choice, self._now)
+        found = self._accuracy(self._choice, self._all)
         assert found is not None
         return found
 
@@ -258,7 +260,10 @@ class _QuickLook:
     def _accuracy(self, choice: MechanismChoice, counted: _Counted) -> Accuracy | None:
         """The numbers of one mechanism, by one run; None if it cannot be used."""
         public, promise = counted
-        if unfit(choice, public.domain, promise, public.facts) is not None:
+        if (
+            not public.counts.any()
+            or unfit(choice, public.domain, promise, public.facts) is not None
+        ):
             return None
         error: SimulatedError = simulate(choice.made(promise, public.facts), public)
         assert error.deviation is not None
@@ -305,14 +310,18 @@ class _QuickLook:
         return f'mechanism = "{choice.name}"', accuracy
 
     def _with_delta(self) -> tuple[str, Accuracy | None]:
-        """The best mechanism with Gaussian noise."""
+        """The best mechanism with Gaussian noise, if no mechanism without δ is as good."""
         public, promise = self._now
         if promise.delta is not None or not self._alone:
             return "", None
         allowed = replace(promise, delta=Fraction(SUGGESTED_DELTA))
         choices, _ = candidates(public.domain, allowed, public.facts)
         gaussian = [choice for choice in choices if choice.gaussian]
-        return f'delta = "{SUGGESTED_DELTA}"', self._best(gaussian, _Counted(public, allowed))
+        found = self._best(gaussian, _Counted(public, allowed))
+        pure = self._ranked[0][0].relative if self._ranked else float("inf")
+        if found is None or found.relative > _WORTH_SAYING * pure:
+            return "", None
+        return f'delta = "{SUGGESTED_DELTA}"', found
 
     # -- other units and keys ----------------------------------------------------------------------
 
@@ -352,16 +361,17 @@ class _QuickLook:
                 yield f'every = "{counted.public.every}"', accuracy
 
     def _coarser_keys(self, counted: _Counted) -> Iterator[tuple[str, Accuracy]]:
-        public = counted.public
-        scale = self._view.domain.size / public.domain.size
+        public, whole = counted.public, _groups(self._view.domain)
         for level, (names, of) in _groups(public.domain).items():
+            number = len(whole.get(level, (names,))[0])
             coarse = public.grouped(names, of)
-            if scale > 1:  # some keys were left out of the simulation
+            # Groups of the whole domain may have more keys than those that are simulated.
+            scale = self._view.domain.size * len(names) / (public.domain.size * number)
+            if scale > 1:
                 coarse = replace(coarse, counts=np.rint(coarse.counts * scale).astype(np.int64))
             accuracy = self._best(self._compared, _Counted(coarse, counted.promise))
             if accuracy is not None:
-                noun = "number" if len(names) == 1 else "numbers"
-                yield f"{level} ({len(names):,} {noun})", accuracy
+                yield f"{level} ({number:,} number{'' if number == 1 else 's'})", accuracy
 
     def _longer_and_coarser(self) -> Iterator[tuple[str, Accuracy]]:
         for counted in self._longer:
@@ -391,8 +401,12 @@ def _groups(domain: Domain) -> dict[str, tuple[tuple[str, ...], IntArray]]:
 
 
 def _quick(public: PublicCounts, window: int) -> PublicCounts:
-    """As many units as a quick simulation needs: those whose mean is nearest to that of all."""
-    units = max(MAX_QUICK_CELLS // public.domain.size, 3 * window)
+    """As many keys and units as a quick simulation needs: of the units, those whose mean is
+    nearest to that of all.
+    """
+    least = min(3 * window, MAX_QUICK_UNITS)
+    public = public.thinned(most=MAX_QUICK_CELLS // least)
+    units = min(max(MAX_QUICK_CELLS // public.domain.size, 3 * window), MAX_QUICK_UNITS)
     last = len(public.counts) - units
     if last <= 0:
         return public
