@@ -266,6 +266,10 @@ class Log:
         """
         return ReleaseTable.of(list(self.between(first, last)), places)
 
+    def way(self, unit: int) -> ReleaseTable:
+        """How a unit was released: a table without keys."""
+        return self.table(unit, unit, np.zeros(0, np.int64))
+
     def filtered(
         self,
         periods: int | str | Iterable[int | str] = (),

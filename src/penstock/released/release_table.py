@@ -13,11 +13,11 @@ from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.error_bounds import Kind
 from penstock.core.errors import ConfigurationError
 from penstock.core.released import Released
-from penstock.core.weights import Weights
+from penstock.core.weights import UNIT, Weights
 
-NOISY, START = "noisy", "start"
-"""Public arrays of a release: the noisy counts that it was made of, and the first unit that it
-stands for."""
+NOISY, START, GROUP = "noisy", "start", "group"
+"""Public arrays of a release: the noisy counts that it was made of, the first unit that it stands
+for, and which keys share a draw."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class ReleaseTable:
     Queries read a log through it. `scale` is the scale of one draw of noise, or of the error of a
     filter's estimate. `whole` says per unit whether the whole last release stands again. `running`
     says that a group's release is made anew in each of its units, from one more noisy count.
+    `grouped` says that keys share draws.
     """
 
     first: int
@@ -41,6 +42,7 @@ class ReleaseTable:
     kind: Kind
     weights: Weights
     running: bool
+    grouped: bool
 
     @classmethod
     def of(cls, releases: Sequence[Released], places: IntArray | None = None) -> ReleaseTable:
@@ -84,7 +86,13 @@ class ReleaseTable:
             kind=sample.kind,
             weights=sample.weights,
             running={NOISY, START} <= sample.public.keys(),
+            grouped=GROUP in sample.public,
         )
+
+    @property
+    def has_counts(self) -> bool:
+        """Whether counts of single units can be computed."""
+        return self.weights == UNIT or self.noisy is not None
 
     @property
     def estimate(self) -> FloatArray:

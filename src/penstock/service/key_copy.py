@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.arrays import FloatArray, IntArray
+from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.errors import ConfigurationError, PenstockError
 from penstock.core.files import make_folder
 from penstock.core.released import DEVIATION, Released
@@ -25,7 +25,7 @@ from penstock.engine.sql_store import SqlReader
 from penstock.engine.sql_store.verification import verified_units
 from penstock.engine.store import SeriesLog
 from penstock.released import encoding
-from penstock.released.release_table import NOISY, START, ReleaseTable
+from penstock.released.release_table import GROUP, NOISY, START, ReleaseTable
 
 UNITS_PER_BLOCK = 256
 """How many units a block has. The newest block is in memory until it is full."""
@@ -87,6 +87,7 @@ class CopyBlock:
             "whole": release.repeated is True,
             "has_noisy": NOISY in public,
             "has_start": START in public,
+            "grouped": GROUP in public,
             "noisy": public.get(NOISY, 0),
             "back": release.unit - public[START] if START in public else 0,
             "deviation": public.get(DEVIATION, 0),
@@ -185,26 +186,26 @@ class KeyCopy:
                 place += len(each)
             return out
 
-        def public(name: str, has: str) -> IntArray | None:
-            return rows(name, np.int64) if rows(has, np.bool_).all() else None
+        def flags(name: str) -> BoolArray:
+            return np.concatenate([block.arrays[name][units] for block, units in pieces])
 
-        noisy, back = public("noisy", "has_noisy"), public("back", "has_start")
+        has_noisy, has_start = flags("has_noisy"), flags("has_start")
         units = np.arange(first, last + 1)[:, None]
         divisor = rows("divisor", np.float64)
-        flags = (sample.arrays["has_noisy"], sample.arrays["has_start"])
         return ReleaseTable(
             first=first,
             value=rows("value", np.int64),
             scale=self._scale(pieces, rows, divisor),
             repeated=rows("repeated", np.bool_),
-            whole=np.concatenate([block.arrays["whole"][units] for block, units in pieces]),
+            whole=flags("whole"),
             divisor=divisor,
             layers=rows("layers", np.int64),
-            noisy=noisy,
-            start=None if back is None else units - back,
+            noisy=rows("noisy", np.int64) if has_noisy.all() else None,
+            start=units - rows("back", np.int64) if has_start.all() else None,
             kind=sample.kind,  # type: ignore[arg-type]
             weights=sample.weights,
-            running=all(bool(flag[first - sample.first]) for flag in flags),
+            running=bool(has_noisy[0] and has_start[0]),
+            grouped=bool(flags("grouped")[0]),
         )
 
     # -- inside ------------------------------------------------------------------------------------

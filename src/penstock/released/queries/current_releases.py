@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.error_bounds import Kind, variance
 from penstock.core.errors import NotCoveredError
-from penstock.core.released import Released
 from penstock.core.weights import UNIT, Weights
 from penstock.released.log import Log
 from penstock.released.queries.answer_noise import AnswerNoise, alike, beside, terms
-from penstock.released.release_table import NOISY, ReleaseTable
+from penstock.released.release_table import ReleaseTable
 
 Array: TypeAlias = NDArray[Any]
 
@@ -134,11 +133,6 @@ def _counts(log: Log, first: int, last: int) -> CurrentReleases:
 def numbers(log: Log, first: int, last: int) -> CurrentReleases:
     """The released numbers as they are, whichever units they sum."""
     return _standing(log.table(first, last))
-
-
-def has_counts(sample: Released) -> bool:
-    """Whether counts of single units can be computed."""
-    return sample.weights == UNIT or NOISY in sample.public
 
 
 def _noisy(table: ReleaseTable, noisy: IntArray) -> ReleaseTable:

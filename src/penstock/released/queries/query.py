@@ -118,14 +118,14 @@ def answer_of(query: str, log: Log, first: int, sums: Sums, *, alone: bool = Fal
     filtered numbers share noise, too. The noise of sums of such numbers is not known. `alone` says
     that each number is one release.
     """
-    sample = log[first]
-    filtered = sample.kind == "filtered"
+    way = log.way(first)
+    filtered = way.kind == "filtered"
     fitted = (
         not filtered
         and log.holds_nodes
         and (log.configuration.get("fit", "True") != "False" or "prune" in log.configuration)
     )
-    shared = fitted or filtered or (alone and "group" in sample.public)
+    shared = fitted or filtered or (alone and way.grouped)
     noise = None if fitted and not alone else sums.noise
     units = np.arange(first, first + len(sums.estimate))
     return Answer(

@@ -15,7 +15,6 @@ from penstock.released.queries.current_releases import (
     Sums,
     as_they_are,
     counts,
-    has_counts,
     numbers,
     weighted,
     windows,
@@ -68,22 +67,22 @@ class SlidingSum(NumberQuery):
         )
 
     def reach(self, log: Log) -> int:
-        later = len(log) > 0 and log.first > 1 and log[log.last].weights.kind == "prefix"
+        later = len(log) > 0 and log.first > 1 and log.way(log.last).weights.kind == "prefix"
         return self.width + 1 if later else self.width
 
     def answer(self, log: Log, unit: Units = None, *, keys: Names = None) -> Answer:
         first, last = self._span(log, unit)
         log = chosen(log, keys)
-        sample = log[last]
-        if sample.weights == Weights.window(self.width):
+        way = log.way(last)
+        if way.weights == Weights.window(self.width):
             sums = self._as_they_are(log, first, last)
-        elif has_counts(sample):
+        elif way.has_counts:
             sums = self._added(log, first, last)
-        elif sample.weights.kind == "prefix":
+        elif way.weights.kind == "prefix":
             sums = self._subtracted(log, first, last)
         else:
             raise NotCoveredError(
-                f"this log holds {sample.weights.in_words()}: "
+                f"this log holds {way.weights.in_words()}: "
                 f"{self.in_words()} cannot be computed from it."
             )
         return answer_of(self.in_words(), log, first, sums)

@@ -37,7 +37,7 @@ class UnitCounts(NumberQuery):
     def answer(self, log: Log, unit: Units = None, *, keys: Names = None) -> Answer:
         first, last = self._span(log, unit)
         log = chosen(log, keys)
-        read = numbers if log[last].weights == UNIT else counts
+        read = numbers if log.way(last).weights == UNIT else counts
         sums = Sums.stacked(
             [as_they_are(read(log, start, end)) for start, end in chunks(log, first, last, 1)]
         )

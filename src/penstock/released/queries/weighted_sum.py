@@ -14,7 +14,6 @@ from penstock.released.queries.current_releases import (
     Sums,
     as_they_are,
     counts,
-    has_counts,
     numbers,
     weighted,
 )
@@ -72,16 +71,16 @@ class WeightedSum(NumberQuery):
     def answer(self, log: Log, unit: Units = None, *, keys: Names = None) -> Answer:
         first, last = self._span(log, unit)
         log = chosen(log, keys)
-        sample = log[last]
-        if sample.weights == self.weights and self.weights.kind != "unit":
+        way = log.way(last)
+        if way.weights == self.weights and self.weights.kind != "unit":
             parts = [
                 as_they_are(numbers(log, start, end)) for start, end in chunks(log, first, last, 1)
             ]
             return answer_of(self.in_words(), log, first, Sums.stacked(parts), alone=True)
-        if has_counts(sample):
+        if way.has_counts:
             return answer_of(self.in_words(), log, first, self._added(log, first, last))
         raise NotCoveredError(
-            f"this log holds {sample.weights.in_words()}: "
+            f"this log holds {way.weights.in_words()}: "
             f"{self.in_words()} cannot be computed from it."
         )
 
