@@ -88,6 +88,27 @@ def test_a_refused_file_is_not_left_out_for_the_next_one(tmp_path, kind, growing
         list(found)
 
 
+@pytest.mark.parametrize("person_type", ["text", "integer"])
+@pytest.mark.parametrize("missing", ["drop", "each"])
+def test_whole_numbers_beside_missing_ones_are_ids_as_pandas_has_them(person_type, missing):
+    people = pa.array([7.0, float("nan"), None, 1.5, 2.0**53, -3.0, float("inf")])
+    ids, rejected = taken(people, missing=missing, person_type=person_type)
+    text = person_type == "text" or missing == "each"
+    named = ["7", "-3"] if text else [7, -3]
+    assert [each for each in ids if each is not None] == named
+    assert len(ids) == (2 if missing == "drop" else 4)
+    dropped = {"missing value": 2} if missing == "drop" else {}
+    assert rejected == {"wrong type": 3} | dropped
+
+
+def test_keys_may_be_whole_floating_point_numbers():
+    table = pa.table({"time": [NOON] * 3, "key": [7.0, 9.0, None]})
+    batch = Intake(columns=Columns("time", "key"), domain=KEYS).batch(
+        table, position=None, rejections=Rejections()
+    )
+    assert [KEYS[code] for code in batch.key.tolist()] == ["7"]
+
+
 # -- JSON ------------------------------------------------------------------------------------------
 
 

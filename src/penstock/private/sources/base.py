@@ -48,6 +48,9 @@ FACTORS: dict[str, int] = {"seconds": 1_000_000, "milliseconds": 1_000, "microse
 FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 """The years 1 to 9999 in microseconds since 1970, which is the range of a calendar."""
 
+MAX_EXACT_FLOAT = 2**53
+"""From here on, different whole numbers may be the same floating-point number."""
+
 _HOUR = "(?:[01][0-9]|2[0-3])"
 _LEAP = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
 _DATE = (
@@ -339,7 +342,8 @@ class Columns:
     key_type : {"text", "integer"} or tuple of these
         The type of the key, or one type per column of the key. An integer is written as Python
         writes it, within 64 bits, so that 7 and 007 are not the same. A whole number can be read as
-        text, and a text as a whole number: in JSON, 7 and "7" are the same. Default: "text".
+        text, and a text as a whole number: in JSON, 7 and "7" are the same. In a column of
+        floating-point numbers, as pandas has it where some are missing, 7.0 is 7. Default: "text".
     person_type : {"text", "integer"}
         The type of the person, likewise. Default: "text".
     missing_person : {"drop", "each", "refuse"}
@@ -459,7 +463,7 @@ class Intake:
             np.logical_and(keep, ~bad, out=keep)
 
         columns = self.columns
-        arrays = {name: _whole_array(table.column(name)) for name in columns.names}
+        arrays = {name: without_nan(_whole_array(table.column(name))) for name in columns.names}
         for name in (columns.time, *columns.keys):
             if arrays[name].null_count:
                 drop(_mask(arrays[name].is_null()), Reason.MISSING, name)
@@ -681,7 +685,8 @@ class _Lookup:
             if not len(codes):
                 return np.full(len(array), -1, np.int64), None
             return codes[places], None if wrong is None else wrong[places]
-        if kind == "integer" or pa.types.is_integer(array.type):
+        number = pa.types.is_integer(array.type) or pa.types.is_floating(array.type)
+        if kind == "integer" or number:
             numbers, wrong = integers(array)
             return self._found(numbers), wrong
         texts, wrong = _texts(array)
@@ -707,7 +712,7 @@ def instants(array: Arrow, columns: Columns) -> tuple[IntArray, BoolArray | None
             else _scaled(numbers, {"s": 1_000_000, "ms": 1_000, "us": 1}[unit])
         )
         return (numbers if zone else _placed(numbers, columns.zone)), None
-    if columns.clock != "iso":
+    if columns.clock != "iso" and not pa.types.is_floating(array.type):
         numbers, wrong = integers(array)
         return _scaled(numbers, FACTORS[columns.clock]), wrong
     if not _is_text(array.type):
@@ -770,6 +775,8 @@ def integers(array: Arrow) -> tuple[IntArray, BoolArray | None]:
             return _filled(array.cast(pa.int64())), None
         numbers = _filled(array.cast(pa.int64(), safe=False))
         return numbers, (numbers < 0 if (numbers < 0).any() else None)
+    if pa.types.is_floating(array.type):
+        return _whole_floats(array)
     if not _is_text(array.type):
         return _none(array)
     texts, wrong = _texts(array)
@@ -805,6 +812,9 @@ def _texts(array: Arrow) -> tuple[Arrow, BoolArray | None]:
         return _texts(array.dictionary_decode())
     if pa.types.is_integer(array.type):
         return array.cast(pa.string()), None
+    if pa.types.is_floating(array.type):
+        numbers, wrong = _whole_floats(array)
+        return pa.array(numbers, mask=_mask(array.is_null())).cast(pa.string()), wrong
     if not _is_text(array.type):
         return pa.nulls(len(array), pa.string()), _none(array)[1]
     raw = array.cast(
@@ -818,6 +828,27 @@ def _texts(array: Arrow) -> tuple[Arrow, BoolArray | None]:
     except pa.ArrowInvalid:
         valid = pc.fill_null(pc.match_substring_regex(raw, pattern=UTF8), True)
         return pc.if_else(valid, raw, pa.scalar(b"", raw.type)).cast(kind), ~_mask(valid)
+
+
+def without_nan(array: Arrow) -> Arrow:
+    """The array with null for each NaN, by which tables of pandas say that a number is missing."""
+    pa, pc = arrow(), arrow("pyarrow.compute")
+    if not pa.types.is_floating(array.type):
+        return array
+    return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
+
+
+def _whole_floats(array: Arrow) -> tuple[IntArray, BoolArray | None]:
+    """Floating-point numbers as whole numbers, and which of them are none, or not exact.
+
+    A column of whole numbers with missing ones is such a column in pandas.
+    """
+    values = np.asarray(
+        array.cast(arrow().float64()).fill_null(0).to_numpy(zero_copy_only=False), np.float64
+    )
+    good = (np.abs(values) < MAX_EXACT_FLOAT) & (values == np.floor(values))
+    numbers = np.where(good, values, 0).astype(np.int64)
+    return numbers, None if good.all() else ~good
 
 
 def without_empty(array: Arrow) -> Arrow:
