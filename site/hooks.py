@@ -31,8 +31,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
 """The pages of the API: the title, and the modules whose public names they have."""
 
 COPIED = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
-LINKED = re.compile(r"(?P<open>\]\()(?P<path>[^)#:\s]+)(?P<rest>[)#])")
-"""A relative link of a page."""
+"""Pages of the repository's root."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -56,24 +55,38 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     _check_api()
     logo = ROOT / "src/penstock/released/pages/templates/logo.svg"
     files.append(File.generated(config, "assets/logo.svg", abs_src_path=str(logo)))
-    for path in sorted((ROOT / "examples").rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            name = path.relative_to(ROOT).as_posix()
-            files.append(File.generated(config, name, abs_src_path=str(path)))
+    examples = [path for path in (ROOT / "examples").rglob("*") if path.is_file()]
+    shown = [path for path in sorted(examples) if "__pycache__" not in path.parts]
+    listed = "".join(f"- [{path.name}]({path.relative_to(ROOT / 'examples')})\n" for path in shown)
+    files.append(File.generated(config, "examples/index.md", content=f"# Examples\n\n{listed}"))
+    for path in sorted({*shown, *_linked()}):
+        name = path.relative_to(ROOT).as_posix()
+        files.append(File.generated(config, name, abs_src_path=str(path)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Lead links that leave docs/ to the copies of their targets."""
     depth = page.file.src_uri.count("/")
-    return markdown.replace("](" + "../" * (depth + 1), "](" + "../" * depth)
+    inside = markdown.replace("](" + "../" * (depth + 1), "](" + "../" * depth)
+    return re.sub(r"\]\(((?:\.\./)*examples)\)", r"](\1/index.md)", inside)
+
+
+def _linked() -> set[Path]:
+    """The files outside docs/, other than pages, to which pages link."""
+    found = set()
+    for page in (*(ROOT / "docs").rglob("*.md"), *map(ROOT.joinpath, COPIED)):
+        for link in re.findall(r"\]\(([^)#:\s]+)", page.read_text(encoding="utf-8")):
+            target = (page.parent / link).resolve()
+            if target.is_file() and target.suffix != ".md" and ROOT / "docs" not in target.parents:
+                found.add(target)
+    return found
 
 
 def _moved(text: str) -> str:
     """A page of the repository's root as a page of docs/."""
     text = re.sub(r"\]\(docs/", "](", text)
-    text = re.sub(r"\]\(README\.md", "](index.md", text)
-    return re.sub(r"\]\(examples\)", "](examples/pipeline.toml)", text)
+    return re.sub(r"\]\(README\.md", "](index.md", text)
 
 
 def _names(modules: tuple[str, ...]) -> list[str]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -52,6 +56,12 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserPage]:
         yield opened
 
 
+@pytest.mark.parametrize("name", ["formulas", "docstrings"])
+def test_the_examples_in_its_own_code_hold(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "site"))
+    assert doctest.testmod(importlib.import_module(name)) == (0, 1)
+
+
 def test_every_page_of_docs_is_on_the_site_and_loads_nothing(site: Path) -> None:
     pages = {page.relative_to(site).with_suffix("") for page in site.rglob("*.html")}
     docs = ROOT / "docs"
@@ -65,6 +75,21 @@ def test_every_page_of_docs_is_on_the_site_and_loads_nothing(site: Path) -> None
         )
 
 
+def test_every_link_of_a_page_leads_to_a_page_and_its_anchor(site: Path) -> None:
+    pages = [page for page in site.rglob("*.html") if page.name != "404.html"]  # served anywhere
+    texts = {page: page.read_text(encoding="utf-8") for page in pages}
+    anchors = {page: set(re.findall(r'\bid="([^"]+)"', text)) for page, text in texts.items()}
+    lost = set()
+    for page, text in texts.items():
+        for link in re.findall(r'<a\b[^>]*\bhref="([^"]+)"', text):
+            path, _, anchor = unquote(unescape(link)).partition("#")
+            target = (page.parent / path).resolve() if path else page
+            known = anchors.get(target, {anchor})
+            if ":" not in path and not (target.exists() and anchor in {"", *known}):
+                lost.add((str(page.relative_to(site)), link))
+    assert sorted(lost) == []
+
+
 def test_the_api_has_every_public_name_with_its_parameters(site: Path) -> None:
     import penstock as ps
 
@@ -73,6 +98,7 @@ def test_the_api_has_every_public_name_with_its_parameters(site: Path) -> None:
     )
     assert [name for name in ps.__all__ if f'id="penstock.{name}"' not in text] == []
     assert text.count("Parameters:") > len(ps.__all__) / 2
+    assert '<a href="../../proofs/ba.html">' in text
     assert ":math:" not in text
     assert "<math" in text
 
