@@ -23,8 +23,12 @@ from pathlib import Path
 from penstock.core.errors import PenstockError
 from penstock.engine import chain, committer, delivery, pacing, publisher, sql_store, view_run
 from penstock.engine.pipeline import Pipeline
+from penstock.engine.sql_store.sealed_state import SealedState
+from penstock.private import state
 from penstock.private.noise import NoNoise, TestNoise
 from penstock.released import sinks
+
+state.PIECE_BYTES = 16  # small states are stored in pieces, too
 
 AHEAD = (
     "penstock.private.sources.http",
@@ -181,6 +185,7 @@ class Fault:
         "restored",
         "read",
         "drawn",
+        "state written, pieces not",
         "written, not stored",
         "stored, head not moved",
         "head written, not renamed",
@@ -223,6 +228,7 @@ class Fault:
         self._around(view_run.ViewRun, "restore", after="restored")
         self._around(Counting, "take", after="read")
         self._around(view_run.ViewRun, "prepare", after="drawn")
+        self._around(SealedState, "put_pieces", before="state written, pieces not")
         self._around(view_run.ViewRun, "write", after="written, not stored")
         self._around(
             chain.HeadFile, "swap", before="stored, head not moved", after="head moved, not shown"

@@ -9,6 +9,7 @@ from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from unittest.mock import patch
 
 import msgspec
 
@@ -19,6 +20,7 @@ from penstock.engine.publisher import Publisher
 from penstock.engine.signing import SigningKey
 from penstock.engine.sql_store import SqlStore
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore, SQLiteWriter
+from penstock.private import state
 from penstock.private.units import SystemClock
 
 from tests.simulation import driver, outside
@@ -40,6 +42,8 @@ MAX_PROCESSES = 150
 MAX_OFFSET = 100.0
 LEAP_UNITS = 100
 """How far a clock leaps. A publisher that starts just then releases all these units, one by one."""
+PIECE_BYTES = 8
+"""The size of pieces of a state: all arrays are stored in pieces."""
 DISK_CALLS = ("read", "write", "sync", "truncate", "remove", "rename", "sync folder")
 
 
@@ -215,7 +219,7 @@ class World:
         gc_was_on = gc.isenabled()
         gc.disable()  # a collection at a random moment must not run anything of a dead process
         try:
-            with self.system.installed():
+            with self.system.installed(), patch.object(state, "PIECE_BYTES", PIECE_BYTES):
                 try:
                     self._build()
                     self.scheduler.run(self._ended)
