@@ -576,6 +576,9 @@ LATER_OPTIONS = {
     "connections_per_peer": 100,
     "unhealthy_above": None,
     "outage": "close",
+    "nonnegative": False,
+    "format": "full",
+    "compact": True,  # merges the files of finished days, which changes no row
 }
 """Options of later versions, with the defaults that leave an old configuration as it was."""
 
