@@ -144,7 +144,10 @@ def test_a_table_never_replaces_a_file_and_leaves_no_half(capsys, tmp_path, monk
 
     monkeypatch.setattr(sys.modules["penstock.cli.export"], "numbers", fails)
     full = Outcome(capsys, "export", "taps.db", "out.csv")
-    assert (full.code, full.err) == (2, "penstock: out.csv: No space left on device\n")
+    assert (full.code, full.err) == (
+        2,
+        f"penstock: {Path.cwd()}/out.csv cannot be used: No space left on device.\n",
+    )
     assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("taps.db")] == [
         "mine.csv"
     ]

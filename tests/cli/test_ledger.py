@@ -202,7 +202,7 @@ def test_questions_and_thresholds_are_told_in_words(mechanism, capsys):
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        (["show", "none.db"], "there is no store 'none.db'"),
+        (["show", "none.db"], "/none.db. Name the file of a store"),
         (["show", "taps.db", "--stream", "tabs"], "there is no stream 'tabs' here: it has"),
         (["show", "taps.db", "--from", "soon"], "--from must be a unit's number"),
         (["verify", "taps.db", "--head", "none.head"], "there is no head file 'none.head'"),

@@ -450,7 +450,7 @@ def test_a_log_of_sums_says_what_it_can_answer(weights, answers, capsys):
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        (["none.log"], "there is no store 'none.log'"),
+        (["none.log"], "/none.log. Name the file of a store"),
         (["text.log"], "text.log cannot be read: file is not a database. It is not a store"),
         (["city.log", "sum"], "sum needs --window"),
         (["city.log", "sum", "--window", "41"], "this needs 41 units, and the log has 40"),

@@ -90,8 +90,10 @@ def test_an_input_whose_times_cannot_be_read_releases_nothing(tmp_path, count):
         publish(pipeline(tmp_path))
     assert str(caught.value) == (
         "source: fewer than half of the rows of a sample can be taken from taps.csv. The most "
-        "frequent reason: the time in 'ts' cannot be read with clock = \"iso\". Nothing was "
-        "released from these rows. Correct the configuration or the input. If it is right, start "
+        "frequent reason: the time in 'ts' cannot be read with clock = \"iso\": write clock = "
+        '"iso" for times such as 2026-01-31T08:30:00Z, or "seconds", "milliseconds" or '
+        '"microseconds" for numbers that count from 1970. Nothing was released from these rows. '
+        "Correct the configuration or the input. If it is right, start "
         "with --anyway (in Python: anyway=True)."
     )
     assert released(tmp_path) == []

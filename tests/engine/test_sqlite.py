@@ -128,10 +128,10 @@ def test_an_empty_file_becomes_a_store(path):
 
 
 def test_a_store_that_is_not_there_cannot_be_read(tmp_path, path):
-    with pytest.raises(ConfigurationError, match=r"there is no store 'city\.db'"):
+    with pytest.raises(ConfigurationError, match=r"there is no store /.*/city\.db\. Name"):
         SQLiteReader(path)
     assert not path.exists()
-    with pytest.raises(StateError, match="cannot be made: No such file"):
+    with pytest.raises(StateError, match="cannot be made: there is no folder"):
         SQLiteStore(tmp_path / "none" / "city.db")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Annotated, Any, Final
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter, UnknownCommandError
 
 import penstock
 from penstock.core.errors import ConfigurationError, PenstockError
@@ -148,7 +148,9 @@ def main(tokens: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        from penstock.core.files import cannot
+
+        _refuse(cannot("used", error.filename, error) if error.filename else str(error))
 
 
 def _lines(error: Exception) -> list[str]:
@@ -156,6 +158,8 @@ def _lines(error: Exception) -> list[str]:
     from penstock.engine.config_sections import InvalidConfigurationError
 
     text = str(error)
+    if isinstance(error, UnknownCommandError):
+        text += " penstock --help lists all commands."
     several = isinstance(error, InvalidConfigurationError)
     return text.splitlines() if several else [" ".join(text.split())]
 

@@ -27,6 +27,7 @@ from penstock.cli.completers import AuditedName
 from penstock.cli.options import Flag, Json, MaybeInt, with_own_modules
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import positive, whole
+from penstock.core.optional import require
 from penstock.lab.audit import report, suite
 from penstock.lab.audit.engine import Verdict
 from penstock.lab.audit.flawed import VARIANTS
@@ -116,6 +117,7 @@ def audit(
         The folder that keeps finished work until the audit ends. An audit that was killed goes on
         from there.
     """
+    require("scipy.stats", "lab", "an audit")
     if workers is not None:
         whole(workers, name="workers", least=1)
     options = {"epsilon": epsilon, "window": window, "runs": runs, "confidence": confidence}

@@ -97,6 +97,10 @@ def export(
         raise ConfigurationError(
             f"{out} exists already, and is not replaced: choose another file, or delete it."
         )
+    if not out.parent.is_dir():
+        raise ConfigurationError(
+            f"there is no folder {out.parent.absolute()}. Make it, or name another place."
+        )
     with open_store(store) as reader:
         names = _names(reader, stream)
         units = {name: reader.head(name).unit for name in names}

@@ -200,6 +200,10 @@ def init(
     given |= {flag: "yes" for flag, set_ in (("growing", growing), ("stock", stock)) if set_}
     if file.exists():
         raise _exists(file)
+    if not file.parent.is_dir():
+        raise ConfigurationError(
+            f"there is no folder {file.parent.absolute()}. Make it, or name another place."
+        )
     answers = _answers(given, option, file)
     dialogue = InitDialogue(Console(), file, answers, asks=not yes, reads_schema=data is not None)
     text = configuration(dialogue.all_answered())

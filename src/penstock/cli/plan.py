@@ -20,6 +20,7 @@ from penstock.cli.options import Flag, Json, Season
 from penstock.cli.store_argument import is_address, open_store, read_pipeline
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import positive
+from penstock.core.optional import require
 from penstock.engine.explain import wrapped
 from penstock.engine.plan.duration import Progress
 from penstock.engine.plan.judgement import SIMULATED, number, percent
@@ -96,6 +97,8 @@ def plan(
     as_json
         The whole plan as JSON for programs.
     """
+    if write:
+        require("tomlkit", "plan", "writing a mechanism into a configuration")
     pipeline = read_pipeline(configuration)
     allowed = None if delta is None else positive(delta, name="delta")
     planned = PlannedView.of(pipeline, view, delta=allowed)

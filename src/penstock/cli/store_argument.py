@@ -30,7 +30,8 @@ def open_store(where: str) -> Reader:
     pipeline = read_pipeline(where)
     path = pipeline.store.path
     if path is not None and not pipeline.path(path).exists():
-        raise ConfigurationError(f"there is no store {path!r} yet: penstock run {where} makes it.")
+        store = pipeline.path(path).absolute()
+        raise ConfigurationError(f"there is no store {store} yet: penstock run {where} makes it.")
     return factory.reader(pipeline)
 
 

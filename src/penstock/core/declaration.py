@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from penstock.core.errors import ConfigurationError
 from penstock.core.files import check_secret_file
+from penstock.core.optional import require
 from penstock.core.plugins import imported, plugged, plugins
 
 Options: TypeAlias = Mapping[str, Any]
@@ -136,6 +137,9 @@ class EndpointKind:
         Refuses a combination of options by a `ConfigurationError` (default: accepts all).
     extra : str
         The extras of Penstock that it needs, as in `pip install 'penstock[kafka]'` (default: none).
+    modules : tuple of str
+        The modules of optional packages that it imports, so that a missing one is named before any
+        work (default: none).
     """
 
     name: str
@@ -144,6 +148,12 @@ class EndpointKind:
     describe: Callable[[Options], str]
     check: Callable[[Options], None] = _accept
     extra: str = ""
+    modules: tuple[str, ...] = ()
+
+    def require_modules(self) -> None:
+        """Refuse to go on without an optional package that the kind needs."""
+        for module in self.modules:
+            require(module, self.extra, f'kind = "{self.name}"')
 
     @property
     def asked(self) -> tuple[Option, ...]:

@@ -24,6 +24,38 @@ _GROUP_READS = 0o040
 _OTHERS = 0o077
 
 
+def cannot(action: str, path: str | os.PathLike[str], error: OSError) -> str:
+    """Say with the whole path what cannot be done to a file, why, and what to do instead.
+
+    Parameters
+    ----------
+    action : str
+        What was tried, as in "read" or "written".
+    path : str or os.PathLike
+        The file.
+    error : OSError
+        Why it failed.
+
+    >>> cannot("read", "/no/such/file", FileNotFoundError(errno.ENOENT, "No such file"))
+    '/no/such/file cannot be read: there is no folder /no/such. Make it, or name another place.'
+    """
+    whole = Path(path).absolute()
+    folder = whole.parent
+    if error.errno == errno.ENOENT and not folder.is_dir():
+        why = f"there is no folder {folder}. Make it, or name another place"
+    elif error.errno == errno.ENOENT:
+        why = "there is no such file. Check its name, or name another file"
+    elif error.errno in (errno.EACCES, errno.EPERM):
+        rights = f"{whole}" if action == "read" else f"the folder {folder}"
+        verb = "read" if action == "read" else "write in"
+        why = f"permission denied. Let this user {verb} {rights}, or name another place"
+    elif error.errno == errno.EISDIR:
+        why = "it is a folder. Name a file in it"
+    else:
+        why = error.strerror or type(error).__name__
+    return f"{whole} cannot be {action}: {why}."
+
+
 @contextmanager
 def replacing(path: Path, *, mode: int = 0o666, durable: bool = True) -> Iterator[Path]:
     """Give the name of a new, empty file beside `path`; when the block ends, it replaces `path`.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import difflib
+import errno
 import os
 import re
 import tomllib
@@ -21,6 +22,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from penstock.core.declaration import Option
 from penstock.core.errors import ConfigurationError, PenstockError
+from penstock.core.files import cannot
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """How a value is reached: names of tables and keys, and places in arrays."""
@@ -116,12 +118,14 @@ def read(path: str | os.PathLike[str]) -> Document:
     try:
         raw = Path(path).read_bytes()
     except OSError as error:
-        raise ConfigurationError(f"{name} cannot be read: {error.strerror}.") from None
+        hint = " penstock init writes a configuration." if error.errno == errno.ENOENT else ""
+        raise ConfigurationError(cannot("read", path, error) + hint) from None
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise InvalidConfigurationError(name, [Problem((), "this is not UTF-8.", line)]) from None
+        problem = Problem((), "this is not UTF-8: save the file as UTF-8.", line)
+        raise InvalidConfigurationError(name, [problem]) from None
     return parse(text, name=name)
 
 
@@ -139,14 +143,28 @@ def parse(text: str, *, name: str) -> Document:
     except tomllib.TOMLDecodeError as error:
         found = _WHERE.search(str(error))
         line = int(found[1]) if found and found[1] else text.count("\n") + 1
-        message = _WHERE.sub("", str(error))
-        raise InvalidConfigurationError(
-            name, [Problem((), f"this is not TOML: {message}.", line)]
-        ) from None
+        message = f"this is not TOML: {_WHERE.sub('', str(error))}. {_advice(text, line)}"
+        raise InvalidConfigurationError(name, [Problem((), message, line)]) from None
     except RecursionError:
         raise InvalidConfigurationError(
             name, [Problem((), "this is nested too deeply.", 1)]
         ) from None
+
+
+def _advice(text: str, line: int) -> str:
+    """What to write in a line that is not TOML. Values are not shown: they may be secrets."""
+    lines = text.split("\n")
+    wrong = lines[line - 1].strip() if line <= len(lines) else ""
+    if wrong.startswith("["):
+        return "A table begins with its name in brackets, as in [stream] or [[sink]]."
+    key, equals, _ = wrong.partition("=")
+    if equals and _BARE.fullmatch(key.strip()):
+        key = key.strip()
+        return (
+            f'Write {key} = "…" with quotes for a text, {key} = 24 for a number, or '
+            f'{key} = ["…", "…"] for several texts.'
+        )
+    return 'A line is a table such as [stream], a key such as name = "taps", or a # comment.'
 
 
 class _Scan:

@@ -6,6 +6,7 @@ Secrets are read here and kept nowhere.
 from __future__ import annotations
 
 from penstock.core.declaration import EndpointSetup
+from penstock.core.optional import require
 from penstock.core.server_tls import ServerTls
 from penstock.engine.pipeline import Pipeline, SinkConfig, StoreConfig
 from penstock.engine.sealing import Key
@@ -21,6 +22,14 @@ def finite(pipeline: Pipeline) -> bool:
     """Whether the input has an end."""
     declared = pipeline.source
     return declared.declaration.finite(declared.options, pipeline.stream.until is not None)
+
+
+def require_packages(pipeline: Pipeline) -> None:
+    """Refuse to go on without an optional package that a part needs. Nothing is opened yet."""
+    for kind in (pipeline.source.declaration, *(sink.declaration for sink in pipeline.sinks)):
+        kind.require_modules()
+    if pipeline.store.path is None:
+        require("psycopg", "postgres", "a store in PostgreSQL")
 
 
 def source(pipeline: Pipeline, *, once: bool = False) -> Source:

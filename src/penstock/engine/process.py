@@ -65,6 +65,8 @@ class Process:
             raise ConfigurationError(
                 "two of these pipelines have a sink at the same place. Give each sink its own."
             )
+        for pipeline in pipelines:
+            factory.require_packages(pipeline)
         self._listener = listener
         self.failures: dict[str, BaseException] = {}
         self.unfinished: list[str] = []

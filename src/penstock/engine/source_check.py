@@ -225,7 +225,11 @@ def source_digest(pipeline: Pipeline) -> str:
 def reason_in_words(reason: Reason, column: str, columns: Columns) -> str:
     """The kind of mistake in words, from the reason and the configuration alone."""
     if reason is Reason.TYPE and column == columns.time:
-        return f'the time in {column!r} cannot be read with clock = "{columns.clock}"'
+        return (
+            f'the time in {column!r} cannot be read with clock = "{columns.clock}": write '
+            'clock = "iso" for times such as 2026-01-31T08:30:00Z, or "seconds", "milliseconds" or '
+            '"microseconds" for numbers that count from 1970'
+        )
     if reason is Reason.TYPE and column:
         return f"the value in {column!r} is not of the declared type"
     if reason is Reason.MISSING and column and column == columns.person:

@@ -23,6 +23,7 @@ from penstock.core.errors import (
     StateError,
     StoreUnavailableError,
 )
+from penstock.core.files import cannot
 from penstock.engine.sealing import Key
 from penstock.engine.signing import SigningKey
 from penstock.engine.sql_store import SqlReader, SqlStore, SqlWriter
@@ -86,11 +87,11 @@ class SQLiteReader(SqlReader):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
-        self.name = self.path.name
+        self.name = str(self.path)
         super().__init__()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name}>"
+        return f"<{type(self).__name__} {self.path.name}>"
 
     def _disconnect(self) -> None:
         with self._lock:  # closed under a thread that is reading, SQLite crashes
@@ -101,9 +102,12 @@ class SQLiteReader(SqlReader):
         written.
         """
         if not self.path.is_file():
-            raise ConfigurationError(f"there is no store {self.name!r}.")
+            raise ConfigurationError(
+                f"there is no store {self.name}. Name the file of a store, or the configuration "
+                "that names it. penstock run makes a store."
+            )
         self._check_content()
-        live = self.path.with_name(self.name + "-wal").exists()
+        live = self.path.with_name(self.path.name + "-wal").exists()
         for mode in ("ro",) if live else ("ro", "ro&immutable=1"):
             file = None
             try:
@@ -136,7 +140,7 @@ class SQLiteReader(SqlReader):
         start = b""
         with suppress(OSError), self.path.open("rb") as file:  # SQLite says what the matter is
             start = file.read(len(_FILE_HEADER))
-        torn = self.path.with_name(self.name + "-journal").exists()
+        torn = self.path.with_name(self.path.name + "-journal").exists()
         if start not in (b"", _FILE_HEADER) and not torn:
             raise NotAStoreError(
                 f"{self.name} cannot be read: file is not a database. It is not a store. It "
@@ -197,7 +201,7 @@ class SQLiteWriter(SqlWriter, SQLiteReader):
                 self.path, timeout=self._wait, isolation_level=None, check_same_thread=False
             )
         except OSError as error:
-            raise StateError(f"{self.name} cannot be made: {error.strerror}.") from None
+            raise StateError(cannot("made", self.path, error)) from None
         except sqlite3.Error as error:
             raise self._problem(error, "opened") from None
         file.text_factory = _text
@@ -299,7 +303,7 @@ class SQLiteStore(SqlStore, SQLiteWriter):
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.path = Path(path).absolute()
-        self.name = self.path.name
+        self.name = str(self.path)
         self._wait = wait
         self._clock = clock
         SqlStore.__init__(self, head=head, key=key, signing_key=signing_key)

@@ -21,6 +21,7 @@ from penstock.cli.query.describe import promise_of
 from penstock.core.calendar import Calendar
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import exact
+from penstock.core.files import cannot
 from penstock.core.nonnegative import NOTE as NONNEGATIVE
 from penstock.core.notebook_html import shown
 from penstock.released.log import Log
@@ -220,5 +221,8 @@ def write_page(
         raised=answer.raised if isinstance(answer, Alerts) else None,
         thresholds=thresholds,
     )
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(chart.page(), encoding="utf-8")
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(chart.page(), encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"--plot: {cannot('written', page, error)}") from None

@@ -202,8 +202,8 @@ class SqlStore(SqlWriter):
         elif changed:
             raise ChangedPromiseError(
                 f"series {series.name!r} in {self.name} is another one: {', '.join(changed)} "
-                "differs. A series goes on as it began: restore what was changed, or begin one "
-                "with another name."
+                f"differs. {_restore(self.series(series.name), series)}Nothing was released or "
+                "changed."
             )
 
     def _begun(self, series: str) -> bool:
@@ -527,4 +527,19 @@ def _fenced(
     shown = f"Unit {mine.unit} of this store was shown to nobody. " if waits else ""
     return FencedError(
         f"{what}. {shown}Nothing more is released from here. Go on with the newest copy only."
+    )
+
+
+def _restore(before: Series, now: Series) -> str:
+    """What to write so that a series goes on as it began, or another one begins."""
+    old, new = ({**each.configuration, **each.facts} for each in (before, now))
+    changed = [
+        f"{name} was {old[name]} and is {new[name]} now"
+        for name in sorted(before.configuration.keys() & now.configuration.keys())
+        if old[name] != new[name]
+    ]
+    told = f"{'; '.join(changed)}. " if changed else ""
+    return (
+        f"{told}A series goes on as it began: write what was there again, or another name in "
+        "[stream] for a new series. "
     )

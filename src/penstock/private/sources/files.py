@@ -28,6 +28,8 @@ from penstock.core.errors import (
     UnusableSourceError,
 )
 from penstock.core.exact import whole
+from penstock.core.files import cannot
+from penstock.core.nearest_name import nearest_names
 from penstock.private.sources.base import (
     UTF8,
     Arrow,
@@ -281,7 +283,10 @@ class FileSource(Source):
             first = names.index(place.path)
             self.rejections.add(Reason.ORDER, max(first + 1 - place.files, 0))
         elif not names and not self.growing:
-            raise UnusableSourceError(f"source.path: no file matches {str(self.pattern)!r}.")
+            raise UnusableSourceError(
+                f"source.path: no file matches {Path(self.pattern).absolute()}. Write the path of "
+                "a file that is there, or growing = true if it comes later."
+            )
         later: dict[int, int | None] = {}
         promised, left_out = None, False
         for number, path in enumerate(names[first:], start=first + 1):
@@ -317,7 +322,7 @@ class FileSource(Source):
         self, file: BinaryIO, path: str, mark: Mark, number: int, *, final: bool
     ) -> Iterator[tuple[Batch, int]]:
         """The batches of a file after a mark, each with the row after it."""
-        name, columns = _base(path), self.intake.columns
+        name, columns = str((self._root / path).absolute()), self.intake.columns
         try:
             with sealed(name):
                 if not self.growing and mark == Mark():
@@ -553,7 +558,13 @@ def check_columns(columns: Columns, there: Sequence[str], *, name: str) -> None:
                 not each or not (each[0].isalpha() or each[0] == "_") for each in there
             ):
                 shown = "names that do not look like names of columns"
-            raise UnusableSourceError(f"{name} {what} {column!r}; it has {shown}.")
+                near = ""
+            else:
+                near = nearest_names(column, there)
+            raise UnusableSourceError(
+                f"{name} {what} {column!r}; it has {shown}.{near} Write the name of a column in "
+                "[source]."
+            )
 
 
 def _bounds(data: bytes, *, quote: bytes | None, limit: int, final: bool) -> IntArray:
@@ -619,9 +630,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     try:
         file = path.open("rb")
     except OSError as error:
-        raise InputError(
-            f"{path.name}: the file cannot be opened ({type(error).__name__})."
-        ) from None
+        raise InputError(cannot("read", path, error)) from None
     with file:
         yield file
 

@@ -577,6 +577,7 @@ KIND = SourceKind(
         f"{'HTTPS' if options.get('tls_cert') else 'HTTP'} requests at {options['listen']}"
     ),
     extra="serve",
+    modules=("fastapi", "uvicorn"),
     build=_build,
     no_dry_run="events are sent to it, so there is nothing to read beforehand. Run it with a "
     "stream and a store of another name, and send it some events.",

@@ -598,6 +598,7 @@ KIND = SourceKind(
     describe=lambda options: f"Kafka topic {options['topic']!r}",
     check=check_login,
     extra="kafka",
+    modules=("confluent_kafka",),
     build=_build,
     no_dry_run="",  # offsets are kept in the store, which a dry run does not open
 )

@@ -417,6 +417,7 @@ KIND = SourceKind(
     describe=lambda options: f"MQTT topic {options['topic']!r}",
     check=check_login,
     extra="mqtt",
+    modules=("paho.mqtt.client",),
     build=_build,
     no_dry_run="the broker gives each message once, so what a dry run reads would be missing from "
     "the run. Try it with a client and a store of another name.",

@@ -354,6 +354,7 @@ KIND = SinkKind(
     describe=lambda options: f"Kafka topic {options['topic']!r}",
     check=check_login,
     extra="kafka",
+    modules=("confluent_kafka",),
     build=_build,
     refuses=False,
     place=("servers", "topic"),

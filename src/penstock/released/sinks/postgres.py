@@ -326,6 +326,7 @@ KIND = SinkKind(
     ),
     describe=lambda options: f"table {options['table']} of PostgreSQL",
     extra="postgres",
+    modules=("psycopg",),
     build=_build,
     fence=lambda setup: _build(setup, _FENCE_SECONDS),
     place=("url", "url_env", "table"),
