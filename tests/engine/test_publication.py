@@ -14,6 +14,7 @@ from penstock.core.errors import ConfigurationError, InputError, NotCoveredError
 from penstock.released.queries import Jump, LowSignal, TopK, UnitCounts
 from penstock.testing import NoNoise
 
+from tests.browser import SCREENS, check_look, needs_chromium, open_browser
 from tests.engine import streams
 
 COLUMNS = ["begins", "unit", "key", "value", "low", "high"]
@@ -245,6 +246,27 @@ def test_a_release_of_a_run_has_a_table(stream):
     assert released.to_polars()["begins"].null_count() == 2
 
 
+def test_sums_that_were_released_are_shown_as_they_are(tmp_path):
+    streams.parquet(tmp_path / "taps.parquet", streams.events())
+    with ps.publish(
+        tmp_path / "taps.parquet",
+        time="ts",
+        key="station",
+        every="1h",
+        origin="2026-01-01",
+        until="2026-01-01T12:00Z",
+        mechanism=ps.WindowTree(epsilon="1", span=4),
+        domain=streams.KEYS,
+        store=tmp_path / "taps.db",
+    ) as stream:
+        table = stream.to_polars()
+        assert table.filter(pl.col("unit") == 5).equals(stream[5].to_polars())
+        sums = stream.window(4).series().to_polars()
+        assert table.filter(pl.col("unit") > 3)["value"].to_list() == sums["value"].to_list()
+        assert "Each number is the sum of the last 4 units." in stream._repr_html_()
+        assert "Each number is the sum of the last 4 units." in stream.plot().page()
+
+
 # -- what a notebook shows -------------------------------------------------------------------------
 
 
@@ -383,3 +405,21 @@ def test_many_keys_are_shown_by_their_size(tmp_path):
     assert "These are the 10 largest of 30 keys." in text
     assert "zone 29" in text
     assert "zone 05" not in text
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_cards_read_well_in_a_light_and_a_dark_notebook(stream, tmp_path):
+    cards = "".join(thing._repr_html_() for thing in shown(stream).values())
+    page = tmp_path / "notebook.html"
+    page.write_text(
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Notebook</title>'
+        '<meta name="viewport" content="width=device-width"><style>'
+        ":root { color-scheme: light dark; } body { font: 14px system-ui; }"
+        f"</style></head><body><main><h1>Notebook</h1>{cards}</main></body></html>",
+        encoding="utf-8",
+    )
+    with open_browser(tmp_path / "profile") as browser:
+        for width, dark in SCREENS:
+            browser.open(page, width=width, dark=dark)
+            check_look(browser, page.stem)

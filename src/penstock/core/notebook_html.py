@@ -31,6 +31,7 @@ _STYLE = """<style>
 .penstock-card th, .penstock-card td { padding: .2em .8em; text-align: right;
   vertical-align: middle; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .penstock-card th:first-child, .penstock-card td:first-child { padding-left: 0; text-align: left; }
+.penstock-card svg { max-width: 100%; }
 .penstock-card .penstock-note { opacity: .75; font-size: .92em; }
 </style>"""
 
@@ -54,7 +55,9 @@ def card(
     >>> "<h4>Sums &lt;of&gt; a day</h4>" in card("Sums <of> a day", promise="Nobody is told apart.")
     True
     """
-    content = [_STYLE, '<div class="penstock-card">', f"<h4>{html.escape(title)}</h4>"]
+    name = html.escape(title)
+    region = f'<div class="penstock-card" role="region" tabindex="0" aria-label="{name}">'
+    content = [_STYLE, region, f"<h4>{name}</h4>"]
     if lead:
         content.append(f"<p>{html.escape(lead)}</p>")
     if promise:

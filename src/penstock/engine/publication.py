@@ -33,6 +33,7 @@ from penstock.engine.store import Reader, SeriesLog, VerifiedLedger
 from penstock.released.log import Log
 from penstock.released.pages.chart import Chart
 from penstock.released.queries.answer import Answer
+from penstock.released.queries.as_released import AsReleased
 from penstock.released.queries.query import NumberQuery, Units
 from penstock.released.queries.sliding_sum import SlidingSum
 from penstock.released.queries.unit_counts import UnitCounts
@@ -352,13 +353,8 @@ class Publication(Tabular):
             lead += f" ({calendar.zone})"
         units = units[-MAX_UNITS_SHOWN:]
         if units:
-            try:
-                answer = self._counts(units)
-            except (ConfigurationError, InputError) as error:
-                note = str(error)
-            else:
-                parts = [answer.html_table(self.log.confidence)]
-                note = self._note
+            parts = [self._counts(units).html_table(self.log.confidence)]
+            note = self._note
         title = f"{self.name}: {self.keys[0]}" if len(self.keys) == 1 else self.name
         return card(title, lead=f"{lead}.", promise=self.promise, parts=parts, note=note)
 
@@ -384,7 +380,10 @@ class Publication(Tabular):
     def _note(self) -> str:
         if self.log.filter:
             return f"{self._confidence} intervals are for the counts, as the filter believes."
-        return f"{self._confidence} intervals cover the added noise only."
+        note = f"{self._confidence} intervals cover the added noise only."
+        if self._has_counts:
+            return note
+        return f"Each number is {self.log.way(self.log.last).weights.in_words()}. {note}"
 
     @property
     def _limits(self) -> range | None:
@@ -399,15 +398,21 @@ class Publication(Tabular):
         place = {key: number for number, key in enumerate(self.domain.keys)}
         return np.array([place[key] for key in self._chosen], np.int64)
 
+    @property
+    def _has_counts(self) -> bool:
+        """Whether its numbers are counts of units. If not, each is a sum of several units."""
+        return not len(self.log) or self.log.way(self.log.last).has_counts
+
     def _counts(self, units: range, *, nonnegative: bool = False) -> Answer:
-        """The counts of these units and of the chosen keys.
+        """The counts of these units and of the chosen keys, or the sums that were released.
 
         Totals need all keys: non-negative numbers are computed before keys are chosen.
         """
+        query = UnitCounts() if self._has_counts else AsReleased()
         if not nonnegative or not isinstance(self.domain, Hierarchy | Nodes):
-            found = UnitCounts().answer(self.log, units, keys=self._chosen)
+            found = query.answer(self.log, units, keys=self._chosen)
             return found.nonnegative() if nonnegative else found
-        whole = UnitCounts().answer(self.log, units).nonnegative()
+        whole = query.answer(self.log, units).nonnegative()
         return whole if self._chosen is None else whole.of(*self._chosen)
 
     def _cut(self, release: Released) -> Released:

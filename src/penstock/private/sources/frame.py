@@ -38,9 +38,6 @@ from penstock.private.sources.files import MAX_ROWS_PER_BATCH, check_columns, jo
 NAME = "the data frame"
 """The name of every frame in messages."""
 
-_WHOLE_FLOATS = 2.0**53
-"""Floats below it hold every whole number exactly."""
-
 
 def needed_columns(frame: Any, columns: Columns) -> Arrow:
     """The columns of a data frame that events are made of, as an Arrow table.
@@ -81,13 +78,7 @@ def needed_columns(frame: Any, columns: Columns) -> Arrow:
             f"{NAME}: {', '.join(map(repr, names))} cannot be read as Arrow columns. Give each "
             "column values of one type, such as by astype(str) in pandas. Nothing was released."
         )
-    pa = arrow()
-    return pa.table(
-        {
-            name: _whole(column) if pa.types.is_floating(column.type) else column
-            for name, column in zip(table.column_names, table.columns, strict=True)
-        }
-    )
+    return table
 
 
 def check_index(frame: Any, columns: Columns, there: list[str]) -> None:
@@ -113,21 +104,6 @@ def _taken(frame: Any, names: tuple[str, ...]) -> Arrow | None:
         return chosen.to_arrow()
     except Exception:  # of any library, and its text may show data
         return None
-
-
-def _whole(column: Arrow) -> Arrow:
-    """Floats as text, row by row, and whole numbers as integers are written: "7" and not "7.0".
-
-    pandas has floats where values are missing. What becomes of a row follows from it alone.
-    """
-    pa, pc = arrow(), arrow("pyarrow.compute")
-    numbers = np.asarray(column.to_numpy(), np.float64)
-    whole = (np.abs(numbers) < _WHOLE_FLOATS) & (numbers == np.floor(numbers))
-    texts = pa.array(np.where(whole, numbers, 0).astype(np.int64), mask=~whole).cast(pa.string())
-    if whole.all():
-        return texts
-    others = pa.array(numbers, mask=whole | np.isnan(numbers)).cast(pa.string())
-    return pc.coalesce(texts, others)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

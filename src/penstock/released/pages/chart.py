@@ -73,7 +73,7 @@ class Chart:
         """The page in a frame of its own, for a notebook."""
         return (
             f'<iframe title="{html.escape(self.title)}" srcdoc="{html.escape(self.page())}" '
-            'sandbox="allow-scripts" loading="lazy" '
+            'sandbox="allow-scripts" '
             'style="width: 100%; height: 1120px; border: 0"></iframe>'
         )
 
