@@ -267,7 +267,13 @@ class Log:
         return ReleaseTable.of(list(self.between(first, last)), places)
 
     def way(self, unit: int) -> ReleaseTable:
-        """How a unit was released: a table without keys."""
+        """How a unit was released: a table without keys.
+
+        Parameters
+        ----------
+        unit : int
+            The unit.
+        """
         return self.table(unit, unit, np.zeros(0, np.int64))
 
     def filtered(
