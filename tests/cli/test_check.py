@@ -65,6 +65,7 @@ def test_noise_is_called_noise_with_what_would_help(capsys):
     assert "For 'taps', a count of about 2 is published as 2 ± 3" in said
     assert ": noise. On average, a number is off by 2" in said
     assert '- Longer units: every = "' in said
+    assert "A file of past public counts gives surer figures" in said
     assert "- Another mechanism: mechanism = " in said
     assert done.err.startswith("Simulated in ")
     assert "A run publishes 1,463 units." in said  # one hour is skipped in March

@@ -41,6 +41,11 @@ DEVIATION = (
     "figures are simulated on public counts."
 )
 
+SMOOTH = (
+    "These counts were made up from the typical count, and real ones may vary more. A file of past "
+    "public counts gives surer figures: --typical counts.csv."
+)
+
 COLOURS = {"useful": "green", "rough": "yellow", "noise": "red"}
 
 
@@ -167,6 +172,8 @@ class _Explanation:
         judged = {line: style for each in useful for line, style in _judged(each, several=several)}
         if any(each.accuracy is not None for each in useful):
             judged[DEVIATION] = "dim"
+            if pipeline.plan.sample is None:
+                judged[SMOOTH] = "dim"
         place = list(words).index("How accurate the numbers are") + 1
         titles = [*list(words)[:place], USEFUL, *list(words)[place:]]
         words = {title: words.get(title, list(judged)) for title in titles}

@@ -36,11 +36,12 @@ KIND = SourceKind(
 
 def test_every_kind_of_ours_is_found():
     assert tuple(SOURCES.own) == ("csv", "http", "jsonl", "kafka", "mqtt", "parquet", "stdin")
-    assert tuple(SINKS.own) == ("jsonl", "kafka", "parquet", "postgres", "webhook")
+    assert tuple(SINKS.own) == ("csv", "jsonl", "kafka", "parquet", "postgres", "webhook")
 
 
 def test_which_sinks_report_what_they_hold():
     assert {name: kind.reports for name, kind in SINKS.own.items()} == {
+        "csv": True,
         "jsonl": True,
         "kafka": True,
         "parquet": True,
