@@ -14,7 +14,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 SHOWN = {
     "first_look": ["Did you mean 'Jamaica'", "promise kept", "srcdoc", "penstock-card"],
-    "choosing_a_mechanism": ["BudgetAbsorption", "relative error"],
+    "choosing_a_mechanism": ["BudgetAbsorption", "mean error, filtered", "Plan for stream"],
     "audit": ["CONVICTED", "acquitted", "the unit's number cannot go from"],
 }
 
