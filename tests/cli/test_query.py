@@ -742,7 +742,8 @@ def test_the_page_of_filtered_counts_shows_their_band(tmp_path, capsys):
     known = [(low, value, high) for low, value, high in bands if low is not None]
     assert len(known) > 30
     assert all(low <= value <= high and low < high for low, value, high in known)
-    assert "<title>Counts, filtered · Penstock</title>" in page
+    assert "<title>Counts, filtered of taps · Penstock</title>" in page
+    assert data["measure"] == "Counts, filtered per hour"
     assert "post-processing, which costs no privacy budget" in page
 
 

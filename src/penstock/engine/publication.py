@@ -28,6 +28,7 @@ from penstock.core.nonnegative import nonnegative_facts
 from penstock.core.notebook_html import Html, card
 from penstock.core.released import Released
 from penstock.core.tables import TableColumns, Tabular
+from penstock.engine.explain import length
 from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import Reader, SeriesLog, VerifiedLedger
 from penstock.released.log import Log
@@ -331,6 +332,9 @@ class Publication(Tabular):
             high=high,
             calendar=self._series.calendar,
             note=self._note,
+            measure=f"Counts per {length(self._series.calendar.every)}"
+            if self._series.calendar
+            else "Counts",
         )
         if path is not None:
             target = Path(path)

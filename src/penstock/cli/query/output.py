@@ -24,6 +24,7 @@ from penstock.core.exact import exact
 from penstock.core.files import cannot
 from penstock.core.nonnegative import NOTE as NONNEGATIVE
 from penstock.core.notebook_html import shown
+from penstock.engine.explain import length
 from penstock.released.log import Log
 from penstock.released.pages.chart import Chart
 from penstock.released.queries import Alerts, Answer, Ranking
@@ -207,8 +208,11 @@ def write_page(
         both = (answer.threshold, -answer.threshold)
         thresholds = both if answer.side == "either" else both[:1]
     title = _title(answer, log)
+    measure = f"{title[:1].upper()}{title[1:]}"
+    every = "" if calendar is None or answer.query != "counts" else f" per {length(calendar.every)}"
     chart = Chart(
-        title=f"{title[:1].upper()}{title[1:]}",
+        title=f"{measure} of {log.name}" if log.name else measure,
+        measure=f"{measure}{every}",
         note=about_intervals(log) + (f" {NONNEGATIVE}" if _is_nonnegative(answer) else ""),
         promise=promise_of(log),
         confidence=_percent(confidence),

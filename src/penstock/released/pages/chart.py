@@ -38,6 +38,8 @@ class Chart:
         Horizontal lines. Default: none.
     note : str
         What the intervals mean. Default: they cover the added noise only.
+    measure : str
+        What the numbers are, beside their axis. Default: ``"Count"``.
 
     Examples
     --------
@@ -64,6 +66,7 @@ class Chart:
     raised: BoolArray | None = None
     thresholds: tuple[float, ...] = ()
     note: str = "Intervals cover the added noise only."
+    measure: str = "Count"
 
     def __repr__(self) -> str:
         keys = "1 key" if len(self.names) == 1 else f"{len(self.names)} keys"
@@ -91,6 +94,7 @@ class Chart:
             "raised": None if self.raised is None else self.raised.T.astype(int).tolist(),
             "thresholds": self.thresholds,
             "confidence": self.confidence,
+            "measure": self.measure,
         }
         return render(
             "series.html", title=self.title, promise=self.promise, note=self.note, data=data

@@ -38,6 +38,7 @@ const Penstock = (() => {
     [60, "{HH}:{mm}", `${day} {YYYY}`, null, day, null, null, null, 1],
     [1, "{HH}:{mm}:{ss}", `${day} {YYYY}`, null, day, null, null, null, 1],
   ];
+  const named = (label) => (label ? { label, labelSize: 22, labelGap: 2, labelFont: font() } : {});
   const axis = (more) => ({
     stroke: css("--muted"), font: font(), grid: { stroke: css("--grid"), width: 1 }, ticks: { show: false }, ...more,
   });
@@ -82,7 +83,7 @@ const Penstock = (() => {
     };
 
     // `starts` are the chart's own units; `read(unit)` is called with null when nothing is chosen.
-    const chart = (box, { height, padding = [10, 26, 0, 0], starts = xs, columns, series, bands = [], range, draw, read }) => {
+    const chart = (box, { height, padding = [10, 26, 0, 0], starts = xs, columns, series, bands = [], range, draw, read, names = {} }) => {
       box.style.minHeight = `${height}px`; // so that nothing jumps while the chart is drawn again
       charts.get(box)?.destroy();
       const chosen = (u) => (u.cursor.left >= 0 ? unitAt(u.posToVal(u.cursor.left, "x"), starts) : null);
@@ -92,7 +93,7 @@ const Penstock = (() => {
         tzDate: zone ? (seconds) => uPlot.tzDate(new Date(seconds * 1e3), zone) : undefined,
         cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false, dist: 4 }, bind: { dblclick: () => () => { look(first, end); return null; } } },
         scales: { x: { time: zone != null, range: () => [view.from, view.to] }, y: { range } },
-        axes: [axis({ space: zone ? 64 : 50, gap: 8, size: zone ? 46 : 34, ...(zone ? { values: dates } : unit) }), axis({ size: 62, space: 34 })],
+        axes: [axis({ space: zone ? 64 : 50, gap: 8, size: zone ? 46 : 34, ...(zone ? { values: dates } : unit), ...named(names.x) }), axis({ size: 62, space: 34, ...named(names.y) })],
         hooks: { setSelect: [select], draw: draw ? [draw] : [], setCursor: read ? [(it) => read(chosen(it))] : [] },
       }, [starts, ...columns], box);
       const point = (event) => {

@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const { $, data, css, show, say, timeline, pixels, limit, dot, line, edge, toTheEnd, redraw } = Penstock;
+  const { $, data, css, narrow, show, say, timeline, pixels, limit, dot, line, edge, toTheEnd, redraw } = Penstock;
   const choice = $("name"), units = data.units.length;
   data.names.forEach((name, k) => choice.add(new Option(name, k)));
   const time = timeline({ xs: data.starts, zone: data.zone });
@@ -27,7 +27,9 @@
       const all = [low, high, ...data.thresholds].filter((x) => x != null), [least, most] = [Math.min(0, ...all), Math.max(...all, 1)];
       return [least - (most - least) * (least < 0 ? 0.06 : 0), most + (most - least) * 0.06];
     };
+    $("h-chart").textContent = `${data.names[k]}, over time`;
     time.chart($("chart"), {
+      names: { x: data.zone ? `Start of the unit (${data.zone})` : "Unit", y: narrow() ? "" : data.measure }, // a phone has no room for it
       height: 380, range, draw: raised, read, columns: [data.high[k], data.low[k], data.estimate[k]].map(toTheEnd),
       series: [edge(), edge(), line(css("--release"), 2)], bands: [{ series: [1, 2], fill: css("--band") }],
     });
