@@ -24,7 +24,7 @@ from rich.text import Text
 
 from penstock.cli.audit_output import print_json, print_verdict, print_verdicts
 from penstock.cli.completers import AuditedName
-from penstock.cli.options import Flag, Json, MaybeInt, with_own_modules
+from penstock.cli.options import Flag, Json, MaybeInt, MaybeUnits, with_own_modules
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import positive, whole
 from penstock.core.optional import require
@@ -47,7 +47,7 @@ def audit(
     *,
     everybody: Annotated[bool, Parameter(name="--all", negative="")] = False,
     epsilon: str | None = None,
-    window: MaybeInt = None,
+    window: MaybeUnits = None,
     runs: MaybeInt = None,
     confidence: float | None = None,
     seed: MaybeInt = None,

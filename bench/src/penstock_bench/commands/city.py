@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.formatting import bar
-from penstock.cli.options import Flag, Int
+from penstock.cli.options import Flag, Hours, Int
 from penstock.core.errors import StateError
 from penstock.engine.ledger_report import newest
 from penstock.engine.sqlite import SQLiteReader
@@ -43,10 +43,10 @@ _BARS = " ▁▂▃▄▅▆▇█"
 def city(
     *,
     out: Annotated[Path, Parameter(name="--out")] = OUT,
-    hours: Int = 336,
+    hours: Hours = 336,
     people: Int = 200_000,
     epsilon: str = "1",
-    window: Int = DAY,
+    window: Hours = DAY,
     seed: Int = 1,
     seconds: float = 0.06,
     compare: Flag = False,
@@ -61,9 +61,9 @@ def city(
 
     * penstock lab city
 
-    * penstock lab city --hours 48 --people 20000 --out out/small
+    * penstock lab city --hours 2d --people 20000 --out out/small
 
-    * penstock lab city --compare --epsilon 0.5 --window 168
+    * penstock lab city --compare --epsilon 0.5 --window 7d
 
     Parameters
     ----------
@@ -71,14 +71,15 @@ def city(
         Folder for configuration, store and releases. A folder that this command made before is
         replaced. Default: out/city.
     hours
-        Number of simulated hours. Default: 336.
+        Number of simulated hours, or a duration such as 2d. Default: 336.
     people
         Number of inhabitants. With fewer people the noise is larger beside the counts. Default:
         200,000.
     epsilon
         Privacy loss per window, exact: 1, 0.5 or 1/3. Default: 1.
     window
-        Number of consecutive hours in which a person is protected. Default: 24.
+        Number of consecutive hours in which a person is protected, or a duration such as 7d.
+        Default: 24.
     seed
         Seed of the city. The noise takes no seed. Default: 1.
     seconds
