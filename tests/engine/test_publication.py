@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, date, datetime
 from html.parser import HTMLParser
 
@@ -181,6 +182,12 @@ def test_polars_pandas_and_arrow_say_the_same(stream):
         assert list(frame.columns) == table.column_names, name
         assert len(frame) == table.num_rows, name
         assert isinstance(frame, pd.DataFrame), name
+
+
+def test_a_table_of_pandas_says_what_it_needs(stream, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ps.MissingExtraError, match=r"needs pandas.*'penstock\[pandas\]'"):
+        stream.to_pandas()
 
 
 def test_a_release_is_a_row_of_the_table(stream):

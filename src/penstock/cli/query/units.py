@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from penstock.cli.query.refusal import refuse
 from penstock.core.calendar import Calendar
-from penstock.core.durations import units_of
+from penstock.core.durations import even_units_of
 from penstock.core.errors import ConfigurationError
 from penstock.engine.ledger_report import units_from
 from penstock.released.log import Log
@@ -56,7 +56,10 @@ class UnitChoice:
 
 
 def count_of(text: str, calendar: Calendar | None, *, name: str) -> int:
-    """A number of units: a whole number, or a duration where the calendar is known."""
+    """A number of units: a whole number, or a duration where the calendar is known.
+
+    A day has 24 hours here, also where clocks are changed.
+    """
     plain = text.replace("_", "").replace(",", "")
     value = int(plain) if plain.removeprefix("-").isdecimal() else text
-    return units_of(value, calendar, name=f"--{name}")
+    return even_units_of(value, calendar, name=f"--{name}")
