@@ -109,9 +109,11 @@ class BrowserPage:
         self._call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[point])
         self._call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
 
-    def picture(self, path: Path, *, whole: bool = True) -> None:
-        """Write what the page looks like, for people."""
-        shot = self._call("Page.captureScreenshot", captureBeyondViewport=whole)
+    def picture(self, path: Path, *, height: int = 10_000) -> None:
+        """Write what the page looks like, for people, down to this height."""
+        width, whole = self.run("[innerWidth, document.documentElement.scrollHeight]")
+        clip = {"x": 0, "y": 0, "width": width, "height": min(whole, height), "scale": 1}
+        shot = self._call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def _call(self, method: str, **parameters: Any) -> Any:
@@ -176,14 +178,12 @@ OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clie
 """By how many pixels the page itself is wider than the screen."""
 
 
-AXE = files("axe_playwright_python").joinpath("axe.min.js")
-"""The script of axe-core, which finds what keeps people from reading a page."""
-
 VIOLATIONS = """
-axe.run(document, {runOnly: ["wcag2a", "wcag2aa"], resultTypes: ["violations"]}).then((found) =>
-  found.violations.flatMap(({id, nodes}) =>
+axe.run({exclude: EXCLUDED}, {runOnly: ["wcag2a", "wcag2aa"], resultTypes: ["violations"]})
+  .then((found) => found.violations.flatMap(({id, nodes}) =>
     nodes.map((node) => `${id}: ${node.target} ${node.failureSummary}`)))
 """
+"""What axe-core finds that keeps people from reading a page."""
 
 SCREENS = [(width, dark) for width in (1400, 390) for dark in (False, True)]
 """A desk and a phone, each in light and dark."""
@@ -192,19 +192,22 @@ SCREENSHOTS = Path(__file__).parents[1] / "out" / "screenshots"
 """Where pictures of all pages are kept, for people to look at."""
 
 
-def check_look(browser: BrowserPage, name: str) -> None:
+def check_look(browser: BrowserPage, name: str, *, alike: str = "", height: int = 10_000) -> None:
     """What every page must keep to at this size: no sideways scrolling, WCAG 2 AA, no complaint.
 
-    A picture of it is kept in `SCREENSHOTS`.
+    A picture of it is kept in `SCREENSHOTS`, down to `height`. `alike` selects elements that axe
+    need not read, because others look the same.
     """
     assert browser.complaints == []
     assert browser.run(OVERFLOW) <= 0
-    browser.run(f"{{ {AXE.read_text(encoding='utf-8')} }}; 0")
-    found = browser.run(VIOLATIONS)
+    axe = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+    browser.run(f"{{ {axe} }}; 0")
+    found = browser.run(VIOLATIONS.replace("EXCLUDED", json.dumps([alike] if alike else [])))
     assert not found, "\n".join(found)
     scheme = browser.run("matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'")
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    browser.picture(SCREENSHOTS / f"{name}-{browser.run('innerWidth')}-{scheme}.png")
+    path = SCREENSHOTS / f"{name}-{browser.run('innerWidth')}-{scheme}.png"
+    browser.picture(path, height=height)
 
 
 def check_page(browser: BrowserPage, page: Path) -> None:
