@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -214,7 +215,10 @@ def init(
         raise _exists(file) from None
     dialogue.say(f"Wrote {file}.\n", "bold green")
     show_check(read_pipeline(file))
-    dialogue.say(f"\nNext: penstock run {file}", "bold")
+    name = shlex.quote(str(file))
+    if SOURCES.find(dialogue.content["source"]["kind"]).suffixes:
+        dialogue.say(f"\nTry whether the source can be read: penstock run --dry {name}", "bold")
+    dialogue.say(f"Next: penstock run {name}", "bold")
 
 
 def _answers(given: Mapping[str, str], more: Sequence[str], file: Path) -> dict[str, str]:
