@@ -527,6 +527,21 @@ def test_no_value_of_parquet_is_read_or_shown(capsys):
         assert value not in whole.out + Path("whole.toml").read_text()
 
 
+def test_no_value_of_arrow_is_read(capsys):
+    """All bytes before the footer are destroyed, and the columns are still found."""
+    trips()
+    feather.write_feather(pq.read_table("trips.parquet"), "trips.arrow")
+    content = bytearray(Path("trips.arrow").read_bytes())
+    footer = int.from_bytes(content[-10:-6], "little") + 10
+    content[8:-footer] = b"\xff" * (len(content) - footer - 8)
+    Path("trips.arrow").write_bytes(content)
+    tokens = ["--yes", "--from", "trips.arrow", "--keys", "1,2"]
+    done = Outcome(capsys, "init", "taxis.toml", *tokens)
+    assert done.code == 0, done.err
+    columns = Pipeline.read("taxis.toml").source.columns
+    assert (columns.time, columns.keys) == ("pickup", ("pu_zone",))
+
+
 def test_nothing_after_the_header_of_csv_is_read():
     """The rows are still in the pipe afterwards."""
     os.mkfifo("taps.csv")
@@ -554,7 +569,7 @@ def test_a_configuration_elsewhere_finds_file_and_keys(capsys):
     [
         (["--from", "none.parquet"], "--from: there is no file {here}/none.parquet. Name a file"),
         (["--from", "taps.jsonl"], "{here}/taps.jsonl has no schema"),
-        (["--from", "taps.xlsx"], "taps.xlsx ends in none of .csv"),
+        (["--from", "taps.xlsx"], "taps.xlsx ends in none of .arrow"),
         (["--from", "rows.csv"], "--from: the columns of {here}/rows.csv cannot be read"),
         (["--from", "taps.csv", "--source", "x"], "either --from or --source, not both."),
         (["--from", "taps.csv", "--key", "statoin"], "no column 'statoin'. Did you mean station?"),

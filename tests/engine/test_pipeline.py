@@ -474,7 +474,7 @@ def test_a_duration_in_a_view_counts_the_units_of_the_view():
         ('every = "1h"', 'every = "1h"\nevry = "2h"', 4, "Did you mean every?"),
         ('"jsonl"', '"json"', 7,
          ('source.kind: "json" is not known: '
-          "use csv, http, jsonl, kafka, mqtt, parquet, stdin. Did")),
+          "use arrow, csv, http, jsonl, kafka, mqtt, parquet, stdin. Did")),
         ('path = "taps/*.jsonl"', "", 6, "source: path is missing: write a text such as path ="),
         ('path = "taps/*.jsonl"', "path = 3", 8,
          "source.path: must be a text, not 3: write a text such as path ="),

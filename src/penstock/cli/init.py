@@ -134,8 +134,8 @@ def init(
     yes
         Ask nothing: take the default for everything that is not given.
     data
-        A file of events that is there now (CSV with a header, or Parquet), or a pattern. Columns
-        are proposed for time, key and person by their names and types.
+        A file of events that is there now (CSV with a header, Parquet or Arrow), or a pattern.
+        Columns are proposed for time, key and person by their names and types.
     name
         The name of the stream.
     kind
@@ -250,7 +250,7 @@ def _answers(given: Mapping[str, str], more: Sequence[str], file: Path) -> dict[
 
 def _events_file(data: str, file: Path) -> str:
     """The file or pattern of `--from`, as it is written into a configuration."""
-    if data.endswith(".jsonl"):
+    if data.endswith((".jsonl", ".ndjson")):
         raise ConfigurationError(
             f"--from: {Path(data).absolute()} has no schema: JSON lines name fields beside values. "
             "Use --source, and name the columns with --time, --key and --person."

@@ -7,7 +7,9 @@ import json
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import feather
 
+from penstock.private.sources.arrow_file import ArrowFileFormat
 from penstock.private.sources.base import Columns, Intake
 from penstock.private.sources.csv import CsvFormat
 from penstock.private.sources.files import FileSource
@@ -79,12 +81,17 @@ def write_parquet(path, rows, group=3):
     pq.write_table(table_of(rows), path, row_group_size=group)
 
 
+def write_arrow(path, rows, batch=3):
+    feather.write_feather(table_of(rows), path, chunksize=batch)
+
+
 COLUMNS = Columns("time", "key", person="person", person_type="integer")
 INTAKE = Intake(columns=COLUMNS, domain=KEYS)
 FORMATS = {
     "csv": (CsvFormat(), write_csv),
     "jsonl": (JsonLinesFormat(), write_jsonl),
     "parquet": (ParquetFormat(), write_parquet),
+    "arrow": (ArrowFileFormat(), write_arrow),
 }
 
 

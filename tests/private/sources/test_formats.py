@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import feather
 
 from penstock.core.errors import ConfigurationError, InputError, StateError
 from penstock.private.sources.base import Columns, Intake, Rejections
@@ -35,7 +36,12 @@ from tests.private.sources.events import (
     write_parquet,
 )
 
-SMALL = {"csv": CsvFormat(block=50), "jsonl": JsonLinesFormat(block=50), "parquet": ParquetFormat()}
+SMALL = {
+    "csv": CsvFormat(block=50),
+    "jsonl": JsonLinesFormat(block=50),
+    "parquet": ParquetFormat(),
+    "arrow": FORMATS["arrow"][0],
+}
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -215,7 +221,8 @@ def test_persons_may_be_text_in_every_format(tmp_path, kind):
             "key": ["north"] * 2,
             "person": ["7", "007"],
         }
-        pq.write_table(pa.table(table), tmp_path / "events")
+        write = feather.write_feather if kind == "arrow" else pq.write_table
+        write(pa.table(table), tmp_path / "events")
     intake = Intake(columns=Columns("time", "key", person="person"), domain=KEYS)
     (batch,) = source(tmp_path / "events", reader, intake=intake).batches()
     assert batch.person.to_pylist() == ["7", "007"]
@@ -304,6 +311,15 @@ def test_a_damaged_parquet_file_is_named_and_nothing_else_is(tmp_path):
     (tmp_path / "events.parquet").write_bytes(data)
     with pytest.raises(InputError, match="damaged"):
         list(source(tmp_path / "events.parquet", ParquetFormat()).batches())
+
+
+def test_a_damaged_arrow_file_is_named_and_nothing_else_is(tmp_path):
+    path = tmp_path / "events.arrow"
+    path.write_bytes(b"ARROW1 secret 4711 ARROW1")
+    with pytest.raises(
+        InputError, match=r"^/.*/events\.arrow: the file is not Arrow, or is damaged"
+    ):
+        list(source(path, FORMATS["arrow"][0]).batches())
 
 
 def test_the_same_batches_of_arrays_in_every_format(tmp_path):

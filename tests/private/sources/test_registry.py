@@ -35,7 +35,16 @@ KIND = SourceKind(
 
 
 def test_every_kind_of_ours_is_found():
-    assert tuple(SOURCES.own) == ("csv", "http", "jsonl", "kafka", "mqtt", "parquet", "stdin")
+    assert tuple(SOURCES.own) == (
+        "arrow",
+        "csv",
+        "http",
+        "jsonl",
+        "kafka",
+        "mqtt",
+        "parquet",
+        "stdin",
+    )
     assert tuple(SINKS.own) == ("csv", "jsonl", "kafka", "parquet", "postgres", "webhook")
 
 

@@ -101,6 +101,15 @@ def parquet_columns(file: Path) -> dict[str, str]:
         return {}
 
 
+def arrow_columns(file: Path) -> dict[str, str]:
+    """The names and types in the schema of an Arrow file. No row is read."""
+    try:
+        with file.open("rb") as opened:
+            return _kinds(import_module("pyarrow.ipc").open_file(opened).schema)
+    except Exception:  # it is not Arrow: the questions do without
+        return {}
+
+
 def _kinds(schema: Any) -> dict[str, str]:
     """The columns of a schema of Arrow."""
     types = import_module("pyarrow").types
