@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 from pyarrow import parquet
 
-from penstock.core.errors import ConfigurationError, MissingExtraError
+from penstock.core.errors import ConfigurationError
 from penstock_bench import results as module
 from penstock_bench.results import COLUMNS, REFUSED, Results, value_of
 from penstock_bench.suite import Setting
@@ -98,12 +97,6 @@ def test_intervals_are_students():
     assert (one.mean, one.runs, one.formula) == (2.5, 4, 2.5)
     assert one.half == pytest.approx(3.1824 * (5 / 3) ** 0.5 / 2, rel=1e-4)
     assert one.error == pytest.approx(0.25)
-
-
-def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"pyarrow.*penstock\[bench\]"):
-        Results(tmp_path).add([row()])
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 and no more"])

@@ -28,8 +28,6 @@ from penstock.private import state
 from penstock.private.noise import NoNoise, TestNoise
 from penstock.released import sinks
 
-state.PIECE_BYTES = 16  # small states are stored in pieces, too
-
 AHEAD = (
     "penstock.private.sources.http",
     "penstock.private.sources.kafka",
@@ -298,6 +296,7 @@ class Fault:
 
 
 def main():
+    state.PIECE_BYTES = 16  # small states are stored in pieces, too
     for name in AHEAD:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)

@@ -116,13 +116,16 @@ def test_a_comparison_is_written_and_summed_up(capsys: pytest.CaptureFixture[str
         (["lab", "city", "--compare", "--epsilon=-1"], "epsilon must be above 0"),
         (
             ["lab", "city", "--compare", "--window", "0"],
-            "window must be a whole number of at least 1",
+            "--window must be at least 1 unit, not 0",
         ),
         (
             ["lab", "city", "--compare", "--hours", "0"],
-            "hours must be a whole number of at least 1",
+            "--hours must be at least 1 unit, not 0",
         ),
-        (["lab", "city", "--compare", "--hours", "2.5"], "--hours: '2.5' is not a whole number"),
+        (
+            ["lab", "city", "--compare", "--hours", "2.5"],
+            "--hours must be a number and one of s, min, h",
+        ),
         (["lab", "city", "--compare", "--people", "0"], "people=0"),
         (["lab", "city", "--compare", "--seed=-1"], "seed=-1"),
         (["lab", "city", "--compare", "--sed", "1"], "--sed"),
@@ -156,4 +159,4 @@ def test_a_mistake_is_one_line_and_exit_code_2(
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     done = Outcome(capsys, "lab", "city", "--help")
     assert done.code == 0
-    assert "--compare --epsilon 0.5 --window 168" in done.out
+    assert "--compare --epsilon 0.5 --window 7d" in done.out

@@ -271,9 +271,7 @@ def test_an_impossible_plan_is_refused(
         plan_in(tmp_path, **wrong)
 
 
-@pytest.mark.parametrize(
-    ("module", "extra"), [("fastapi", "serve"), ("uvicorn", "serve"), ("pyarrow", "columns")]
-)
+@pytest.mark.parametrize(("module", "extra"), [("fastapi", "serve"), ("uvicorn", "serve")])
 def test_a_missing_part_is_named_with_its_extra(
     module: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

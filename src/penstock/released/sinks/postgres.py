@@ -37,6 +37,18 @@ TABLE = """CREATE TABLE IF NOT EXISTS {} (
     ends timestamptz NOT NULL, key text NOT NULL, value double precision NOT NULL,
     deviation double precision, low double precision, high double precision,
     repeated boolean NOT NULL, PRIMARY KEY (series, unit, key))"""
+COLUMNS = (
+    "series",
+    "unit",
+    "begins",
+    "ends",
+    "key",
+    "value",
+    "deviation",
+    "low",
+    "high",
+    "repeated",
+)
 HEADS = """CREATE TABLE IF NOT EXISTS {} (
     series text PRIMARY KEY, unit bigint NOT NULL, link text NOT NULL)"""
 
@@ -135,7 +147,7 @@ class PostgresSink:
                     "which PostgreSQL cannot."
                 )
         with self._transaction() as do:
-            if not self._there(do, self._table, self._heads):
+            if items and not self._there(do, self._table, self._heads):
                 do(TABLE, self._table)
                 do(HEADS, self._heads)
                 self._describe(do, items[0])
@@ -185,8 +197,10 @@ class PostgresSink:
         notes = [NOTE] if item.filter is not None else []
         notes += [NONNEGATIVE] if item.nonnegative else []
         comments = [("TABLE", self._table, " ".join(notes))] if notes else []
-        for name, text in column_descriptions(item).items():
-            comments.append(("COLUMN", sql.Identifier(*self.table.split("."), name), text))
+        described = column_descriptions(item)
+        for name in COLUMNS:
+            column = sql.Identifier(*self.table.split("."), name)
+            comments.append(("COLUMN", column, described[name]))
         for what, which, text in comments:
             literal = sql.Literal(text).as_string(None).replace("%", "%%")
             do(f"COMMENT ON {what} {{}} IS {literal}", which)
