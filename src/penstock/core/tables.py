@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -110,13 +111,14 @@ class TableColumns:
         return schema.with_metadata(dict(self.about))
 
 
-class Tabular:
+class Tabular(ABC):
     """Published numbers that can be had as a table.
 
     Every table has the columns `begins`, `unit`, `key`, `value`, `low` and `high`, in this order,
     with one row per unit and key. Further columns follow.
     """
 
+    @abstractmethod
     def table_columns(
         self, confidence: Exact | None = None, *, nonnegative: bool = False
     ) -> TableColumns:
@@ -129,7 +131,6 @@ class Tabular:
         nonnegative : bool
             Whether negative numbers are replaced. Default: False.
         """
-        raise NotImplementedError
 
     def to_arrow(
         self, *, confidence: Exact | None = None, nonnegative: bool = False

@@ -402,8 +402,59 @@ class Log:
         self._releases.append(release)
 
 
-class ChosenLog(Log):
-    """The releases of some keys of a log. It grows with the log that it was made of.
+class DerivedLog(Log):
+    """A log whose numbers are made from those of another. It grows with that one.
+
+    Parameters
+    ----------
+    log : Log
+        The log that it is made of.
+    domain : Domain or tuple of str
+        What each of its numbers is of.
+    """
+
+    def __init__(self, log: Log, domain: AnyDomain) -> None:
+        super().__init__(
+            domain,
+            guarantee=log.guarantee,
+            mechanism=log.mechanism,
+            configuration=log.configuration,
+            name=log.name,
+        )
+        self.filter, self.confidence = log.filter, log.confidence
+        self._log = log
+
+    @property
+    def calendar(self) -> Calendar | None:
+        """When its units begin and end, if that is known."""
+        return self._log.calendar
+
+    @property
+    def promise(self) -> str:
+        """What is promised, in words. It is the promise of the other log."""
+        return self._log.promise
+
+    @property
+    def private(self) -> bool:
+        """Whether everything in it was made with real noise."""
+        return self._log.private
+
+    def close(self) -> None:
+        """Close the log that this one was made of."""
+        self._log.close()
+
+    def _bounds(self) -> tuple[int, int]:
+        return self._log._bounds()
+
+    def _add(self, release: Released) -> None:
+        raise InputError(
+            f"unit {release.unit}: the numbers of this log are made from another one. Append to "
+            "that one."
+        )
+
+
+class ChosenLog(DerivedLog):
+    """The releases of some keys of a log.
 
     Parameters
     ----------
@@ -414,20 +465,8 @@ class ChosenLog(Log):
     """
 
     def __init__(self, log: Log, places: IntArray) -> None:
-        super().__init__(
-            tuple(log.keys[place] for place in places.tolist()),
-            guarantee=log.guarantee,
-            mechanism=log.mechanism,
-            configuration=log.configuration,
-            name=log.name,
-        )
-        self.filter, self.confidence = log.filter, log.confidence
-        self._log, self._chosen = log, places
-
-    @property
-    def calendar(self) -> Calendar | None:
-        """When its units begin and end, if that is known."""
-        return self._log.calendar
+        super().__init__(log, tuple(log.keys[place] for place in places.tolist()))
+        self._chosen = places
 
     @property
     def holds_nodes(self) -> bool:
@@ -439,29 +478,18 @@ class ChosenLog(Log):
         """The number of keys in a stored release."""
         return self._log.width
 
-    @property
-    def promise(self) -> str:
-        """What is promised, in words."""
-        return self._log.promise
-
     def table(self, first: int, last: int, places: IntArray | None = None) -> ReleaseTable:
         """The releases of these units as arrays. Other keys are left out before they are read."""
         return self._log.table(
             first, last, self._chosen if places is None else self._chosen[places]
         )
 
-    def _bounds(self) -> tuple[int, int]:
-        return self._log._bounds()
-
     def _read(self, first: int, last: int) -> Iterator[Released]:
         return (release.among(self._chosen) for release in self._log.between(first, last))
 
-    def _add(self, release: Released) -> None:
-        raise InputError(f"unit {release.unit}: append to the log of all keys.")
 
-
-class FilteredLog(Log):
-    """A release log with filtered numbers. It grows with the log that it was made of.
+class FilteredLog(DerivedLog):
+    """A release log with filtered numbers.
 
     Parameters
     ----------
@@ -472,32 +500,9 @@ class FilteredLog(Log):
     """
 
     def __init__(self, log: Log, choice: FilterChoice) -> None:
-        super().__init__(
-            log.domain,
-            guarantee=log.guarantee,
-            mechanism=log.mechanism,
-            configuration=log.configuration,
-            name=log.name,
-        )
-        self.filter = choice
-        self.confidence = CONFIDENCE
-        self._log = log
+        super().__init__(log, log.domain)
+        self.filter, self.confidence = choice, CONFIDENCE
         self._restart()
-
-    @property
-    def calendar(self) -> Calendar | None:
-        """When its units begin and end, if that is known."""
-        return self._log.calendar
-
-    @property
-    def promise(self) -> str:
-        """What is promised, in words. Filtering changes nothing in it."""
-        return self._log.promise
-
-    @property
-    def private(self) -> bool:
-        """Whether everything in it was made with real noise."""
-        return self._log.private
 
     def filtered(
         self,
@@ -509,17 +514,10 @@ class FilteredLog(Log):
         """Return the log that this one was made of, filtered with other settings."""
         return self._log.filtered(periods, kind=kind, point=point)
 
-    def close(self) -> None:
-        """Close the log that this one was made of."""
-        self._log.close()
-
     def _restart(self) -> None:
         assert self.filter is not None
         self._filter = ReleaseFilter(self.domain, self.filter)
         self._kept: deque[Released] = deque(maxlen=max(MAX_NUMBERS_KEPT // self.domain.size, 1))
-
-    def _bounds(self) -> tuple[int, int]:
-        return self._log._bounds()
 
     def _read(self, first: int, last: int) -> Iterator[Released]:
         """Kept numbers, or the filter goes on; it begins again for units that are long past."""
@@ -541,11 +539,6 @@ class FilteredLog(Log):
                 if release.unit == unit:
                     yield found
                     unit += 1
-
-    def _add(self, release: Released) -> None:
-        raise InputError(
-            f"unit {release.unit}: filtered numbers are computed: append to the log of releases."
-        )
 
 
 def same(one: Released, other: Released) -> bool:
