@@ -37,7 +37,7 @@ lint: $(READY)  ## ruff, mypy --strict, the layers
 
 QUICK := src tests/core tests/budget tests/private tests/released tests/engine tests/test_*.py
 
-quick: $(READY)  ## lint, types, doctests and unit tests, within 90 seconds on two cores
+quick: $(READY)  ## lint, types, doctests and unit tests, about two minutes on two cores
 	@$(MAKE) -j2 --output-sync=target --no-print-directory lint unit
 
 unit: $(READY)

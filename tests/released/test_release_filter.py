@@ -264,7 +264,7 @@ def test_a_filtered_log_grows_with_its_log():
     assert out.units == range(1, 3)
     assert out[1] is first
     assert out[2].kind == "filtered"
-    with pytest.raises(InputError, match="made from another one. Append to that one"):
+    with pytest.raises(InputError, match="Append to that one"):
         out.append(replace(log[2], unit=3))
 
 
