@@ -10,7 +10,7 @@ import pytest
 
 from penstock.cli import main
 from penstock.core.errors import ConfigurationError
-from penstock_bench import leaderboard, pages, results
+from penstock_bench import leaderboard, pages, runner
 from penstock_bench.cell import Cell, Stretch
 from penstock_bench.claims import Value
 from penstock_bench.findings import SuiteFindings, find
@@ -100,39 +100,37 @@ def changed(found: SuiteFindings, **facts: object) -> SuiteFindings:
     return SuiteFindings(**{**vars(found), **facts})
 
 
-def test_cells_of_different_versions_are_refused_unless_they_are_asked_for(
+def test_cells_of_other_code_are_refused_unless_they_are_asked_for(
     found: SuiteFindings, tmp_path: Path
 ):
-    (version,) = found.versions
-    assert f"code {version['code']}" in leaderboard.page([found])
-    other = changed(found, versions=({**version, "code": "other"},))
-    for mixing in ([found, other], [changed(found, versions=(version, *other.versions))]):
-        with pytest.raises(ConfigurationError, match=r"different versions of the code .*other"):
-            pages.write(mixing, tmp_path / "docs")
-        assert not (tmp_path / "docs").exists()
-        text = leaderboard.page(mixing, mixed=True)
-        assert "Cells of different versions of the code stand side by side here" in text
-        assert "code other" in text
+    assert not found.stale
+    assert "The code of this version made every cell." in leaderboard.page([found])
+    other = changed(found, stale=3)
+    with pytest.raises(ConfigurationError, match=r"other code than the present .*3 of tiny"):
+        pages.write([other], tmp_path / "docs")
+    assert not (tmp_path / "docs").exists()
+    text = leaderboard.page([other], mixed=True)
+    assert "Other code than the present one made some runs of cells (3 of tiny)" in text
+    assert "3 runs of cells were made by other code" in " ".join(other.notes())
 
 
-def test_only_the_versions_of_the_cells_that_are_shown_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """A cell that nobody asks for any more, or that was run again, does not mix versions."""
-    kept, setting, only = Results(tmp_path), Setting(runs=1), ("window", "uniform")
-    code = results.version()
-    for name, lines in (("old", ("window", "sample")), ("new", only)):
-        monkeypatch.setattr(results, "version", lambda name=name: {**code, "code": name})
-        perform(plan(SUITE, setting, kept, only=lines), kept)
+def test_cells_of_other_code_are_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Only the cells that are shown count, and only those whose own code has changed."""
+    kept, setting, only = Results(tmp_path), Setting(runs=1), ("window", "uniform", "sample")
+    before = runner.code_of
+
+    def changed_sample(cell: Cell) -> str:
+        return "old" if cell.mechanism == "sample" else before(cell)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "code_of", changed_sample)
+        perform(plan(SUITE, setting, kept, only=only), kept)
     kept.note(SUITE.name, setting, only, {})
-    shown = find(SUITE, kept.asked(), kept.rows(), versions=kept.versions())
-    assert [version["code"] for version in kept.versions()] == ["old", "new"]
-    # The trivial lines were run by the old code, and stand beside `uniform`.
-    assert shown.codes == ["old", "new"]
-    monkeypatch.setattr(results, "version", lambda: {**code, "code": "new"})
-    rows = [{name: row[name] for name in results.COLUMNS} for row in kept.rows()]
-    kept.add([row for row in rows if row["mechanism"] in ("zeros", "mean")])
-    assert find(SUITE, kept.asked(), kept.rows(), versions=kept.versions()).codes == ["new"]
+    assert find(SUITE, kept.asked(), kept.rows()).stale == 2
+    again = plan(SUITE, setting, kept, only=only)
+    assert [cell.mechanism for job in again.jobs for cell in job.cells] == 2 * ["sample"]
+    perform(again, kept)
+    assert find(SUITE, kept.asked(), kept.rows()).stale == 0
 
 
 def test_mechanisms_with_a_delta_stand_in_a_table_of_their_own(tmp_path: Path):

@@ -164,19 +164,13 @@ def test_a_part_of_a_suite_is_judged_by_that_part(tmp_path: Path):
     assert found.cells == found.wanted
 
 
-def test_results_of_several_versions_are_named(page: tuple[str, SuiteFindings]):
+def test_versions_and_results_of_other_code_are_named(page: tuple[str, SuiteFindings]):
     _, found = page
-    text = report.render(
-        SuiteFindings(
-            **{
-                **vars(found),
-                "versions": ({"code": "one", "penstock": "1"}, {"code": "two", "penstock": "1"}),
-            }
-        )
-    )
-    assert "different versions of the code" in text
-    assert "code one" in text
-    assert "code two" in text
+    versions = ({"penstock": "1"}, {"penstock": "2"})
+    text = report.render(SuiteFindings(**{**vars(found), "versions": versions, "stale": 2}))
+    assert "2 runs of cells were made by other code than the present one" in text
+    assert "penstock 1" in text
+    assert "penstock 2" in text
 
 
 def test_a_suite_without_rows_still_has_a_page(tmp_path: Path):

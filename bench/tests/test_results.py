@@ -7,7 +7,6 @@ import pytest
 from pyarrow import parquet
 
 from penstock.core.errors import ConfigurationError
-from penstock_bench import results as module
 from penstock_bench.results import COLUMNS, REFUSED, Results, value_of
 from penstock_bench.suite import Setting
 
@@ -27,9 +26,8 @@ def test_rows_come_back_as_they_were(tmp_path: Path):
     results.add([row(note="é"), row(measure="mre", value=float("inf"))])
     results.add([row(cell="b")])
     expected = [row(note="é"), row(measure="mre", value=float("inf")), row(cell="b")]
-    code = module.version()["code"]
-    assert results.rows() == [each | {"code": code} for each in expected]
-    assert results.done() == {"a", "b"}
+    assert results.rows() == expected
+    assert set(results.done()) == {"a", "b"}
 
 
 def test_a_part_that_was_cut_short_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -50,23 +48,31 @@ def test_a_part_that_was_cut_short_is_not_there(tmp_path: Path, monkeypatch: pyt
 def test_the_later_of_two_results_counts_and_a_value_outweighs_a_note(tmp_path: Path):
     results = Results(tmp_path)
     results.add([row(measure=REFUSED, note="why")])
-    assert results.done() == set()
+    assert results.done() == {}
     assert [each["note"] for each in results.rows()] == ["why"]
     results.add([row(value=1.0)])
     results.add([row(value=2.0)])
     assert [each["value"] for each in results.rows()] == [2.0]
-    assert results.done() == {"a"}
+    assert set(results.done()) == {"a"}
 
 
-def test_parts_name_the_code_that_made_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_parts_name_the_versions_and_rows_the_code_that_made_them(tmp_path: Path):
     results = Results(tmp_path)
-    results.add([row()])
+    results.add([row(code="one")])
     (about,) = results.versions()
-    assert about.keys() == {"penstock", "code", "python", "numpy"}
-    assert parquet.read_schema(results.parts()[0]).metadata[b"code"].decode() == about["code"]
-    monkeypatch.setattr(module, "version", lambda: {**about, "code": "other"})
-    results.add([row()])
-    assert [version["code"] for version in results.versions()] == [about["code"], "other"]
+    assert about.keys() == {"penstock", "python", "numpy"}
+    assert results.done() == {"a": "one"}
+    results.add([row(code="two")])
+    assert len(results.versions()) == 1
+    assert results.done() == {"a": "two"}
+
+
+def test_rows_of_a_file_without_digests_are_of_unknown_code(tmp_path: Path):
+    results = Results(tmp_path)
+    results.add([row(code="one")])
+    (path,) = results.parts()
+    parquet.write_table(parquet.read_table(path).drop_columns(["code"]), path)
+    assert results.done() == {"a": "unknown"}
 
 
 def test_what_was_asked_for_is_kept_and_adds_up(tmp_path: Path):
@@ -121,14 +127,11 @@ def test_data_that_are_here_now_are_not_missing_any_more(tmp_path: Path):
     assert results.asked().skipped == {"covid": "gone", "bikes": "gone"}
 
 
-def test_results_of_other_code_and_of_another_setting_are_told(tmp_path: Path):
+def test_results_of_another_setting_are_told(tmp_path: Path):
     results = Results(tmp_path)
-    code = module.version()["code"]
-    assert results.other(Setting(), code) == []
+    assert results.other(Setting()) == []
     results.add([row()])
     results.note("w-event", Setting(), (), {})
-    assert results.other(Setting(), code) == []
-    (said,) = results.other(Setting(), "something else")
-    assert "were made by other code" in said
-    (said,) = results.other(Setting(seed=2), code)
+    assert results.other(Setting()) == []
+    (said,) = results.other(Setting(seed=2))
     assert "of another setting" in said

@@ -15,9 +15,10 @@ from penstock.private.mechanisms.grouped import GroupedByDistance
 from penstock.private.mechanisms.registry import MECHANISMS
 from penstock_bench.cell import Cell
 from penstock_bench.claims import Finding, Place, Places, Value, number
+from penstock_bench.code_digest import code_of
 from penstock_bench.datasets.registry import find as find_dataset
 from penstock_bench.labels import label
-from penstock_bench.results import CODE, REFUSED, BenchRequest, Row, value_of, values_of
+from penstock_bench.results import REFUSED, BenchRequest, Row, value_of, values_of
 from penstock_bench.runner import command_of, key_of
 from penstock_bench.suite import BenchQuestion, PlottedMeasure, Point, Setting, Suite, choose
 
@@ -196,6 +197,8 @@ class SuiteFindings:
     cells: int
     """The number of runs of cells that are stored, of `wanted`."""
     wanted: int
+    stale: int
+    """How many of the stored runs were made by other code than the present one."""
     streams: dict[str, tuple[str, int, int]]
     """By stretch: its dataset, units and keys."""
     seconds: float
@@ -227,26 +230,21 @@ class SuiteFindings:
                 f"{self.cells:,} of {self.wanted:,} runs of cells are stored: the same "
                 "command runs the others."
             )
-        if len(codes := self.codes) > 1:
+        if self.stale:
             notes.append(
-                f"These results were made by different versions of the code ({', '.join(codes)}). "
-                "To use one version, delete the folder."
+                f"{self.stale:,} runs of cells were made by other code than the present one: the "
+                "same command runs them again."
             )
         return notes + [
             f"{label(mechanism)} on {stream} has no value: {why}"
             for stream, mechanism, why in self.refused
         ]
 
-    @property
-    def codes(self) -> list[str]:
-        """The versions of the code that made the results, as digests."""
-        return list(dict.fromkeys(version.get("code", "unknown") for version in self.versions))
-
     def made_by(self) -> str:
         """The versions behind the results, in words."""
         return (
             "; ".join(
-                f"penstock {version.get('penstock', '?')}, code {version.get('code', '?')}, "
+                f"penstock {version.get('penstock', '?')}, "
                 f"Python {version.get('python', '?')}, NumPy {version.get('numpy', '?')}"
                 for version in self.versions
             )
@@ -312,12 +310,13 @@ class SuiteFindings:
 
 
 class _StoredValues:
-    """The stored values of cells; counts the runs that are stored and those that are wanted."""
+    """The stored values of cells; counts the runs that are stored, stale, and wanted."""
 
     def __init__(self, suite: Suite, asked: BenchRequest, rows: Sequence[Row]) -> None:
         self.refused = {row["cell"] for row in rows if row["measure"] == REFUSED}
         self.keys: set[str] = set()
-        self.stored = self.wanted = 0
+        self.stored = self.wanted = self.stale = 0
+        self._codes = {row["cell"]: row["code"] for row in rows}
         self._values = values_of(rows)
         self._runs = suite.repeats(asked.setting)
         self._seed = asked.setting.seed
@@ -331,11 +330,13 @@ class _StoredValues:
         """The values of all runs of a cell, by measure."""
         if cell not in self._known:
             self._known[cell] = {}
+            code = code_of(cell)
             for each in cell.runs(self._runs):
                 key = key_of(each, self._seed)
                 self.keys.add(key)
                 found = self._values.get(key, {})
                 self.stored += bool(found)
+                self.stale += bool(found) and self._codes[key] != code
                 self.wanted += cell.stream.dataset not in self._skipped and key not in self.refused
                 for measure, numbers in found.items():
                     self._known[cell].setdefault(measure, []).extend(numbers)
@@ -365,13 +366,10 @@ def find(
                 (row["stream"], row["mechanism"], row["note"]) for row in mine if row["note"]
             )
         ),
-        versions=tuple(
-            version
-            for version in versions
-            if version.get("code") in {row.get(CODE) for row in mine} or not mine
-        ),
+        versions=tuple(versions),
         cells=cells.stored,
         wanted=cells.wanted,
+        stale=cells.stale,
         streams={
             row["stream"]: (row["stream"].partition(" (")[0], row["units"], row["keys"])
             for row in mine

@@ -134,7 +134,7 @@ def rows(found: SuiteFindings) -> list[Row]:
 
 
 def page(every: Sequence[SuiteFindings], *, mixed: bool = False) -> str:
-    """All suites in Markdown. Cells of different versions of the code are refused, unless `mixed`.
+    """All suites in Markdown. Cells of other code than the present one are refused, unless `mixed`.
 
     Parameters
     ----------
@@ -144,17 +144,20 @@ def page(every: Sequence[SuiteFindings], *, mixed: bool = False) -> str:
         Whether to write the page all the same, and to say so. Default: False.
     """
     shown = [found for found in every if rows(found)]
-    codes = {code: None for found in shown for code in found.codes}
+    stale = {found.suite.name: found.stale for found in shown if found.stale}
     versions = "".join(f"- {found.suite.title}: {found.made_by()}\n" for found in shown)
-    told = f"Versions of the code that made the cells:\n\n{versions}"
-    if len(codes) > 1:
+    told = f"Versions that made the cells:\n\n{versions}"
+    if stale:
+        where = ", ".join(f"{count:,} of {name}" for name, count in stale.items())
         if not mixed:
             raise ConfigurationError(
-                "leaderboard: its cells were made by different versions of the code "
-                f"({', '.join(codes)}). Delete the results and run the suites again, or give "
-                "--mixed. No page in Markdown was written."
+                "leaderboard: other code than the present one made some of its runs of cells "
+                f"({where}). Run the suites again, or give --mixed. No page in Markdown was "
+                "written."
             )
-        told = f"**Cells of different versions of the code stand side by side here.** {told}"
+        told = f"**Other code than the present one made some runs of cells ({where}).** {told}"
+    else:
+        told = f"The code of this version made every cell. {told}"
     return "\n".join([TITLE, INTRO, told, *(part for found in every for part in _suite(found))])
 
 

@@ -3,7 +3,6 @@ twice."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import secrets
@@ -11,7 +10,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -43,13 +41,11 @@ COLUMNS: Mapping[str, str] = {
     "keys": "int64",
     "note": "string",
     "cell": "string",
+    "code": "string",
 }
 """`seconds`: CPU time of the steps. `megabytes`: state between units. `note`: why a value is
-missing.
+missing. `code`: the digest of the code that made the row.
 """
-
-CODE = "code"
-"""The digest of the code that made a row. It stands once in each file, beside the columns."""
 
 REFUSED = "refused"
 """The measure of a row that has a note and no value."""
@@ -93,10 +89,8 @@ class Results:
         found: dict[tuple[str, str], Row] = {}
         for path in self.parts():
             try:
-                part = parquet.ParquetFile(path).read(columns=list(COLUMNS))
-                code = (part.schema.metadata or {}).get(CODE.encode(), b"unknown").decode()
-                for row in part.to_pylist():
-                    found[row["cell"], row["measure"]] = row | {CODE: code}
+                for row in parquet.ParquetFile(path).read(columns=list(COLUMNS)).to_pylist():
+                    found[row["cell"], row["measure"]] = {"code": "unknown"} | row
             # pyarrow has several errors for a damaged file
             except Exception as error:
                 raise ConfigurationError(
@@ -108,12 +102,14 @@ class Results:
             row for (cell, measure), row in found.items() if measure != REFUSED or cell not in done
         ]
 
-    def done(self) -> set[str]:
-        """The cells that have values. A refused cell is tried again."""
-        return {row["cell"] for row in self.rows() if row["measure"] != REFUSED}
+    def done(self) -> dict[str, str]:
+        """The cells that have values, and the code that made them. A refused cell is tried
+        again.
+        """
+        return {row["cell"]: row["code"] for row in self.rows() if row["measure"] != REFUSED}
 
     def versions(self) -> list[dict[str, str]]:
-        """The code versions that made the files, in order."""
+        """The versions of Penstock, Python and NumPy that made the files, in order."""
         _, parquet = _arrow()
         found: list[dict[str, str]] = []
         for path in self.parts():
@@ -168,25 +164,18 @@ class Results:
         fresh.write_text(json.dumps(facts, indent=1, ensure_ascii=False), encoding="utf-8")
         fresh.replace(self.folder / "suite.json")
 
-    def other(self, setting: Setting, code: str) -> list[str]:
-        """Warnings for whoever adds to this folder: results of other code, or of another
-        setting."""
-        said = []
-        if any(each.get("code") != code for each in self.versions()):
-            said.append(
-                f"Some results in {self.folder} were made by other code and were not run "
-                "again: to start afresh, delete the folder."
-            )
+    def other(self, setting: Setting) -> list[str]:
+        """Warnings for whoever adds to this folder: results of another setting."""
         try:
             before = self.asked().setting
         except ConfigurationError:
-            return said
-        if before != setting:
-            said.append(
-                f"{self.folder} also has results of another setting; the page shows those of "
-                "this setting."
-            )
-        return said
+            return []
+        if before == setting:
+            return []
+        said = (
+            f"{self.folder} also has results of another setting; the page shows those of this one."
+        )
+        return [said]
 
     def asked(self) -> BenchRequest:
         """The request that `note` stored."""
@@ -252,26 +241,19 @@ def _student(freedom: int) -> float:
     return float(special.stdtrit(freedom, 0.975))
 
 
-@lru_cache(maxsize=1)
 def version() -> dict[str, str]:
-    """The versions behind the numbers: Penstock, a digest of the code, Python and NumPy."""
-    digest = hashlib.sha256()
-    product, bench = (Path(str(files(name))) for name in ("penstock", "penstock_bench"))
-    parts = [product / part for part in ("core", "filters", "budget", "private", "released", "lab")]
-    for root in (*parts, bench):
-        for path in sorted(root.rglob("*.py")):
-            digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    """The versions behind the numbers: Penstock, Python and NumPy."""
     return {
         "penstock": penstock.__version__,
-        CODE: digest.hexdigest()[:16],
         "python": platform.python_version(),
         "numpy": np.__version__,
     }
 
 
 def table(rows: Iterable[Row]) -> list[tuple[Any, ...]]:
-    """The columns that depend on the seed alone, sorted: no times, sizes or commands."""
-    kept = [name for name in COLUMNS if name not in ("seconds", "megabytes", "command")]
+    """The columns that depend on the seed alone, sorted: no times, sizes, commands or code."""
+    unstable = ("seconds", "megabytes", "command", "code")
+    kept = [name for name in COLUMNS if name not in unstable]
     return sorted(
         (
             tuple(row[name] for name in kept)

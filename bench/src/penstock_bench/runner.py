@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from penstock.core.errors import PenstockError
 from penstock_bench.cell import Cell, Stretch
+from penstock_bench.code_digest import code_of
 from penstock_bench.feed import feed, missing
 from penstock_bench.lines import BenchLine, line_of
 from penstock_bench.measures.base import MEMORY, TIME, Facts, Measure
@@ -74,7 +75,7 @@ class RunPlan:
 def plan(
     suite: Suite, setting: Setting, results: Results, *, only: Sequence[str] = (), workers: int = 1
 ) -> RunPlan:
-    """Plan the cells that have no result yet, in jobs for `workers` processes."""
+    """Plan the cells that have no result of the present code, in jobs for `workers` processes."""
     chosen = choose(suite, setting, tuple(only))
     streams = list(dict.fromkeys(cell.stream for cell in chosen.cells))
     absent = {stream: reason for stream in streams if (reason := missing(stream)) is not None}
@@ -93,8 +94,9 @@ def plan(
         command = command_of(
             suite, setting, [first.stream.dataset, *([] if first.trivial else [names[first]])]
         )
+        code = code_of(first)
         for cell in first.runs(suite.repeats(setting)):
-            if key_of(cell, setting.seed) in done:
+            if done.get(key_of(cell, setting.seed)) == code:
                 before += 1
             else:
                 todo.setdefault(cell.stream, []).append(cell)
@@ -251,6 +253,7 @@ def _about(cell: Cell, seed: int) -> Row:
         "seed": seed,
         "run": cell.run,
         "cell": key_of(cell, seed),
+        "code": code_of(cell),
         "command": "",
     }
 

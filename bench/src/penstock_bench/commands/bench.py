@@ -31,7 +31,7 @@ from penstock_bench.datasets.registry import find as find_dataset
 from penstock_bench.datasets.registry import table
 from penstock_bench.plugins import mechanism_class
 from penstock_bench.registry import SUITES, find_suite
-from penstock_bench.results import Results, version
+from penstock_bench.results import Results
 from penstock_bench.runner import Job, RunPlan, perform, plan, workers_for
 from penstock_bench.suite import Setting, Suite, choose
 
@@ -78,8 +78,8 @@ def bench(
     """Run a suite, or list the suites. Exit code 1 if a mechanism failed on a stream.
 
     Results are stored as Parquet in OUT/SUITE while the suite runs, with a page beside them. The
-    same command continues an interrupted suite. The same seed gives the same numbers on any number
-    of cores.
+    same command continues an interrupted suite, and runs again what changed code had made. The
+    same seed gives the same numbers on any number of cores.
 
     For example:
 
@@ -137,7 +137,7 @@ def _run(
     results = Results(folder)
     workers = workers_for({cell.stream for cell in choose(suite, setting, only).cells}, jobs)
     todo = plan(suite, setting, results, only=only, workers=workers)
-    other = results.other(setting, version()["code"])
+    other = results.other(setting)
     results.note(suite.name, setting, only, todo.skipped, here=todo.here)
     try:
         with _bar(todo) as tell:
@@ -178,7 +178,7 @@ def report(folder: Path, /, *, docs: Path | None = None, mixed: Flag = False) ->
         Folder for Markdown pages: one page per suite with its figures, and the leaderboard.
         Default: no Markdown.
     mixed
-        Write the leaderboard also where its cells were made by different versions of the code; the
+        Write the leaderboard also where other code than the present one made some of its cells; the
         page then says so.
     """
     for written in page.rebuild(folder, docs=docs, mixed=mixed):
