@@ -7,6 +7,7 @@ import pytest
 from pyarrow import parquet
 
 from penstock.core.errors import ConfigurationError
+from penstock_bench import results as module
 from penstock_bench.results import COLUMNS, REFUSED, Results, value_of
 from penstock_bench.suite import Setting
 
@@ -65,6 +66,27 @@ def test_parts_name_the_versions_and_rows_the_code_that_made_them(tmp_path: Path
     results.add([row(code="two")])
     assert len(results.versions()) == 1
     assert results.done() == {"a": "two"}
+
+
+def test_packed_results_are_the_same_and_can_be_gone_on_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    results, packed = Results(tmp_path / "one"), Results(tmp_path / "two" / "one")
+    results.note("w-event", Setting(), (), {})
+    for cell in ("a", "b", "a"):
+        results.add([row(cell=cell, code=cell, value=float(len(results.parts())))])
+    packed.add([row(cell="gone")])
+    monkeypatch.setattr(module, "ROWS_PER_PACK", 1)
+    written = results.pack(packed)
+    assert [path.name for path in written] == [
+        "part-000000-packed.parquet",
+        "part-000001-packed.parquet",
+        "suite.json",
+    ]
+    assert sorted(packed.rows(), key=str) == sorted(results.rows(), key=str)
+    assert packed.asked() == results.asked()
+    packed.add([row(cell="c")])
+    assert set(packed.done()) == {"a", "b", "c"}
 
 
 def test_rows_of_a_file_without_digests_are_of_unknown_code(tmp_path: Path):

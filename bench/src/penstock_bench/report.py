@@ -19,7 +19,7 @@ from penstock_bench.figures import least_width
 from penstock_bench.findings import Answered, SuiteFindings, Winner, find, shown
 from penstock_bench.labels import label
 from penstock_bench.registry import SUITES, find_suite
-from penstock_bench.results import Results
+from penstock_bench.results import SUITE, Results
 from penstock_bench.suite import PlottedMeasure, Suite
 
 PAGE = "report.html"
@@ -44,12 +44,7 @@ def rebuild(folder: Path, *, docs: Path | None = None, mixed: bool = False) -> l
     With `docs`, make the Markdown pages in that folder too. The leaderboard is refused where cells
     were made by different versions of the code, unless `mixed`.
     """
-    if (folder / "suite.json").exists():
-        folders = [folder]
-    else:
-        folders = [folder / name for name in SUITES if (folder / name / "suite.json").exists()]
-    if not folders:
-        raise ConfigurationError(f"{folder} has no results of a suite.")
+    folders = suite_folders(folder)
     written = [write(find_suite(Results(each).asked().suite), Results(each)) for each in folders]
     more = (
         []
@@ -59,6 +54,16 @@ def rebuild(folder: Path, *, docs: Path | None = None, mixed: bool = False) -> l
         )
     )
     return [*(path for path, _ in written), *more]
+
+
+def suite_folders(folder: Path) -> list[Path]:
+    """The folders of all suites in a folder of results, or this folder if it is that of a suite."""
+    if (folder / SUITE).exists():
+        return [folder]
+    folders = [folder / name for name in SUITES if (folder / name / SUITE).exists()]
+    if not folders:
+        raise ConfigurationError(f"{folder} has no results of a suite.")
+    return folders
 
 
 def render(found: SuiteFindings) -> str:

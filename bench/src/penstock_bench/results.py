@@ -47,6 +47,12 @@ COLUMNS: Mapping[str, str] = {
 missing. `code`: the digest of the code that made the row.
 """
 
+ROWS_PER_PACK = 20_000
+"""The most rows of one file of `pack`."""
+
+SUITE = "suite.json"
+"""The file that says what was asked for."""
+
 REFUSED = "refused"
 """The measure of a row that has a note and no value."""
 
@@ -59,6 +65,26 @@ class Results:
 
     def add(self, rows: Sequence[Row]) -> None:
         """Store rows. A file appears whole or not at all."""
+        self._write(rows, f"part-{len(self.parts()):06d}-{secrets.token_hex(4)}.parquet")
+
+    def pack(self, target: Results) -> list[Path]:
+        """Write all rows into few files of another folder, in place of those that were there.
+
+        Whoever has the folder can go on from it, as from this one.
+        """
+        rows = sorted(self.rows(), key=lambda row: (row["stream"], row["cell"], row["measure"]))
+        before, written = target.parts(), list[Path]()
+        for start in range(0, len(rows), ROWS_PER_PACK):
+            name = f"part-{start // ROWS_PER_PACK:06d}-packed.parquet"
+            written.append(target._write(rows[start : start + ROWS_PER_PACK], name))
+        for path in before:
+            if path not in written:
+                path.unlink()
+        asked = (self.folder / SUITE).read_bytes()
+        (target.folder / SUITE).write_bytes(asked)
+        return [*written, target.folder / SUITE]
+
+    def _write(self, rows: Sequence[Row], name: str) -> Path:
         arrow, parquet = _arrow()
         self.folder.mkdir(parents=True, exist_ok=True)
         types = {
@@ -71,12 +97,11 @@ class Results:
         schema = arrow.schema(
             [(name, types[kind]) for name, kind in COLUMNS.items()], metadata=about
         )
-        name = f"part-{len(self.parts()):06d}-{secrets.token_hex(4)}.parquet"
         fresh = self.folder / f".{name}.new"
         parquet.write_table(
             arrow.Table.from_pylist(list(rows), schema=schema), fresh, compression="zstd"
         )
-        fresh.replace(self.folder / name)
+        return fresh.replace(self.folder / name)
 
     def parts(self) -> list[Path]:
         return sorted(self.folder.glob("part-*.parquet"))
@@ -162,7 +187,7 @@ class Results:
         }
         fresh = self.folder / ".suite.json.new"
         fresh.write_text(json.dumps(facts, indent=1, ensure_ascii=False), encoding="utf-8")
-        fresh.replace(self.folder / "suite.json")
+        fresh.replace(self.folder / SUITE)
 
     def other(self, setting: Setting) -> list[str]:
         """Warnings for whoever adds to this folder: results of another setting."""
@@ -179,7 +204,7 @@ class Results:
 
     def asked(self) -> BenchRequest:
         """The request that `note` stored."""
-        path = self.folder / "suite.json"
+        path = self.folder / SUITE
         try:
             facts = json.loads(path.read_text(encoding="utf-8"))
             given = facts["setting"]

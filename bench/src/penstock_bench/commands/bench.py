@@ -55,6 +55,8 @@ HELP = """Run the experiments of the papers on every mechanism and write a page 
 
 * penstock bench report out/bench: write the pages again from stored results
 
+* penstock bench pack out/bench docs/results/rows: write the results into few small files
+
 * penstock bench datasets: list the datasets
 """
 
@@ -183,6 +185,25 @@ def report(folder: Path, /, *, docs: Path | None = None, mixed: Flag = False) ->
     """
     for written in page.rebuild(folder, docs=docs, mixed=mixed):
         Console().print(Text(f"Open {written}", "bold"), soft_wrap=True)
+
+
+@app.command
+def pack(folder: Path, target: Path, /) -> None:
+    """Write stored results into few small files, to keep or to share.
+
+    `penstock bench SUITE --out TARGET` goes on from them, and `penstock bench report TARGET` writes
+    the pages.
+
+    Parameters
+    ----------
+    folder
+        Folder with the results of several suites, such as out/bench.
+    target
+        Folder for the packed results. What it had of these suites is replaced.
+    """
+    for each in page.suite_folders(folder):
+        for written in Results(each).pack(Results(target / Results(each).asked().suite)):
+            print(written)
 
 
 @app.command
