@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock_bench.claims import NOTHING, Value
-from penstock_bench.shapes import Best, LeastAt, Power, Widens
+from penstock_bench.shapes import Best, LeastAt, Power, RatioToBest, Widens
 
 
 def places(half: float = 0.0, **lines: list[float]) -> dict[tuple[str, str], dict[str, Value]]:
@@ -42,6 +42,36 @@ def test_the_best_says_by_how_much_and_against_whom():
         "error of c (p, 2) at the other"
     )
     assert "10 % above the next best" in claim.look(places(a=[11], b=[10], c=[30]))[0]
+
+
+@pytest.mark.parametrize(
+    ("a", "mean", "most", "verdict"),
+    [
+        ([2.5, 10], 0.5, None, "yes"),
+        ([2.6, 10], 0.5, None, "no"),
+        ([2.5, 10], None, 1.0, "yes"),
+        ([2.5, 10.1], None, 1.0, "partly"),
+        ([11, 11], None, 1.0, "no"),
+        ([6, 6], 0.5, 1.0, "partly"),
+        ([6, 11], 0.5, 1.0, "no"),
+    ],
+)
+def test_a_ratio_to_the_best_is_judged_by_its_mean_and_its_maximum(
+    a: list[float], mean: float | None, most: float | None, verdict: str
+):
+    claim = RatioToBest(
+        paper="half of it",
+        measure="mae",
+        line="a",
+        rivals=("b", "c", "absent"),
+        at=("1", "2"),
+        mean=mean,
+        most=most,
+    )
+    words, found = claim.look(places(a=[*a, 90], b=[10, 100, 1], c=[30, 10, 1]))
+    assert found == verdict
+    assert "over 2 points" in words
+    assert claim.look(places(b=[1]))[0] == "not run"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ SUITE = SUITES["w-event"]
 QUESTIONS = {question.name: question for question in SUITE.questions(Setting())}
 
 
-@pytest.mark.parametrize("question", ["window", "epsilon"])
+@pytest.mark.parametrize("question", ["window", "epsilon", "thin"])
 def test_whoever_takes_any_window_and_shows_counts_is_there(question: str):
     lines = {point.line for point in QUESTIONS[question].points}
     assert lines >= {"uniform", "sample", "bd", "ba", "bd_grouped", "ba_grouped", "dsat", "fast_w"}

@@ -58,6 +58,41 @@ class Best(Claim):
         return words, "partly" if verdict == "yes" and not reached else verdict
 
 
+@dataclass(frozen=True, kw_only=True)
+class RatioToBest(Claim):
+    """The error of a line divided by that of its best rival: its geometric mean, and its maximum.
+
+    `at` are the places of the axis; without it, all of them. A limit that is None is not judged.
+    """
+
+    line: str
+    rivals: tuple[str, ...]
+    at: tuple[str, ...] | None = None
+    mean: float | None = None
+    most: float | None = None
+
+    def look(self, places: Places) -> tuple[str, Verdict]:
+        ratios: dict[Place, float] = {}
+        for place, lines in places.items():
+            others = [lines[rival].mean for rival in self.rivals if rival in lines]
+            asked = self.at is None or place[1] in self.at
+            if asked and self.line in lines and others and min(others) > 0:
+                ratios[place] = lines[self.line].mean / min(others)
+        if not ratios:
+            return NOTHING
+        least, most = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
+        centre = math.exp(math.fsum(map(math.log, ratios.values())) / len(ratios))
+        words = (
+            f"geometric mean {number(centre)} over {len(ratios)} points, from "
+            f"{number(ratios[least])} ({where(least)}) to {number(ratios[most])} ({where(most)})"
+        )
+        low = self.mean is None or centre <= self.mean
+        if self.most is None:
+            return words, "yes" if low else "no"
+        held = share(sum(ratio <= self.most for ratio in ratios.values()), len(ratios))
+        return words, held if low else "partly" if held == "yes" and self.mean else "no"
+
+
 def _beside(gain: float) -> str:
     """The difference in per cent, or as a factor if that is easier to read."""
     if gain < -1:

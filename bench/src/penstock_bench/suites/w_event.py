@@ -10,7 +10,7 @@ from penstock_bench.cell import MEAN, ZEROS, Cell, Parameter, Stretch
 from penstock_bench.claims import Better, Claim, Inside
 from penstock_bench.feed import declared, sized
 from penstock_bench.plugins import LAB
-from penstock_bench.shapes import Best
+from penstock_bench.shapes import Best, RatioToBest
 from penstock_bench.suite import BenchQuestion, PlottedMeasure, Point, Setting, Suite
 from penstock_bench.trends import FallsBehind
 
@@ -87,6 +87,12 @@ EACH, QUICK_EACH = {131: 687, 229: 393}, {20: 100}
 FILTERED = "tide"
 """The mechanism whose intervals are for counts."""
 
+RIVALS = ("uniform", "sample", "bd", "ba", "dsat", "fast_w")
+"""The published mechanisms that take any (ε, w) and were made for it."""
+
+LOW_EPSILON, QUICK_LOW_EPSILON = "0.1", "0.3"
+"""The ε at which most streams are too thin."""
+
 TAKEN = ("mae", "mre", "mre:total", "mre:key", "time")
 MEASURES = (
     PlottedMeasure("mae", "mean absolute error"),
@@ -117,6 +123,7 @@ class WEvent(Suite):
     leaders = (
         ("window", ("24", "40", "120", "200")),
         ("epsilon", ("0.1", "3")),
+        ("thin", ("24",)),
         *((("delta", ()),) if WITH_DELTA else ()),
     )
     runs = 10
@@ -128,6 +135,7 @@ class WEvent(Suite):
             self._change(setting),
             self._groups(setting),
             self._epsilons(setting),
+            self._thin(setting),
             *([self._deltas(setting)] if WITH_DELTA else []),
             self._intervals(setting),
         )
@@ -148,7 +156,7 @@ class WEvent(Suite):
             axis="window w",
             measures=MEASURES,
             points=tuple(points),
-            claims=(*_world_cup(), *_traffic()),
+            claims=(*_world_cup(), *_traffic(), *_of_tide(mean=0.5, others=1.02, zeros=1.02)),
             linear=True,
         )
 
@@ -262,6 +270,26 @@ class WEvent(Suite):
             points=tuple(points),
         )
 
+    def _thin(self, setting: Setting) -> BenchQuestion:
+        epsilon = QUICK_LOW_EPSILON if setting.quick else LOW_EPSILON
+        points = [
+            point
+            for stream in self._streams(setting)
+            for window in (QUICK_WINDOWS if setting.quick else DELTA_WINDOWS)
+            for point in self._everybody(
+                setting, stream, stream.dataset, str(window), epsilon, window
+            )
+        ]
+        return BenchQuestion(
+            name="thin",
+            title="The window w where ε is small",
+            words=f"ε = {epsilon}.",
+            axis="window w",
+            measures=MEASURES,
+            points=tuple(points),
+            claims=_of_tide(mean=0.5, others=1.05, zeros=1.1),
+        )
+
     def _deltas(self, setting: Setting) -> BenchQuestion:
         points = [
             Point(
@@ -348,6 +376,36 @@ class WEvent(Suite):
         more |= declared(line, stream)
         taken = (*TAKEN, "coverage") if line == FILTERED else TAKEN
         return Cell.of(self.name, stream, line, taken, epsilon=epsilon, window=window, **more)
+
+
+def _of_tide(*, mean: float, others: float, zeros: float) -> tuple[Claim, ...]:
+    """What is asked of `tide` at windows of 24 and 120 units."""
+    everybody = tuple(line for line in (*LINES, *COMPETITORS[:2]) if line != FILTERED)
+    published = ", ".join(RIVALS)
+
+    def ratio(
+        words: str,
+        rivals: tuple[str, ...],
+        *,
+        mean: float | None = None,
+        most: float | None = None,
+    ) -> Claim:
+        return RatioToBest(
+            source="Ours",
+            paper=f"the MAE of tide is {words}",
+            measure="mae",
+            line=FILTERED,
+            rivals=rivals,
+            at=tuple(map(str, DELTA_WINDOWS)),
+            mean=mean,
+            most=most,
+        )
+
+    return (
+        ratio(f"on geometric mean at most {mean:g} × the best of {published}", RIVALS, mean=mean),
+        ratio(f"nowhere above {others:g} × any other mechanism", everybody, most=others),
+        ratio(f"nowhere above {zeros:g} × all zeros", (ZEROS,), most=zeros),
+    )
 
 
 def _ahead(paper: str, rival: str, up_to: float, panel: str, line: str = "ba") -> Claim:
