@@ -9,7 +9,8 @@ import pytest
 
 from penstock.core.calendar import Calendar
 from penstock.core.errors import ConfigurationError, InputError, LedgerError, StateError
-from penstock.engine.ledger_report import newest, spent, streams_of, together, units_from
+from penstock.core.unit_range import units_from
+from penstock.engine.ledger_report import newest, spent, streams_of, together
 from penstock.engine.sqlite import SQLiteReader
 
 from tests.engine.published import pipeline, publish, several

@@ -36,7 +36,8 @@ from penstock.cli.store_argument import chosen, open_store
 from penstock.core.calendar import Calendar
 from penstock.core.errors import ConfigurationError
 from penstock.core.guarantee import Guarantee
-from penstock.engine.ledger_report import ViewsLedger, spent, streams_of, together, units_from
+from penstock.core.unit_range import units_from
+from penstock.engine.ledger_report import ViewsLedger, spent, streams_of, together
 from penstock.engine.signing import named_key, write_key_pair
 from penstock.engine.store import Reader
 from penstock.released.series import Series

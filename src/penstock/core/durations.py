@@ -18,6 +18,8 @@ DURATION = re.compile(r"([0-9]{1,9}) ?(s|min|h|d|w|mo)")
 
 UNITS = "units"
 
+_NOUNS = {"s": "second", "min": "minute", "h": "hour", "d": "day", "w": "week", "mo": "month"}
+
 _EVEN_ORIGIN = "2024-01-01"
 """A Monday, and the first of a month: units of every length may begin there."""
 
@@ -162,3 +164,15 @@ def units_in(inner: Calendar, outer: Calendar) -> tuple[int, int] | None:
 def _fixed(calendar: Calendar) -> bool:
     """Whether all units have one length, whatever the zone."""
     return calendar.every.endswith(("s", "min", "h"))
+
+
+def length(every: str, number: int = 1, *, article: str = "") -> str:
+    """A multiple of a duration in words; a single one is a noun, after an article if one is given.
+
+    >>> length("1h"), length("15min"), length("1h", 24), length("1mo", article="one")
+    ('hour', '15 minutes', '24 hours', 'one month')
+    """
+    found = re.fullmatch(r"([0-9]+)([a-z]+)", every)
+    assert found is not None
+    many, noun = int(found[1]) * number, _NOUNS[found[2]]
+    return " ".join(filter(None, (article, noun))) if many == 1 else f"{many:,} {noun}s"

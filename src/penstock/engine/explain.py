@@ -4,7 +4,6 @@ accurate the numbers will be. Neither data nor the store are touched.
 
 from __future__ import annotations
 
-import re
 import textwrap
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +15,7 @@ from penstock.budget.grid import promised
 from penstock.core.arrays import BoolArray, FloatArray
 from penstock.core.calendar import duration, instant
 from penstock.core.domain import Domain
+from penstock.core.durations import length
 from penstock.core.exact import exact
 from penstock.core.released import Released
 from penstock.core.weights import Weights
@@ -44,8 +44,6 @@ SAMPLE = (
 
 WARNINGS = "Warnings"
 """The title of the warnings."""
-
-_NOUNS = {"s": "second", "min": "minute", "h": "hour", "d": "day", "w": "week", "mo": "month"}
 
 
 @dataclass(frozen=True)
@@ -233,18 +231,6 @@ def wrapped(lines: list[str], width: int = _WIDTH) -> str:
         for line in tied
     )
     return "\n".join(filled).replace("\N{NO-BREAK SPACE}", " ")
-
-
-def length(every: str, number: int = 1, *, article: str = "") -> str:
-    """A multiple of a duration in words; a single one is a noun, after an article if one is given.
-
-    >>> length("1h"), length("15min"), length("1h", 24), length("1mo", article="one")
-    ('hour', '15 minutes', '24 hours', 'one month')
-    """
-    found = re.fullmatch(r"([0-9]+)([a-z]+)", every)
-    assert found is not None
-    many, noun = int(found[1]) * number, _NOUNS[found[2]]
-    return " ".join(filter(None, (article, noun))) if many == 1 else f"{many:,} {noun}s"
 
 
 def _published(pipeline: Pipeline) -> list[str]:

@@ -18,7 +18,7 @@ from penstock.budget.ledger_lines import LedgerLines
 from penstock.core.arrays import IntArray
 from penstock.core.calendar import Calendar
 from penstock.core.domain import Domain
-from penstock.core.durations import even_units_of
+from penstock.core.durations import even_units_of, length
 from penstock.core.errors import ConfigurationError, InputError, NotCoveredError, StateError
 from penstock.core.exact import Exact
 from penstock.core.guarantee import Guarantee
@@ -28,7 +28,6 @@ from penstock.core.nonnegative import nonnegative_facts
 from penstock.core.notebook_html import Html, card
 from penstock.core.released import Released
 from penstock.core.tables import TableColumns, Tabular
-from penstock.engine.explain import length
 from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import Reader, SeriesLog, VerifiedLedger
 from penstock.released.log import Log

@@ -11,10 +11,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from penstock.cli.completers import Conditions, KeyNames, KeyRange, StreamName
-from penstock.cli.options import Flag, Json, MaybeInt
+from penstock.cli.options import Flag, Json, MaybeInt, with_own_modules
 from penstock.cli.query.describe import describe
-from penstock.cli.query.filtering import FilterOptions
-from penstock.cli.query.keys import KeyChoice
 from penstock.cli.query.output import (
     Answered,
     print_csv,
@@ -22,16 +20,19 @@ from penstock.cli.query.output import (
     print_table,
     write_page,
 )
-from penstock.cli.query.questions import QUESTIONS, QueryOptions, build_query
-from penstock.cli.query.refusal import refuse
-from penstock.cli.query.units import UnitChoice
 from penstock.cli.store_argument import chosen, configures, is_address, open_store
 from penstock.core.calendar import Calendar
 from penstock.core.errors import ConfigurationError
 from penstock.engine.release_log import read_old_log
 from penstock.engine.store import Reader, SeriesLog
 from penstock.released.log import Log
-from penstock.released.queries import Answer, Ranking
+from penstock.released.queries import Answer, Query, Ranking
+from penstock.released.queries import registry as queries
+from penstock.released.queries.filter_options import FilterOptions
+from penstock.released.queries.key_choice import KeyChoice
+from penstock.released.queries.questions import QUESTIONS, QueryOptions, build_query
+from penstock.released.queries.refusal import refuse
+from penstock.released.queries.unit_choice import UnitChoice
 
 
 def query(
@@ -185,7 +186,7 @@ def query(
     _check_output(question, as_json=as_json, as_csv=as_csv, plot=plot)
     keys = KeyChoice(key, together, range_, where, rectangle, grid, roll_up, depth)
     units = UnitChoice(unit, last, everything, first, until)
-    options = QueryOptions(window, gamma, power, delta, k, set_, hindsight)
+    options = QueryOptions(window, gamma, power, delta, k, set_, hindsight, find=_own_query)
     filtering = FilterOptions(filtered, period, kind, point)
     with _opened(log, stream) as (opened, calendar):
         if question is None:
@@ -207,6 +208,11 @@ def query(
             write_page(plot, answer, opened, calendar, sure)
         show = print_json if as_json else print_csv if as_csv else partial(print_table, page=plot)
         show(answer, opened, calendar, sure)
+
+
+def _own_query(name: str) -> type[Query]:
+    """A query of another package, or of a module in the current directory."""
+    return with_own_modules(name, lambda: queries.find(name, tuple(QUESTIONS)))
 
 
 def _nonnegative(answer: Answered, question: str, keys: tuple[str, ...] | None) -> Answer:

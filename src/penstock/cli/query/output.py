@@ -19,12 +19,12 @@ from rich.text import Text
 from penstock.cli.formatting import begin, fits, say, times
 from penstock.cli.query.describe import promise_of
 from penstock.core.calendar import Calendar
+from penstock.core.durations import length
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import exact
 from penstock.core.files import cannot
 from penstock.core.nonnegative import NOTE as NONNEGATIVE
 from penstock.core.notebook_html import shown
-from penstock.engine.explain import length
 from penstock.released.log import Log
 from penstock.released.pages.chart import Chart
 from penstock.released.queries import Alerts, Answer, Ranking

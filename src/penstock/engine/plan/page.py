@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.core.durations import length
 from penstock.core.guarantee import Guarantee
-from penstock.engine.explain import length
 from penstock.engine.plan.judgement import SIMULATED, USEFUL, number, percent, within
 from penstock.engine.plan.planner import ErrorCurve
 from penstock.released.pages.render import render

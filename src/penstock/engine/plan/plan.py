@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from penstock.core.durations import length
 from penstock.core.notebook_html import card, table
 from penstock.engine.config_text import toml
-from penstock.engine.explain import length
 from penstock.engine.plan.duration import Progress
 from penstock.engine.plan.judgement import SIMULATED, USEFUL, number, percent, verdict, within
 from penstock.engine.plan.knowledge import PlannedView

@@ -5,31 +5,25 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.cli.options import with_own_modules
-from penstock.cli.query.keys import KeyChoice
-from penstock.cli.query.refusal import refuse
-from penstock.cli.query.units import count_of
 from penstock.core.calendar import Calendar
-from penstock.core.errors import ConfigurationError
+from penstock.core.errors import ConfigurationError, PenstockError
 from penstock.core.weights import Weights
 from penstock.released.log import Log
-from penstock.released.queries import (
-    Change,
-    Drop,
-    Jump,
-    LowSignal,
-    Query,
-    SlidingSum,
-    TopK,
-    UnitCounts,
-    WeightedSum,
-)
 from penstock.released.queries import registry as queries
 from penstock.released.queries.aggregate import OverKeys
-from penstock.released.queries.query import NumberQuery
+from penstock.released.queries.jump import Change, Drop, Jump
+from penstock.released.queries.key_choice import KeyChoice
+from penstock.released.queries.low_signal import LowSignal
+from penstock.released.queries.query import NumberQuery, Query
+from penstock.released.queries.refusal import Spelling, as_flag, refuse
+from penstock.released.queries.sliding_sum import SlidingSum
+from penstock.released.queries.top_k import TopK
+from penstock.released.queries.unit_choice import count_of
+from penstock.released.queries.unit_counts import UnitCounts
+from penstock.released.queries.weighted_sum import WeightedSum
 
 _BOOLS = {"true": True, "false": False}
 
@@ -47,23 +41,56 @@ ALERTS: dict[str, type[Jump] | type[LowSignal]] = {
 
 @dataclass(frozen=True)
 class QueryOptions:
-    """The options of questions, as they were given."""
+    """The options of questions, as they were given.
 
-    window: str | None
-    gamma: str | None
-    power: str | None
-    delta: float | None
-    k: int | None
-    set_: tuple[str, ...]
-    hindsight: bool
+    Parameters
+    ----------
+    window : str, optional
+        A number of units, or a duration. Default: none.
+    gamma, power : str, optional
+        How the weights of `decay` fall with age. Default: none.
+    delta : float, optional
+        The threshold of an alert. Default: none.
+    k : int, optional
+        How many keys `top` ranks. Default: 10.
+    set_ : tuple of str
+        Parameters of a query of another package, each NAME=VALUE. Default: none.
+    hindsight : bool
+        Whether later releases are used as well. Default: False.
+    spelling : callable
+        How options are written in messages. Default: as on a command line.
+    find : callable
+        Finds the query of another package by its name. Default: `registry.find`.
+
+    Examples
+    --------
+    >>> QueryOptions(window="1d").window
+    '1d'
+    """
+
+    window: str | None = None
+    gamma: str | None = None
+    power: str | None = None
+    delta: float | None = None
+    k: int | None = None
+    set_: tuple[str, ...] = ()
+    hindsight: bool = False
+    spelling: Spelling = field(default=as_flag, kw_only=True, repr=False)
+    find: Callable[[str], type[Query]] = field(
+        default=lambda name: queries.find(name, tuple(QUESTIONS)), kw_only=True, repr=False
+    )
 
     def refuse_without_question(self) -> None:
         """Refuse every option of this group."""
-        refuse(None, **vars(self))
+        refuse(None, self.spelling, **self._given())
 
     def refuse_others(self, question: str, *own: str) -> None:
         """Refuse the options that this question does not have."""
-        refuse(question, **{name: value for name, value in vars(self).items() if name not in own})
+        refuse(question, self.spelling, **self._given(*own))
+
+    def _given(self, *without: str) -> dict[str, object]:
+        hidden = {*without, "spelling", "find"}
+        return {name: value for name, value in vars(self).items() if name not in hidden}
 
 
 @dataclass(frozen=True)
@@ -78,9 +105,15 @@ class QuestionInput:
 
     @property
     def width(self) -> int:
-        """The number of units of `--window`."""
-        text = _needed(self.options.window, "window", self.question)
-        return count_of(text, self.calendar, name="window")
+        """The number of units of `window`."""
+        text = self.needed(self.options.window, "window")
+        return count_of(text, self.calendar, name=self.options.spelling("window"))
+
+    def needed(self, value: object, name: str) -> Any:
+        """The value of an option that this question needs."""
+        if value is None:
+            raise ConfigurationError(f"{self.question} needs {self.options.spelling(name)}.")
+        return value
 
     @property
     def counts(self) -> NumberQuery:
@@ -89,7 +122,7 @@ class QuestionInput:
 
     @property
     def sums(self) -> NumberQuery:
-        """The sums of `--window` units."""
+        """The sums of `window` units."""
         return SlidingSum(self.width, hindsight=self.options.hindsight)
 
 
@@ -117,7 +150,10 @@ def _decay(asked: QuestionInput) -> Query:
     options = asked.options
     options.refuse_others(asked.question, "window", "gamma", "power", "hindsight")
     if (options.gamma is None) == (options.power is None):
-        raise ConfigurationError("decay needs --gamma or --power, one of both.")
+        spelled = options.spelling
+        raise ConfigurationError(
+            f"decay needs {spelled('gamma')} or {spelled('power')}, one of both."
+        )
     if options.gamma is not None:
         weights = Weights.decay(options.gamma, asked.width)
     else:
@@ -130,7 +166,7 @@ def _alert(asked: QuestionInput) -> Query:
     options = asked.options
     options.refuse_others(asked.question, "window", "delta", "hindsight")
     asked.keys.refuse_sums(asked.question)
-    delta = _needed(options.delta, "delta", asked.question)
+    delta = asked.needed(options.delta, "delta")
     return ALERTS[asked.question](asked.width, delta, hindsight=options.hindsight)
 
 
@@ -138,7 +174,8 @@ def _top(asked: QuestionInput) -> Query:
     options, log = asked.options, asked.log
     options.refuse_others(asked.question, "window", "k", "hindsight")
     if asked.keys.key:
-        raise ConfigurationError("top ranks all keys: --key cannot be used with it.")
+        name = options.spelling("key")
+        raise ConfigurationError(f"top ranks all keys: {name} cannot be used with it.")
     ranked = asked.keys.summed(asked.counts if options.window is None else asked.sums, log)
     most = len(ranked.groups(log)[1]) if isinstance(ranked, OverKeys) else log.domain.size
     if isinstance(ranked, OverKeys) and most == 1:
@@ -161,7 +198,8 @@ QUESTIONS: dict[str, Callable[[QuestionInput], Query]] = {
 def _own(asked: QuestionInput) -> Query:
     """A query of somebody else's: a plug-in, or `module:Class`."""
     asked.options.refuse_others(asked.question, "set_")
-    cls = with_own_modules(asked.question, lambda: queries.find(asked.question, tuple(QUESTIONS)))
+    option = asked.options.spelling("set")
+    cls = asked.options.find(asked.question)
     fields = dataclasses.fields(cls)
     hints = typing.get_type_hints(cls)
     values: dict[str, Any] = {}
@@ -169,34 +207,40 @@ def _own(asked: QuestionInput) -> Query:
         name, equals, value = text.partition("=")
         if not equals or name not in {field.name for field in fields}:
             raise ConfigurationError(
-                f"--set must be like NAME=VALUE with NAME one of "
+                f"{option} must be like NAME=VALUE with NAME one of "
                 f"{', '.join(field.name for field in fields) or 'none'}, not {text!r}."
             )
-        values[name] = _value(value, hints[name], name, asked.calendar)
-    for field in fields:
-        required = field.default is field.default_factory is dataclasses.MISSING
-        if required and field.name not in values:
-            raise ConfigurationError(f"{asked.question} needs --set {field.name}=…")
-    found = with_own_modules(asked.question, lambda: cls(**values))
+        values[name] = _value(value, hints[name], f"{option} {name}", asked.calendar)
+    for each in fields:
+        required = each.default is each.default_factory is dataclasses.MISSING
+        if required and each.name not in values:
+            raise ConfigurationError(f"{asked.question} needs {option} {each.name}=…")
+    found = _made(cls, values, asked.question)
     if isinstance(found, NumberQuery):
         return asked.keys.summed(found, asked.log)
     asked.keys.refuse_sums(asked.question)
     return found
 
 
+def _made(cls: type[Query], values: dict[str, Any], question: str) -> Query:
+    """The query of another package. An error of its own becomes one of ours."""
+    try:
+        return cls(**values)
+    except PenstockError:
+        raise
+    except Exception as error:
+        raise ConfigurationError(
+            f"{question!r} cannot be used: {type(error).__name__}: {error}."
+        ) from error
+
+
 def _value(text: str, kind: Any, name: str, calendar: Calendar | None) -> Any:
     """A parameter of the field's type: int (or a duration), float, bool or text."""
     if kind is int:
-        return count_of(text, calendar, name=f"set {name}")
+        return count_of(text, calendar, name=name)
     try:
         return _BOOLS[text.lower()] if kind is bool else float(text) if kind is float else text
     except (ValueError, KeyError):
         raise ConfigurationError(
-            f"--set {name} must be {'true or false' if kind is bool else 'a number'}, not {text!r}."
+            f"{name} must be {'true or false' if kind is bool else 'a number'}, not {text!r}."
         ) from None
-
-
-def _needed(value: object, name: str, question: str) -> Any:
-    if value is None:
-        raise ConfigurationError(f"{question} needs --{name}.")
-    return value
