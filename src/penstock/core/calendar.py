@@ -161,6 +161,19 @@ class Calendar:
         self._check(unit)
         return self._boundary(unit)
 
+    def boundaries(self, first: int, last: int) -> IntArray:
+        """The first instants of these units, and the first one after them, in microseconds.
+
+        >>> hours = Calendar(every="1h", origin="1970-01-01")
+        >>> (hours.boundaries(2, 3) // SECOND).tolist()
+        [3600, 7200, 10800]
+        """
+        self._check(first)
+        self._check(last)
+        if self._length:
+            return self._first + np.arange(first - 1, last + 1, dtype=np.int64) * self._length
+        return self._boundaries[first - 1 : last + 1]
+
     def start(self, unit: int) -> datetime:
         """The unit's first instant, in local time with its offset."""
         return _fixed(_at(self.begins(unit), _zone(self.zone)))

@@ -31,6 +31,9 @@ NOTICE_SECONDS: Final = 60.0
 IPV6_NETWORK_BYTES: Final = 8
 """One customer or machine has a whole /64 of IPv6 addresses."""
 
+LIVE_SCOPE: Final = "penstock.live"
+"""The key in the scope of a request by which an application says that its answer has no end."""
+
 log = logging.getLogger(__name__)
 
 
@@ -40,6 +43,7 @@ class Phase(Enum):
     OPENING = "a handshake, or the head of a request"
     BODY = "the body of a request"
     ANSWER = "our answer"
+    LIVE = "news, for as long as the peer stays"
     REST = "the rest of a body whose request was answered early"
     IDLE = "the next request"
     CLOSING = "the last bytes of a closed connection"
@@ -238,6 +242,8 @@ class ConnectionTable:
                 return slow or spent >= limits.body
             case Phase.ANSWER:
                 return spent >= limits.answer
+            case Phase.LIVE:
+                return True  # has no limit of time; only asked whether it is closing
             case Phase.IDLE:
                 return spent >= limits.idle
             case Phase.CLOSING:

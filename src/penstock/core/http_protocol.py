@@ -13,7 +13,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import Server
 
-from penstock.core.connections import ConnectionTable, PeerConnection, Phase
+from penstock.core.connections import LIVE_SCOPE, ConnectionTable, PeerConnection, Phase
 from penstock.core.server_tls import ReloadedTls
 
 SLOW_HEAD = "the request did not come in time."
@@ -132,12 +132,13 @@ class HttpProtocol(H11Protocol):
     def _phase(self) -> Phase:
         request = self._request
         answered = request is None or request.response_complete
+        live = request is not None and request.scope.get(LIVE_SCOPE)
         if self.transport.is_closing():
             return Phase.CLOSING
         if self.conn.their_state is h11.SEND_BODY:
             return Phase.REST if answered else Phase.BODY
         if not answered:
-            return Phase.ANSWER
+            return Phase.LIVE if live else Phase.ANSWER
         return Phase.OPENING if request is None or self._has_part_of_a_head else Phase.IDLE
 
     @property
@@ -154,6 +155,9 @@ class HttpProtocol(H11Protocol):
         connection = self._connection
         assert connection is not None
         phase = connection.phase
+        if Phase.LIVE in (phase, self._phase()) and not self.transport.is_closing():
+            self._note_phase()
+            return
         if phase not in (Phase.IDLE, Phase.CLOSING):
             self._table.tally.add("slow")
         if phase is Phase.IDLE:

@@ -12,19 +12,9 @@ from rich.text import Text
 from penstock.cli.formatting import times
 from penstock.core.calendar import Calendar
 from penstock.core.product import Product
-from penstock.core.weights import UNIT, Weights
+from penstock.core.weights import UNIT
 from penstock.released.log import Log
-from penstock.released.queries import (
-    Change,
-    LowSignal,
-    Query,
-    RollUp,
-    SlidingSum,
-    TopK,
-    UnitCounts,
-    WeightedSum,
-    Where,
-)
+from penstock.released.queries.questions import reasons
 
 
 def describe(log: Log, calendar: Calendar | None, file: str, *, as_json: bool) -> None:
@@ -50,7 +40,7 @@ def promise_of(log: Log) -> str:
 def _facts(log: Log, calendar: Calendar | None) -> dict[str, Any]:
     weights = log[log.last].weights if len(log) else UNIT
     attributes = _attributes(log)
-    reasons = _reasons(log, weights) if len(log) else {}
+    why_not = _reasons(log) if len(log) else {}
     return {
         "name": log.name,
         "mechanism": log.mechanism,
@@ -66,8 +56,8 @@ def _facts(log: Log, calendar: Calendar | None) -> dict[str, Any]:
         "begins": times(calendar, log.first)["begins"] if len(log) else None,
         "ends": times(calendar, log.last)["ends"] if len(log) else None,
         "numbers": weights.in_words() if len(log) else None,
-        "answers": [name for name, reason in reasons.items() if not reason],
-        "cannot_answer": {name: reason for name, reason in reasons.items() if reason},
+        "answers": [name for name, reason in why_not.items() if not reason],
+        "cannot_answer": {name: reason for name, reason in why_not.items() if reason},
     }
 
 
@@ -75,24 +65,16 @@ def _attributes(log: Log) -> dict[str, tuple[str, ...]]:
     return dict(log.domain.attributes) if isinstance(log.domain, Product) else {}
 
 
-def _reasons(log: Log, weights: Weights) -> dict[str, str]:
-    """Why each question cannot be answered; an empty text where it can."""
-    counts, sums = UnitCounts(), SlidingSum(weights.length if weights.kind == "window" else 1)
-    faded = weights if weights.kind in ("decay", "power") else Weights.decay("0.9", 2)
-    fading = WeightedSum(faded)
-    can = [query for query in (counts, sums, fading) if not query.why_not(log)] or [counts]
-    candidates: dict[str, Query] = {
-        "counts": counts,
-        "sum": sums,
-        "decay": fading,
-        "jump, drop, change": Change(2, 1),
-        "low": LowSignal(sums.width, 1),
-        "top": TopK(1, of=counts if counts in can else sums),
-        "--roll-up": RollUp(of=can[0]),
+def _reasons(log: Log) -> dict[str, str]:
+    """Why each question cannot be answered; alerts on moves together."""
+    found = reasons(log)
+    moves = {"jump", "drop", "change"}
+    shown = {"jump": "jump, drop, change", "roll_up": "--roll-up", "where": "--where"}
+    return {
+        shown.get(name, name): reason
+        for name, reason in found.items()
+        if name not in moves - {"jump"} and (name != "where" or _attributes(log))
     }
-    if _attributes(log):
-        candidates["--where"] = Where(of=can[0])
-    return {name: query.why_not(log) for name, query in candidates.items()}
 
 
 def _lines(log: Log, calendar: Calendar | None, facts: dict[str, Any], file: str) -> dict[str, str]:

@@ -19,11 +19,13 @@ from penstock.released.queries.key_choice import KeyChoice
 from penstock.released.queries.low_signal import LowSignal
 from penstock.released.queries.query import NumberQuery, Query
 from penstock.released.queries.refusal import Spelling, as_flag, refuse
+from penstock.released.queries.roll_up import RollUp
 from penstock.released.queries.sliding_sum import SlidingSum
 from penstock.released.queries.top_k import TopK
 from penstock.released.queries.unit_choice import count_of
 from penstock.released.queries.unit_counts import UnitCounts
 from penstock.released.queries.weighted_sum import WeightedSum
+from penstock.released.queries.where import Where
 
 _BOOLS = {"true": True, "false": False}
 
@@ -193,6 +195,45 @@ QUESTIONS: dict[str, Callable[[QuestionInput], Query]] = {
     "top": _top,
 }
 """How each question is built."""
+
+
+def reasons(log: Log) -> dict[str, str]:
+    """Why this log cannot answer each question, or each way to add up keys; empty where it can.
+
+    Parameters
+    ----------
+    log : Log
+        The releases, at least of one unit.
+
+    Examples
+    --------
+    >>> from penstock import Laplace
+    >>> run = Laplace(epsilon="1").run(["north", "south"])
+    >>> found = Log.of(run)
+    >>> found.append(run.step([7, 0]))
+    >>> reasons(found)["counts"], reasons(found)["jump"]
+    ('', 'move by 1 or more within 2 units: this needs 2 units, and the log has 1.')
+    """
+    weights = log.way(log.last).weights
+    counts, sums = UnitCounts(), SlidingSum(weights.length if weights.kind == "window" else 1)
+    faded = weights if weights.kind in ("decay", "power") else Weights.decay("0.9", 2)
+    fading = WeightedSum(faded)
+    can = [query for query in (counts, sums, fading) if not query.why_not(log)] or [counts]
+    moves = Change(2, 1).why_not(log)
+    candidates: dict[str, Query] = {
+        "low": LowSignal(sums.width, 1),
+        "top": TopK(1, of=counts if counts in can else sums),
+        "roll_up": RollUp(of=can[0]),
+        "where": Where(of=can[0]),
+    }
+    return {
+        **{
+            name: query.why_not(log)
+            for name, query in {"counts": counts, "sum": sums, "decay": fading}.items()
+        },
+        **dict.fromkeys(("jump", "drop", "change"), moves),
+        **{name: query.why_not(log) for name, query in candidates.items()},
+    }
 
 
 def _own(asked: QuestionInput) -> Query:
