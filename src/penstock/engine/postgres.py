@@ -21,6 +21,7 @@ keep sessions whole.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,12 @@ _DEFAULTS = {
     "tcp_user_timeout": "60000",
 }
 """How a connection is made and when it counts as lost. The address may say otherwise."""
+
+CHANNEL = "penstock_units"
+"""Where the database announces the series of a unit that was shown."""
+
+LISTEN_SECONDS = 1.0
+"""How often whoever listens looks whether to stop."""
 
 _MAX_IDLE_SECONDS = 300
 """After this time the server ends a publisher's idle transaction, which would block all others."""
@@ -147,6 +154,30 @@ class PostgresReader(SqlReader):
             )
         given = {} if password is None else {"password": password}
         return _DEFAULTS | found | given | {"client_encoding": "utf8"}
+
+    def listen(self, woken: Callable[[], None], stop: Callable[[], bool]) -> None:
+        """Call a function whenever a unit is shown, until asked to stop. It takes this connection.
+
+        Parameters
+        ----------
+        woken : callable
+            Called for each unit that was shown, and after each lost connection.
+        stop : callable
+            Asked about once a second whether to end.
+        """
+        while not stop():
+            try:
+                server = self._live()
+                server.execute(f"LISTEN {CHANNEL}".encode())
+                woken()
+                while not stop():
+                    for _ in server.notifies(timeout=LISTEN_SECONDS, stop_after=1):
+                        woken()
+            except self._psycopg.Error as error:
+                self._lost(error)
+                self._server.close()
+            except StoreUnavailableError:
+                time.sleep(LISTEN_SECONDS)
 
     # -- the connection ----------------------------------------------------------------------------
 
@@ -325,6 +356,11 @@ class PostgresStore(SqlStore, PostgresReader):
         self._backend: tuple[int, object] | None = None
         self._left: tuple[int, object] | None = None
         SqlStore.__init__(self, head=head, key=key, signing_key=signing_key)
+
+    def _insert(self, rows: UnitRows) -> None:
+        """Add a unit to the public tables, and announce it when the transaction commits."""
+        super()._insert(rows)
+        self._execute("SELECT pg_notify(?, ?)", CHANNEL, rows.release[0][:1000])
 
     def _now(self) -> float:
         if self._clock is not None:

@@ -153,6 +153,12 @@ class SQLiteReader(SqlReader):
     def _tables(self) -> set[str]:
         return {name for (name,) in self._select("name FROM sqlite_master WHERE type = 'table'")}
 
+    def data_version(self) -> int | None:
+        """A number that changes when another connection commits."""
+        with self._lock, self._explained("read"):
+            ((version,),) = self._file.execute("PRAGMA data_version").fetchall()
+        return int(version)
+
     def _unpadded(self, content: bytes) -> bytes:
         ((size,),) = self._select("* FROM pragma_page_size")
         return content.removeprefix(bytes(size))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from penstock.released.queries.top_k import TopK
 from penstock.released.queries.unit_choice import UnitChoice
 from penstock.released.release_filter import NOTE as FILTER_NOTE
 from penstock.released.sinks.release_document import plain
-from penstock.service.api_errors import ApiError, nearest, unknown
+from penstock.service.api_errors import ApiError, unknown
 from penstock.service.streams import ServedStream
 from penstock.service.unit_times import unit_times
 
@@ -130,10 +130,14 @@ def answered(stream: ServedStream, request: AnswerRequest) -> ServedAnswer:
     check_keys(request.keys, log)
     if request.confidence is not None:
         miss_of(request.confidence)
-    newest = log.last
-    options, single = request.options, request.question in ("counts", "top")
-    single = single and options.window is None and not request.keys.sums
-    log = stream.filtered(request.filtering, log, single=single)
+    single = request.question in ("counts", "top")
+    single = single and request.options.window is None and not request.keys.sums
+    with stream.filtered(request.filtering, log, single=single) as asked_log:
+        return _answered(stream, request, asked_log)
+
+
+def _answered(stream: ServedStream, request: AnswerRequest, log: Log) -> ServedAnswer:
+    newest, options = log.last, request.options
     asked = build_query(request.question, request.keys, options, log, log.calendar)
     units, next_after, fixed = chosen_units(request, asked, log)
     shown = request.keys.shown(log)
@@ -300,6 +304,43 @@ def about_intervals(log: Log) -> str:
     return "Intervals cover the added noise only."
 
 
+def answer_table(found: ServedAnswer) -> Any:
+    """An answer as an Arrow table: one row per unit and key, thinned out where that was asked.
+
+    Parameters
+    ----------
+    found : ServedAnswer
+        The answer.
+    """
+    import pyarrow as pa
+
+    made = found.answer.table_columns(found.confidence)
+    more = dict(made.more)
+    if found.repeated is not None:
+        more["repeated"] = np.broadcast_to(found.repeated, made.value.shape)
+    table = replace(made, more=more, about=_table_facts(found)).to_arrow()
+    points = found.request.points
+    if points is None or isinstance(found.answer, Ranking):
+        return table
+    shown = np.zeros(made.value.shape, np.bool_)
+    for place in range(made.value.shape[1]):
+        shown[thinned(made.value[:, place], points), place] = True
+    return table.filter(pa.array(shown.ravel()))
+
+
+def _table_facts(found: ServedAnswer) -> dict[str, str]:
+    series = found.stream.series
+    return {
+        "penstock.series": series.name,
+        "penstock.query": found.answer.query,
+        "penstock.confidence": found.confidence,
+        "penstock.intervals": about_intervals(found.log),
+        "penstock.link": found.stream.link(found.last),
+        "penstock.guarantee": repr(series.stream_guarantee),
+        "penstock.promise": series.promise,
+    }
+
+
 def answer_content(found: ServedAnswer, *, next_url: str | None) -> dict[str, Any]:
     """The JSON of an answer.
 
@@ -431,8 +472,3 @@ def thinned(values: FloatArray, points: int) -> IntArray:
     for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         kept |= {start + int(low[start:stop].argmin()), start + int(high[start:stop].argmax())}
     return np.array(sorted(kept))
-
-
-def nearest_parameter(name: str, known: tuple[str, ...]) -> str | None:
-    """The parameter that is nearest to an unknown one."""
-    return nearest(name, known)

@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
 import penstock
 from penstock.core.errors import (
@@ -17,8 +18,10 @@ from penstock.core.errors import (
     StateError,
     StoreUnavailableError,
 )
-from penstock.service import static_files, stream_routes
+from penstock.service import ledger_routes, map_routes, static_files, stream_routes
 from penstock.service.api_errors import ApiError, nearest
+from penstock.service.forms import FormatEndings
+from penstock.service.guard import Guard, digest
 from penstock.service.live import LiveHub
 from penstock.service.options import ServiceOptions
 from penstock.service.replies import error_reply
@@ -55,7 +58,19 @@ def build(service: ServiceOptions, streams: ServedStreams) -> FastAPI:
     for kind, answer in _HANDLERS.items():
         app.add_exception_handler(kind, answer)
     static_files.add_routes(app, service)
+    map_routes.add_routes(app, service)
+    ledger_routes.add_routes(app, streams, service)
     stream_routes.add_routes(app, streams, service, app.state.hub)
+    app.add_middleware(FormatEndings, names=lambda: streams.names)
+    app.add_middleware(Guard, token=None if service.token is None else digest(service.token))
+    if service.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(service.origins),
+            allow_methods=["GET"],
+            allow_headers=["authorization", "if-none-match", "last-event-id"],
+            expose_headers=["etag", "link", "retry-after"],
+        )
     return app
 
 

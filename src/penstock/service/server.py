@@ -10,7 +10,7 @@ from penstock.core.connections import ConnectionLimits
 from penstock.core.optional import require
 from penstock.core.web_server import WebServer
 from penstock.service.options import ServiceOptions
-from penstock.service.streams import OpenStore, ServedStreams
+from penstock.service.streams import POLL_SECONDS, OpenStore, ServedStreams
 
 PURPOSE = "the read service"
 SHUTDOWN_SECONDS = 2
@@ -36,7 +36,7 @@ class ServiceServer:
     folder : Path
         The folder of the copies by key.
     poll_seconds : float
-        How often stores are looked at if nobody wakes the service. Default: 0.1.
+        How often SQLite is asked whether anybody has committed. Default: 0.05.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class ServiceServer:
         stores: Sequence[OpenStore],
         folder: Path,
         *,
-        poll_seconds: float = 0.1,
+        poll_seconds: float = POLL_SECONDS,
     ) -> None:
         require_packages()
         from penstock.service.application import build

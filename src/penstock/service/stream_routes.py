@@ -6,10 +6,24 @@ from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import FastAPI, Query, Request, Response
+from fastapi import Path as PathParameter
 
-from penstock.service.answers import ServedAnswer, answer_content, answered
+from penstock.engine.sink_items import items_of
+from penstock.released.sinks.base import ReleaseItem
+from penstock.released.sinks.release_document import document, file_facts
+from penstock.released.sinks.release_document import table as release_table
+from penstock.service.answers import ServedAnswer, answer_content, answer_table, answered
 from penstock.service.api_errors import ApiError, unknown
 from penstock.service.descriptions import key_rows, stream_content, stream_details, stream_url
+from penstock.service.forms import (
+    JSON_FORM,
+    MEDIA_TYPES,
+    check_json,
+    form_of,
+    path_ending,
+    table_reply,
+    with_facts,
+)
 from penstock.service.live import LiveEvents, LiveHub
 from penstock.service.options import LANGUAGES, ServiceOptions
 from penstock.service.parameters import (
@@ -20,7 +34,7 @@ from penstock.service.parameters import (
     NoParameters,
     NumberParameters,
 )
-from penstock.service.replies import json_reply, validity
+from penstock.service.replies import Validity, has, json_reply, reply, validity
 from penstock.service.streams import ServedStream, ServedStreams
 
 
@@ -53,9 +67,25 @@ def add_routes(app: FastAPI, streams: ServedStreams, options: ServiceOptions, hu
     def keys(
         request: Request, stream: str, parameters: Annotated[KeyParameters, Query()]
     ) -> Response:
+        check_json(request)
         found = streams.find(stream)
         content = key_content(found, parameters)
         return json_reply(request, content, validity("keys", found.name, content))
+
+    @app.get("/v1/streams/{stream:path}/releases/{unit}", summary="The release of one unit")
+    def one_release(
+        request: Request,
+        stream: str,
+        unit: Annotated[int, PathParameter(ge=1, le=MAX_UNIT)],
+        _: Annotated[NoParameters, Query()],
+    ) -> Response:
+        found, form = streams.find(stream), form_of(request)
+        item = release_item(found, unit)
+        valid = validity(item.link, *([] if form == JSON_FORM else [form]), fixed=True)
+        if form == JSON_FORM:
+            return json_reply(request, document(item), valid)
+        table = with_facts(release_table(item), file_facts([item]))
+        return table_reply(request, form, table, valid, name=f"{stream}-{unit}")
 
     @app.get("/v1/streams/{stream:path}/releases", summary="Released numbers")
     def releases(
@@ -76,6 +106,7 @@ def add_routes(app: FastAPI, streams: ServedStreams, options: ServiceOptions, hu
     async def live(
         request: Request, stream: str, parameters: Annotated[LiveParameters, Query()]
     ) -> Response:
+        check_json(request)
         told = request.headers.get("last-event-id")
         if told is not None and not (told.isascii() and told.isdecimal() and len(told) < 16):
             raise ApiError(422, "Last-Event-ID must be the number of a unit.")
@@ -84,6 +115,7 @@ def add_routes(app: FastAPI, streams: ServedStreams, options: ServiceOptions, hu
 
     @app.get("/v1/streams/{stream:path}", summary="One stream")
     def one_stream(request: Request, stream: str, _: Annotated[NoParameters, Query()]) -> Response:
+        check_json(request)
         found = streams.find(stream)
         content = stream_details(found, options.events)
         link = found.head.link.hex()
@@ -155,9 +187,37 @@ def _numbers(
     parameters: NumberParameters,
     path: str,
 ) -> Response:
+    form = form_of(request)
     found = answered(stream, parameters.request(question))
-    content = answer_content(found, next_url=next_page(found, parameters, path))
-    return json_reply(request, content, answer_validity(found))
+    next_url = next_page(found, parameters, f"{path}{path_ending(request)}")
+    valid = answer_validity(found, form)
+    if has(request, valid):
+        return reply(request, b"", MEDIA_TYPES[form], valid)
+    if form == JSON_FORM:
+        return json_reply(request, answer_content(found, next_url=next_url), valid)
+    name = f"{stream.name}-{path.rpartition('/')[2]}"
+    return table_reply(request, form, answer_table(found), valid, name=name, next_url=next_url)
+
+
+def release_item(stream: ServedStream, unit: int) -> ReleaseItem:
+    """The release of one unit, as sinks take it.
+
+    Parameters
+    ----------
+    stream : ServedStream
+        The stream.
+    unit : int
+        The unit.
+    """
+    if unit > stream.head.unit:
+        raise ApiError(404, f"unit {unit} is not released yet: the newest is {stream.head.unit}.")
+    if stream.series.calendar is None:
+        raise ApiError(
+            404,
+            "the units of this stream have no times, so that they have no documents. Ask "
+            f"{stream_url(stream.name)}/releases?unit={unit} instead.",
+        )
+    return items_of(stream.reader, stream.series, unit, unit)[0]
 
 
 def next_page(found: ServedAnswer, parameters: NumberParameters, path: str) -> str | None:
@@ -178,7 +238,7 @@ def next_page(found: ServedAnswer, parameters: NumberParameters, path: str) -> s
     return f"{stream_url(found.stream.name)}/{path}?{urlencode(given, doseq=True)}"
 
 
-def answer_validity(found: ServedAnswer, *form: str) -> Any:
+def answer_validity(found: ServedAnswer, *form: str) -> Validity:
     """How long an answer holds.
 
     Parameters

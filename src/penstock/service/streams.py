@@ -11,12 +11,15 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from penstock.core.arrays import IntArray
 from penstock.core.errors import PenstockError
+from penstock.core.released import Released
 from penstock.engine.chain import Head
 from penstock.engine.sql_store import SqlReader
 from penstock.released.log import FilteredLog, Log
@@ -26,12 +29,19 @@ from penstock.released.release_table import ReleaseTable
 from penstock.released.series import Series
 from penstock.service.api_errors import ApiError, unknown
 from penstock.service.key_copy import CopiedLog, KeyCopy
+from penstock.service.verification import Verification, Verifier
 
 NEWEST_UNITS = 1000
 """How many of the newest units can be read while the copy is built."""
 
 UNITS_PER_STEP = 64
 """How many units are copied between two looks at the head of the store."""
+
+POLL_SECONDS = 0.05
+"""How often SQLite is asked whether anybody has committed, if nobody wakes the service."""
+
+SLOW_POLL_SECONDS = 2.0
+"""How often a store is looked at that announces its units, and after an error."""
 
 MAX_LINKS_KEPT = 1024
 """How many of the newest links of a stream are in memory."""
@@ -89,6 +99,44 @@ class ServedLog(CopiedLog):
         return super().table(first, last, places)
 
 
+class GrowingLog(CopiedLog):
+    """The releases of a stream as it grows, for a filter that is kept between requests.
+
+    Parameters
+    ----------
+    stream : ServedStream
+        The stream.
+    """
+
+    def __init__(self, stream: ServedStream) -> None:
+        super().__init__(stream.reader, stream.name, stream.copy)
+        self._stream = stream
+        self.deadline = float("inf")
+
+    def _bounds(self) -> tuple[int, int]:
+        return 1, self._stream.head.unit
+
+    def _read(self, first: int, last: int) -> Iterator[Released]:
+        for release in super()._read(first, last):
+            if time.monotonic() > self.deadline:
+                raise ApiError(
+                    503,
+                    f"the filter has come to unit {release.unit} of {last}. Try again: it goes on "
+                    "from there.",
+                    retry_after=1,
+                )
+            yield release
+
+
+@dataclass(frozen=True)
+class KeptFilter:
+    """A filter that goes on with the stream. One request at a time uses it."""
+
+    releases: GrowingLog
+    log: FilteredLog
+    lock: threading.Lock
+
+
 class ServedStream:
     """One series, with its copy by key.
 
@@ -102,17 +150,25 @@ class ServedStream:
         The series.
     folder : Path
         The folder of its copy.
+    verifier : Verifier
+        Verifies its ledger.
     """
 
     def __init__(
-        self, reader: SqlReader, follower: SqlReader, series: Series, folder: Path
+        self,
+        reader: SqlReader,
+        follower: SqlReader,
+        series: Series,
+        folder: Path,
+        verifier: Verifier,
     ) -> None:
         self.reader, self.follower, self.series, self.name = reader, follower, series, series.name
+        self._verifier = verifier
         self.copy = KeyCopy(follower, series.name, folder)
         self._head = self.copy.head
         self._is_behind = False
         self._links: deque[Head] = deque(maxlen=MAX_LINKS_KEPT)
-        self._filters: OrderedDict[FilterChoice, tuple[threading.Lock, FilteredLog]] = OrderedDict()
+        self._filters: OrderedDict[FilterChoice, KeptFilter] = OrderedDict()
         self._remembered: dict[str, tuple[int, Any]] = {}
         self._key_rows: list[dict[str, Any]] | None = None
         self._lock = threading.Lock()
@@ -121,6 +177,11 @@ class ServedStream:
     def head(self) -> Head:
         """The newest unit that is served, and the link after it."""
         return self._head
+
+    @property
+    def verification(self) -> Verification:
+        """The newest result of verifying its ledger."""
+        return self._verifier.of(self.name)
 
     @property
     def catching_up(self) -> int | None:
@@ -178,8 +239,9 @@ class ServedStream:
         found: T = known[1]
         return found
 
-    def filtered(self, options: FilterOptions, log: Log, *, single: bool) -> Log:
-        """The log that a question is asked of.
+    @contextmanager
+    def filtered(self, options: FilterOptions, log: Log, *, single: bool) -> Iterator[Log]:
+        """The log that a question is asked of. Filters are kept, and go on with new units.
 
         Parameters
         ----------
@@ -190,7 +252,37 @@ class ServedStream:
         single : bool
             Whether the question adds up neither keys nor units.
         """
-        return options.applied(log, single=single)
+        if not options.filtered:
+            yield options.applied(log, single=single)
+            return
+        choice = options.applied(log, single=single).filter
+        assert choice is not None
+        deadline = time.monotonic() + SECONDS_PER_REQUEST
+        kept = self._kept_filter(choice)
+        if not kept.lock.acquire(timeout=SECONDS_PER_REQUEST):
+            raise ApiError(503, "the filter is being made. Try again.", retry_after=5)
+        try:
+            kept.releases.deadline = deadline
+            yield kept.log
+        finally:
+            kept.lock.release()
+
+    def _kept_filter(self, choice: FilterChoice) -> KeptFilter:
+        with self._lock:
+            kept = self._filters.pop(choice, None)
+            if kept is None:
+                releases = GrowingLog(self)
+                kept = KeptFilter(releases, FilteredLog(releases, choice), threading.Lock())
+            self._filters[choice] = kept
+            while len(self._filters) > MAX_FILTERS:
+                self._filters.popitem(last=False)
+            return kept
+
+    @property
+    def signed_head(self) -> Head:
+        """The newest unit that is served, with its signature."""
+        head = self.head
+        return self.reader.at(self.name, head.unit) if head.unit else head
 
     def link(self, unit: int) -> str:
         """The link of the chain after a unit, in hexadecimal digits."""
@@ -255,6 +347,11 @@ class ServedStore:
         self._folder = folder
         self.woken = threading.Event()
         self.streams: dict[str, ServedStream] = {}
+        self.verifier = Verifier(open_store, self._heads)
+        self.problem = ""
+        self._open = open_store
+        self._version = self.follower.data_version()
+        self._polls = self._version is not None
 
     def refresh(self) -> None:
         """Add series that are new in the store."""
@@ -262,10 +359,58 @@ class ServedStore:
             if name not in self.streams:
                 series = self.follower.series(name)
                 place = self._folder / blake2b(name.encode(), digest_size=16).hexdigest()
-                self.streams |= {name: ServedStream(self.reader, self.follower, series, place)}
+                self.streams |= {name: self._served(series, place)}
+
+    def wait(self, poll_seconds: float) -> None:
+        """Wait until somebody wakes the service, or has committed.
+
+        Parameters
+        ----------
+        poll_seconds : float
+            How often SQLite is asked. A database that announces units is asked rarely.
+        """
+        seconds = SLOW_POLL_SECONDS if self.problem or not self._polls else poll_seconds
+        while not self.woken.wait(seconds):
+            if not self._polls or self.problem:
+                return
+            try:
+                version = self.follower.data_version()
+            except PenstockError:
+                return
+            if version != self._version:
+                self._version = version
+                return
+        self.woken.clear()
+
+    def listen(self, stop: Callable[[], bool]) -> threading.Thread | None:
+        """Let a database wake this store that announces its units; None for one that is polled.
+
+        Parameters
+        ----------
+        stop : callable
+            Asked whether to end.
+        """
+        if self._polls:
+            return None
+
+        def run() -> None:
+            try:
+                with self._open() as listener:
+                    listener.listen(self.woken.set, stop)  # type: ignore[attr-defined]
+            except PenstockError as error:
+                _log.warning("service: new units are looked for every 2 s only: %s", error)
+
+        return threading.Thread(target=run, name="penstock-listen", daemon=True)
+
+    def _served(self, series: Series, folder: Path) -> ServedStream:
+        return ServedStream(self.reader, self.follower, series, folder, self.verifier)
+
+    def _heads(self) -> dict[str, int]:
+        return {name: stream.head.unit for name, stream in self.streams.items()}
 
     def close(self) -> None:
-        """Close both connections."""
+        """Close all connections."""
+        self.verifier.close()
         self.reader.close()
         self.follower.close()
 
@@ -327,13 +472,13 @@ class ServedStreams:
         """
         self._listeners.append(listener)
 
-    def start(self, *, poll_seconds: float = 0.1) -> None:
+    def start(self, *, poll_seconds: float = POLL_SECONDS) -> None:
         """Follow the stores, each in a thread of its own.
 
         Parameters
         ----------
         poll_seconds : float
-            How often a store is looked at if nobody wakes the service. Default: 0.1.
+            How often a store is looked at if nobody wakes the service. Default: 0.05.
         """
         for store in self._stores:
             self._step(store)
@@ -341,7 +486,12 @@ class ServedStreams:
                 target=self._follow, args=(store, poll_seconds), name="penstock-copy", daemon=True
             )
             self._threads.append(thread)
+            listening = store.listen(lambda: self._closing)
+            if listening is not None:
+                self._threads.append(listening)
+                listening.start()
             thread.start()
+            store.verifier.start()
 
     def wake(self, series: str = "") -> None:
         """Look for new units now, from any thread.
@@ -368,8 +518,7 @@ class ServedStreams:
         while not self._closing:
             busy = self._step(store)
             if not busy:
-                store.woken.wait(poll_seconds)
-                store.woken.clear()
+                store.wait(poll_seconds)
 
     def _step(self, store: ServedStore) -> bool:
         """Follow all series of a store a little; return whether there is more to copy at once."""
@@ -383,6 +532,9 @@ class ServedStreams:
                     for listener in self._listeners:
                         listener(stream.name, stream.head)
         except PenstockError as error:
-            _log.warning("the service cannot follow its store: %s", error)
-            busy = False
+            if str(error) != store.problem:  # once for each problem, however often it is tried
+                store.problem = str(error)
+                _log.warning("service: the store cannot be followed: %s", error)
+            return False
+        store.problem = ""
         return busy

@@ -10,7 +10,12 @@ from typing import Any, Self
 import msgspec
 
 from penstock.budget.ledger import Line
-from penstock.core.errors import InputError, NotAStoreError, StateError
+from penstock.core.errors import (
+    InputError,
+    NotAStoreError,
+    StateError,
+    StoreUnavailableError,
+)
 from penstock.core.released import Released
 from penstock.engine.chain import Head, beginning
 from penstock.engine.sealing import Key
@@ -83,6 +88,10 @@ class SqlReader(ABC):
     @abstractmethod
     def _migrations(self) -> Sequence[Migration]:
         """The migration from each version of the tables to the next, from version 0 on."""
+
+    def data_version(self) -> int | None:
+        """A number that changes when others commit; None where the database announces commits."""
+        return None
 
     # -- the content -------------------------------------------------------------------------------
 
@@ -264,6 +273,17 @@ class SqlReader(ABC):
     def _unpadded(self, content: bytes) -> bytes:
         """A secret content without what the database puts before it."""
         return content
+
+    def shows_state(self) -> bool:
+        """Whether this connection could read state that is not sealed. No state is read."""
+        if "secrets" not in self._tables():
+            return False
+        try:
+            return bool(self._select("1 FROM secrets WHERE key = '' LIMIT 1"))
+        except StoreUnavailableError:
+            raise
+        except StateError:  # no right to see them
+            return False
 
     def has_proofs(self, series: str, column: str) -> bool:
         """Whether any unit has a value in a column, which is `mac` or `signature`."""
