@@ -13,8 +13,9 @@ import pytest
 
 from penstock.core.errors import ConfigurationError
 from penstock.released.sinks.base import Interruptible, SinkError
+from penstock.released.sinks.http_post import MAX_WAIT_SECONDS
 from penstock.released.sinks.release_document import document
-from penstock.released.sinks.webhook import MAX_WAIT_SECONDS, WebhookSink
+from penstock.released.sinks.webhook import WebhookSink
 
 from tests.released.sinks.items import AWKWARD, item, items, link, series
 
