@@ -15,6 +15,7 @@ import pytest
 from penstock.core.errors import ConfigurationError, InputError, LedgerError, StateError
 from penstock.engine import export as module
 from penstock.engine.export import export
+from penstock.engine.sql_store.schema import PUBLIC_TABLES
 from penstock.engine.sqlite import SQLiteReader, SQLiteStore
 
 from tests.engine.places import (
@@ -88,7 +89,7 @@ def test_nothing_secret_is_in_an_export_and_nobody_publishes_from_it(place, out)
         name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
     }
     file.close()
-    assert tables == {"penstock_store", "streams", "releases", "lines", "marks"}
+    assert tables == {"penstock_store", *PUBLIC_TABLES}
     before = out.read_bytes()
     with pytest.raises(StateError, match=r"open\.db is an export: it is for reading only"):
         SQLiteStore(out, key=KEY)

@@ -30,6 +30,7 @@ from penstock.engine.sql_store import UncertainError
 from penstock.engine.store import LeaseError
 from penstock.private.mechanisms.laplace import Laplace
 from penstock.private.noise import TestNoise
+from penstock.released.alerting import AlertEvent, RuleProgress
 
 from tests.engine.places import (
     KEY,
@@ -709,7 +710,7 @@ def test_stores_that_are_opened_at_the_same_moment_make_the_tables_once(place):
     for thread in threads:
         thread.join()
     assert not problems
-    assert place.rows("SELECT version FROM penstock_store") == [(2,)]
+    assert place.rows("SELECT version FROM penstock_store") == [(3,)]
 
 
 def test_a_publisher_of_another_stream_is_not_held_up(place, monkeypatch):
@@ -806,10 +807,11 @@ def role(place, *grants):
             server.execute(f"DROP ROLE {name}")
 
 
-READER = (
+OLD_READER = (
     "GRANT USAGE ON SCHEMA {schema} TO {role}",
     "GRANT SELECT ON penstock_store, streams, releases, lines, marks TO {role}",
 )
+READER = (*OLD_READER, "GRANT SELECT ON alert_rules, alerts TO {role}")
 
 
 def test_a_role_with_the_rights_of_a_reader_reads_everything_public_and_nothing_else(place):
@@ -830,6 +832,21 @@ def test_a_role_with_the_rights_of_a_reader_reads_everything_public_and_nothing_
                 store.begin(stream())
             with pytest.raises(StateError, match="permission denied for table secrets"):
                 store.last("visits")
+
+
+def test_a_role_from_before_alerts_reads_everything_else(place):
+    run = filled(place, 3)
+    found = AlertEvent(rule="busy", unit=1, key="north", state="raised")
+    progress = RuleProgress(rule="busy", about="{}", since=1, unit=1, number=1)
+    with place.store() as store:
+        store.begin(stream(run))
+        store.record_alerts("visits", [(progress, [found])])
+    for grants, alerts in ((OLD_READER, []), (READER, [found])):
+        with role(place, *grants) as address, PostgresReader(address) as reader:
+            assert reader.alerts("visits") == alerts
+            assert len(reader.alert_rules("visits")) == len(alerts)
+            assert reader.strays() == ()
+            assert reader.verify("visits").head.unit == 3
 
 
 def test_a_publisher_need_not_own_the_tables(place):

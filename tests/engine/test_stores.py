@@ -1014,7 +1014,7 @@ def test_an_older_store_is_brought_to_the_new_version(place, monkeypatch):
     monkeypatch.undo()
     for kind in (place.store, place.reader):
         with pytest.raises(
-            StateError, match="tables of version 3; this Penstock knows versions up to 2"
+            StateError, match="tables of version 4; this Penstock knows versions up to 3"
         ):
             kind()
 

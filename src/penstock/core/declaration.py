@@ -39,6 +39,7 @@ OptionType: TypeAlias = Literal[
     "zone",
     "units",
     "exact",
+    "number",
     "array",
     "table",
 ]

@@ -76,6 +76,17 @@ _CONTENT: dict[str, Any] = {
             "token_env": "PARTNERS_TOKEN",
         },
     ],
+    "alert": [
+        {
+            "name": "busy",
+            "keys": ["Airport", "Central"],
+            "above": 500,
+            "clear": 400,
+            "sure": "0.95",
+            "url": "https://example.org/alerts",
+            "token_env": "ALERTS_TOKEN",
+        },
+    ],
     "operator": {"token_env": "PENSTOCK_OPERATOR", "metrics": "127.0.0.1:9464"},
 }
 
@@ -115,6 +126,9 @@ def configuration(content: Mapping[str, Any], *, alternatives: bool = False) -> 
         parts.append(_table("# [[sink]]", parquet, {}))
     if alternatives:
         parts.append(_kinds(SINKS.own, "sinks"))
+    parts.extend(
+        _table("[[alert]]", tables.ALERT_KEYS, alert) for alert in content.get("alert", [])
+    )
     operator = content.get("operator", {})
     heading = "[operator]" if operator else "# [operator]"
     parts.append(_table(heading, tables.OPERATOR, operator))
@@ -198,6 +212,7 @@ _ACCEPTED = {
     "zone": "time zone",
     "units": "units or duration",
     "exact": "whole number or text",
+    "number": "number",
     "array": "array",
     "table": "table",
 }
@@ -236,6 +251,12 @@ def reference() -> str:
             tables.SINK,
         ),
         *_kind_sections(SINKS.own),
+        _section(
+            "[[alert]]",
+            "One of several rules that watch what is released, which costs no budget. Rules may "
+            "change at any\ntime. [alert.md](../how-to/alert.md) explains them.",
+            tables.ALERT_KEYS,
+        ),
         _section("[operator]", "Who may see private figures.", tables.OPERATOR),
     ]
     return "\n".join(parts)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
 from penstock.core.errors import PenstockError
 from penstock.engine import factory
@@ -21,6 +22,38 @@ INTERRUPT_SECONDS = 1.0
 
 ANSWER_SECONDS = 10.0
 """How long the start waits for sinks to say what they hold. A slower sink says it later."""
+
+
+class Ending(Protocol):
+    """Something with a thread of its own that was asked to end."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it has ended, for at most this long."""
+
+
+def wait_for(workers: Iterable[Ending], seconds: float, stop: StopFlag) -> None:
+    """Wait together for workers that were asked to end; a stop leaves them `END_SECONDS`.
+
+    Parameters
+    ----------
+    workers : iterable of Ending
+        The workers.
+    seconds : float
+        The most seconds for all of them.
+    stop : StopFlag
+        Whether the publisher was asked to stop. It gives the time.
+    """
+    monotonic, stopped = stop.runtime.monotonic, False
+    deadline = monotonic() + seconds
+    for worker in workers:
+        while not worker.ended and (left := deadline - monotonic()) > 0:
+            if stop.is_set() and not stopped:
+                stopped, deadline = True, min(deadline, monotonic() + END_SECONDS)
+            worker.wait(min(left, 0.05))
 
 
 class Deliveries:
@@ -45,6 +78,7 @@ class Deliveries:
         self._stop = stop
         self._failure: PenstockError | None = None
         self._waited = False
+        self._listeners: list[Callable[[], None]] = []
         self._witnessed = pipeline.store.head is not None
         self._all = tuple(self._delivery(sink, pipeline, store) for sink in pipeline.sinks)
 
@@ -92,10 +126,16 @@ class Deliveries:
             delivery.tried.wait(max(deadline - monotonic(), 0))
         self.raise_failure()
 
+    def also_wake(self, listener: Callable[[], None]) -> None:
+        """Tell somebody else, too, when there are new units in the store."""
+        self._listeners.append(listener)
+
     def wake(self) -> None:
         """Tell all that there are new units in the store."""
         for delivery in self._all:
             delivery.wake()
+        for listener in self._listeners:
+            listener()
 
     def finish(self, seconds: float) -> bool:
         """Send all units that sinks lack, for at most this long and not much longer than a stop;
@@ -117,13 +157,7 @@ class Deliveries:
         self._waited = True
         for delivery in self._all:
             delivery.end()
-        monotonic, stopped = self._stop.runtime.monotonic, False
-        deadline = monotonic() + seconds
-        for delivery in self._all:
-            while not delivery.ended and (left := deadline - monotonic()) > 0:
-                if self._stop.is_set() and not stopped:
-                    stopped, deadline = True, min(deadline, monotonic() + END_SECONDS)
-                delivery.wait(min(left, 0.05))
+        wait_for(self._all, seconds, self._stop)
 
     def witnessed(self) -> bool:
         """Whether something has shown that the store is not an old backup: the head file at the

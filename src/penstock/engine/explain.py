@@ -122,13 +122,16 @@ def in_words(pipeline: Pipeline) -> str:
 
 def parts(pipeline: Pipeline) -> dict[str, list[str]]:
     """The explanation by title, as paragraphs of one topic each, without the warnings."""
-    return {
+    found = {
         "What is published": _published(pipeline),
         "What is promised": _promised(pipeline),
         "What it costs": _costs(pipeline),
         "How accurate the numbers are": _errors(pipeline),
         "What is not protected": _open(pipeline),
     }
+    if pipeline.alerts:
+        found["What is watched"] = _watched(pipeline)
+    return found
 
 
 def warnings(pipeline: Pipeline) -> list[str]:
@@ -321,6 +324,20 @@ def _sink(sink: SinkConfig) -> str:
     ways = (("filtered", sink.filters), ("non-negative", sink.nonnegative))
     how = [word for word, used in ways if used]
     return named + (f", {' and '.join(how)}, which costs no budget" if how else "")
+
+
+def _watched(pipeline: Pipeline) -> list[str]:
+    """What each rule watches and where its alerts go, and what that costs."""
+    lines = []
+    for alert in pipeline.alerts:
+        of = "" if len(pipeline.views) == 1 else f" watches view {alert.view!r}"
+        goes = "the log and a webhook" if alert.posts else "the log"
+        lines.append(f"Alert {alert.rule.name!r}{of}: {alert.rule.in_words()}. It goes to {goes}.")
+    lines.append(
+        "Alerts are computed from releases, so they cost no budget. Rules may change at any time: "
+        "a new rule watches from the next unit on."
+    )
+    return lines
 
 
 def _waits(stream: StreamConfig) -> bool:

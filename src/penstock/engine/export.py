@@ -1,6 +1,6 @@
 """The public part of a store in a file of its own, for readers without access to the store.
 
-The file holds series, releases and ledger lines. It has no tables for the secret part.
+The file holds series, releases, ledger lines and alerts. It has no tables for the secret part.
 `SQLiteReader` reads and verifies it like the store itself, and no publisher can go on from it.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -19,14 +19,24 @@ from penstock.core.errors import ConfigurationError, StateError, StoreUnavailabl
 from penstock.core.files import replacing
 from penstock.engine.chain import Head, beginning
 from penstock.engine.sql_store import SqlReader
+from penstock.engine.sql_store.alert_rows import (
+    INSERT_ALERT,
+    WRITE_RULE,
+    alert_rows,
+    read_numbered,
+    rule_row,
+)
 from penstock.engine.sql_store.schema import INSERT_RELEASE, OLDEST_READABLE
 from penstock.engine.sql_store.verification import verified_units
 from penstock.engine.sqlite import MIGRATIONS, make_public_tables, migrate_public_tables
 from penstock.engine.store import Reader
+from penstock.released.alerting import RuleProgress
 from penstock.released.series import Series
 
 _UNITS_PER_TRANSACTION = 64
 """Programs that read the file meanwhile wait no longer than for these units."""
+
+_ALERTS_PER_TRANSACTION = 10_000
 
 _MAX_WAIT_SECONDS = 30
 """How long to wait for programs that read the file."""
@@ -154,6 +164,7 @@ def _anew(reader: SqlReader, wanted: Iterable[Series], path: Path) -> dict[str, 
 def _bring_up_to_date(
     reader: SqlReader, series: Series, file: sqlite3.Connection, name: str
 ) -> Head:
+    rules = reader.alert_rules(series.name)  # before the head: no rule is ahead of the units
     newest = reader.head(series.name)
     with _transaction(file):
         have = _had(series, file, name)
@@ -171,7 +182,28 @@ def _bring_up_to_date(
                     f"the export {name} is being written by another program too: try again."
                 )
             _write(file, series.name, some)
+    _copy_alerts(reader, series.name, rules, file)
     return newest
+
+
+def _copy_alerts(
+    reader: SqlReader, series: str, rules: Sequence[RuleProgress], file: sqlite3.Connection
+) -> None:
+    """Add the alerts that the export lacks, up to where each rule was when it was read."""
+    for rule in rules:
+        while True:
+            with _transaction(file):
+                have = file.execute(
+                    "SELECT coalesce(max(number), 0) FROM alerts WHERE stream = ? AND rule = ?",
+                    (series, rule.rule),
+                )
+                ((number,),) = have.fetchall()
+                last = min(rule.number, number + _ALERTS_PER_TRANSACTION)
+                events = read_numbered(reader, series, rule.rule, number + 1, last)
+                file.executemany(INSERT_ALERT, alert_rows(series, events, number + 1))
+                if last >= rule.number:
+                    file.execute(WRITE_RULE, rule_row(series, rule))
+                    break
 
 
 def _had(series: Series, file: sqlite3.Connection, name: str) -> Head:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from penstock.core.declaration import EndpointSetup
 from penstock.core.optional import require
 from penstock.core.server_tls import ServerTls
-from penstock.engine.pipeline import Pipeline, SinkConfig, StoreConfig
+from penstock.engine.pipeline import AlertConfig, Pipeline, SinkConfig, StoreConfig
 from penstock.engine.sealing import Key
 from penstock.engine.signing import SigningKey
 from penstock.engine.sink_fence import SinkFenceHeads, SinkHeadFile, fencing_sink, open_fence
@@ -16,6 +16,7 @@ from penstock.engine.sqlite import SQLiteReader, SQLiteStore
 from penstock.engine.store import Reader, Store
 from penstock.private.sources.base import Intake, Source, SourceSetup
 from penstock.released.sinks.base import Sink
+from penstock.released.sinks.http_post import HttpPoster
 
 
 def finite(pipeline: Pipeline) -> bool:
@@ -50,6 +51,12 @@ def sink(declared: SinkConfig, pipeline: Pipeline) -> Sink:
     return declared.declaration.build(
         EndpointSetup(options=declared.options, folder=pipeline.folder)
     )
+
+
+def alert_poster(declared: AlertConfig, pipeline: Pipeline) -> HttpPoster:
+    """The address that the alerts of a rule are posted to."""
+    setup = EndpointSetup(options=declared.options, folder=pipeline.folder)
+    return HttpPoster(setup.url(), token=setup.secret("token"))
 
 
 def fence(pipeline: Pipeline) -> SinkFenceHeads | SinkHeadFile | None:

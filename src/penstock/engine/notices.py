@@ -1,4 +1,4 @@
-"""Notices: log entries about a publisher. None holds data."""
+"""Notices: log entries about a publisher. None holds private data; alerts hold released numbers."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ NoticeKind: TypeAlias = Literal[
     "source",  # the source has a problem, or is back
     "store",  # the store has a problem, or is back
     "sink",  # a sink has a problem, or is back
+    "alert",  # keys were raised or cleared, or a rule has a problem, or is back
     "trouble",  # something unexpected that does not stop the publisher
     "stopping",  # somebody asked the publisher to stop
     "stopped",  # an error ended the publisher

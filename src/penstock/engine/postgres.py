@@ -5,7 +5,8 @@ a schema of its own, such as `postgresql://publisher@db/city?options=-csearch_pa
 role that reads needs no more than::
 
     GRANT USAGE ON SCHEMA penstock TO reader;
-    GRANT SELECT ON penstock_store, streams, releases, lines, marks TO reader;
+    GRANT SELECT ON penstock_store, streams, releases, lines, marks, alert_rules, alerts
+        TO reader;
 
 and never gets `secrets` (mechanism state, source positions, data of open units) or `leases`.
 Without a key, the secret part is as readable as that table, its backups and the server's log of
@@ -32,9 +33,11 @@ from penstock.engine.sealing import Key
 from penstock.engine.signing import SigningKey
 from penstock.engine.sql_store import SqlReader, SqlStore, UncertainError
 from penstock.engine.sql_store.schema import (
+    ALERT_INDEX,
     VERSION_TABLE,
     Migration,
     UnitRows,
+    alert_tables,
     first_tables,
     proof_columns,
 )
@@ -64,11 +67,13 @@ LISTEN_SECONDS = 1.0
 _MAX_IDLE_SECONDS = 300
 """After this time the server ends a publisher's idle transaction, which would block all others."""
 
-_TABLES = first_tables(whole="BIGINT", content="BYTEA")
+_FIRST_TABLES = first_tables(whole="BIGINT", content="BYTEA")
+_ALERT_TABLES = alert_tables(whole="BIGINT")
+_TABLES = (*_FIRST_TABLES, *_ALERT_TABLES)
 
 
 def _first_tables(server: psycopg.Connection[Any]) -> None:
-    for statement in _TABLES.values():
+    for statement in _FIRST_TABLES.values():
         server.execute(statement.encode())
     for column in ("releases ALTER COLUMN body", "secrets ALTER COLUMN content"):
         # Noise and sealed content cannot be compressed.
@@ -80,7 +85,12 @@ def _proof_columns(server: psycopg.Connection[Any]) -> None:
         server.execute(statement.encode())
 
 
-MIGRATIONS: list[Migration] = [_first_tables, _proof_columns]
+def _alert_tables(server: psycopg.Connection[Any]) -> None:
+    for statement in (*_ALERT_TABLES.values(), ALERT_INDEX):
+        server.execute(statement.encode())
+
+
+MIGRATIONS: list[Migration] = [_first_tables, _proof_columns, _alert_tables]
 """The migration from each version of the tables to the next."""
 
 

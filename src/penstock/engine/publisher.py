@@ -11,7 +11,8 @@ One thread does all of it; sinks and servers have threads of their own. The orde
    content is tried again: nothing is ever drawn a second time.
 4. The fence, where there is one, takes the heads of these units, and then they are public. If it
    has other heads, another copy of the store went on, and nothing is shown.
-5. Senders that wait are answered, and sinks read the new units from the store (`Deliveries`).
+5. Senders that wait are answered, and sinks read the new units from the store (`Deliveries`), and
+   so do the rules of alerts (`AlertWatch`).
 
 In a live stream a release leaves on the clock, at a multiple of `pace` after its unit closed,
 whatever time the work took (`ReleasePacing`).
@@ -28,6 +29,7 @@ from penstock.core.calendar import duration, instant
 from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError, PenstockError, StateError
 from penstock.engine import factory
+from penstock.engine.alerts import AlertWatch
 from penstock.engine.committer import Committer, StoreWait
 from penstock.engine.deliveries import Deliveries
 from penstock.engine.notices import Listener, Notifier
@@ -150,6 +152,14 @@ class Publisher:
             self.deliveries = Deliveries(
                 pipeline, self.store, self.views, notify=self._notify, stop=self._stop
             )
+            self.alerts = AlertWatch(
+                pipeline,
+                self.store,
+                [view.series for view in self.views],
+                notify=self._notify,
+                stop=self._stop,
+            )
+            self.deliveries.also_wake(self.alerts.wake)
             self.loop = self._loop(patience)
             self._begin(takeover=takeover)
         except BaseException:
@@ -241,6 +251,8 @@ class Publisher:
         self.committer.restore()
         self._closing.callback(self.deliveries.end)
         self.deliveries.start()
+        self._closing.callback(self.alerts.end)
+        self.alerts.start()
         self.progress.restore(parts, positions)
         self._closing.callback(self.progress.close)
 
@@ -291,13 +303,17 @@ class Publisher:
         except BaseException:
             self.state = "failed"
             raise
+        self.alerts.ask_to_end()
         complete = self.deliveries.finish(self._grace)
+        alerted = self.alerts.finish(self._grace)
         self.state = "ended"
         text = "" if complete else "some sinks lack releases: they get them at the next start."
+        if not alerted:
+            text += " Some alerts are not sent: they are sent at the next start."
         if self.committer.hidden:
             text = "a unit is stored and waits to be shown: the next start shows it."
-        self._notify("end", text)
-        return complete and not self.committer.hidden and not self._stop.is_set()
+        self._notify("end", text.strip())
+        return complete and alerted and not self.committer.hidden and not self._stop.is_set()
 
     def stop(self) -> None:
         """End soon: finish a commit that has begun, and leave the rest for the next start.
@@ -307,7 +323,7 @@ class Publisher:
         self._stop.set()
 
     def close(self) -> None:
-        """Give back the source, the leases and the store, and end the deliveries."""
+        """Give back the source, the leases and the store, and end deliveries and alerts."""
         self._closing.close()
 
     @property

@@ -28,8 +28,10 @@ from penstock.engine.sealing import Key
 from penstock.engine.signing import SigningKey
 from penstock.engine.sql_store import SqlReader, SqlStore, SqlWriter
 from penstock.engine.sql_store.schema import (
+    ALERT_INDEX,
     PRIVATE_TABLES,
     Migration,
+    alert_tables,
     first_tables,
     proof_columns,
 )
@@ -46,7 +48,12 @@ def _proof_columns(file: sqlite3.Connection) -> None:
         file.execute(statement)
 
 
-MIGRATIONS: list[Migration] = [_first_tables, _proof_columns]
+def _alert_tables(file: sqlite3.Connection) -> None:
+    for statement in (*alert_tables(whole="INTEGER").values(), ALERT_INDEX):
+        file.execute(statement)
+
+
+MIGRATIONS: list[Migration] = [_first_tables, _proof_columns, _alert_tables]
 """The migration from each version of the tables to the next."""
 
 
@@ -392,6 +399,16 @@ _TYPES = {
         "expires": "real",
     },
     "marks": {"stream": "text", "sink": "text", "unit": "integer"},
+    "alert_rules": {
+        "stream": "text",
+        "rule": "text",
+        "about": "text",
+        "since": "integer",
+        "unit": "integer",
+        "number": "integer",
+        "sent": "integer",
+        "raised": "text",
+    },
 }
 """The types of the columns that a publisher goes on from. SQLite itself accepts any."""
 

@@ -4,7 +4,7 @@ readers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -19,6 +19,7 @@ from penstock.core.snapshot_piece import Piece
 from penstock.engine.chain import Fence, Head
 from penstock.engine.sealing import Key
 from penstock.engine.signing import PublicKey
+from penstock.released.alerting import AlertEvent, RuleProgress
 from penstock.released.log import Log
 from penstock.released.series import Series
 
@@ -115,6 +116,17 @@ class Reader(Protocol):
 
     def marks(self, series: str) -> dict[str, int]:
         """The newest unit that each marked sink has of a series."""
+
+    def alert_rules(self, series: str) -> tuple[RuleProgress, ...]:
+        """How far each rule of a series has come, by name; none where the store does not say."""
+
+    def alerts(
+        self, series: str, first: int = 1, last: int | None = None, *, limit: int | None = None
+    ) -> list[AlertEvent]:
+        """The alerts of some units, by unit and rule; none where the store does not say.
+
+        `limit` is the most alerts that are read; default: all.
+        """
 
     def verify(
         self,
@@ -225,6 +237,23 @@ class Store(Reader, Protocol):
 
     def mark(self, series: str, sink: str, unit: int) -> None:
         """Note that a sink has all releases up to this unit, for sinks that cannot tell."""
+
+    def record_alerts(
+        self, series: str, found: Iterable[tuple[RuleProgress, Sequence[AlertEvent]]]
+    ) -> None:
+        """Write how far some rules have come, each with its newest alerts, all of it or nothing.
+
+        A power cut may undo it: then the same units give the same alerts again. `sent` counts for
+        a new rule only.
+        """
+
+    def unsent_alerts(self, series: str, rule: str, limit: int) -> tuple[int, list[AlertEvent]]:
+        """How many alerts of a rule were sent, and the next ones: all of one unit, and at most so
+        many.
+        """
+
+    def mark_alerts_sent(self, series: str, rule: str, number: int) -> None:
+        """Note that the alerts of a rule were sent up to this number."""
 
     def commit(
         self,

@@ -7,7 +7,6 @@ import socket
 import threading
 import time
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -18,51 +17,16 @@ from penstock.released.sinks.release_document import document
 from penstock.released.sinks.webhook import WebhookSink
 
 from tests.released.sinks.items import AWKWARD, item, items, link, series
+from tests.webhook_receiver import receiving
 
 TAPS = series()
 SECRET = "hunter2-token"
 
 
-class WebhookReceiver(ThreadingHTTPServer):
-    """Keeps what it is sent and answers as it is told."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), WebhookHandler)
-        self.got: list[tuple[str, dict[str, str], bytes]] = []
-        self.answers: list[tuple[int, dict[str, str]]] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/hooks/of-secret-name?sig=hidden"
-
-
-class WebhookHandler(BaseHTTPRequestHandler):
-    server: WebhookReceiver
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.got.append((self.path, dict(self.headers), body))
-        status, headers = self.server.answers.pop(0) if self.server.answers else (200, {})
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(b"the body of an answer")
-
-    do_GET = do_POST  # noqa: N815
-
-    def log_message(self, *_) -> None:
-        pass
-
-
 @pytest.fixture
 def receiver():
-    with WebhookReceiver() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with receiving() as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def test_each_unit_is_posted_with_a_key_of_its_own(receiver):

@@ -10,6 +10,7 @@ from penstock.core.deprecated import moved
 from penstock.core.durations import units_in, units_of
 from penstock.engine.pipeline.model import (
     AUTO,
+    AlertConfig,
     AnyMechanism,
     AutoMechanism,
     OperatorConfig,
@@ -25,6 +26,7 @@ from penstock.engine.pipeline.promise import reach
 
 __all__ = [
     "AUTO",
+    "AlertConfig",
     "AnyMechanism",
     "AutoMechanism",
     "OperatorConfig",

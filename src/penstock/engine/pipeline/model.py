@@ -13,6 +13,7 @@ from penstock.core.exact import exact
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.sources.base import Columns, SourceKind
 from penstock.private.sources.registry import SOURCES
+from penstock.released.alerting import AlertRule
 from penstock.released.release_filter import FilterChoice
 from penstock.released.sinks.base import SinkKind
 from penstock.released.sinks.registry import SINKS
@@ -144,6 +145,23 @@ class SinkConfig:
         """Where its releases are, which two sinks cannot share; None where they can."""
         names = self.declaration.place
         return (self.kind, *(self.options.get(name) for name in names)) if names else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlertConfig:
+    """One table [[alert]]: what is watched of a view, and the address that alerts are posted to.
+
+    `options` has the address and the token, by their keys; none where alerts go to the log only.
+    """
+
+    rule: AlertRule
+    view: str
+    options: Options = field(default_factory=dict)
+
+    @property
+    def posts(self) -> bool:
+        """Whether alerts are posted to an address."""
+        return "url" in self.options or "url_env" in self.options
 
 
 @dataclass(frozen=True, kw_only=True)

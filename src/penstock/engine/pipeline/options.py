@@ -12,6 +12,7 @@ from penstock.core.declaration import Option
 from penstock.core.server_tls import SERVER_TLS_OPTIONS
 from penstock.filters.observation import StreamKind
 from penstock.filters.report import Point
+from penstock.released.alerting.rule import QUESTIONS
 
 TYPES: Final = ("text", "integer")
 MISSING: Final = ("drop", "each", "refuse")
@@ -383,6 +384,138 @@ SINK: Final = (
         "are cut at 0; costs no budget",
     ),
 )
+
+ALERT: Final = (
+    Option(name="name", required=True, example="busy", help="the name of the rule"),
+    Option(
+        name="view",
+        example="hourly",
+        help="the view that is watched (default: the only one)",
+    ),
+    Option(
+        name="question",
+        choices=QUESTIONS,
+        default="counts",
+        help="what is watched, as `penstock query` names it",
+    ),
+    Option(
+        name="keys",
+        several=True,
+        example=["Airport", "Harbour"],
+        help="the keys that are watched, or the nodes with roll_up (default: all)",
+    ),
+    Option(
+        name="together",
+        type="flag",
+        default=False,
+        example=True,
+        help="whether the keys are added up",
+    ),
+    Option(
+        name="roll_up",
+        type="flag",
+        default=False,
+        example=True,
+        help="whether the nodes of the hierarchy are watched",
+    ),
+    Option(
+        name="for",
+        type="whole",
+        default=1,
+        example=3,
+        help="in how many units in a row the threshold must be passed before a key is raised",
+    ),
+    Option(
+        name="filtered",
+        type="flag",
+        default=False,
+        example=True,
+        help="whether filtered numbers are watched instead of the released ones",
+    ),
+    *(option for option in SINK if option.name in ("filter_periods", "filter_kind")),
+    Option(
+        name="filter_point",
+        choices=get_args(Point),
+        example="mean",
+        help="median, or mean for numbers that add up (default: median for counts of single keys, "
+        "else mean); only with filtered",
+    ),
+    Option(
+        name="url",
+        type="url",
+        prefixes=("https://", "http://"),
+        example="https://example.org/alerts",
+        help="the address that alerts are posted to (default: they go to the log only)",
+    ),
+    Option(
+        name="token",
+        type="secret",
+        example="ALERTS_TOKEN",
+        help="the token that is sent along",
+    ),
+)
+"""The keys of [[alert]] that are read like those of other tables."""
+
+ALERT_NUMBERS: Final = (
+    Option(
+        name="above",
+        type="number",
+        example=500,
+        help="a number of at least this raises a key; for counts, sum and decay",
+    ),
+    Option(
+        name="below",
+        type="number",
+        example=10,
+        help="a number below this raises a key; for counts, sum and decay",
+    ),
+    Option(
+        name="delta",
+        type="number",
+        example=200,
+        help="the threshold of jump, drop, change and low",
+    ),
+    Option(
+        name="clear",
+        type="number",
+        example=400,
+        help="a raised key is cleared on the other side of this (default: the threshold itself)",
+    ),
+    Option(
+        name="sure",
+        type="exact",
+        example="0.95",
+        help="the confidence of the interval that must lie beyond the threshold as a whole "
+        "(default: the estimate alone decides)",
+    ),
+    Option(
+        name="window",
+        type="units",
+        example="1d",
+        help="the units of a sum, a decayed sum or a move: a number or a duration",
+    ),
+    Option(
+        name="gamma",
+        type="exact",
+        example="0.95",
+        help="decay: a unit weighs gamma to the power of its age",
+    ),
+    Option(
+        name="power",
+        type="exact",
+        example="1.5",
+        help="decay: a unit weighs (1 + age) to the power of minus this",
+    ),
+    Option(
+        name="depth",
+        type="number",
+        example=0,
+        help="one level of the hierarchy only, 0 for the roots; only with roll_up",
+    ),
+)
+
+ALERT_KEYS: Final = (*ALERT[:3], *ALERT_NUMBERS[:-1], *ALERT[3:6], ALERT_NUMBERS[-1], *ALERT[6:])
+"""All keys of [[alert]], in the order of the example and the reference."""
 
 UNHEALTHY_ABOVE: Final = Option(
     name="unhealthy_above",

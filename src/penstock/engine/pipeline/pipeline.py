@@ -20,6 +20,7 @@ from penstock.engine.config_sections import (
     InvalidConfigurationError,
     Section,
 )
+from penstock.engine.pipeline.alerts import read_alerts
 from penstock.engine.pipeline.domain import read_domain
 from penstock.engine.pipeline.endpoints import (
     read_operator,
@@ -28,6 +29,7 @@ from penstock.engine.pipeline.endpoints import (
     read_store,
 )
 from penstock.engine.pipeline.model import (
+    AlertConfig,
     AnyMechanism,
     OperatorConfig,
     PlanConfig,
@@ -64,6 +66,8 @@ class Pipeline:
         Where releases, ledger and state are kept.
     sinks : tuple of SinkConfig
         Where releases go (default: nowhere else).
+    alerts : tuple of AlertConfig
+        Which released numbers are watched (default: none).
     operator : OperatorConfig
         Who may see private figures (default: nobody).
     plan : PlanConfig
@@ -91,6 +95,7 @@ class Pipeline:
     views: tuple[View, ...]
     store: StoreConfig
     sinks: tuple[SinkConfig, ...] = ()
+    alerts: tuple[AlertConfig, ...] = ()
     operator: OperatorConfig = field(default_factory=OperatorConfig)
     plan: PlanConfig = field(default_factory=PlanConfig)
     folder: Path = field(default=Path(), compare=False)
@@ -125,6 +130,7 @@ class Pipeline:
         store = read_store(top.table("store"), stream)
         plan = read_plan(top.table("plan"))
         sinks = read_sinks(top.tables("sink"), views, plan)
+        alerts = read_alerts(top.tables("alert"), stream, views, keys, plan)
         operator = read_operator(top.table("operator"))
         if stream is not None and stream.late == "current" and len(views) > 1:
             top.table("stream").wrong(
@@ -144,6 +150,7 @@ class Pipeline:
             views=tuple(views),
             store=store,
             sinks=sinks,
+            alerts=alerts,
             operator=operator,
             plan=plan,
             folder=folder,
@@ -196,8 +203,8 @@ class Pipeline:
         return replace(self, views=tuple(views))
 
     def facts(self) -> dict[str, str]:
-        """All that may not change between two starts, by key. Sources, sinks, lateness and the
-        place of the store may.
+        """All that may not change between two starts, by key. Sources, sinks, alerts, lateness
+        and the place of the store may.
         """
         calendar = self.stream.calendar
         facts = {

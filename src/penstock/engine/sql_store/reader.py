@@ -20,7 +20,10 @@ from penstock.core.released import Released
 from penstock.engine.chain import Head, beginning
 from penstock.engine.sealing import Key
 from penstock.engine.signing import PublicKey
+from penstock.engine.sql_store.alert_rows import read_alerts, read_rules, seen_rows
 from penstock.engine.sql_store.schema import (
+    ALERT_TABLES,
+    ALERTS_SINCE,
     OLDEST_READABLE,
     SIGNED_SINCE,
     UNITS_PER_READ,
@@ -32,6 +35,7 @@ from penstock.engine.sql_store.sealed_state import waiting_unit
 from penstock.engine.sql_store.verification import check_past, verify
 from penstock.engine.store import Lease, VerifiedLedger
 from penstock.released import encoding
+from penstock.released.alerting import AlertEvent, RuleProgress
 from penstock.released.series import Series
 
 _NEWEST = "(SELECT coalesce(max(unit), 0) FROM releases WHERE stream = ?)"
@@ -47,6 +51,8 @@ class SqlReader(ABC):
         self._lock = threading.RLock()
         self._series: dict[str, Series] = {}
         self._proofs = "mac, signature"
+        self.has_alerts = True
+        """Whether the tables are of a version that has alerts."""
         self._connect()
         try:
             self._check_tables()
@@ -206,6 +212,16 @@ class SqlReader(ABC):
         """The newest unit that each marked sink has of a series."""
         return dict(self._select("sink, unit FROM marks WHERE stream = ?", series))
 
+    def alert_rules(self, series: str) -> tuple[RuleProgress, ...]:
+        """How far each rule of a series has come: see `Reader`."""
+        return read_rules(self, series)
+
+    def alerts(
+        self, series: str, first: int = 1, last: int | None = None, *, limit: int | None = None
+    ) -> list[AlertEvent]:
+        """The alerts of some units: see `Reader`."""
+        return read_alerts(self, series, first, last, limit)
+
     def verify(
         self,
         series: str,
@@ -222,6 +238,10 @@ class SqlReader(ABC):
         check_past(self, self.series(series), head, whose)
 
     # -- rows, for verification and export ---------------------------------------------------------
+
+    def rows_of(self, what: str, *values: object) -> list[Any]:
+        """The rows of a SELECT from public tables, each a tuple; `?` stands for a value."""
+        return self._select(what, *values)
 
     def line_rows(self, series: str, first: int, last: int) -> list[Any]:
         """The rows of `lines` of these units, without the name of the series."""
@@ -334,11 +354,12 @@ class SqlReader(ABC):
     def strays(self) -> tuple[str, ...]:
         """A sentence for each series that has rows, and is not in the store."""
         found = []
-        for table in ("releases", "lines", "marks"):
-            rows = self._select(
+        for table in ("releases", "lines", "marks", *ALERT_TABLES):
+            what = (
                 f"stream, count(*) FROM {table} "  # noqa: S608 - one of the names above
                 "WHERE stream NOT IN (SELECT name FROM streams) GROUP BY stream ORDER BY stream"
             )
+            rows = seen_rows(self, what) if table in ALERT_TABLES else self._select(what)
             for stream, count in rows:
                 many = f"1 row of {table} is" if count == 1 else f"{count} rows of {table} are"
                 found.append(f"{many} of series {stream!r}, which is not in the store.")
@@ -364,6 +385,7 @@ class SqlReader(ABC):
                 "first."
             )
         self._proofs = "mac, signature" if version >= SIGNED_SINCE else "NULL, NULL"
+        self.has_alerts = version >= ALERTS_SINCE
 
     def _version(self) -> int:
         """The version of the tables, 0 where there are none yet."""

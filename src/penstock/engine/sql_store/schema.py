@@ -15,7 +15,10 @@ Migration: TypeAlias = Callable[[Any], None]
 
 VERSION_TABLE = "penstock_store"
 
-PUBLIC_TABLES = ("streams", "releases", "lines", "marks")
+ALERT_TABLES = ("alert_rules", "alerts")
+"""The tables of alerts: what each rule has seen so far, and the keys that it raised and cleared."""
+
+PUBLIC_TABLES = ("streams", "releases", "lines", "marks", *ALERT_TABLES)
 """The tables that any reader may see, beside the version."""
 
 PRIVATE_TABLES = ("leases", "secrets")
@@ -27,6 +30,9 @@ OLDEST_READABLE = 1
 
 SIGNED_SINCE = 2
 """The first version whose releases have keyed links and signatures."""
+
+ALERTS_SINCE = 3
+"""The first version that has tables of alerts."""
 
 UNITS_PER_READ = 64
 """Units that one statement reads: a long read would keep SQLite from emptying its log."""
@@ -99,6 +105,32 @@ def proof_columns(*, content: str) -> tuple[str, ...]:
     return tuple(
         f"ALTER TABLE releases ADD COLUMN {column} {content}" for column in ("mac", "signature")
     )
+
+
+def alert_tables(*, whole: str) -> dict[str, str]:
+    """The statements that bring version 2 to version 3: tables of alerts.
+
+    `whole` is the database's type of whole numbers. The alerts of a rule are numbered from 1.
+    """
+    rules = (
+        "stream TEXT NOT NULL, rule TEXT NOT NULL, about TEXT NOT NULL, "
+        f"since {whole} NOT NULL, unit {whole} NOT NULL, number {whole} NOT NULL, "
+        f"sent {whole} NOT NULL, raised TEXT NOT NULL, PRIMARY KEY (stream, rule)"
+    )
+    alerts = (
+        f"stream TEXT NOT NULL, rule TEXT NOT NULL, number {whole} NOT NULL, "
+        f"unit {whole} NOT NULL, key TEXT NOT NULL, state TEXT NOT NULL, "
+        "estimate DOUBLE PRECISION, low DOUBLE PRECISION, high DOUBLE PRECISION, "
+        "threshold DOUBLE PRECISION, PRIMARY KEY (stream, rule, number)"
+    )
+    return {
+        "alert_rules": f"CREATE TABLE alert_rules ({rules})",
+        "alerts": f"CREATE TABLE alerts ({alerts})",
+    }
+
+
+ALERT_INDEX = "CREATE INDEX alerts_by_unit ON alerts (stream, unit)"
+"""The statement that makes the alerts of a range of units quick to read."""
 
 
 def known_version(version: int, migrations: Sequence[Migration], store: str) -> int:

@@ -29,6 +29,15 @@ from penstock.core.snapshot_piece import Piece
 from penstock.engine.chain import Fence, FencedError, Head, HeadError, HeadFile
 from penstock.engine.sealing import Key
 from penstock.engine.signing import SigningKey
+from penstock.engine.sql_store.alert_rows import (
+    INSERT_ALERT,
+    MARK_SENT,
+    WRITE_RULE,
+    alert_rows,
+    of_one_unit,
+    read_numbered,
+    rule_row,
+)
 from penstock.engine.sql_store.leases import Leases
 from penstock.engine.sql_store.proofs import UnitProofs
 from penstock.engine.sql_store.schema import UnitRows
@@ -46,6 +55,7 @@ from penstock.engine.sql_store.verification import check_past
 from penstock.engine.sql_store.writer import SqlWriter, TransactionKind
 from penstock.engine.store import Committed, Lease, LeaseError
 from penstock.released import encoding
+from penstock.released.alerting import AlertEvent, RuleProgress
 from penstock.released.series import Series
 from penstock.released.sinks.base import SinkError
 
@@ -340,6 +350,30 @@ class SqlStore(SqlWriter):
                 sink,
                 unit,
             )
+
+    def record_alerts(
+        self, series: str, found: Iterable[tuple[RuleProgress, Sequence[AlertEvent]]]
+    ) -> None:
+        """Write how far some rules have come: see `Store`."""
+        with self._transaction("repeatable"):
+            self._leases.check(series)
+            for progress, events in found:
+                first = progress.number - len(events) + 1
+                if events:
+                    self._execute_many(INSERT_ALERT, alert_rows(series, events, first))
+                self._execute(WRITE_RULE, *rule_row(series, progress))
+
+    def unsent_alerts(self, series: str, rule: str, limit: int) -> tuple[int, list[AlertEvent]]:
+        """The first alerts of a rule that were not sent: see `Store`."""
+        found = [each for each in self.alert_rules(series) if each.rule == rule]
+        sent = found[0].sent if found else 0
+        events = read_numbered(self, series, rule, sent + 1, sent + limit)
+        return sent, of_one_unit(events)
+
+    def mark_alerts_sent(self, series: str, rule: str, number: int) -> None:
+        """Note that the alerts of a rule were sent up to this number."""
+        with self._transaction("repeatable"):
+            self._execute(MARK_SENT, number, series, rule)
 
     def _newest_unit(self, series: str) -> int:
         """The newest unit that is stored, shown or not."""

@@ -5,6 +5,7 @@ a key is raised and cleared. `evaluate` applies a rule to some units of a releas
 """
 
 from penstock.released.alerting.evaluation import AlertEvent, Evaluation, evaluate
+from penstock.released.alerting.progress import RuleProgress
 from penstock.released.alerting.rule import AlertRule
 
-__all__ = ["AlertEvent", "AlertRule", "Evaluation", "evaluate"]
+__all__ = ["AlertEvent", "AlertRule", "Evaluation", "RuleProgress", "evaluate"]

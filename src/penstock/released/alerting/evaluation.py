@@ -10,11 +10,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from penstock.core.arrays import BoolArray, FloatArray, IntArray
-from penstock.core.calendar import Calendar
 from penstock.released.alerting.rule import AlertRule
 from penstock.released.log import Log
 from penstock.released.queries import Alerts, Answer
-from penstock.released.sinks.release_document import moment
 
 AlertState: TypeAlias = Literal["raised", "cleared"]
 
@@ -54,6 +52,11 @@ class AlertEvent:
     low: float | None = None
     high: float | None = None
     threshold: float | None = None
+
+    @property
+    def of_rule(self) -> bool:
+        """Whether the key was cleared because the rule was changed or removed."""
+        return self.threshold is None
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,26 @@ def evaluate(rule: AlertRule, log: Log, units: range, raised: Collection[str] = 
     return Evaluation(tuple(events), tuple(names[place] for place in np.flatnonzero(was)))
 
 
+def units_needed(rule: AlertRule) -> int:
+    """How many units back a rule looks when it is applied to one unit, at most.
+
+    Parameters
+    ----------
+    rule : AlertRule
+        The rule.
+
+    Examples
+    --------
+    >>> units_needed(AlertRule(name="busy", question="sum", window=24, above=500))
+    48
+    """
+    return _block_size(rule) + (rule.window or 1) + rule.units_in_a_row - 1
+
+
+def _block_size(rule: AlertRule) -> int:
+    return LEAST_BLOCK if rule.question == "decay" else max(LEAST_BLOCK, rule.window or 1)
+
+
 def _blocks(rule: AlertRule, log: Log, units: range) -> Iterator[Answer]:
     """The numbers of these units, and of earlier ones as far as `units_in_a_row` needs them.
 
@@ -152,7 +175,7 @@ def _blocks(rule: AlertRule, log: Log, units: range) -> Iterator[Answer]:
     stop = min(units.stop, can.stop)
     if first >= stop or not units:
         return
-    size = LEAST_BLOCK if rule.question == "decay" else max(LEAST_BLOCK, rule.window or 1)
+    size = _block_size(rule)
     start = (first - 1) // size * size + 1
     while start < stop:
         block = range(max(start, can.start), min(start + size, stop))
@@ -227,39 +250,3 @@ def _events(
 def _known(value: float) -> float | None:
     number = float(value)
     return number if math.isfinite(number) else None
-
-
-def event_json(event: AlertEvent, calendar: Calendar | None) -> dict[str, object]:
-    """An alert as plain data, for JSON.
-
-    Parameters
-    ----------
-    event : AlertEvent
-        The alert.
-    calendar : Calendar or None
-        When units begin; None where that is not known.
-
-    Examples
-    --------
-    >>> hours = Calendar(every="1h", origin="2026-01-01")
-    >>> event_json(AlertEvent(rule="busy", unit=2, key="north", state="raised"), hours)["begins"]
-    '2026-01-01T01:00:00Z'
-    """
-    return {
-        "rule": event.rule,
-        "unit": event.unit,
-        "begins": None if calendar is None else moment(calendar.start(event.unit)),
-        "key": event.key,
-        "state": event.state,
-        **{
-            name: whole_if_so(getattr(event, name))
-            for name in ("estimate", "low", "high", "threshold")
-        },
-    }
-
-
-def whole_if_so(value: float | None) -> float | int | None:
-    """A number without a decimal point where it is whole."""
-    if value is None:
-        return None
-    return int(value) if value.is_integer() and abs(value) < 2**53 else value

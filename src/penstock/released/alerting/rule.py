@@ -248,6 +248,16 @@ class AlertRule:
             return log
         return FilteredLog(log, self.filter)
 
+    def choices(self, log: Log) -> tuple[str, ...]:
+        """The names among which `keys` chooses: the keys of a log, or the nodes with `roll_up`.
+
+        Parameters
+        ----------
+        log : Log
+            The releases, which may be none yet.
+        """
+        return RollUp(depth=self.depth).groups(log)[1] if self.roll_up else log.keys
+
     def names(self, log: Log) -> tuple[str, ...]:
         """The names of the numbers that are watched. A key that is not there is refused.
 
@@ -256,12 +266,14 @@ class AlertRule:
         log : Log
             The releases, which may be none yet.
         """
-        asked = self.query()
-        names = asked.groups(log)[1] if isinstance(asked, OverKeys) else log.keys
-        if self.shown_keys is None:
-            return names
-        places_among(names, self.shown_keys)
-        return self.shown_keys
+        names = self.choices(log)
+        if self.keys:
+            places_among(names, self.keys)
+        if self.together:
+            asked = self.query()
+            assert isinstance(asked, OverKeys)
+            return asked.groups(log)[1]
+        return self.keys or names
 
     def in_words(self) -> str:
         """The rule in words, without its name."""
