@@ -56,6 +56,8 @@ def test_alerts_are_read_as_they_were_written(place):
         assert reader.alerts("visits", 2) == events[2:]
         assert reader.alerts("visits", 1, 2) == events[:2]
         assert reader.alerts("visits", limit=3) == events[:3]
+        assert reader.alerts("visits", key="wést", rule="busy", limit=9) == events[1:2]
+        assert reader.alerts("visits", rule="quiet") == []
         assert reader.alert_rules("visits") == (progress,)
         assert reader.alerts("rides") == []
         assert reader.verify("visits").head.unit == 4

@@ -121,11 +121,18 @@ class Reader(Protocol):
         """How far each rule of a series has come, by name; none where the store does not say."""
 
     def alerts(
-        self, series: str, first: int = 1, last: int | None = None, *, limit: int | None = None
+        self,
+        series: str,
+        first: int = 1,
+        last: int | None = None,
+        *,
+        rule: str | None = None,
+        key: str | None = None,
+        limit: int | None = None,
     ) -> list[AlertEvent]:
         """The alerts of some units, by unit and rule; none where the store does not say.
 
-        `limit` is the most alerts that are read; default: all.
+        `rule` and `key` choose some of them, and `limit` is the most that are read; default: all.
         """
 
     def verify(

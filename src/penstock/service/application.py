@@ -18,7 +18,7 @@ from penstock.core.errors import (
     StateError,
     StoreUnavailableError,
 )
-from penstock.service import ledger_routes, map_routes, static_files, stream_routes
+from penstock.service import alert_routes, ledger_routes, map_routes, static_files, stream_routes
 from penstock.service.api_errors import ApiError, nearest
 from penstock.service.forms import FormatEndings
 from penstock.service.guard import Guard, digest
@@ -60,6 +60,7 @@ def build(service: ServiceOptions, streams: ServedStreams) -> FastAPI:
     static_files.add_routes(app, service)
     map_routes.add_routes(app, service)
     ledger_routes.add_routes(app, streams, service)
+    alert_routes.add_routes(app, streams, service)
     stream_routes.add_routes(app, streams, service, app.state.hub)
     app.add_middleware(FormatEndings, names=lambda: streams.names)
     app.add_middleware(Guard, token=None if service.token is None else digest(service.token))

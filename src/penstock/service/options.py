@@ -8,6 +8,7 @@ from pathlib import Path
 
 from penstock.core.errors import ConfigurationError
 from penstock.core.server_tls import ServerTls
+from penstock.released.alerting import AlertRule
 
 LISTEN = "127.0.0.1:8080"
 """Where the service listens by default."""
@@ -68,6 +69,8 @@ class ServiceOptions:
         The property of a place that holds its key. Default: "key".
     events : tuple of TimelineEvent
         What readers should know of on the timeline. Default: none.
+    rules : tuple of AlertRule, optional
+        The rules of alerts, of all series. Default: those that the store names.
 
     Examples
     --------
@@ -85,6 +88,7 @@ class ServiceOptions:
     map: Path | None = None
     map_key: str = "key"
     events: tuple[TimelineEvent, ...] = ()
+    rules: tuple[AlertRule, ...] | None = None
 
     def __post_init__(self) -> None:
         host, _, port = self.listen.rpartition(":")

@@ -80,19 +80,27 @@ def read_rules(reader: SqlReader, series: str) -> tuple[RuleProgress, ...]:
 
 
 def read_alerts(
-    reader: SqlReader, series: str, first: int, last: int | None, limit: int | None
+    reader: SqlReader,
+    series: str,
+    first: int,
+    last: int | None,
+    *,
+    rule: str | None = None,
+    key: str | None = None,
+    limit: int | None = None,
 ) -> list[AlertEvent]:
-    """The alerts of some units, by unit, rule and number; at most `limit`, where one is given."""
-    until, most = ("", ()) if last is None else ("AND unit <= ? ", (last,))
-    cut, number = ("", ()) if limit is None else ("LIMIT ?", (limit,))
+    """The alerts of some units, by unit, rule and number: see `Reader.alerts`."""
+    given = (("unit <=", last), ("rule =", rule), ("key =", key))
+    more = "".join(f"AND {column} ? " for column, value in given if value is not None)
+    cut = "" if limit is None else "LIMIT ?"
+    values = [value for _, value in (*given, ("", limit)) if value is not None]
     rows = seen_rows(
         reader,
-        f"{_EVENT} FROM alerts WHERE stream = ? AND unit >= ? {until}"
+        f"{_EVENT} FROM alerts WHERE stream = ? AND unit >= ? {more}"
         f"ORDER BY unit, rule, number {cut}",
         series,
         first,
-        *most,
-        *number,
+        *values,
     )
     return [_event(row) for row in rows]
 

@@ -217,10 +217,17 @@ class SqlReader(ABC):
         return read_rules(self, series)
 
     def alerts(
-        self, series: str, first: int = 1, last: int | None = None, *, limit: int | None = None
+        self,
+        series: str,
+        first: int = 1,
+        last: int | None = None,
+        *,
+        rule: str | None = None,
+        key: str | None = None,
+        limit: int | None = None,
     ) -> list[AlertEvent]:
         """The alerts of some units: see `Reader`."""
-        return read_alerts(self, series, first, last, limit)
+        return read_alerts(self, series, first, last, rule=rule, key=key, limit=limit)
 
     def verify(
         self,
