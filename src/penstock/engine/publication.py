@@ -10,7 +10,7 @@ from datetime import date
 from functools import cached_property
 from pathlib import Path
 from threading import Event
-from typing import Any, Self, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
 import numpy as np
 
@@ -32,11 +32,16 @@ from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import Reader, SeriesLog, VerifiedLedger
 from penstock.released.log import Log
 from penstock.released.pages.chart import Chart
-from penstock.released.queries.answer import Answer
+from penstock.released.queries.answer import Alerts, Answer, Ranking
 from penstock.released.queries.as_released import AsReleased
-from penstock.released.queries.query import NumberQuery, Units
+from penstock.released.queries.jump import Drop, Jump
+from penstock.released.queries.low_signal import LowSignal
+from penstock.released.queries.query import NumberQuery, Query, Units
 from penstock.released.queries.sliding_sum import SlidingSum
+from penstock.released.queries.top_k import TopK
 from penstock.released.queries.unit_counts import UnitCounts
+
+Found = TypeVar("Found", bound=Answer | Alerts | Ranking)
 
 MAX_UNITS_SHOWN = 200
 """The most units that the charts of a notebook's card show: the newest."""
@@ -219,8 +224,8 @@ class Publication(Tabular):
 
     # -- questions ---------------------------------------------------------------------------------
 
-    def window(self, length: str | int) -> LogQuery:
-        """Return the query for sums over the newest units. Other queries take the `log`.
+    def window(self, length: str | int) -> LogQuery[Answer]:
+        """Return the query for sums over the newest units.
 
         Parameters
         ----------
@@ -228,7 +233,70 @@ class Publication(Tabular):
             A duration such as ``"1d"``, or a number of units. A day has 24 hours here, also where
             clocks are changed.
         """
-        query = SlidingSum(even_units_of(length, self.calendar, name="length"))
+        return self.ask(SlidingSum(even_units_of(length, self.calendar, name="length")))
+
+    def jump(self, width: str | int, delta: float, *, hindsight: bool = False) -> LogQuery[Alerts]:
+        """Return the query for alerts where a count rises by at least `delta` within some units.
+
+        Parameters
+        ----------
+        width : str or int
+            A duration such as ``"3h"``, or a number of units, at least 2.
+        delta : float
+            The threshold.
+        hindsight : bool
+            Whether releases that came later are used as well. Default: False.
+        """
+        units = even_units_of(width, self._series.calendar, name="width")
+        return self.ask(Jump(units, delta, hindsight=hindsight))
+
+    def drop(self, width: str | int, delta: float, *, hindsight: bool = False) -> LogQuery[Alerts]:
+        """Return the query for alerts where a count falls by at least `delta` within some units.
+
+        Parameters
+        ----------
+        width : str or int
+            A duration such as ``"3h"``, or a number of units, at least 2.
+        delta : float
+            The threshold.
+        hindsight : bool
+            Whether releases that came later are used as well. Default: False.
+        """
+        units = even_units_of(width, self._series.calendar, name="width")
+        return self.ask(Drop(units, delta, hindsight=hindsight))
+
+    def top(self, k: int, *, window: str | int | None = None) -> LogQuery[Ranking]:
+        """Return the query for the keys with the largest numbers, and how sure their order is.
+
+        Parameters
+        ----------
+        k : int
+            How many keys.
+        window : str or int, optional
+            Rank sums over the newest units: a duration such as ``"1d"``, or a number of units.
+            Default: rank the counts of one unit.
+        """
+        if window is None:
+            return self.ask(TopK(k))
+        units = even_units_of(window, self._series.calendar, name="window")
+        return self.ask(TopK(k, of=SlidingSum(units)))
+
+    @overload
+    def ask(self, query: NumberQuery) -> LogQuery[Answer]: ...
+    @overload
+    def ask(self, query: Jump | LowSignal) -> LogQuery[Alerts]: ...
+    @overload
+    def ask(self, query: TopK) -> LogQuery[Ranking]: ...
+    @overload
+    def ask(self, query: Query) -> LogQuery[Any]: ...
+    def ask(self, query: Query) -> LogQuery[Any]:
+        """Return any query, asked of the keys and units of this publication.
+
+        Parameters
+        ----------
+        query : Query
+            The query: one of `penstock.released.queries`, or one of your own.
+        """
         return LogQuery(query, self.log, self._chosen, self._limits)
 
     def filtered(
@@ -463,12 +531,12 @@ def _time_hint(key: object) -> str:
 
 
 @dataclass(frozen=True)
-class LogQuery:
+class LogQuery(Generic[Found]):
     """A query, the log that it is asked of, and the keys and units that are wanted.
 
     Parameters
     ----------
-    query : NumberQuery
+    query : Query
         The query.
     log : Log
         The release log.
@@ -478,7 +546,7 @@ class LogQuery:
         The units to answer for. Default: all.
     """
 
-    query: NumberQuery
+    query: Query
     log: Log
     keys: tuple[str, ...] | None = None
     units: range | None = None
@@ -486,7 +554,7 @@ class LogQuery:
     def __repr__(self) -> str:
         return f"<LogQuery {self.query.in_words()!r} of {self.log.name!r}>"
 
-    def answer(self, unit: Units = None) -> Answer:
+    def answer(self, unit: Units = None) -> Found:
         """Answer for the newest unit, for one unit, or for a `range` of units.
 
         Parameters
@@ -496,9 +564,10 @@ class LogQuery:
         """
         if unit is None and self.units:
             unit = self.units[-1]
-        return self.query.answer(self.log, unit, keys=self.keys)
+        found: Any = self.query.answer(self.log, unit, keys=self.keys)
+        return found  # type: ignore[no-any-return]
 
-    def series(self) -> Answer:
+    def series(self) -> Found:
         """Answer for every unit for which that is possible."""
         can = self.query.units(self.log)
         if self.units is not None:
