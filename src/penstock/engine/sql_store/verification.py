@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.budget.accountant import account
 from penstock.budget.grid import promised
@@ -27,6 +27,22 @@ _MAX_UNITS_NAMED = 5
 """The most stray units that a message names."""
 
 
+class ChainRows(Protocol):
+    """What stands in the chain of each series, from a store or from a service: see `SqlReader`."""
+
+    name: str
+    """The name of the store or service in messages."""
+
+    def series(self, name: str, /) -> Series: ...
+    def about(self, name: str, /) -> str: ...
+    def head(self, series: str, /) -> Head: ...
+    def at(self, series: str, unit: int, /) -> Head: ...
+    def line_rows(self, series: str, first: int, last: int, /) -> list[Any]: ...
+    def release_rows(self, series: str, first: int, last: int, /) -> dict[int, Any]: ...
+    def own_body(self, series: str, unit: int, /) -> bytes | None: ...
+    def next_unit(self, series: str, unit: int, /) -> int: ...
+
+
 def verify(
     reader: SqlReader,
     name: str,
@@ -36,6 +52,19 @@ def verify(
     key: Key | None = None,
 ) -> VerifiedLedger:
     """Recompute every link and the cost of every window of a series: see `Reader.verify`."""
+    found = verify_chain(reader, name, public_key=public_key, key=key)
+    _check_strays(reader, name, found.head.unit)
+    if key is not None:
+        check_state(reader, name, key)
+    if head is not None:
+        check_past(reader, reader.series(name), head, "the head that was noted")
+    return found
+
+
+def verify_chain(
+    reader: ChainRows, name: str, *, public_key: PublicKey | None = None, key: Key | None = None
+) -> VerifiedLedger:
+    """Recompute every link and the cost of every window, from the rows of the chain alone."""
     series, newest = reader.series(name), reader.head(name)
     if series.about != reader.about(name) or series.name != name:
         raise LedgerError(f"series {name!r}: its description is not what was committed.")
@@ -56,11 +85,6 @@ def verify(
     if not found.kept:
         limit = promised(series.guarantee).amount
         raise LedgerError(f"series {name!r}: a window cost {found.worst}, above {limit}.")
-    _check_strays(reader, name, newest.unit)
-    if key is not None:
-        check_state(reader, name, key)
-    if head is not None:
-        check_past(reader, series, head, "the head that was noted")
     return VerifiedLedger(
         head=newest,
         account=found,
@@ -119,7 +143,7 @@ def check_mac(series: str, head: Head, mac: bytes, key: Key | None) -> None:
 
 
 def verified_units(
-    reader: SqlReader, series: Series, newest: Head, after: Head | None = None
+    reader: ChainRows, series: Series, newest: Head, after: Head | None = None
 ) -> Iterator[tuple[Any, list[Any]]]:
     """Each unit's row of `releases` and rows of `lines`, without the name of the series.
 
@@ -166,7 +190,7 @@ def _after_lines(link: bytes, name: str, unit: int, rows: list[Any]) -> bytes:
     return link
 
 
-def _gap(reader: SqlReader, name: str, first: int) -> str:
+def _gap(reader: ChainRows, name: str, first: int) -> str:
     """The missing units from this one on, up to the next that is there."""
     last = reader.next_unit(name, first) - 1
     if last == first:
@@ -194,7 +218,7 @@ def _check_strays(reader: SqlReader, name: str, newest: int) -> None:
         )
 
 
-def check_past(reader: SqlReader, series: Series, head: Head, whose: str) -> None:
+def check_past(reader: ChainRows, series: Series, head: Head, whose: str) -> None:
     """Refuse a head that this store never had: it was restored from an old backup, or is another
     one.
     """
