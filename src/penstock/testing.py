@@ -11,10 +11,14 @@ Nothing here is private: releases made with these sources are marked `private=Fa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,9 +26,12 @@ import numpy as np
 from penstock.core.arrays import IntArray
 from penstock.core.calendar import duration, instant
 from penstock.core.deprecated import moved
+from penstock.engine.sqlite import SQLiteReader
 from penstock.private.noise import Noise, NoNoise, TestNoise
 from penstock.private.run import Run
 from penstock.private.units import ReplayClock
+from penstock.service.options import ServiceOptions
+from penstock.service.server import ServiceServer
 
 __all__ = [
     "Draw",
@@ -35,6 +42,7 @@ __all__ = [
     "ReplayClock",
     "TestNoise",
     "intrude",
+    "serving",
 ]
 
 
@@ -156,6 +164,43 @@ def intrude(run: Run) -> dict[str, Any]:
     ['counter distance', 'counter publish', 'state']
     """
     return {**run._gate.memory(), "state": run._state}
+
+
+@contextmanager
+def serving(store: str | os.PathLike[str], *, token: str | None = None) -> Iterator[str]:
+    """Serve a store by a read service of this process, at a free port of this machine.
+
+    Needs the extra `serve`. The service ends with the `with` statement.
+
+    Parameters
+    ----------
+    store : path
+        The SQLite file of a store or of a release log.
+    token : str, optional
+        The token that readers must show. Default: none.
+
+    Yields
+    ------
+    str
+        The address of the service, for `penstock.connect`.
+
+    Examples
+    --------
+    >>> import tempfile, penstock as ps
+    >>> path = f"{tempfile.mkdtemp()}/taps.db"
+    >>> run = ps.Laplace(epsilon="1").run(["north", "south"], noise=NoNoise())
+    >>> with ps.open_log(path, run) as log:
+    ...     log.append(run.step([7, 0]))
+    >>> with serving(path) as url, ps.connect(url) as stream:
+    ...     stream[-1].estimate
+    array([7., 0.])
+    """
+    options = ServiceOptions(listen="127.0.0.1:0", token=token)
+    with (
+        tempfile.TemporaryDirectory() as copies,
+        ServiceServer(options, [lambda: SQLiteReader(store)], Path(copies)) as service,
+    ):
+        yield service.url
 
 
 if not TYPE_CHECKING:

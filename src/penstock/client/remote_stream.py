@@ -53,9 +53,23 @@ def connect(
 
     Examples
     --------
-    >>> connect("data.example")
-    Traceback (most recent call last):
-    penstock.core.errors.ConfigurationError: url must be like https://data.example, ...
+    Here a service of this process serves a store:
+
+    >>> import tempfile, penstock as ps
+    >>> from pathlib import Path
+    >>> from penstock.testing import serving
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "taps.csv").write_text("ts,station\\n2026-01-01T00:10Z,north\\n")
+    >>> ps.publish(
+    ...     folder / "taps.csv", time="ts", key="station", every="1h", origin="2026-01-01",
+    ...     until="2026-01-02", mechanism=ps.Laplace(epsilon="1"), domain=["north", "south"],
+    ...     store=folder / "taps.db",
+    ... ).close()
+    >>> with serving(folder / "taps.db") as url, ps.connect(url) as stream:
+    ...     len(stream), stream.window("6h").series().estimate.shape, stream["north"][-1]
+    ...     stream.verify().account.kept
+    (24, (19, 2), <Released unit 24: 1 number, Guarantee(epsilon=1, window=1)>)
+    True
     """
     connection = ServiceConnection(url, token=token, timeout=timeout, certificates=certificates)
     reader = RemoteReader(connection)

@@ -66,17 +66,23 @@ class UnitHistory(msgspec.Struct, frozen=True, array_like=True):
 class History(msgspec.Struct, frozen=True):
     """Consecutive units of one series.
 
-    `before` is the link before the first of them, and `newest` the newest unit of the series.
+    `before` is the link before the first of them.
     """
 
     format: str
     series: str
     before: bytes
-    newest: int
     units: list[UnitHistory]
 
 
-def history(reader: SqlReader, series: str, *, after: int = 0, limit: int = MAX_UNITS) -> History:
+def history(
+    reader: SqlReader,
+    series: str,
+    *,
+    after: int = 0,
+    limit: int = MAX_UNITS,
+    newest: int | None = None,
+) -> History:
     """The units of a series after a unit, as many as fit into one reply.
 
     Parameters
@@ -89,6 +95,8 @@ def history(reader: SqlReader, series: str, *, after: int = 0, limit: int = MAX_
         The unit before the first one. Default: 0.
     limit : int
         The most units. Default: `MAX_UNITS`.
+    newest : int, optional
+        The last unit that may be told. Default: the newest of the store.
 
     Examples
     --------
@@ -103,20 +111,20 @@ def history(reader: SqlReader, series: str, *, after: int = 0, limit: int = MAX_
     ...         log.append(run.step(counts))
     >>> with SQLiteReader(path) as reader:
     ...     found = history(reader, "taps", after=1)
-    >>> found.newest, [unit.unit for unit in found.units], len(found.units[0].lines)
-    (2, [2], 1)
+    >>> [unit.unit for unit in found.units], len(found.units[0].lines)
+    ([2], 1)
     """
-    newest = reader.head(series).unit
-    if not 0 <= after <= newest:
-        raise InputError(f"after must be a unit of {series!r}, from 0 to {newest}, not {after}.")
-    last, room, units = min(newest, after + min(limit, MAX_UNITS)), MAX_BYTES, list[UnitHistory]()
+    end = reader.head(series).unit if newest is None else newest
+    if not 0 <= after <= end:
+        raise InputError(f"after must be a unit of {series!r}, from 0 to {end}, not {after}.")
+    last, room, units = min(end, after + min(limit, MAX_UNITS)), MAX_BYTES, list[UnitHistory]()
     for start in range(after + 1, last + 1, UNITS_PER_READ):
         for unit in _units(reader, series, start, min(start + UNITS_PER_READ - 1, last)):
             room -= unit.size
             if room < 0 and units:
-                return History(FORMAT, series, reader.at(series, after).link, newest, units)
+                return History(FORMAT, series, reader.at(series, after).link, units)
             units.append(unit)
-    return History(FORMAT, series, reader.at(series, after).link, newest, units)
+    return History(FORMAT, series, reader.at(series, after).link, units)
 
 
 def _units(reader: SqlReader, series: str, first: int, last: int) -> list[UnitHistory]:
@@ -157,7 +165,7 @@ def read(content: bytes) -> History:
 
     Examples
     --------
-    >>> read(written(History(FORMAT, "taps", bytes(32), 0, []))).series
+    >>> read(written(History(FORMAT, "taps", bytes(32), []))).series
     'taps'
     >>> read(b"<html>")
     Traceback (most recent call last):

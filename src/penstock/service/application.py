@@ -18,7 +18,14 @@ from penstock.core.errors import (
     StateError,
     StoreUnavailableError,
 )
-from penstock.service import alert_routes, ledger_routes, map_routes, static_files, stream_routes
+from penstock.service import (
+    alert_routes,
+    history_routes,
+    ledger_routes,
+    map_routes,
+    static_files,
+    stream_routes,
+)
 from penstock.service.api_errors import ApiError, nearest
 from penstock.service.forms import FormatEndings
 from penstock.service.guard import Guard, digest
@@ -61,6 +68,7 @@ def build(service: ServiceOptions, streams: ServedStreams) -> FastAPI:
     map_routes.add_routes(app, service)
     ledger_routes.add_routes(app, streams, service)
     alert_routes.add_routes(app, streams, service)
+    history_routes.add_routes(app, streams, service)
     stream_routes.add_routes(app, streams, service, app.state.hub)
     app.add_middleware(FormatEndings, names=lambda: streams.names)
     app.add_middleware(Guard, token=None if service.token is None else digest(service.token))
