@@ -20,6 +20,7 @@ import penstock  # noqa: E402
 
 GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     "publish": ("Publish and plan", ("engine",)),
+    "connect": ("Connect to a service", ("client",)),
     "promise": ("Promise and ledger", ("core.guarantee", "budget")),
     "releases": ("Releases and logs", ("core.released", "released", "core.weights")),
     "domains": ("Keys", ("core.domain", "core.hierarchy", "core.product")),

@@ -24,6 +24,7 @@ USED = (
     ps.Product,
     ps.Publication,
     ps.Released,
+    ps.RemoteStream,
     ps.Run,
     ps.Weights,
 )

@@ -21,7 +21,7 @@ _NAMES_OF_MODULE = {
     "budget.accountant": ("Account", "account"),
     "budget.grid": ("Budget",),
     "budget.ledger": ("Line",),
-    "client.remote_stream": ("connect",),
+    "client.remote_stream": ("RemoteStream", "connect"),
     "core.domain": ("Domain",),
     "core.errors": (
         "BudgetError",

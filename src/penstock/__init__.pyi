@@ -4,6 +4,7 @@ from penstock.budget.accountant import Account as Account
 from penstock.budget.accountant import account as account
 from penstock.budget.grid import Budget as Budget
 from penstock.budget.ledger import Line as Line
+from penstock.client.remote_stream import RemoteStream as RemoteStream
 from penstock.client.remote_stream import connect as connect
 from penstock.core.domain import Domain as Domain
 from penstock.core.errors import BudgetError as BudgetError

@@ -139,22 +139,25 @@ def both(tmp_path_factory):
     """A stream with times, from a service and from its store."""
     folder = tmp_path_factory.mktemp("both")
     streams.parquet(folder / "taps.parquet", streams.events())
-    with ps.publish(
-        folder / "taps.parquet",
-        time="ts",
-        key="station",
-        person="card",
-        every="1h",
-        zone="Europe/Zurich",
-        origin="2026-01-01",
-        until="2026-01-01T12:00Z",
-        mechanism=ps.BudgetAbsorption(epsilon="1", window=6),
-        domain=streams.KEYS,
-        store=folder / "taps.db",
-        noise=TestNoise(1),
-    ) as local:
-        with serving(folder / "taps.db") as url, ps.connect(url) as remote:
-            yield remote, local
+    with (
+        ps.publish(
+            folder / "taps.parquet",
+            time="ts",
+            key="station",
+            person="card",
+            every="1h",
+            zone="Europe/Zurich",
+            origin="2026-01-01",
+            until="2026-01-01T12:00Z",
+            mechanism=ps.BudgetAbsorption(epsilon="1", window=6),
+            domain=streams.KEYS,
+            store=folder / "taps.db",
+            noise=TestNoise(1),
+        ) as local,
+        serving(folder / "taps.db") as url,
+        ps.connect(url) as remote,
+    ):
+        yield remote, local
 
 
 def test_a_remote_stream_says_what_it_is_and_where(both):

@@ -33,6 +33,16 @@ def front() -> FloatArray:
     return released.estimate + low + high
 
 
+def remote(url: str) -> ps.Released:
+    with ps.connect(url, "taps/hourly", token="for-reading", timeout=5) as stream:
+        sums = stream.window("1d").answer().estimate
+        raised = stream.jump("3h", 100).series().raised
+        ranking: str = stream.top(3, window=24).answer().query
+        assert sums.size and raised.any() and ranking and stream.verify().account.kept
+        one: ps.RemoteStream = stream["Harbour"]["2026-01-01":].filtered("1d")
+        return next(one.follow(after=3))
+
+
 def numbers() -> list[ps.Guarantee]:
     return [ps.Guarantee("0.5", 24), ps.Guarantee(Fraction(1, 2), 24), ps.Guarantee(1, 1, 2)]
 
@@ -100,6 +110,9 @@ REJECTED = {
     "a budget times a float": "budget * 0.5",
     "a pour without a place": 'gate.pots.pour("pot")',
     "a question without a price": 'gate.runs.ask("run", private, threshold=3)',
+    "a service without its address": "ps.connect()",
+    "a positional token": 'ps.connect("https://data.example", "taps", "for-reading")',
+    "a stream of a service as a release": "publish(ps.connect('https://data.example'))",
     "a seed for the system's noise": "SystemNoise(7)",
     "a unit as a text": 'run.step([1], unit="1")',
     "a mechanism without a step": 'Stepless(epsilon="1", window=1)',

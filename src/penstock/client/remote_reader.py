@@ -128,11 +128,10 @@ class RemoteReader:
             The name of the series.
         """
         self.series(series)
+        found = self.connection.json("streams", series, "ledger", "head")
         try:
-            head = head_of(self.connection.json("streams", series, "ledger", "head"))
-        except (ValueError, KeyError, TypeError) as error:
-            if isinstance(error, ConfigurationError):
-                raise
+            head = head_of(found)
+        except (ValueError, KeyError, TypeError):
             raise self._odd() from None
         self.learn(series, head)
         return head

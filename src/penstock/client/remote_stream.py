@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from penstock.client.live_events import live_heads
 from penstock.client.remote_reader import RemoteReader
 from penstock.client.service_connection import ServiceConnection
-from penstock.core.errors import ConfigurationError
+from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.exact import whole
 from penstock.core.released import Released
 from penstock.engine.chain import Head
@@ -99,6 +99,18 @@ class RemoteStream(Publication):
         The service. The stream closes it.
     name : str
         The name of the series.
+
+    Examples
+    --------
+    >>> import tempfile, penstock as ps
+    >>> from penstock.testing import serving
+    >>> path = f"{tempfile.mkdtemp()}/taps.db"
+    >>> run = ps.Laplace(epsilon="1").run(["north", "south"])
+    >>> with ps.open_log(path, run) as log:
+    ...     log.append(run.step([7, 0]))
+    >>> with serving(path) as url, ps.connect(url) as stream:
+    ...     type(stream).__name__, stream.name, next(stream.follow(after=0)).unit
+    ('RemoteStream', 'taps', 1)
     """
 
     _reader: RemoteReader
@@ -170,13 +182,17 @@ class RemoteStream(Publication):
         return self._follow(known, newest)
 
     def _follow(self, known: int, newest: int) -> Iterator[Released]:
-        yield from self._between(known + 1, newest)
-        for head in live_heads(
-            self._reader.connection, self.name, after=newest, closed=self._closed
-        ):
-            self._reader.learn(self.name, head)
-            yield from self._between(newest + 1, head.unit)
-            newest = head.unit
+        try:
+            yield from self._between(known + 1, newest)
+            for head in live_heads(
+                self._reader.connection, self.name, after=newest, closed=self._closed
+            ):
+                self._reader.learn(self.name, head)
+                yield from self._between(newest + 1, head.unit)
+                newest = head.unit
+        except StateError:
+            if not self._closed.is_set():
+                raise
 
     def _between(self, first: int, last: int) -> Iterator[Released]:
         for release in self.log.between(first, last):

@@ -113,8 +113,9 @@ class ServiceConnection:
         **parameters : object
             The parameters of the request.
         """
+        body = self.get(*parts, **parameters)
         try:
-            found = json.loads(self.get(*parts, **parameters))
+            found = json.loads(body)
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):

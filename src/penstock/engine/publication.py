@@ -156,8 +156,8 @@ class Publication(Tabular):
     @overload
     def __getitem__(self, what: int) -> Released: ...
     @overload
-    def __getitem__(self, what: str | slice | Iterable[str]) -> Publication: ...
-    def __getitem__(self, what: int | str | slice | Iterable[str]) -> Released | Publication:
+    def __getitem__(self, what: str | slice | Iterable[str]) -> Self: ...
+    def __getitem__(self, what: int | str | slice | Iterable[str]) -> Released | Self:
         """One key, some keys, a stretch of units or of time, or one release."""
         if isinstance(what, (int, np.integer)):
             return self._release(int(what))
@@ -305,7 +305,7 @@ class Publication(Tabular):
         *,
         kind: str = "flow",
         point: str = "median",
-    ) -> Publication:
+    ) -> Self:
         """Return this publication with filtered numbers, which costs no budget.
 
         Tables, charts and queries of the result are those of the filtered numbers, with intervals
