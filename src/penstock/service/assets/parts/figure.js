@@ -13,6 +13,7 @@ const MAX_ROWS = 1000;
  * @property {() => {columns: {name: string, number?: boolean}[], rows: (string | Node)[][]}} [table]
  *   made when the reader opens it
  * @property {Node[]} [tools] controls beside the title
+ * @property {boolean} [small] one of many: everything under the chart is behind one line
  * @property {string} [id]
  */
 
@@ -29,9 +30,11 @@ export function figure(element, options) {
   const body = el("div", { class: "wide", role: "region", tabindex: "0", "aria-label": text("figure.table") });
   const details = el("details", { class: "behind", on: { toggle: () => fill() } },
     el("summary", { text: text("figure.table") }), body);
-  const node = el("figure", { class: "card figure", "aria-labelledby": id, id: options.id },
-    el("div", { class: "head" }, el("div", {}, heading, sub), tools), drawing,
-    el("figcaption", {}, note, call, details));
+  const caption = options.small
+    ? el("figcaption", {}, el("details", {}, el("summary", { text: text("figure.more") }), note, call, details))
+    : el("figcaption", {}, note, call, details);
+  const node = el("figure", { class: options.small ? "card figure small" : "card figure", "aria-labelledby": id, id: options.id },
+    el("div", { class: "head" }, el("div", {}, heading, sub), tools), drawing, caption);
   let shown = {}, waiting = null;
 
   const fill = () => {
@@ -41,7 +44,7 @@ export function figure(element, options) {
     const more = rows.length > MAX_ROWS
       ? el("p", { class: "hint" }, text("figure.rows", { shown: MAX_ROWS, count: rows.length })) : null;
     body.replaceChildren(el("table", {},
-      el("caption", { class: "unseen", text: shown.title }),
+      el("caption", { class: "unseen", text: heading.textContent }),
       el("thead", {}, el("tr", {}, ...columns.map((column) => (
         el("th", { scope: "col", class: column.number && "number", text: column.name }))))),
       el("tbody", {}, ...rows.slice(0, MAX_ROWS).map((row) => el("tr", {}, ...row.map((cell, at) => (
@@ -51,7 +54,7 @@ export function figure(element, options) {
 
   const update = (changes) => {
     shown = { ...shown, ...changes };
-    heading.textContent = shown.title ?? "";
+    if (changes.title != null && changes.title !== "") heading.textContent = changes.title;
     sub.textContent = shown.sub ?? "";
     sub.hidden = !shown.sub;
     const sentences = [shown.note ?? []].flat();
@@ -66,7 +69,7 @@ export function figure(element, options) {
 
   update(options);
   element.append(node);
-  return { node, drawing, tools, update };
+  return { node, heading, drawing, tools, update, sub: (words) => update({ sub: words }) };
 }
 
 function calls(address, text) {

@@ -1,0 +1,44 @@
+// Events and alerts of a stream as marks of a chart.
+import { toSeconds } from "../format.js";
+
+const MAX_ALERTS = 200;
+
+/** Events of the stream's pipeline. */
+export function eventMarks(stream) {
+  return (stream.events ?? []).map(({ at, text }) => ({ time: toSeconds(at), text, kind: "event" }));
+}
+
+/**
+ * Alerts, each from raised to cleared. Alerts of other keys than those shown are left out.
+ * @param {string[] | null} keys null for all
+ */
+export async function alertMarks(api, stream, keys, text) {
+  let alerts = [];
+  try {
+    ({ alerts } = await api.get(`${stream.url}/alerts`, { limit: MAX_ALERTS }));
+  } catch (error) {
+    if (error.status !== 404) throw error; // a service without alerts
+  }
+  return pairAlerts(alerts.filter(({ key }) => !keys || key == null || keys.includes(key)))
+    .map(({ raised, cleared }) => ({
+      time: toSeconds(raised.begins), end: cleared ? toSeconds(cleared.begins) : null, kind: "alert",
+      text: raised.key == null ? raised.rule : text("alert.of", { rule: raised.rule, key: raised.key }),
+    }));
+}
+
+/** Each raised alert with the one that clears it. */
+export function pairAlerts(alerts) {
+  const open = new Map(), found = [];
+  for (const alert of alerts.toSorted((one, other) => one.unit - other.unit)) {
+    const name = JSON.stringify([alert.rule, alert.key]);
+    if (alert.state === "raised") {
+      const pair = { raised: alert, cleared: null };
+      open.set(name, pair);
+      found.push(pair);
+    } else if (open.has(name)) {
+      open.get(name).cleared = alert;
+      open.delete(name);
+    }
+  }
+  return found;
+}
