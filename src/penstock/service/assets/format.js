@@ -75,3 +75,24 @@ export function toDate(at) {
 
 /** Seconds since 1970 of a text in ISO form. */
 export const toSeconds = (text) => Date.parse(text) / 1000;
+
+/**
+ * Seconds since 1970 of a time that may be local in a zone, such as "2026-03-01T18:00".
+ * @param {string} text
+ * @param {string | null} zone
+ */
+export function zonedSeconds(text, zone) {
+  const local = /T|\s/.test(text) ? text : `${text}T00:00`;
+  if (/(Z|[+-]\d\d:?\d\d)$/i.test(local) || !zone) return toSeconds(local);
+  const wanted = Date.parse(`${local}Z`); // as if the zone were UTC; then move by its offset there
+  const shown = (at) => {
+    const part = Object.fromEntries(new Intl.DateTimeFormat("en", {
+      timeZone: zone, hourCycle: "h23", year: "numeric", month: "numeric", day: "numeric",
+      hour: "numeric", minute: "numeric", second: "numeric",
+    }).formatToParts(at).map(({ type, value }) => [type, Number(value)]));
+    return Date.UTC(part.year, part.month - 1, part.day, part.hour, part.minute, part.second);
+  };
+  let at = wanted - (shown(wanted) - wanted);
+  at = wanted - (shown(at) - at); // once more, where clocks changed in between
+  return at / 1000;
+}

@@ -5,12 +5,13 @@ import { rangeParams, rolling } from "./ranges.js";
 /**
  * Load an answer over time and keep it up to date.
  * @param {object} context of the view
- * @param {{call: [string, object], choice: object, drawn: (state: {answer: object, series: object[], call: string, fresh: boolean}) => void}} given
- *   `drawn` is called after loading (`fresh`) and after every change
+ * @param {{call: [string, object], choice: object, drawn: (state: {answer: object, series: object[], call: string, fresh: boolean}) => void, only?: string | null}} given
+ *   `drawn` is called after loading (`fresh`) and after every change; `only` names one of the answer's series
  */
 export class FollowingSeries {
-  constructor(context, { call: [path, params], choice, drawn }) {
+  constructor(context, { call: [path, params], choice, drawn, only = null }) {
     Object.assign(this, { context, path, params, choice, drawn });
+    this.read = (answer) => seriesOf(answer).filter(({ name }) => only == null || name === only);
     this.stopped = new AbortController();
     this.coarse = null; // what was loaded for the whole stretch, if it is thinned
   }
@@ -19,7 +20,7 @@ export class FollowingSeries {
     const { api, stream } = this.context, asked = { ...this.params, ...rangeParams(stream, this.choice, this.params.window ?? 1) };
     this.call = api.url(this.path, asked);
     this.answer = await api.get(this.path, asked, this.stopped);
-    this.series = seriesOf(this.answer);
+    this.series = this.read(this.answer);
     this.coarse = this.answer.points ? this.series : null;
     this.drawn({ answer: this.answer, series: this.series, call: this.call, fresh: true });
   }
@@ -30,7 +31,7 @@ export class FollowingSeries {
     if (last == null || (this.choice.range === "dates" && this.choice.to)) return;
     const { api, stream } = this.context;
     const more = await api.get(this.path, { ...this.params, from: last + 1 }, this.stopped);
-    const newer = seriesOf(more), length = rolling(stream, this.choice);
+    const newer = this.read(more), length = rolling(stream, this.choice);
     const end = Math.max(...newer.map(({ ends }) => ends.at(-1) ?? -Infinity));
     append(this.series, newer, length ? end - length : -Infinity);
     if (this.coarse && this.coarse !== this.series) append(this.coarse, newer);
@@ -45,7 +46,7 @@ export class FollowingSeries {
     if (units.length < 2) return;
     const asked = { ...this.params, from: units[0], to: units.at(-1), points: 1000 };
     const finer = await this.context.api.get(this.path, asked, this.stopped);
-    this.series = this.coarse.map((one, place) => spliced(one, seriesOf(finer)[place]));
+    this.series = this.coarse.map((one, place) => spliced(one, this.read(finer)[place]));
     this.drawn({ answer: this.answer, series: this.series, call: this.call, fresh: false });
   }
 

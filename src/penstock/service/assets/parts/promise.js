@@ -17,7 +17,8 @@ export function promiseLine(stream, { text, format }) {
 }
 
 /** How long the window of the promise is: in hours or days if units have a length. */
-export function windowWords({ promise, seconds }, { text, format }) {
-  if (seconds) return format.duration(seconds * promise.window);
+export function windowWords({ promise }, { text, format }) {
+  // A view's own unit may be longer than the stream's, of which the window has so many.
+  if (promise.window_seconds) return format.duration(promise.window_seconds);
   return promise.window_words ?? text("promise.units", { count: promise.window });
 }

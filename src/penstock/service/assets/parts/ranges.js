@@ -14,11 +14,23 @@ export const MAX_POINTS = 1500;
 const POINTS = 1000;
 
 /**
+ * How long a unit is, in seconds; null for months. A day has 86,400 here: where clocks change, the API
+ * gives no length, and names of stretches need none that is exact.
+ * @param {{seconds?: number | null, every?: string | null}} stream
+ */
+export function unitSeconds({ seconds, every }) {
+  if (seconds) return seconds;
+  const [, count, letter] = /^(\d+)(d|w)$/.exec(every ?? "") ?? [];
+  return count ? Number(count) * (letter === "w" ? 7 * DAY : DAY) : null;
+}
+
+/**
  * The stretches to choose from: [name, number of units]; "all" is always there.
  * @param {{seconds: number | null, units: number}} stream
  * @returns {[string, number | null][]}
  */
-export function rangesOf({ seconds, units }) {
+export function rangesOf(stream) {
+  const { units } = stream, seconds = unitSeconds(stream);
   const found = seconds
     ? RANGES.map(([name, length]) => [name, Math.round(length / seconds)])
     : [["units30", 30], ["units100", 100], ["units1000", 1000]];
@@ -46,15 +58,16 @@ export function rangeParams(stream, { range, from, to }, window = 1) {
 
 /** How far back a stretch goes that moves on with the newest unit, in seconds; null if it stays. */
 export function rolling(stream, { range }) {
-  const count = new Map(rangesOf(stream)).get(range);
-  return count && stream.seconds ? count * stream.seconds : null;
+  const count = new Map(rangesOf(stream)).get(range), seconds = unitSeconds(stream);
+  return count && seconds ? count * seconds : null;
 }
 
 /**
  * The stops of the window slider, from one unit to a month: numbers of units.
  * @param {{seconds: number | null, units: number}} stream
  */
-export function windowsOf({ seconds, units }) {
+export function windowsOf(stream) {
+  const { units } = stream, seconds = unitSeconds(stream);
   const longest = Math.max(1, Math.floor(units / 2));
   const stops = seconds
     ? WINDOWS.filter((length) => length >= seconds && length % seconds === 0).map((length) => length / seconds)
@@ -63,7 +76,8 @@ export function windowsOf({ seconds, units }) {
 }
 
 /** The name of a window: 24 units of an hour are 1 day. */
-export function windowName(count, { seconds }, { text, format }) {
+export function windowName(count, stream, { text, format }) {
+  const seconds = unitSeconds(stream);
   return seconds ? format.duration(count * seconds) : text("promise.units", { count });
 }
 

@@ -4,11 +4,12 @@ import { STREAM_VIEWS } from "../views.js";
 import { el } from "./dom.js";
 import { icon } from "./icons.js";
 import { promiseLine, titleOf } from "./promise.js";
+import { unitSeconds, windowName } from "./ranges.js";
 import { catchingUp } from "./states.js";
 
 /** @returns {{name: string, node: Element, below: Element, choose: (view: string) => void, end: () => void}} */
 export function streamHeader(context, view) {
-  const { stream, streams, service, text, format, live } = context;
+  const { stream, service, text, format, live } = context;
   const newest = el("span"), below = el("div", { class: "below" });
   const say = ({ begins, ends }) => newest.replaceChildren(
     text("stream.newest"), " ", el("b", { text: format.unit(begins, ends) }));
@@ -26,7 +27,7 @@ export function streamHeader(context, view) {
     known.scrollIntoView?.({ block: "nearest", inline: "center" });
   };
   const facts = [
-    text("stream.every", { every: stream.seconds ? format.duration(stream.seconds) : stream.every_words }),
+    text("stream.every", { every: unitSeconds(stream) ? windowName(1, stream, context) : stream.every_words }),
     text("stream.keys", { count: stream.keys }),
   ];
   const node = el("section", { class: "page" },

@@ -36,7 +36,7 @@ export function rangeControl(stream, choice, { text }, change) {
     return el("label", { class: "choice" }, el("span", { text: text(`range.${name}`) }), input);
   };
   dates.append(field("from"), field("to"));
-  const options = [...rangesOf(stream).map(([name]) => name), ...(stream.seconds ? ["dates"] : [])];
+  const options = [...rangesOf(stream).map(([name]) => name), ...(stream.zone ? ["dates"] : [])];
   const choose = pills({
     label: text("range.label"), value: choice.range, options: options.map((name) => [name, text(`range.${name}`)]),
     change: (range) => { dates.hidden = range !== "dates"; change({ range }); },

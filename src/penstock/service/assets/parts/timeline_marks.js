@@ -1,11 +1,11 @@
 // Events and alerts of a stream as marks of a chart.
-import { toSeconds } from "../format.js";
+import { toSeconds, zonedSeconds } from "../format.js";
 
 const MAX_ALERTS = 200;
 
 /** Events of the stream's pipeline. */
 export function eventMarks(stream) {
-  return (stream.events ?? []).map(({ at, text }) => ({ time: toSeconds(at), text, kind: "event" }));
+  return (stream.events ?? []).map(({ at, text }) => ({ time: zonedSeconds(at, stream.zone), text, kind: "event" }));
 }
 
 /**
