@@ -86,9 +86,10 @@ class Shell {
       return box;
     }
     const context = makeContext(this.session, { stream, streams });
-    this.header = streamHeader(context, route.view);
+    this.header = streamHeader(context);
     this.header.below.append(box);
     main.replaceChildren(this.header.node);
+    this.header.choose(route.view);
     return box;
   }
 

@@ -35,7 +35,7 @@ export function makeFormat({ language = "en", zone = null } = {}) {
   const interval = (low, high) => (low == null || high == null ? "" : `${number(low)} – ${number(high)}`);
 
   /** Half the width of an interval, as ± 12; empty if it is not known. */
-  const margin = (low, high) => (low == null || high == null ? "" : `± ${number((high - low) / 2)}`);
+  const margin = (low, high) => (low == null || high == null ? "" : `±\u00a0${number((high - low) / 2)}`);
 
   /** 0.95 as 95 %. */
   const percent = (share) => new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 1 })
@@ -65,7 +65,15 @@ export function makeFormat({ language = "en", zone = null } = {}) {
       .format(seconds / length);
   };
 
-  return { number, short, interval, margin, percent, unit, moment, day, stretch, duration, zone, language };
+  /** What something is counted per: "hour", or "6 hours". */
+  const each = (seconds) => {
+    const [name, length] = UNITS.find(([, size]) => seconds === size) ?? [];
+    if (!length) return duration(seconds);
+    const parts = new Intl.NumberFormat(language, { style: "unit", unit: name, unitDisplay: "long" }).formatToParts(1);
+    return parts.find(({ type }) => type === "unit").value.trim();
+  };
+
+  return { number, short, interval, margin, percent, unit, moment, day, stretch, duration, each, zone, language };
 }
 
 /** @param {string | number | Date} at text in ISO form, or seconds since 1970 */

@@ -79,7 +79,7 @@ export function heatCanvas(element, given) {
   const drawTimes = (ctx, font, labels) => {
     const { times, names } = options, { left, row, cell, width } = layout, y = TOP + names.length * row + 8;
     const span = times.at(-1) - times[0], steps = [60, 300, 900, 3600, 10800, 21600, 43200, 86400, 2 * 86400, 7 * 86400, 14 * 86400, 30 * 86400, 91 * 86400, 365 * 86400];
-    const step = steps.find((one) => (span / one) * 72 <= width - left) ?? steps.at(-1);
+    const step = steps.find((one) => (span / one) * 58 <= width - left) ?? steps.at(-1);
     const at = times.map((time, column) => ({ time, column })).filter(({ time, column }) => (
       column === 0 ? false : startsStep(times[column - 1], time, step, options.zone)));
     const words = labels(null, at.map(({ time }) => time), 0, 0, step);

@@ -1,4 +1,5 @@
 // Which question a chart asks, and whether the stream can answer it.
+import { unitSeconds } from "./ranges.js";
 
 /** Why a stream cannot answer a question; null if it can. */
 export function whyNot(stream, question) {
@@ -21,12 +22,16 @@ export function numbersCall(stream, { window = 1, keys = [], together = false, n
   }];
 }
 
-/** The keys with the largest numbers of the newest unit; the first keys if they cannot be ranked. */
+/**
+ * The keys with the largest numbers lately; the first keys if they cannot be ranked. A day's sum ranks
+ * better than one unit, which at night is mostly noise.
+ */
 export async function largestKeys(api, stream, count) {
-  const k = Math.min(count, stream.keys);
+  const k = Math.min(count, stream.keys), day = Math.min(stream.units, Math.round(86400 / (unitSeconds(stream) ?? 86400)));
+  const window = day > 1 && !whyNot(stream, "sum") ? day : null;
   if (!whyNot(stream, "top")) {
     try {
-      const { ranking } = await api.get(`${stream.url}/answers/top`, { k });
+      const { ranking } = await api.get(`${stream.url}/answers/top`, { k, window });
       return ranking.at(-1).rows.map(({ name }) => name);
     } catch (error) {
       if (error.status !== 422) throw error;

@@ -81,6 +81,12 @@ export function windowName(count, stream, { text, format }) {
   return seconds ? format.duration(count * seconds) : text("promise.units", { count });
 }
 
+/** What numbers are counted per: "hour", "6 hours"; a month has the API's own word. */
+export function eachName(stream, { format }) {
+  const seconds = unitSeconds(stream);
+  return seconds ? format.each(seconds) : stream.every_words;
+}
+
 /** The place of the stop that is nearest to a number of units. */
 export function nearestStop(stops, count) {
   let best = 0;

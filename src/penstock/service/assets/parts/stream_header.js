@@ -4,11 +4,11 @@ import { STREAM_VIEWS } from "../views.js";
 import { el } from "./dom.js";
 import { icon } from "./icons.js";
 import { promiseLine, titleOf } from "./promise.js";
-import { unitSeconds, windowName } from "./ranges.js";
+import { eachName } from "./ranges.js";
 import { catchingUp } from "./states.js";
 
 /** @returns {{name: string, node: Element, below: Element, choose: (view: string) => void, end: () => void}} */
-export function streamHeader(context, view) {
+export function streamHeader(context) {
   const { stream, service, text, format, live } = context;
   const newest = el("span"), below = el("div", { class: "below" });
   const say = ({ begins, ends }) => newest.replaceChildren(
@@ -19,15 +19,16 @@ export function streamHeader(context, view) {
   const tabs = STREAM_VIEWS.filter(({ applies }) => applies(stream, service)).map((one) => el("a", {
     href: writeHash(stream.name, one.name), text: text(one.title), data: { view: one.name },
   }));
+  const bar = el("nav", { class: "tabs", "aria-label": text("shell.views") }, ...tabs);
   const choose = (name) => {
     const known = tabs.find((tab) => tab.dataset.view === name) ?? tabs[0];
     for (const tab of tabs) {
       if (tab === known) tab.setAttribute("aria-current", "page"); else tab.removeAttribute("aria-current");
     }
-    known.scrollIntoView?.({ block: "nearest", inline: "center" });
+    bar.scrollLeft = known.offsetLeft - (bar.clientWidth - known.offsetWidth) / 2; // on a phone, tabs scroll
   };
   const facts = [
-    text("stream.every", { every: unitSeconds(stream) ? windowName(1, stream, context) : stream.every_words }),
+    text("stream.every", { every: eachName(stream, context) }),
     text("stream.keys", { count: stream.keys }),
   ];
   const node = el("section", { class: "page" },
@@ -40,12 +41,11 @@ export function streamHeader(context, view) {
       el("p", { class: "kept" }, icon("shield"), el("span", {}, promiseLine(stream, context), " ",
         el("a", { href: writeHash(stream.name, "privacy"), text: text("stream.why") }))),
       catchingUp(stream, context)),
-    el("nav", { class: "tabs", "aria-label": text("shell.views") }, ...tabs), below);
+    bar, below);
   const stop = live.follow(stream.name, async () => {
     const { newest: now } = await context.api.get(stream.url);
     if (now) say(now);
   }, { after: stream.newest?.unit });
-  choose(view);
   return { name: stream.name, node, below, choose, end: stop };
 }
 

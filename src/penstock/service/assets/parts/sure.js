@@ -5,20 +5,23 @@ import { typicalMargin } from "./answers.js";
  * Sentences about an answer and its series, the most important first.
  * @param {object} answer of the API
  * @param {import("./answers.js").Series[]} series
- * @param {{text: Function, format: object}} context
+ * @param {{text: Function, format: object, stream?: object}} context
+ * @param {"line" | "bars" | "cells"} [form] how the interval is drawn
  */
-export function sureness(answer, series, { text, format }) {
+export function sureness(answer, series, { text, format, stream = null }, form = "line") {
+  const filtered = answer.filtered || stream?.filtered; // by the reader's choice, or as released
   const margin = typicalMargin(series), share = format.percent(answer.confidence);
   const some = (column) => series.some((one) => one[column]?.some(Boolean));
   const unknown = series.some((one) => one.estimate.some((value, at) => value != null && one.low[at] == null));
   const sentences = [];
   if (margin == null) sentences.push(text("sure.unknown"));
   else {
-    sentences.push(text(answer.filtered ? "sure.filtered" : "sure.interval",
-      { share, margin: format.number(margin) }));
+    sentences.push(text(filtered ? "sure.filtered" : "sure.interval", {
+      share, margin: format.number(margin), where: text(`sure.where_${form}`),
+    }));
     if (unknown) sentences.push(text("sure.partly"));
   }
-  if (!answer.filtered) sentences.push(text("sure.noise"));
+  if (!filtered) sentences.push(text("sure.noise"));
   if (some("repeated") || some("unread")) sentences.push(text("sure.repeated"));
   if (answer.nonnegative) sentences.push(text("sure.nonnegative"));
   return sentences;

@@ -32,9 +32,10 @@ export async function show(element, context) {
     ? writeHash(stream.name, "areas", { node: name, ...choiceParams(stream, choice) })
     : writeHash(stream.name, "", { key: name, ...choiceParams(stream, choice) }));
   element.append(crumbs(node, context, deeper), el("form", { class: "controls", on: { submit: (event) => event.preventDefault() } },
-    rangeControl(stream, choice, context, change), windowControl(stream, choice, context, change)));
+    node && rangeControl(stream, choice, context, change), windowControl(stream, choice, context, change)));
+  const childrenTitle = node ? text("areas.children", { name: lastPart(node) }) : text("areas.all");
   const over = node ? figure(element, { text, title: lastPart(node), id: "area" }) : null;
-  const under = figure(element, { text, title: text("areas.children", { name: node ? lastPart(node) : text("areas.all") }), id: "children" });
+  const under = figure(element, { text, title: childrenTitle, id: "children" });
   loading(under.drawing, text, { height: 240 });
   if (over) loading(over.drawing, text);
 
@@ -62,15 +63,14 @@ export async function show(element, context) {
     const series = seriesOf(answer).filter(({ name }) => inside.has(name));
     const rows = series.map((one) => ({ ...newestOf(one), name: one.name })).filter(({ estimate }) => estimate != null)
       .sort((one, other) => other.estimate - one.estimate);
-    const title = text("areas.children", { name: node ? lastPart(node) : text("areas.all") });
     under.drawing.replaceChildren(barList(rows.map((row) => ({
       ...row, name: lastPart(row.name), href: deeper(row.name, inside.get(row.name) > 0),
       more: inside.get(row.name) ? text("areas.inside", { count: inside.get(row.name) }) : null,
-    })), { format, text, label: title }));
+    })), { format, text, label: childrenTitle }));
     const [first] = rows;
     under.update({
-      title, sub: [measureOf(choice, context), first && stream.zone ? format.unit(first.time, first.end) : ""].filter(Boolean).join(" · "),
-      call: api.url(path, asked), note: sureness(answer, series, context),
+      title: childrenTitle, sub: [measureOf(choice, context), first && stream.zone ? format.unit(first.time, first.end) : ""].filter(Boolean).join(" · "),
+      call: api.url(path, asked), note: sureness(answer, series, context, "bars"),
       table: () => ({
         columns: ["name", "estimate", "low", "high"].map((name) => ({ name: text(`table.${name}`), number: name !== "name" })),
         rows: rows.map((row) => [row.name, ...[row.estimate, row.low, row.high].map((value) => format.number(value))]),

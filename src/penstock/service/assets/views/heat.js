@@ -58,13 +58,12 @@ export async function show(element, context) {
     stopped.abort();
     stopped = new AbortController();
     try {
-      const keys = await largestKeys(api, stream, count);
-      if (order === "name") keys.sort((one, other) => one.localeCompare(other));
+      const keys = count < stream.keys ? await largestKeys(api, stream, count) : []; // [] is all of them
       const [path, asked] = numbersCall(stream, { window: choice.window, keys });
       call = api.url(path, { ...asked, last: units() });
       answer = await api.get(path, { ...asked, last: units() }, stopped);
       if (mine !== turn) return;
-      series = seriesOf(answer);
+      series = ordered(seriesOf(answer), order);
       draw();
     } catch (error) {
       if (mine !== turn || error.name === "AbortError") return;
@@ -98,7 +97,7 @@ export async function show(element, context) {
       ...(doubt ? [el("p", { class: "hint", text: text("heat.doubt_hint") })] : []));
     frame.update({
       title: text("heat.title"), sub: measureOf(choice, context), call,
-      note: [...sureness(answer, series, context).map((words, at) => (at ? words : text("heat.sure", { words }))), text("heat.negative")],
+      note: [...sureness(answer, series, context, "cells"), text("heat.colours")],
       table: () => ({
         columns: [{ name: text("table.begins") }, ...series.map(({ name }) => ({ name, number: true }))],
         rows: series[0].units.map((unit, at) => [
@@ -111,11 +110,19 @@ export async function show(element, context) {
   await load();
   const stop = live.follow(stream.name, async () => {
     if (!answer) { await load(); return; }
-    const [path, asked] = numbersCall(stream, { window: choice.window, keys: series.map(({ name }) => name) });
+    const keys = series.length < stream.keys ? series.map(({ name }) => name) : [];
+    const [path, asked] = numbersCall(stream, { window: choice.window, keys });
     const more = await api.get(path, { ...asked, from: answer.last + 1 }, stopped), length = series[0].times.length;
     append(series, seriesOf(more), range === "all" ? -Infinity : series[0].times[Math.min(length - 1, seriesOf(more)[0].units.length)]);
     answer = { ...answer, last: more.last };
     draw();
   }, { after: answer?.last ?? stream.newest.unit });
   return () => { stop(); stopped.abort(); heat?.destroy(); };
+}
+
+/** Rows by name, or with the largest sum over the whole stretch first. */
+function ordered(series, order) {
+  const size = ({ estimate }) => estimate.reduce((sum, value) => sum + (value ?? 0), 0);
+  return order === "name" ? series.toSorted((one, other) => one.name.localeCompare(other.name))
+    : series.toSorted((one, other) => size(other) - size(one));
 }

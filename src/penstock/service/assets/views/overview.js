@@ -6,7 +6,7 @@ import { FollowingSeries } from "../parts/following_series.js";
 import { icon } from "../parts/icons.js";
 import { promiseLine, titleOf } from "../parts/promise.js";
 import { largestKeys, numbersCall, showsTotal } from "../parts/questions.js";
-import { firstRange, windowName } from "../parts/ranges.js";
+import { eachName, firstRange } from "../parts/ranges.js";
 import { sparkline } from "../parts/sparkline.js";
 import { catchingUp, empty, failure, loading } from "../parts/states.js";
 import { sureness } from "../parts/sure.js";
@@ -15,7 +15,7 @@ import { writeHash } from "../router.js";
 
 export async function show(element, context) {
   const { streams, service, text } = context;
-  element.append(el("header", { class: "page hero" }, el("h1", { text: service.title || text("overview.title") }),
+  element.append(el("header", { class: "page hero" }, el("h1", { text: service.title === "Penstock" ? text("overview.title") : service.title }),
     el("p", { class: "lead", text: text("overview.lead") })));
   if (!streams.length) {
     const box = el("div");
@@ -74,7 +74,7 @@ function card(place, given) {
       if (!ended) failure(picture, given, error, load);
       return;
     }
-    if (!ended) frame.sub(text("overview.every", { every: windowName(1, stream, given), count: stream.keys }));
+    if (!ended) frame.sub(text("overview.every", { every: eachName(stream, given), count: stream.keys }));
   };
   load().then(() => {
     if (ended) return;

@@ -6,7 +6,7 @@ import { el } from "../parts/dom.js";
 import { figure } from "../parts/figure.js";
 import { FollowingSeries } from "../parts/following_series.js";
 import { keyFinder, largestKeys, numbersCall, showsTotal } from "../parts/questions.js";
-import { windowName } from "../parts/ranges.js";
+import { eachName, windowName } from "../parts/ranges.js";
 import { empty, failure, loading } from "../parts/states.js";
 import { sureness } from "../parts/sure.js";
 import { choiceParams, numberSwitches, rangeControl, timeChoice, windowControl } from "../parts/time_controls.js";
@@ -89,7 +89,7 @@ export async function show(element, context) {
 /** What the axis counts. */
 export function measureOf({ window }, { stream, text, format }) {
   return window > 1 ? text("measure.sum", { length: windowName(window, stream, { text, format }) })
-    : text("measure.count", { every: windowName(1, stream, { text, format }) });
+    : text("measure.count", { every: eachName(stream, { format }) });
 }
 
 function subtitle(choice, context) {
