@@ -10,11 +10,11 @@ import pytest
 
 import penstock as ps
 from penstock.core.errors import ChangedPromiseError, UnreadableRowsError
+from penstock.core.promise_gaps import EACH_ALONE
 from penstock.engine.config_sections import InvalidConfigurationError
 from penstock.engine.explain import parts
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.source_check import source_digest
-from penstock.released.series import EACH_ALONE
 from penstock.testing import NoNoise
 
 PEOPLE = ["7", 7, None, "", None, "x", 8, 9]

@@ -75,3 +75,13 @@ def test_a_promise_that_is_not_declared_is_an_error():
     with pytest.raises(KeyError):
         StreamFacts({}).guarantee(1)
     assert StreamFacts(SERIES.facts).guarantee(2).epsilon == Fraction(1)
+
+
+def test_what_is_not_protected_speaks_of_all_views_together():
+    found = {gap.kind: gap for gap in SERIES.not_protected}
+    assert found["longer_stay"].values == {"window": "24"}
+    assert found["group"].values == {"two": "2", "three": "3"}
+    nobody = replace(SERIES, facts={**SERIES.facts, "source.person": ""})
+    assert "no_persons" in {gap.kind for gap in nobody.not_protected}
+    alone = replace(SERIES, facts={**SERIES.facts, "source.missing_person": "each"})
+    assert "counts_alone" in {gap.kind for gap in alone.not_protected}

@@ -17,13 +17,18 @@ from penstock.core.calendar import duration, instant
 from penstock.core.domain import Domain
 from penstock.core.durations import length
 from penstock.core.exact import exact
+from penstock.core.promise_gaps import (
+    EACH_ALONE,
+    NO_PERSONS,
+    longer_stay,
+    promise_gaps,
+)
 from penstock.core.released import Released
 from penstock.core.weights import Weights
 from penstock.engine.factory import finite
 from penstock.engine.pipeline import AnyMechanism, Pipeline, SinkConfig, StreamConfig, View
 from penstock.engine.sink_fence import fencing_sink
 from penstock.private.noise import NoNoise
-from penstock.released.series import EACH_ALONE
 from penstock.released.sinks.registry import SINKS
 
 MADE_UP = 1_000_000
@@ -368,18 +373,11 @@ def _promised(pipeline: Pipeline) -> list[str]:
             for view in pipeline.views
         ]
     if pipeline.source.columns.person is None:
-        lines.append(
-            "There is no column for persons, so each event is its own person. A person with "
-            "several events is not covered."
-        )
+        lines.append(NO_PERSONS.text)
     else:
         lines.append(_missing_person(pipeline))
     if pipeline.source.columns.person is not None and not promise.user_level:
-        span = "one unit" if promise.window == 1 else f"{promise.window} units"
-        lines.append(
-            f"A person who is there for longer than {span} is protected in any {span} of that "
-            "time, not in all of it together."
-        )
+        lines.append(longer_stay(promise).text)
     return lines
 
 
@@ -496,12 +494,8 @@ def _between(ends: tuple[float, float]) -> str:
 
 def _open(pipeline: Pipeline) -> list[str]:
     stream, store = pipeline.stream, pipeline.store
-    what = "epsilons and deltas" if pipeline.guarantee.delta else "epsilons"
-    text = (
-        f"If two streams are about the same people, their {what} add up. A publisher does not "
-        "know other streams."
-    )
-    lines = [text]
+    gaps = {gap.kind: gap.text for gap in promise_gaps(pipeline.guarantee)}
+    lines = [gaps[kind] for kind in ("other_streams", "group", "many_people")]
     if not finite(pipeline) and stream.late == "drop":
         later = f"more than {_wait(stream)} " if _waits(stream) else ""
         lines.append(
@@ -530,8 +524,4 @@ def _open(pipeline: Pipeline) -> list[str]:
             "The state of the mechanism is not encrypted: whoever can read the store as its owner "
             "sees the data of open units. Write key_env or key_file in [store]."
         )
-    lines.append(
-        "The promise does not cover other data about the same people. It does not hide events from "
-        "people who can read the source."
-    )
-    return lines
+    return [*lines, gaps["other_data"]]

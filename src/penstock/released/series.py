@@ -12,17 +12,12 @@ from penstock.core.calendar import Calendar
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError
 from penstock.core.guarantee import Guarantee
+from penstock.core.promise_gaps import EACH_ALONE, PromiseGap, promise_gaps
 from penstock.core.released import Released
 from penstock.released import encoding
 
 MISSING_PERSON = "source.missing_person"
 """The fact that says that events without a person count, each as a person of its own."""
-
-EACH_ALONE = (
-    "Each event without a person's id counts as a person of its own. So several such events of one "
-    "person are protected one by one, not together."
-)
-"""What the promise means where such events count, in words."""
 
 
 class PublishingRun(Protocol):
@@ -63,6 +58,11 @@ class StreamFacts:
     def counts_alone(self) -> bool:
         """Whether an event without a person's id counts as a person of its own."""
         return self.facts.get(MISSING_PERSON) == "each"
+
+    @property
+    def has_persons(self) -> bool:
+        """Whether events name their person. A series without a declaration is taken to."""
+        return self.facts.get("source.person") != ""
 
     @cached_property
     def views(self) -> tuple[str, ...]:
@@ -201,6 +201,14 @@ class Series:
         return (
             f"{promise} Units are of {every}, and that is for all views of {name!r} together; "
             f"this one has {share} of it."
+        )
+
+    @property
+    def not_protected(self) -> tuple[PromiseGap, ...]:
+        """What the promise of its stream does not protect."""
+        stream = self.stream
+        return promise_gaps(
+            self.stream_guarantee, persons=stream.has_persons, counts_alone=stream.counts_alone
         )
 
     @cached_property
