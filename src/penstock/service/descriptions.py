@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from penstock.budget.grid import promised
+from penstock.core.calendar import duration
 from penstock.core.durations import length
 from penstock.core.errors import ConfigurationError, InputError
 from penstock.core.guarantee import Guarantee
@@ -14,7 +15,7 @@ from penstock.core.plugins import plugins
 from penstock.core.product import Product
 from penstock.released.queries.questions import QUESTIONS, reasons
 from penstock.released.queries.registry import GROUP
-from penstock.released.series import EACH_ALONE, Series
+from penstock.released.series import Series
 from penstock.service.options import TimelineEvent
 from penstock.service.streams import ServedStream
 from penstock.service.unit_times import unit_times
@@ -109,19 +110,33 @@ def promise_content(series: Series) -> dict[str, Any]:
     """
     promise = series.stream_guarantee
     every = series.stream.every or (None if series.calendar is None else series.calendar.every)
+    gaps = series.not_protected
     return {
         "words": series.promise,
-        "not_protected": not_protected(series, promise),
+        "not_protected": [gap.text for gap in gaps],
+        "gaps": [{"kind": gap.kind, "values": dict(gap.values), "text": gap.text} for gap in gaps],
         "epsilon": str(promise.epsilon),
         "delta": str(promise.delta),
         "window": promise.window,
         "window_words": f"{promise.window} units" if every is None else _window(every, promise),
+        "window_seconds": None if every is None else _window_seconds(every, promise),
         "contribution": promise.contribution,
         "horizon": promise.horizon,
         "intrusion": promise.intrusion.value,
         "currency": "rho" if series.guarantee.delta else "epsilon",
         "limit": str(promised(series.guarantee).amount),
     }
+
+
+def _window_seconds(every: str, promise: Guarantee) -> int | None:
+    """The length of the window, if it is the same everywhere: months and days differ.
+
+    >>> _window_seconds("15min", Guarantee("1", 6)), _window_seconds("1mo", Guarantee("1", 6))
+    (5400, None)
+    """
+    if not every.endswith(("s", "min", "h")):
+        return None
+    return promise.window * duration(every, name="every") // 1_000_000
 
 
 def _window(every: str, promise: Guarantee) -> str:
@@ -136,41 +151,6 @@ def _window(every: str, promise: Guarantee) -> str:
         if letter == longer and number % many == 0:
             number, letter = number // many, name
     return length(f"1{letter}", number, article="1")
-
-
-def not_protected(series: Series, promise: Guarantee) -> list[str]:
-    """What the promise does not cover, in sentences.
-
-    Parameters
-    ----------
-    series : Series
-        The series.
-    promise : Guarantee
-        The promise of its stream.
-    """
-    sums = "epsilons and deltas" if promise.delta else "epsilons"
-    together = (
-        f"If two streams are about the same people, their {sums} add up. Neither stream knows of "
-        "the other."
-    )
-    public = (
-        "The keys, the times of units and the mechanism are public. They were declared before any "
-        "data were read."
-    )
-    found = [together, public]
-    if not promise.user_level:
-        span = "one unit" if promise.window == 1 else f"{promise.window} units"
-        found.append(
-            f"A person who is there for longer than {span} is protected in any {span} of that "
-            "time, not in all of it together."
-        )
-    found.append(
-        "Facts about many people at once are not hidden: that a station is busy in the morning is "
-        "what the numbers are for."
-    )
-    if series.stream.counts_alone:
-        found.append(EACH_ALONE)
-    return found
 
 
 def stream_details(stream: ServedStream, events: tuple[TimelineEvent, ...] = ()) -> dict[str, Any]:

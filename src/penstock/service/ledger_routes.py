@@ -21,6 +21,7 @@ from penstock.service.options import ServiceOptions
 from penstock.service.parameters import ApiParameters, NoParameters, PageParameters
 from penstock.service.replies import json_reply, validity
 from penstock.service.streams import ServedStream, ServedStreams
+from penstock.service.unit_times import unit_times
 
 
 class WindowParameters(ApiParameters):
@@ -210,6 +211,7 @@ def window_content(stream: ServedStream, points: int | None) -> dict[str, Any]:
         if highest is None
         else {"unit": highest + 1, "spent": str(int(costs[highest]) * quantum)},
         "units": (kept + 1).tolist(),
+        **unit_times(stream.series.calendar, 1, len(costs)).lists(kept),
         "spent": [exact[cost] for cost in costs[kept].tolist()],
         "spent_number": (costs[kept] * float(quantum)).tolist(),
     }
