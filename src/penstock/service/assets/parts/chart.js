@@ -17,6 +17,7 @@ const MARKS_ROOM = 24;
  * @property {string | null} [zone] time zone; null if times are units
  * @property {Function} text texts of the language
  * @property {object} format of the language and zone
+ * @property {boolean} [exact] the numbers have no noise, so nothing is said about intervals
  * @property {number} [height]
  * @property {{value: number, name: string}[]} [limits] dashed lines across
  * @property {boolean} [small] one of many: no readout, no legend, no list of marks
@@ -235,7 +236,7 @@ const numbered = (marks) => marks.toSorted((one, other) => one.time - other.time
 const shortest = (series) => Math.min(...series.map(({ times, ends }) => (
   times.length ? ends.at(-1) - times.at(-1) : Infinity)));
 
-function readings({ series, text, format, zone, confidence }, time) {
+function readings({ series, text, format, zone, confidence, exact }, time) {
   const full = series.filter(({ times }) => times.length);
   if (!full.length) return [];
   const at = time ?? full[0].times.at(-1);
@@ -244,7 +245,7 @@ function readings({ series, text, format, zone, confidence }, time) {
   const parts = [el("b", { text: zone ? format.unit(begins, end) : text("chart.unit", { unit: format.number(unit) }) })];
   for (const point of points) {
     const known = point.low != null && point.high != null;
-    const words = known && confidence
+    const words = exact ? "" : known && confidence
       ? text("chart.interval", { low: format.number(point.low), high: format.number(point.high) })
       : text("chart.no_interval");
     parts.push(el("span", { class: "reading" }, ...(full.length > 1 ? [`${point.name} `] : []),
@@ -254,12 +255,12 @@ function readings({ series, text, format, zone, confidence }, time) {
   return parts.flatMap((part, place) => (place ? [" ", part] : [part]));
 }
 
-function legendOf({ series, text, format, confidence, marks, limits }) {
+function legendOf({ series, text, format, confidence, marks, limits, exact }) {
   const some = (test) => series.some((one) => one.estimate.some((value, at) => value != null && test(one, at)));
   const key = (kind) => el("span", { class: `key ${kind}`, "aria-hidden": "true" });
   const items = series.length > 1
     ? series.map((one, place) => [shapeKey(one.place ?? place), one.name])
-    : [[key("line"), text("legend.released")]];
+    : [[key("line"), exact ? series[0].name : text("legend.released")]];
   if (confidence && some((one, at) => one.low[at] != null)) {
     items.push([key("band"), text("legend.interval", { share: format.percent(confidence) })]);
   }

@@ -12,6 +12,7 @@ const MAX_ROWS = 1000;
  * @property {string} [call] the address of the API that gives the numbers
  * @property {() => {columns: {name: string, number?: boolean}[], rows: (string | Node)[][]}} [table]
  *   made when the reader opens it
+ * @property {boolean} [csv] whether the call has a form as CSV, default true
  * @property {Node[]} [tools] controls beside the title
  * @property {boolean} [small] one of many: everything under the chart is behind one line
  * @property {string} [id]
@@ -61,7 +62,7 @@ export function figure(element, options) {
     note.hidden = !sentences.length;
     note.replaceChildren(el("h3", { text: text("figure.sure") }), el("p", { text: sentences.join(" ") }));
     call.hidden = !shown.call;
-    if (shown.call) call.replaceChildren(...calls(shown.call, text));
+    if (shown.call) call.replaceChildren(...calls(shown.call, text, shown.csv ?? true));
     details.hidden = !shown.table;
     // Live charts change often; the open table is written again when the page has time.
     if (details.open && !waiting) waiting = setTimeout(fill, 200);
@@ -72,13 +73,13 @@ export function figure(element, options) {
   return { node, heading, drawing, tools, update, sub: (words) => update({ sub: words }) };
 }
 
-function calls(address, text) {
+function calls(address, text, table) {
   const [path, query] = address.split(/\?(.*)/s);
   const csv = `${path}.csv${query ? `?${query}` : ""}`;
   return [
     el("span", { text: text("figure.call") }), " ",
     el("a", { href: address, class: "address" }, el("code", { text: readable(address) })), " ",
-    el("a", { href: csv, class: "as", text: text("figure.csv") }),
+    ...(table ? [el("a", { href: csv, class: "as", text: text("figure.csv") })] : []),
   ];
 }
 
