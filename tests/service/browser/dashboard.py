@@ -1,0 +1,83 @@
+"""The dashboard in a browser, with everything that it complains about."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from playwright.sync_api import ConsoleMessage, Page, Response
+
+from tests.browser import OVERFLOW
+
+PICTURES = Path(__file__).parents[3] / "out" / "dashboard"
+"""Where pictures of all views are kept, for people to look at."""
+
+SERIOUS = """
+axe.run(document, {
+  runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "best-practice"], resultTypes: ["violations"],
+}).then((found) => found.violations
+  .filter(({impact}) => impact === "serious" || impact === "critical")
+  .flatMap(({id, nodes}) => nodes.map((node) => `${id}: ${node.target} ${node.failureSummary}`)))
+"""
+"""What axe-core finds that keeps people from using a page."""
+
+
+class Dashboard:
+    """One page of the dashboard.
+
+    `complaints` collects errors of scripts, messages of the console, failed requests and requests
+    to any other server.
+    """
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page, self.url = page, url
+        self.complaints: list[str] = []
+        page.on("pageerror", lambda error: self.complaints.append(f"script: {error.stack}"))
+        page.on("console", self._hear)
+        page.on("response", self._answered)
+        page.on("request", lambda request: self._asked(request.url))
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"console: {message.text} {message.location}")
+
+    def _answered(self, response: Response) -> None:
+        if response.status >= 400:
+            self.complaints.append(f"answer {response.status}: {response.url}")
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith((self.url, "data:", "blob:", "about:")):
+            self.complaints.append(f"asked another server: {url}")
+
+    def open(self, view: str | None = "", *, stream: str = "taps", **parameters: str) -> Page:
+        """Open a view of a stream; None is the overview."""
+        query = "&".join(f"{name}={quote(value)}" for name, value in parameters.items())
+        path = (
+            "#/" if view is None else f"#/s/{quote(stream, safe='')}" + (f"/{view}" if view else "")
+        )
+        self.page.goto(f"{self.url}/{path}" + (f"?{query}" if query else ""))
+        self.page.locator("main h1").first.wait_for()
+        return self.page
+
+    def settle(self) -> None:
+        """Wait until nothing is loading and everything that was loaded is drawn."""
+        self.page.wait_for_function("!document.querySelector('.loading, [aria-busy=true]')")
+        self.page.evaluate(
+            "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
+
+    def check_look(self) -> None:
+        """No sideways scrolling, and nothing serious for people with other senses or fingers."""
+        assert self.page.evaluate(OVERFLOW) <= 0, f"{self.page.url} scrolls sideways"
+        if not self.page.evaluate("'axe' in window"):
+            axe = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+            self.page.evaluate(f"{{ {axe} }}; 0")
+        found: list[Any] = self.page.evaluate(SERIOUS)
+        assert not found, "\n".join(map(str, found))
+
+    def picture(self, name: str) -> None:
+        """Keep a picture of the whole page."""
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=PICTURES / f"{name}.png", full_page=True)

@@ -1,0 +1,117 @@
+"""Every view looks right at three widths, in light and dark, on paper, and to a screen reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser import LEAST_FONT, needs_chromium
+from tests.service.browser.dashboard import PICTURES, Dashboard
+
+pytestmark = [needs_chromium, pytest.mark.slow]
+
+VIEWS: dict[str, tuple[str | None, dict[str, str]]] = {
+    "overview": (None, {}),
+    "time": ("", {"key": "Stadium"}),
+    "total": ("", {}),
+    "compare": ("compare", {}),
+    "heat": ("heat", {}),
+    "areas": ("areas", {"node": "City"}),
+    "top": ("top", {}),
+    "map": ("map", {}),
+    "map-change": ("map", {"show": "change-10"}),
+    "alerts": ("alerts", {}),
+    "privacy": ("privacy", {}),
+    "downloads": ("downloads", {}),
+}
+WIDTHS = (1400, 820, 390)
+
+
+def look(dashboard: Dashboard, name: str, picture: str) -> None:
+    view, parameters = VIEWS[name]
+    dashboard.open(view, **parameters)
+    dashboard.page.locator("figure, .card").first.wait_for()
+    dashboard.settle()
+    dashboard.picture(picture)
+    dashboard.check_look()
+    assert dashboard.page.evaluate(LEAST_FONT) >= 12
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_every_view_can_be_read_by_everybody(
+    open_dashboard: Callable[..., Dashboard], *, dark: bool
+) -> None:
+    desk = open_dashboard(dark=dark)
+    for name in VIEWS:
+        look(desk, name, f"{name}-1400-{'dark' if dark else 'light'}")
+
+
+def test_every_view_fits_a_phone_and_a_tablet(open_dashboard: Callable[..., Dashboard]) -> None:
+    for width in (820, 390):
+        small = open_dashboard(width=width)
+        for name, (view, parameters) in VIEWS.items():
+            small.open(view, **parameters)
+            small.page.locator("figure, .card").first.wait_for()
+            small.settle()
+            small.picture(f"{name}-{width}-light")
+            assert small.page.evaluate(
+                "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+            ), f"{name} scrolls sideways at {width}"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("language", ["en-GB", "de-DE"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_view_in_every_form(
+    open_dashboard: Callable[..., Dashboard], width: int, language: str, *, dark: bool
+) -> None:
+    page = open_dashboard(width=width, dark=dark, language=language)
+    for name in VIEWS:
+        look(page, name, f"{name}-{width}-{'dark' if dark else 'light'}-{language[:2]}")
+
+
+def test_a_page_prints_as_a_report(open_dashboard: Callable[..., Dashboard]) -> None:
+    paper = open_dashboard(width=820, dark=True)
+    page = paper.open("privacy")
+    paper.settle()
+    page.emulate_media(media="print")
+    page.wait_for_function("document.documentElement.dataset.theme === 'light'")
+    for name in ("Copy", "Switch"):
+        expect(page.get_by_role("button", name=name)).to_have_count(0)
+    expect(page.get_by_role("heading", name="What is not protected")).to_be_visible()
+    paper.picture("privacy-print")
+    page.emulate_media(media=None)
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.pdf(path=PICTURES / "privacy.pdf", format="A4")
+    assert (PICTURES / "privacy.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_the_keyboard_reaches_everything_in_order(dashboard: Dashboard) -> None:
+    page = dashboard.open(key="Market")
+    dashboard.settle()
+    page.keyboard.press("Tab")
+    focused = (
+        "document.activeElement.innerText || document.activeElement.getAttribute('aria-label')"
+    )
+    assert page.evaluate(focused) == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    seen: list[str] = []
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        tag = page.evaluate(
+            "document.activeElement.tagName + '.' + document.activeElement.className"
+        )
+        if tag.startswith("BODY"):
+            break
+        visible = page.evaluate(
+            "(({width, height}) => width > 0 && height > 0)"
+            "(document.activeElement.getBoundingClientRect())"
+        )
+        assert visible, f"the focus is on something that nobody sees: {tag}"
+        seen.append(tag)
+    assert any("plot" in tag for tag in seen)
+    assert any(tag.startswith("SUMMARY") for tag in seen)
