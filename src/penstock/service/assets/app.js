@@ -117,10 +117,14 @@ function nearest(text, name) {
 
 function header({ text, service, language, live }) {
   const state = el("p", { class: "live", role: "status" });
+  let later = null;
+  const say = (words) => state.replaceChildren(el("span", { class: "dot", "aria-hidden": "true" }), el("span", { text: text(words) }));
   live.onState((now, before) => {
+    clearTimeout(later);
     state.dataset.state = now;
-    const words = now === "live" && before === "lost" ? "live.again" : `live.${now}`;
-    state.replaceChildren(el("span", { class: "dot", "aria-hidden": "true" }), el("span", { text: text(words) }));
+    const again = now === "live" && (before === "lost" || before === "older");
+    say(again ? "live.again" : `live.${now}`);
+    if (again) later = setTimeout(say, 8000, "live.live");
   });
   const theme = el("button", {
     type: "button", class: "round", "aria-label": text("shell.theme"), title: text("shell.theme"),

@@ -8,7 +8,7 @@ import { readEvents } from "./events.js";
 export const MAX_CONNECTIONS = 3;
 const POLL = 10_000;
 const SILENCE = 40_000; // the server writes a comment every 15 seconds
-const MAX_PAUSE = 15_000;
+const MAX_PAUSE = 6000;
 
 /**
  * @typedef {"connecting" | "live" | "lost" | "older"} LiveState
@@ -134,7 +134,7 @@ class Connection {
       if (this.polled && this.state === "live") { await this.rest(POLL); continue; }
       this.become("lost");
       await this.rest(this.pause);
-      this.pause = Math.min(this.pause * 1.6, MAX_PAUSE);
+      this.pause = Math.min(this.pause * 1.4, MAX_PAUSE);
     }
   }
 

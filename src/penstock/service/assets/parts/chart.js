@@ -35,7 +35,8 @@ const MARKS_ROOM = 24;
 export function lineChart(element, given) {
   let options = { height: 340, marks: [], limits: [], zoom: true, ...given };
   const hint = el("p", { class: "unseen", id: newId("keys"), text: options.text("chart.keys") });
-  const readout = el("p", { class: "readout", "aria-live": "polite" });
+  // Read out while the reader moves through the chart, not whenever a new unit arrives.
+  const readout = el("p", { class: "readout", "aria-live": "off" });
   const plot = el("div", {
     class: "plot", role: "img", tabindex: "0", "aria-label": options.label, "aria-describedby": hint.id,
   });
@@ -161,6 +162,8 @@ export function lineChart(element, given) {
     title: options.text(`chart.${way}`), on: { click: () => look(ends(shown())) },
   })));
 
+  plot.addEventListener("focus", () => readout.setAttribute("aria-live", "polite"));
+  plot.addEventListener("blur", () => readout.setAttribute("aria-live", "off"));
   plot.addEventListener("keydown", (event) => {
     const [series] = options.series;
     if (!series?.times.length || event.ctrlKey || event.metaKey || event.altKey) return;

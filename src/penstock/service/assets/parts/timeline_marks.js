@@ -13,6 +13,7 @@ export function eventMarks(stream) {
  * @param {string[] | null} keys null for all
  */
 export async function alertMarks(api, stream, keys, text) {
+  if (!await hasRules(api, stream)) return [];
   let alerts = [];
   try {
     ({ alerts } = await api.get(`${stream.url}/alerts`, { limit: MAX_ALERTS }));
@@ -25,6 +26,16 @@ export async function alertMarks(api, stream, keys, text) {
       text: raised.key == null ? raised.rule : text("alert.of", { rule: raised.rule, key: raised.key }),
     }));
 }
+
+/** Whether alerts can come at all. Asked once per stream, since rules change with the pipeline only. */
+async function hasRules(api, stream) {
+  if (!known.has(stream.url)) {
+    known.set(stream.url, api.get(`${stream.url}/alerts/rules`).then(({ rules }) => rules.length > 0, () => false));
+  }
+  return known.get(stream.url);
+}
+
+const known = new Map();
 
 /** Each raised alert with the one that clears it. */
 export function pairAlerts(alerts) {
