@@ -23,7 +23,10 @@ export class ApiError extends Error {
  * @param {{fetch?: typeof fetch, token?: () => string | null}} [parts] a test gives its own
  */
 export function makeApi({ fetch: ask = (...all) => fetch(...all), token = storedToken } = {}) {
-  const headers = (more) => ({ ...more, ...(token() ? { Authorization: `Bearer ${token()}` } : {}) });
+  const headers = (more) => ({
+    ...more,
+    ...(token() ? { Authorization: `Bearer ${token()}` } : {}),
+  });
 
   /** The address of an answer, to call it or to show it. */
   const url = (path, params = {}) => {
@@ -53,7 +56,8 @@ export function makeApi({ fetch: ask = (...all) => fetch(...all), token = stored
   const get = async (path, params = {}, { signal } = {}) => {
     for (let tried = 1; ; tried += 1) {
       const response = await answered(url(path, params), {
-        headers: headers({ Accept: "application/json" }), signal,
+        headers: headers({ Accept: "application/json" }),
+        signal,
       });
       if (response.ok) return response.json();
       const wait = Number(response.headers.get("Retry-After") ?? NaN);
@@ -71,8 +75,11 @@ export function makeApi({ fetch: ask = (...all) => fetch(...all), token = stored
 /** Keep the read token for this tab only; an empty text forgets it. */
 export function keepToken(token) {
   try {
-    if (token) sessionStorage.setItem("token", token); else sessionStorage.removeItem("token");
-  } catch { /* without storage, the reader is asked again after a reload */ }
+    if (token) sessionStorage.setItem("token", token);
+    else sessionStorage.removeItem("token");
+  } catch {
+    /* without storage, the reader is asked again after a reload */
+  }
   kept = token || null;
 }
 
@@ -80,16 +87,24 @@ let kept = null;
 
 function storedToken() {
   if (kept) return kept;
-  try { return sessionStorage.getItem("token"); } catch { return null; }
+  try {
+    return sessionStorage.getItem("token");
+  } catch {
+    return null;
+  }
 }
 
 async function problem(response) {
   try {
     const { error, nearest = null } = await response.json();
     return new ApiError(response.status, String(error), nearest);
-  } catch { // an answer of something in between, such as a proxy
+  } catch {
+    // an answer of something in between, such as a proxy
     return new ApiError(response.status, response.statusText);
   }
 }
 
-const pause = (milliseconds) => new Promise((done) => { setTimeout(done, milliseconds); });
+const pause = (milliseconds) =>
+  new Promise((done) => {
+    setTimeout(done, milliseconds);
+  });

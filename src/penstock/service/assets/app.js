@@ -24,27 +24,55 @@ class Shell {
     document.documentElement.lang = this.session.language;
     header(this.session);
     footer(this.session);
-    if (this.session.problem) { this.refused(this.session.problem); return; }
+    if (this.session.problem) {
+      this.refused(this.session.problem);
+      return;
+    }
     addEventListener("hashchange", () => this.show({ moved: true }));
     await this.show({ moved: false });
   }
 
   /** The service does not answer, or wants its read token first. */
   refused(error) {
-    const { text } = this.session, box = el("section", { class: "page narrow" });
+    const { text } = this.session,
+      box = el("section", { class: "page narrow" });
     main.replaceChildren(box);
-    if (error.status !== 401) { failure(box, { text }, error, () => location.reload()); return; }
-    const field = el("input", { type: "password", id: "token", autocomplete: "off", required: true });
-    box.append(el("form", {
-      class: "card state",
-      on: { submit: (event) => { event.preventDefault(); keepToken(field.value); location.reload(); } },
-    }, el("h1", { text: text("token.title") }), el("p", { text: text("token.words") }),
-    el("label", { for: "token", text: text("token.label") }), field,
-    el("button", { class: "button", text: text("token.go") })));
+    if (error.status !== 401) {
+      failure(box, { text }, error, () => location.reload());
+      return;
+    }
+    const field = el("input", {
+      type: "password",
+      id: "token",
+      autocomplete: "off",
+      required: true,
+    });
+    box.append(
+      el(
+        "form",
+        {
+          class: "card state",
+          on: {
+            submit: (event) => {
+              event.preventDefault();
+              keepToken(field.value);
+              location.reload();
+            },
+          },
+        },
+        el("h1", { text: text("token.title") }),
+        el("p", { text: text("token.words") }),
+        el("label", { for: "token", text: text("token.label") }),
+        field,
+        el("button", { class: "button", text: text("token.go") }),
+      ),
+    );
   }
 
   async show({ moved }) {
-    const route = readHash(location.hash), turn = (this.turn += 1), { text, api } = this.session;
+    const route = readHash(location.hash),
+      turn = (this.turn += 1),
+      { text, api } = this.session;
     this.leave?.();
     this.leave = null;
     const same = this.header && this.header.name === route.stream;
@@ -59,11 +87,17 @@ class Shell {
       if (turn !== this.turn) return;
       const place = this.place(route, stream, streams, same);
       const leave = await this.draw(place, route, stream, streams);
-      if (turn !== this.turn) { leave?.(); return; }
+      if (turn !== this.turn) {
+        leave?.();
+        return;
+      }
       this.leave = leave;
     } catch (error) {
       if (turn !== this.turn) return;
-      if (error.status === 401) { this.refused(error); return; }
+      if (error.status === 401) {
+        this.refused(error);
+        return;
+      }
       if (!error.status && error.name !== "ApiError") console.error(error);
       this.header?.end();
       this.header = null;
@@ -79,7 +113,10 @@ class Shell {
   /** The element for the view: below the stream's header, or the whole page. */
   place(route, stream, streams, same) {
     const box = el("div", { class: "view" });
-    if (!stream) { main.replaceChildren(box); return box; }
+    if (!stream) {
+      main.replaceChildren(box);
+      return box;
+    }
     if (same) {
       this.header.choose(route.view);
       this.header.below.replaceChildren(box);
@@ -94,20 +131,29 @@ class Shell {
   }
 
   async draw(box, route, stream, streams) {
-    const { session } = this, view = viewOf(route);
+    const { session } = this,
+      view = viewOf(route);
     const { show } = await import(view.module);
     const title = (words) => {
       document.title = [words, session.service.title].filter(Boolean).join(" · ");
     };
     title(stream ? `${stream.name} · ${session.text(view.title)}` : "");
-    return show(box, makeContext(session, {
-      stream, streams, params: route.params, title,
-      go: (hash) => { location.hash = hash; },
-      keep: (params) => {
-        const kept = new URLSearchParams(toParams(params));
-        history.replaceState(null, "", writeHash(route.stream, route.view, kept) || "#/");
-      },
-    }));
+    return show(
+      box,
+      makeContext(session, {
+        stream,
+        streams,
+        params: route.params,
+        title,
+        go: (hash) => {
+          location.hash = hash;
+        },
+        keep: (params) => {
+          const kept = new URLSearchParams(toParams(params));
+          history.replaceState(null, "", writeHash(route.stream, route.view, kept) || "#/");
+        },
+      }),
+    );
   }
 }
 
@@ -118,7 +164,11 @@ function nearest(text, name) {
 function header({ text, service, language, live }) {
   const state = el("p", { class: "live", role: "status" });
   let later = null;
-  const say = (words) => state.replaceChildren(el("span", { class: "dot", "aria-hidden": "true" }), el("span", { text: text(words) }));
+  const say = (words) =>
+    state.replaceChildren(
+      el("span", { class: "dot", "aria-hidden": "true" }),
+      el("span", { text: text(words) }),
+    );
   live.onState((now, before) => {
     clearTimeout(later);
     state.dataset.state = now;
@@ -126,29 +176,79 @@ function header({ text, service, language, live }) {
     say(again ? "live.again" : `live.${now}`);
     if (again) later = setTimeout(say, 8000, "live.live");
   });
-  const theme = el("button", {
-    type: "button", class: "round", "aria-label": text("shell.theme"), title: text("shell.theme"),
-    on: { click: () => globalThis.chooseTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark") },
-  }, icon("sun"), icon("moon"));
-  const languages = el("select", {
-    "aria-label": text("shell.language"),
-    on: { change: () => { keepLanguage(languages.value); location.reload(); } },
-  }, ...(service?.languages ?? [language]).map((one) => el("option", {
-    value: one, text: new Intl.DisplayNames(one, { type: "language" }).of(one),
-  })));
+  const theme = el(
+    "button",
+    {
+      type: "button",
+      class: "round",
+      "aria-label": text("shell.theme"),
+      title: text("shell.theme"),
+      on: {
+        click: () =>
+          globalThis.chooseTheme(
+            document.documentElement.dataset.theme === "dark" ? "light" : "dark",
+          ),
+      },
+    },
+    icon("sun"),
+    icon("moon"),
+  );
+  const languages = el(
+    "select",
+    {
+      "aria-label": text("shell.language"),
+      on: {
+        change: () => {
+          keepLanguage(languages.value);
+          location.reload();
+        },
+      },
+    },
+    ...(service?.languages ?? [language]).map((one) =>
+      el("option", { value: one, text: new Intl.DisplayNames(one, { type: "language" }).of(one) }),
+    ),
+  );
   languages.value = language;
   document.getElementById("top").replaceChildren(
-    el("a", { class: "skip", href: "#main", text: text("shell.skip"), on: { click: (event) => { event.preventDefault(); main.focus(); } } }),
-    el("div", { class: "bar" },
-      el("a", { class: "brand", href: "#/" }, logo(), el("span", { text: service?.title || "Penstock" })),
-      state, el("div", { class: "settings" }, languages, theme)));
+    el("a", {
+      class: "skip",
+      href: "#main",
+      text: text("shell.skip"),
+      on: {
+        click: (event) => {
+          event.preventDefault();
+          main.focus();
+        },
+      },
+    }),
+    el(
+      "div",
+      { class: "bar" },
+      el(
+        "a",
+        { class: "brand", href: "#/" },
+        logo(),
+        el("span", { text: service?.title || "Penstock" }),
+      ),
+      state,
+      el("div", { class: "settings" }, languages, theme),
+    ),
+  );
 }
 
 function footer({ text, service }) {
-  document.getElementById("foot").replaceChildren(
-    el("p", { text: text("shell.about") }),
-    el("p", {}, el("a", { href: service?.openapi_url ?? "/v1/openapi.json", text: text("shell.api") }), " · ",
-      text("shell.made", { version: service?.penstock ?? "" })));
+  document
+    .getElementById("foot")
+    .replaceChildren(
+      el("p", { text: text("shell.about") }),
+      el(
+        "p",
+        {},
+        el("a", { href: service?.openapi_url ?? "/v1/openapi.json", text: text("shell.api") }),
+        " · ",
+        text("shell.made", { version: service?.penstock ?? "" }),
+      ),
+    );
 }
 
 new Shell(await openSession()).start();

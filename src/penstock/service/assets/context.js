@@ -20,12 +20,23 @@ import { chooseLanguage, loadTexts } from "./texts.js";
  * @returns {Promise<Session>} `service` is null and `problem` is set if `/v1` does not answer
  */
 export async function openSession(api = makeApi()) {
-  let service = null, problem = null;
-  try { service = await api.get("/v1"); } catch (error) { problem = error; }
+  let service = null,
+    problem = null;
+  try {
+    service = await api.get("/v1");
+  } catch (error) {
+    problem = error;
+  }
   const language = chooseLanguage(service ?? {});
   const text = await loadTexts(language);
   return {
-    api, service, problem, language, text, live: makeLive(api), formatIn: (zone) => makeFormat({ language, zone }),
+    api,
+    service,
+    problem,
+    language,
+    text,
+    live: makeLive(api),
+    formatIn: (zone) => makeFormat({ language, zone }),
   };
 }
 
@@ -36,5 +47,14 @@ export async function openSession(api = makeApi()) {
  */
 export function makeContext(session, { stream = null, ...parts }) {
   const { api, service, language, text, live, formatIn } = session;
-  return { api, service, language, text, live, format: formatIn(stream?.zone ?? null), stream, ...parts };
+  return {
+    api,
+    service,
+    language,
+    text,
+    live,
+    format: formatIn(stream?.zone ?? null),
+    stream,
+    ...parts,
+  };
 }

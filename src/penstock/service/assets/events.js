@@ -7,8 +7,10 @@
  * @returns {AsyncGenerator<ServerEvent>}
  */
 export async function* readEvents(body, heard = () => {}) {
-  const reader = body.getReader(), decoder = new TextDecoder();
-  let rest = "", fields = empty();
+  const reader = body.getReader(),
+    decoder = new TextDecoder();
+  let rest = "",
+    fields = empty();
   try {
     for (;;) {
       const { done, value } = await reader.read();
@@ -18,7 +20,10 @@ export async function* readEvents(body, heard = () => {}) {
       const lines = rest.split(/\r\n|\n|\r(?!$)/);
       rest = lines.pop();
       for (const line of lines) {
-        if (line) { read(line, fields); continue; }
+        if (line) {
+          read(line, fields);
+          continue;
+        }
         if (fields.data.length || fields.retry != null) {
           yield { ...fields, data: fields.data.join("\n") };
         }

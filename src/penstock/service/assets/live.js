@@ -1,10 +1,12 @@
 // Follows streams: one connection per stream, shared by everything on the page, resumed by unit.
 //
-// `EventSource` would do most of this. It cannot send the read token, and it gives up for good after
-// a 429 or 503. So the connection is a `fetch` whose body is read as server-sent events.
+// `EventSource` would do most of this. It cannot send the read token, and it gives up for good
+// after a 429 or 503. So the connection is a `fetch` whose body is read as server-sent events.
 import { readEvents } from "./events.js";
 
-/** A browser opens six connections per server. Further streams are polled, so that three stay free. */
+/**
+ * A browser opens six connections per server. Further streams are polled, so that three stay free.
+ */
 export const MAX_CONNECTIONS = 3;
 const POLL = 10_000;
 const SILENCE = 40_000; // the server writes a comment every 15 seconds
@@ -64,22 +66,38 @@ export function makeLive(api, { fetch: ask = (...all) => fetch(...all), page = d
    * A city in fast motion gives many units per second; each is drawn, not each by itself.
    */
   const follow = (name, callback, known) => {
-    let waiting = null, working = false, ended = false;
+    let waiting = null,
+      working = false,
+      ended = false;
     const work = async () => {
       if (working) return;
       working = true;
       while (waiting && !ended) {
         const next = waiting;
         waiting = null;
-        try { await callback(next); } catch (error) {
+        try {
+          await callback(next);
+        } catch (error) {
           if (error.name !== "ApiError" && error.name !== "AbortError") console.error(error);
         }
-        await new Promise((done) => { setTimeout(done, 150); });
+        await new Promise((done) => {
+          setTimeout(done, 150);
+        });
       }
       working = false;
     };
-    const stop = on(name, (unit) => { waiting = unit; work(); }, known);
-    return () => { ended = true; stop(); };
+    const stop = on(
+      name,
+      (unit) => {
+        waiting = unit;
+        work();
+      },
+      known,
+    );
+    return () => {
+      ended = true;
+      stop();
+    };
   };
 
   /** Call back with the state of all connections together, at once and whenever it changes. */
@@ -103,7 +121,8 @@ class Connection {
     this.ended = false;
     this.pause = 1000;
     this.retry = 1000;
-    // A page in the background gives its connection back: six are all that a browser has per server.
+    // A page in the background gives its connection back: six are all that a browser has per
+    // server.
     this.seen = () => (page.hidden ? this.stop?.abort() : this.wake?.());
     page.addEventListener("visibilitychange", this.seen);
     this.run();
@@ -124,14 +143,23 @@ class Connection {
 
   async run() {
     while (!this.ended) {
-      if (this.page.hidden) { await this.rest(2 ** 30); continue; }
+      if (this.page.hidden) {
+        await this.rest(2 ** 30);
+        continue;
+      }
       this.stop = new AbortController();
       try {
-        if (this.polled) await this.poll(); else await this.listen();
-      } catch { /* whatever went wrong, the connection is gone and is opened again */ }
+        if (this.polled) await this.poll();
+        else await this.listen();
+      } catch {
+        /* whatever went wrong, the connection is gone and is opened again */
+      }
       if (this.ended) return;
       if (this.page.hidden) continue;
-      if (this.polled && this.state === "live") { await this.rest(POLL); continue; }
+      if (this.polled && this.state === "live") {
+        await this.rest(POLL);
+        continue;
+      }
       this.become("lost");
       await this.rest(this.pause);
       this.pause = Math.min(this.pause * 1.4, MAX_PAUSE);
@@ -149,7 +177,9 @@ class Connection {
     heard();
     try {
       const response = await this.ask(`${this.api.streamPath(this.name)}/live`, {
-        headers: this.api.headers(headers), signal: this.stop.signal, cache: "no-store",
+        headers: this.api.headers(headers),
+        signal: this.stop.signal,
+        cache: "no-store",
       });
       if (!response.ok || !response.body) throw new Error(String(response.status));
       this.pause = this.retry;
@@ -186,7 +216,10 @@ class Connection {
   rest(milliseconds) {
     return new Promise((done) => {
       const timer = setTimeout(done, Math.min(milliseconds, 2 ** 30));
-      this.wake = () => { clearTimeout(timer); done(); };
+      this.wake = () => {
+        clearTimeout(timer);
+        done();
+      };
     });
   }
 }

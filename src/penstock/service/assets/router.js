@@ -1,4 +1,5 @@
-// Addresses of the dashboard: everything that a page shows stands in the hash, so a link shows it again.
+// Addresses of the dashboard: everything that a page shows stands in the hash, so a link shows it
+// again.
 
 /**
  * @typedef {{stream: string | null, view: string, params: URLSearchParams}} Route
@@ -45,5 +46,9 @@ export function toParams(params) {
 }
 
 function decoded(text) {
-  try { return decodeURIComponent(text); } catch { return text; } // a broken % stays as it is
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  } // a broken % stays as it is
 }

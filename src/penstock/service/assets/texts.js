@@ -15,11 +15,19 @@ export function chooseLanguage(service, wanted = navigator.languages, stored = s
 }
 
 export function keepLanguage(language) {
-  try { localStorage.setItem("language", language); } catch { /* lasts as long as the page */ }
+  try {
+    localStorage.setItem("language", language);
+  } catch {
+    /* lasts as long as the page */
+  }
 }
 
 function storedLanguage() {
-  try { return localStorage.getItem("language"); } catch { return null; }
+  try {
+    return localStorage.getItem("language");
+  } catch {
+    return null;
+  }
 }
 
 /** @param {string} language */
@@ -29,23 +37,30 @@ export async function loadTexts(language, ask = (...all) => fetch(...all)) {
 }
 
 /**
- * `text(key, values)`: the text with `{name}` replaced by values. With a `count`, a key may have the
- * forms `key.one` and `key.other` instead.
+ * `text(key, values)`: the text with `{name}` replaced by values. With a `count`, a key may have
+ * the forms `key.one` and `key.other` instead.
  * @param {Record<string, string>} texts
  * @param {string} language
  */
 export function makeText(texts, language) {
-  const plural = new Intl.PluralRules(language), numbers = new Intl.NumberFormat(language);
+  const plural = new Intl.PluralRules(language),
+    numbers = new Intl.NumberFormat(language);
   return (key, values = {}) => {
-    const form = texts[key] == null && values.count != null ? `${key}.${plural.select(values.count)}` : key;
+    const form =
+      texts[key] == null && values.count != null ? `${key}.${plural.select(values.count)}` : key;
     const found = texts[form];
-    if (found == null) { // shows in tests and on the page, and breaks neither
+    if (found == null) {
+      // shows in tests and on the page, and breaks neither
       console.error(`texts/${language}.json has no "${form}"`);
       return form;
     }
     return found.replace(/\{(\w+)\}/g, (whole, name) => {
       const value = values[name];
-      return value == null ? whole : typeof value === "number" ? numbers.format(value) : String(value);
+      return value == null
+        ? whole
+        : typeof value === "number"
+          ? numbers.format(value)
+          : String(value);
     });
   };
 }

@@ -1,7 +1,8 @@
 // The views of a stream, in the order of their tabs.
 
 /**
- * @typedef {{name: string, title: string, module: string, applies: (stream: object, service: object) => boolean}} View
+ * @typedef {{name: string, title: string, module: string, applies: (stream: object, service:
+ *   object) => boolean}} View
  * @type {View[]}
  */
 export const STREAM_VIEWS = [
@@ -14,9 +15,19 @@ export const STREAM_VIEWS = [
   ["alerts", "alerts", () => true],
   ["privacy", "privacy", () => true],
   ["downloads", "downloads", () => true],
-].map(([name, file, applies]) => ({ name, title: `view.${file}`, module: `./views/${file}.js`, applies }));
+].map(([name, file, applies]) => ({
+  name,
+  title: `view.${file}`,
+  module: `./views/${file}.js`,
+  applies,
+}));
 
-const OVERVIEW = { name: "", title: "view.overview", module: "./views/overview.js", applies: () => true };
+const OVERVIEW = {
+  name: "",
+  title: "view.overview",
+  module: "./views/overview.js",
+  applies: () => true,
+};
 
 /** The view of a route. A name that is unknown shows the stream over time. */
 export function viewOf({ stream, view }) {

@@ -1,8 +1,8 @@
 // Elements without markup in texts: nothing here reads HTML, so no key or title can be a script.
 
 /**
- * An element. Attributes: `class`, `text`, `on` (listeners by event), `data` (dataset), any other name
- * as it is; `null` and `false` leave an attribute out.
+ * An element. Attributes: `class`, `text`, `on` (listeners by event), `data` (dataset), any other
+ * name as it is; `null` and `false` leave an attribute out.
  * @param {string} tag
  * @param {Record<string, any>} [attributes]
  * @param {...(Node | string | null | false | undefined)} children
@@ -37,4 +37,5 @@ let last = 0;
 export const newId = (name = "id") => `${name}-${(last += 1)}`;
 
 /** The value of a CSS variable, for drawing on a canvas. */
-export const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+export const css = (name) =>
+  getComputedStyle(document.documentElement).getPropertyValue(name).trim();

@@ -29,7 +29,8 @@ export function visible(series, from, to) {
 
 /** The smallest and largest number of all series between two times, with their intervals. */
 export function extent(series, from, to) {
-  let least = Infinity, most = -Infinity;
+  let least = Infinity,
+    most = -Infinity;
   for (const one of series) {
     const [first, last] = visible(one, from, to);
     for (let at = first; at <= last; at += 1) {
@@ -45,7 +46,8 @@ export function extent(series, from, to) {
 
 /** A series on a canvas: the band of its intervals, then its line. */
 export function drawSeries(chart, series, { colour, shape = null, band = true, from, to }) {
-  const { ctx, bbox } = chart, dpr = devicePixelRatio || 1;
+  const { ctx, bbox } = chart,
+    dpr = devicePixelRatio || 1;
   const [first, last] = visible(series, from, to);
   if (last < first) return;
   const points = toPixels(chart, series, first, last);
@@ -60,46 +62,65 @@ export function drawSeries(chart, series, { colour, shape = null, band = true, f
 }
 
 function toPixels(chart, series, first, last) {
-  const x = (value) => chart.valToPos(value, "x", true), y = (value) => (value == null ? null : chart.valToPos(value, "y", true));
+  const x = (value) => chart.valToPos(value, "x", true),
+    y = (value) => (value == null ? null : chart.valToPos(value, "y", true));
   const points = [];
   for (let at = first; at <= last; at += 1) {
-    const left = x(series.times[at]), right = x(series.ends[at]);
+    const left = x(series.times[at]),
+      right = x(series.ends[at]);
     points.push({
-      left, right, middle: (left + right) / 2, y: y(series.estimate[at]), low: y(series.low[at]), high: y(series.high[at]),
-      // Neighbouring units are drawn as steps, thinned ones as straight lines between the kept units.
-      step: series.units[at + 1] === series.units[at] + 1, stepped: series.units[at - 1] === series.units[at] - 1,
-      repeated: Boolean(series.repeated?.[at]), raised: Boolean(series.raised?.[at]),
+      left,
+      right,
+      middle: (left + right) / 2,
+      y: y(series.estimate[at]),
+      low: y(series.low[at]),
+      high: y(series.high[at]),
+      // Neighbouring units are drawn as steps, thinned ones as straight lines between the kept
+      // units.
+      step: series.units[at + 1] === series.units[at] + 1,
+      stepped: series.units[at - 1] === series.units[at] - 1,
+      repeated: Boolean(series.repeated?.[at]),
+      raised: Boolean(series.raised?.[at]),
     });
   }
   return points;
 }
 
 function drawBand(ctx, points, colour) {
-  const edge = (value) => { // from the left to the right, as a list of corners per unbroken run
+  const edge = (value) => {
+    // from the left to the right, as a list of corners per unbroken run
     const runs = [[]];
     points.forEach((point) => {
-      if (point.low == null || point.high == null) { runs.push([]); return; }
+      if (point.low == null || point.high == null) {
+        runs.push([]);
+        return;
+      }
       const run = runs.at(-1);
-      if (point.stepped || !run.length) run.push([point.step || point.stepped ? point.left : point.middle, point[value]]);
+      if (point.stepped || !run.length)
+        run.push([point.step || point.stepped ? point.left : point.middle, point[value]]);
       else run.push([point.middle, point[value]]);
       if (point.step) run.push([point.right, point[value]]);
       else run.push([point.stepped ? point.right : point.middle, point[value]]);
     });
     return runs.filter((run) => run.length);
   };
-  const tops = edge("high"), bottoms = edge("low");
+  const tops = edge("high"),
+    bottoms = edge("low");
   ctx.fillStyle = colour;
   tops.forEach((top, place) => {
     ctx.globalAlpha = 0.16;
     ctx.beginPath();
-    [...top, ...bottoms[place].toReversed()].forEach(([x, y], at) => (at ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
+    [...top, ...bottoms[place].toReversed()].forEach(([x, y], at) =>
+      at ? ctx.lineTo(x, y) : ctx.moveTo(x, y),
+    );
     ctx.fill();
   });
   ctx.globalAlpha = 1;
 }
 
 function drawLine(ctx, points, colour, dpr) {
-  const solid = new Path2D(), dashed = new Path2D();
+  const solid = new Path2D(),
+    dashed = new Path2D();
   let pen = null; // the path that is being drawn, and where it stands
   const draw = (path, x, y, nextX, nextY) => {
     if (pen?.path !== path || pen.x !== x || pen.y !== y) path.moveTo(x, y);
@@ -107,14 +128,25 @@ function drawLine(ctx, points, colour, dpr) {
     pen = { path, x: nextX, y: nextY };
   };
   points.forEach((point, at) => {
-    if (point.y == null) { pen = null; return; }
-    const path = point.repeated ? dashed : solid, next = points[at + 1];
+    if (point.y == null) {
+      pen = null;
+      return;
+    }
+    const path = point.repeated ? dashed : solid,
+      next = points[at + 1];
     const from = point.stepped || point.step ? point.left : point.middle;
     const until = point.step || point.stepped ? point.right : point.middle;
     draw(path, from, point.y, until, point.y);
     if (!next || next.y == null) return;
     if (point.step) draw(next.repeated ? dashed : solid, point.right, point.y, point.right, next.y);
-    else draw(next.repeated && point.repeated ? dashed : solid, until, point.y, next.step ? next.left : next.middle, next.y);
+    else
+      draw(
+        next.repeated && point.repeated ? dashed : solid,
+        until,
+        point.y,
+        next.step ? next.left : next.middle,
+        next.y,
+      );
   });
   ctx.strokeStyle = colour;
   ctx.lineJoin = "round";
@@ -127,17 +159,27 @@ function drawLine(ctx, points, colour, dpr) {
 }
 
 function drawDots(ctx, points, { colour, shape, dpr }) {
-  const room = points.length > 1 ? (points.at(-1).middle - points[0].middle) / (points.length - 1) : Infinity;
+  const room =
+    points.length > 1 ? (points.at(-1).middle - points[0].middle) / (points.length - 1) : Infinity;
   const each = room >= 13 * dpr; // every unit has room for a dot of its own
   const every = Math.max(1, Math.ceil((90 * dpr) / Math.max(room, 0.01)));
   const paper = css("--card");
   points.forEach((point, at) => {
     if (point.y == null) return;
     const sign = shape && at % every === every >> 1;
-    if (point.raised) dot(ctx, "diamond", point.middle, point.y, 1.3 * dpr, css("--note"), css("--note"));
+    if (point.raised)
+      dot(ctx, "diamond", point.middle, point.y, 1.3 * dpr, css("--note"), css("--note"));
     else if (each || sign) {
       const fill = point.repeated ? paper : colour;
-      dot(ctx, sign || shape ? shape ?? "circle" : "circle", point.middle, point.y, (sign ? 1.05 : 0.75) * dpr, colour, fill);
+      dot(
+        ctx,
+        sign || shape ? (shape ?? "circle") : "circle",
+        point.middle,
+        point.y,
+        (sign ? 1.05 : 0.75) * dpr,
+        colour,
+        fill,
+      );
     }
   });
 }
@@ -158,7 +200,9 @@ export function dot(ctx, shape, x, y, size, stroke, fill) {
 
 /** A dashed line across the chart, such as a limit, with its name. */
 export function drawLimit(chart, value, name) {
-  const { ctx, bbox } = chart, dpr = devicePixelRatio || 1, y = chart.valToPos(value, "y", true);
+  const { ctx, bbox } = chart,
+    dpr = devicePixelRatio || 1,
+    y = chart.valToPos(value, "y", true);
   ctx.save();
   ctx.strokeStyle = ctx.fillStyle = css("--limit");
   ctx.lineWidth = 1.5 * dpr;
@@ -179,11 +223,14 @@ export function drawLimit(chart, value, name) {
  * @param {{time: number, end?: number, kind: "event" | "alert", number: number}[]} marks
  */
 export function drawMarks(chart, marks, from, to) {
-  const { ctx, bbox } = chart, dpr = devicePixelRatio || 1, radius = 9 * dpr;
+  const { ctx, bbox } = chart,
+    dpr = devicePixelRatio || 1,
+    radius = 9 * dpr;
   const groups = [];
   for (const mark of marks) {
     if ((mark.end ?? mark.time) < from || mark.time > to) continue;
-    const x = Math.max(bbox.left, chart.valToPos(mark.time, "x", true)), group = groups.at(-1);
+    const x = Math.max(bbox.left, chart.valToPos(mark.time, "x", true)),
+      group = groups.at(-1);
     if (group && x - group.x < 2.2 * radius) group.marks.push({ ...mark, x });
     else groups.push({ x, marks: [{ ...mark, x }] });
   }
@@ -193,9 +240,11 @@ export function drawMarks(chart, marks, from, to) {
   ctx.textBaseline = "middle";
   for (const group of groups) {
     for (const mark of group.marks) drawUpright(chart, mark, from, to);
-    const alert = group.marks.some(({ kind }) => kind === "alert"), numbers = group.marks.map(({ number }) => number);
+    const alert = group.marks.some(({ kind }) => kind === "alert"),
+      numbers = group.marks.map(({ number }) => number);
     const name = numbers.length > 1 ? `${numbers[0]}–${numbers.at(-1)}` : String(numbers[0]);
-    const half = Math.max(radius, ctx.measureText(name).width / 2 + 5 * dpr), y = bbox.top - radius - 2 * dpr;
+    const half = Math.max(radius, ctx.measureText(name).width / 2 + 5 * dpr),
+      y = bbox.top - radius - 2 * dpr;
     ctx.fillStyle = css(alert ? "--note" : "--muted");
     ctx.beginPath();
     ctx.roundRect(group.x - half, y - radius, 2 * half, 2 * radius, alert ? 3 * dpr : radius);
@@ -207,7 +256,8 @@ export function drawMarks(chart, marks, from, to) {
 }
 
 function drawUpright(chart, { x, end, kind }, from, to) {
-  const { ctx, bbox } = chart, dpr = devicePixelRatio || 1;
+  const { ctx, bbox } = chart,
+    dpr = devicePixelRatio || 1;
   ctx.strokeStyle = ctx.fillStyle = css(kind === "alert" ? "--note" : "--muted");
   ctx.lineWidth = dpr;
   ctx.setLineDash([3 * dpr, 3 * dpr]);

@@ -1,4 +1,5 @@
-// The frame of every chart: heading, drawing, "how sure is this?", the API call, the table behind it.
+// The frame of every chart: heading, drawing, "how sure is this?", the API call, the table behind
+// it.
 import { el, newId } from "./dom.js";
 
 const MAX_ROWS = 1000;
@@ -10,7 +11,8 @@ const MAX_ROWS = 1000;
  * @property {string} [sub] one line under the title
  * @property {string | string[]} [note] sentences of "how sure is this?"
  * @property {string} [call] the address of the API that gives the numbers
- * @property {() => {columns: {name: string, number?: boolean}[], rows: (string | Node)[][]}} [table]
+ * @property {() => {columns: {name: string, number?: boolean}[], rows: (string | Node)[][]}}
+ *   [table]
  *   made when the reader opens it
  * @property {boolean} [csv] whether the call has a form as CSV, default true
  * @property {Node[]} [tools] controls beside the title
@@ -19,38 +21,99 @@ const MAX_ROWS = 1000;
  */
 
 /**
- * Put a figure into an element. `drawing` is the place for the chart, and `update` changes the rest.
+ * Put a figure into an element. `drawing` is the place for the chart, and `update` changes the
+ * rest.
  * @param {Element} element
  * @param {FigureOptions} options
  */
 export function figure(element, options) {
-  const { text } = options, id = newId("figure");
-  const heading = el("h2", { id }), sub = el("p", { class: "sub" }), drawing = el("div", { class: "drawing" });
-  const note = el("div", { class: "sure" }), call = el("p", { class: "call" });
+  const { text } = options,
+    id = newId("figure");
+  const heading = el("h2", { id }),
+    sub = el("p", { class: "sub" }),
+    drawing = el("div", { class: "drawing" });
+  const note = el("div", { class: "sure" }),
+    call = el("p", { class: "call" });
   const tools = el("div", { class: "tools" }, ...(options.tools ?? []));
-  const body = el("div", { class: "wide", role: "region", tabindex: "0", "aria-label": text("figure.table") });
-  const details = el("details", { class: "behind", on: { toggle: () => fill() } },
-    el("summary", { text: text("figure.table") }), body);
+  const body = el("div", {
+    class: "wide",
+    role: "region",
+    tabindex: "0",
+    "aria-label": text("figure.table"),
+  });
+  const details = el(
+    "details",
+    { class: "behind", on: { toggle: () => fill() } },
+    el("summary", { text: text("figure.table") }),
+    body,
+  );
   const caption = options.small
-    ? el("figcaption", {}, el("details", {}, el("summary", { text: text("figure.more") }), note, call, details))
+    ? el(
+        "figcaption",
+        {},
+        el("details", {}, el("summary", { text: text("figure.more") }), note, call, details),
+      )
     : el("figcaption", {}, note, call, details);
-  const node = el("figure", { class: options.small ? "card figure small" : "card figure", "aria-labelledby": id, id: options.id },
-    el("div", { class: "head" }, el("div", {}, heading, sub), tools), drawing, caption);
-  let shown = {}, waiting = null;
+  const node = el(
+    "figure",
+    {
+      class: options.small ? "card figure small" : "card figure",
+      "aria-labelledby": id,
+      id: options.id,
+    },
+    el("div", { class: "head" }, el("div", {}, heading, sub), tools),
+    drawing,
+    caption,
+  );
+  let shown = {},
+    waiting = null;
 
   const fill = () => {
     waiting = null;
     if (!details.open || !shown.table) return;
     const { columns, rows } = shown.table();
-    const more = rows.length > MAX_ROWS
-      ? el("p", { class: "hint" }, text("figure.rows", { shown: MAX_ROWS, count: rows.length })) : null;
-    body.replaceChildren(el("table", {},
-      el("caption", { class: "unseen", text: heading.textContent }),
-      el("thead", {}, el("tr", {}, ...columns.map((column) => (
-        el("th", { scope: "col", class: column.number && "number", text: column.name }))))),
-      el("tbody", {}, ...rows.slice(0, MAX_ROWS).map((row) => el("tr", {}, ...row.map((cell, at) => (
-        el(at ? "td" : "th", { scope: at ? null : "row", class: columns[at].number && "number" }, cell)
-      )))))), more ?? "");
+    const more =
+      rows.length > MAX_ROWS
+        ? el("p", { class: "hint" }, text("figure.rows", { shown: MAX_ROWS, count: rows.length }))
+        : null;
+    body.replaceChildren(
+      el(
+        "table",
+        {},
+        el("caption", { class: "unseen", text: heading.textContent }),
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            ...columns.map((column) =>
+              el("th", { scope: "col", class: column.number && "number", text: column.name }),
+            ),
+          ),
+        ),
+        el(
+          "tbody",
+          {},
+          ...rows
+            .slice(0, MAX_ROWS)
+            .map((row) =>
+              el(
+                "tr",
+                {},
+                ...row.map((cell, at) =>
+                  el(
+                    at ? "td" : "th",
+                    { scope: at ? null : "row", class: columns[at].number && "number" },
+                    cell,
+                  ),
+                ),
+              ),
+            ),
+        ),
+      ),
+      more ?? "",
+    );
   };
 
   const update = (changes) => {
@@ -60,7 +123,10 @@ export function figure(element, options) {
     sub.hidden = !shown.sub;
     const sentences = [shown.note ?? []].flat();
     note.hidden = !sentences.length;
-    note.replaceChildren(el("h3", { text: text("figure.sure") }), el("p", { text: sentences.join(" ") }));
+    note.replaceChildren(
+      el("h3", { text: text("figure.sure") }),
+      el("p", { text: sentences.join(" ") }),
+    );
     call.hidden = !shown.call;
     if (shown.call) call.replaceChildren(...calls(shown.call, text, shown.csv ?? true));
     details.hidden = !shown.table;
@@ -77,13 +143,19 @@ function calls(address, text, table) {
   const [path, query] = address.split(/\?(.*)/s);
   const csv = `${path}.csv${query ? `?${query}` : ""}`;
   return [
-    el("span", { text: text("figure.call") }), " ",
-    el("a", { href: address, class: "address" }, el("code", { text: readable(address) })), " ",
+    el("span", { text: text("figure.call") }),
+    " ",
+    el("a", { href: address, class: "address" }, el("code", { text: readable(address) })),
+    " ",
     ...(table ? [el("a", { href: csv, class: "as", text: text("figure.csv") })] : []),
   ];
 }
 
 /** As people read it: encoded letters written out. The link itself keeps the encoding. */
 function readable(address) {
-  try { return decodeURIComponent(address.replaceAll("+", " ")); } catch { return address; }
+  try {
+    return decodeURIComponent(address.replaceAll("+", " "));
+  } catch {
+    return address;
+  }
 }

@@ -10,8 +10,12 @@ export const titleOf = (name) => name.split("/").join(" · ");
 export function promiseLine(stream, { text, format }) {
   const { promise } = stream;
   const values = {
-    epsilon: promise.epsilon, delta: promise.delta, length: windowWords(stream, { text, format }),
-    each: promise.window_seconds ? format.each(promise.window_seconds) : windowWords(stream, { text, format }),
+    epsilon: promise.epsilon,
+    delta: promise.delta,
+    length: windowWords(stream, { text, format }),
+    each: promise.window_seconds
+      ? format.each(promise.window_seconds)
+      : windowWords(stream, { text, format }),
   };
   if (promise.horizon != null) return text("promise.always", values);
   return text(Number(promise.window) === 1 ? "promise.unit" : "promise.window", values);

@@ -1,10 +1,35 @@
 // Stretches of time and window lengths that fit a stream: what its controls offer and send.
 
-const HOUR = 3600, DAY = 24 * HOUR;
-const RANGES = [["day", DAY], ["week", 7 * DAY], ["month", 30 * DAY], ["year", 365 * DAY]];
+const HOUR = 3600,
+  DAY = 24 * HOUR;
+const RANGES = [
+  ["day", DAY],
+  ["week", 7 * DAY],
+  ["month", 30 * DAY],
+  ["year", 365 * DAY],
+];
 const WINDOWS = [
-  1, 5, 10, 15, 30, 60, 300, 600, 900, 1800, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR,
-  DAY, 2 * DAY, 3 * DAY, 7 * DAY, 14 * DAY, 30 * DAY,
+  1,
+  5,
+  10,
+  15,
+  30,
+  60,
+  300,
+  600,
+  900,
+  1800,
+  HOUR,
+  2 * HOUR,
+  3 * HOUR,
+  6 * HOUR,
+  12 * HOUR,
+  DAY,
+  2 * DAY,
+  3 * DAY,
+  7 * DAY,
+  14 * DAY,
+  30 * DAY,
 ];
 const UNIT_WINDOWS = [1, 2, 3, 5, 7, 10, 14, 20, 30];
 const LEAST_UNITS = 6; // a shorter stretch is no chart
@@ -14,8 +39,8 @@ export const MAX_POINTS = 1500;
 const POINTS = 1000;
 
 /**
- * How long a unit is, in seconds; null for months. A day has 86,400 here: where clocks change, the API
- * gives no length, and names of stretches need none that is exact.
+ * How long a unit is, in seconds; null for months. A day has 86,400 here: where clocks change,
+ * the API gives no length, and names of stretches need none that is exact.
  * @param {{seconds?: number | null, every?: string | null}} stream
  */
 export function unitSeconds({ seconds, every }) {
@@ -30,17 +55,25 @@ export function unitSeconds({ seconds, every }) {
  * @returns {[string, number | null][]}
  */
 export function rangesOf(stream) {
-  const { units } = stream, seconds = unitSeconds(stream);
+  const { units } = stream,
+    seconds = unitSeconds(stream);
   const found = seconds
     ? RANGES.map(([name, length]) => [name, Math.round(length / seconds)])
-    : [["units30", 30], ["units100", 100], ["units1000", 1000]];
+    : [
+        ["units30", 30],
+        ["units100", 100],
+        ["units1000", 1000],
+      ];
   return [...found.filter(([, count]) => count >= LEAST_UNITS && count < units), ["all", null]];
 }
 
 /** The stretch to begin with: a week if there is one, else the longest that is offered. */
 export function firstRange(stream) {
   const names = rangesOf(stream).map(([name]) => name);
-  return ["week", "month", "year", "units100", "units30", "day"].find((name) => names.includes(name)) ?? "all";
+  return (
+    ["week", "month", "year", "units100", "units30", "day"].find((name) => names.includes(name)) ??
+    "all"
+  );
 }
 
 /**
@@ -50,7 +83,8 @@ export function firstRange(stream) {
  */
 export function rangeParams(stream, { range, from, to }, window = 1) {
   if (range === "dates" && (from || to)) return { from: from || "1", to, points: POINTS };
-  const known = new Map(rangesOf(stream)), count = known.get(range) ?? null;
+  const known = new Map(rangesOf(stream)),
+    count = known.get(range) ?? null;
   // A sum needs the units before it, so the first of all units have none.
   const units = Math.min(count ?? Infinity, Math.max(1, stream.units - window + 1));
   return units > MAX_POINTS ? { last: units, points: POINTS } : { last: units };
@@ -58,7 +92,8 @@ export function rangeParams(stream, { range, from, to }, window = 1) {
 
 /** How far back a stretch goes that moves on with the newest unit, in seconds; null if it stays. */
 export function rolling(stream, { range }) {
-  const count = new Map(rangesOf(stream)).get(range), seconds = unitSeconds(stream);
+  const count = new Map(rangesOf(stream)).get(range),
+    seconds = unitSeconds(stream);
   return count && seconds ? count * seconds : null;
 }
 
@@ -67,10 +102,13 @@ export function rolling(stream, { range }) {
  * @param {{seconds: number | null, units: number}} stream
  */
 export function windowsOf(stream) {
-  const { units } = stream, seconds = unitSeconds(stream);
+  const { units } = stream,
+    seconds = unitSeconds(stream);
   const longest = Math.max(1, Math.floor(units / 2));
   const stops = seconds
-    ? WINDOWS.filter((length) => length >= seconds && length % seconds === 0).map((length) => length / seconds)
+    ? WINDOWS.filter((length) => length >= seconds && length % seconds === 0).map(
+        (length) => length / seconds,
+      )
     : UNIT_WINDOWS;
   return [...new Set([1, ...stops])].filter((count) => count <= longest);
 }
@@ -90,6 +128,8 @@ export function eachName(stream, { format }) {
 /** The place of the stop that is nearest to a number of units. */
 export function nearestStop(stops, count) {
   let best = 0;
-  stops.forEach((stop, place) => { if (Math.abs(stop - count) < Math.abs(stops[best] - count)) best = place; });
+  stops.forEach((stop, place) => {
+    if (Math.abs(stop - count) < Math.abs(stops[best] - count)) best = place;
+  });
   return best;
 }

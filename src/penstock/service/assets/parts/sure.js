@@ -10,15 +10,22 @@ import { typicalMargin } from "./answers.js";
  */
 export function sureness(answer, series, { text, format, stream = null }, form = "line") {
   const filtered = answer.filtered || stream?.filtered; // by the reader's choice, or as released
-  const margin = typicalMargin(series), share = format.percent(answer.confidence);
+  const margin = typicalMargin(series),
+    share = format.percent(answer.confidence);
   const some = (column) => series.some((one) => one[column]?.some(Boolean));
-  const unknown = series.some((one) => one.estimate.some((value, at) => value != null && one.low[at] == null));
+  const unknown = series.some((one) =>
+    one.estimate.some((value, at) => value != null && one.low[at] == null),
+  );
   const sentences = [];
   if (margin == null) sentences.push(text("sure.unknown"));
   else {
-    sentences.push(text(filtered ? "sure.filtered" : "sure.interval", {
-      share, margin: format.number(margin), where: text(`sure.where_${form}`),
-    }));
+    sentences.push(
+      text(filtered ? "sure.filtered" : "sure.interval", {
+        share,
+        margin: format.number(margin),
+        where: text(`sure.where_${form}`),
+      }),
+    );
     if (unknown) sentences.push(text("sure.partly"));
   }
   if (!filtered) sentences.push(text("sure.noise"));

@@ -5,7 +5,11 @@ const MAX_ALERTS = 200;
 
 /** Events of the stream's pipeline. */
 export function eventMarks(stream) {
-  return (stream.events ?? []).map(({ at, text }) => ({ time: zonedSeconds(at, stream.zone), text, kind: "event" }));
+  return (stream.events ?? []).map(({ at, text }) => ({
+    time: zonedSeconds(at, stream.zone),
+    text,
+    kind: "event",
+  }));
 }
 
 /**
@@ -13,24 +17,37 @@ export function eventMarks(stream) {
  * @param {string[] | null} keys null for all
  */
 export async function alertMarks(api, stream, keys, text) {
-  if (!await hasRules(api, stream)) return [];
+  if (!(await hasRules(api, stream))) return [];
   let alerts = [];
   try {
     ({ alerts } = await api.get(`${stream.url}/alerts`, { limit: MAX_ALERTS }));
   } catch (error) {
     if (error.name !== "ApiError") throw error; // a chart without its alerts is better than none
   }
-  return pairAlerts(alerts.filter(({ key }) => !keys || key == null || keys.includes(key)))
-    .map(({ raised, cleared }) => ({
-      time: toSeconds(raised.begins), end: cleared ? toSeconds(cleared.begins) : null, kind: "alert",
-      text: raised.key == null ? raised.rule : text("alert.of", { rule: raised.rule, key: raised.key }),
-    }));
+  return pairAlerts(alerts.filter(({ key }) => !keys || key == null || keys.includes(key))).map(
+    ({ raised, cleared }) => ({
+      time: toSeconds(raised.begins),
+      end: cleared ? toSeconds(cleared.begins) : null,
+      kind: "alert",
+      text:
+        raised.key == null ? raised.rule : text("alert.of", { rule: raised.rule, key: raised.key }),
+    }),
+  );
 }
 
-/** Whether alerts can come at all. Asked once per stream, since rules change with the pipeline only. */
+/**
+ * Whether alerts can come at all. Asked once per stream, since rules change with the pipeline
+ * only.
+ */
 async function hasRules(api, stream) {
   if (!known.has(stream.url)) {
-    known.set(stream.url, api.get(`${stream.url}/alerts/rules`).then(({ rules }) => rules.length > 0, () => false));
+    known.set(
+      stream.url,
+      api.get(`${stream.url}/alerts/rules`).then(
+        ({ rules }) => rules.length > 0,
+        () => false,
+      ),
+    );
   }
   return known.get(stream.url);
 }
@@ -39,7 +56,8 @@ const known = new Map();
 
 /** Each raised alert with the one that clears it. */
 export function pairAlerts(alerts) {
-  const open = new Map(), found = [];
+  const open = new Map(),
+    found = [];
   for (const alert of alerts.toSorted((one, other) => one.unit - other.unit)) {
     const name = JSON.stringify([alert.rule, alert.key]);
     if (alert.state === "raised") {

@@ -9,21 +9,36 @@ import { keyFinder, largestKeys, numbersCall, showsTotal } from "../parts/questi
 import { eachName, windowName } from "../parts/ranges.js";
 import { empty, failure, loading } from "../parts/states.js";
 import { sureness } from "../parts/sure.js";
-import { choiceParams, numberSwitches, rangeControl, timeChoice, windowControl } from "../parts/time_controls.js";
+import {
+  choiceParams,
+  numberSwitches,
+  rangeControl,
+  timeChoice,
+  windowControl,
+} from "../parts/time_controls.js";
 import { alertMarks, eventMarks } from "../parts/timeline_marks.js";
 
 export async function show(element, context) {
   const { api, stream, params, text, live } = context;
   if (!stream.newest) {
     empty(element, text("state.empty"), text("state.empty_words"));
-    return live.on(stream.name, () => { element.replaceChildren(); context.go(`${location.hash.split("?")[0]}?`); });
+    return live.on(stream.name, () => {
+      element.replaceChildren();
+      context.go(`${location.hash.split("?")[0]}?`);
+    });
   }
-  let choice = timeChoice(stream, params), key = params.get("key");
+  let choice = timeChoice(stream, params),
+    key = params.get("key");
   if (key == null) key = showsTotal(stream) ? "" : (await largestKeys(api, stream, 1))[0];
-  const total = showsTotal(stream) || stream.keys > 1 ? [{ value: "", name: text("time.total"), more: text("time.total_more") }] : [];
+  const total =
+    showsTotal(stream) || stream.keys > 1
+      ? [{ value: "", name: text("time.total"), more: text("time.total_more") }]
+      : [];
   const nameOf = (one) => one || text("time.total");
 
-  let source = null, chart = null, marks = eventMarks(stream);
+  let source = null,
+    chart = null,
+    marks = eventMarks(stream);
   const change = (changes) => {
     ({ key = key, ...changes } = changes);
     choice = { ...choice, ...changes };
@@ -31,20 +46,34 @@ export async function show(element, context) {
     load();
   };
   const search = keySearch({
-    label: text("time.key"), value: nameOf(key), text, search: keyFinder(api, stream, total),
+    label: text("time.key"),
+    value: nameOf(key),
+    text,
+    search: keyFinder(api, stream, total),
     choose: (value) => change({ key: value }),
   });
-  const controls = el("form", { class: "controls", on: { submit: (event) => event.preventDefault() } },
-    search, rangeControl(stream, choice, context, change), windowControl(stream, choice, context, change),
-    numberSwitches(stream, choice, context, change));
+  const controls = el(
+    "form",
+    { class: "controls", on: { submit: (event) => event.preventDefault() } },
+    search,
+    rangeControl(stream, choice, context, change),
+    windowControl(stream, choice, context, change),
+    numberSwitches(stream, choice, context, change),
+  );
   element.append(controls);
   const frame = figure(element, { text, title: nameOf(key), id: "over-time" });
   loading(frame.drawing, text);
 
   const drawn = ({ answer, series, call, fresh }) => {
     const options = {
-      series: series.map((one) => ({ ...one, name: nameOf(key) })), marks, zone: stream.zone, text, format: context.format,
-      confidence: answer.confidence, measure: measureOf(choice, context), label: text("time.label", { name: nameOf(key) }),
+      series: series.map((one) => ({ ...one, name: nameOf(key) })),
+      marks,
+      zone: stream.zone,
+      text,
+      format: context.format,
+      confidence: answer.confidence,
+      measure: measureOf(choice, context),
+      label: text("time.label", { name: nameOf(key) }),
       onRange: (from, to) => source.refine(from, to).catch(() => {}),
     };
     if (chart) chart.update(options);
@@ -54,18 +83,23 @@ export async function show(element, context) {
     }
     if (fresh) chart.look(null);
     frame.update({
-      title: nameOf(key), sub: subtitle(choice, context), call, note: sureness(answer, series, context),
+      title: nameOf(key),
+      sub: subtitle(choice, context),
+      call,
+      note: sureness(answer, series, context),
       table: () => tableOf(options.series, { ...context, zone: Boolean(stream.zone) }),
     });
   };
   const load = async () => {
     source?.end();
     const mine = (source = new FollowingSeries(context, {
-      call: numbersCall(stream, { ...choice, keys: key ? [key] : [], together: !key }), choice, drawn,
+      call: numbersCall(stream, { ...choice, keys: key ? [key] : [], together: !key }),
+      choice,
+      drawn,
     }));
     frame.node.setAttribute("aria-busy", "true");
     try {
-      marks = [...eventMarks(stream), ...await alertMarks(api, stream, key ? [key] : null, text)];
+      marks = [...eventMarks(stream), ...(await alertMarks(api, stream, key ? [key] : null, text))];
       if (mine === source) await mine.load();
     } catch (error) {
       if (mine !== source || error.name === "AbortError") return;
@@ -78,22 +112,35 @@ export async function show(element, context) {
     }
   };
   await load();
-  const stop = live.follow(stream.name, async () => {
-    if (!chart) { await load(); return; }
-    marks = [...eventMarks(stream), ...await alertMarks(api, stream, key ? [key] : null, text)];
-    await source.extend();
-  }, { after: source.answer?.last ?? stream.newest.unit });
-  return () => { stop(); source.end(); chart?.destroy(); };
+  const stop = live.follow(
+    stream.name,
+    async () => {
+      if (!chart) {
+        await load();
+        return;
+      }
+      marks = [...eventMarks(stream), ...(await alertMarks(api, stream, key ? [key] : null, text))];
+      await source.extend();
+    },
+    { after: source.answer?.last ?? stream.newest.unit },
+  );
+  return () => {
+    stop();
+    source.end();
+    chart?.destroy();
+  };
 }
 
 /** What the axis counts. */
 export function measureOf({ window }, { stream, text, format }) {
-  return window > 1 ? text("measure.sum", { length: windowName(window, stream, { text, format }) })
+  return window > 1
+    ? text("measure.sum", { length: windowName(window, stream, { text, format }) })
     : text("measure.count", { every: eachName(stream, { format }) });
 }
 
 function subtitle(choice, context) {
-  const { text } = context, parts = [measureOf(choice, context)];
+  const { text } = context,
+    parts = [measureOf(choice, context)];
   if (choice.filtered) parts.push(text("switch.filtered"));
   if (choice.nonnegative) parts.push(text("switch.nonnegative"));
   return parts.join(" · ");
