@@ -209,8 +209,7 @@ class MapView {
 
   words({ estimate, low, high }) {
     const { text, format, choice } = this, sign = choice.lag && estimate > 0 ? "+" : "";
-    const parts = [`${sign}${format.number(estimate)}`];
-    if (low != null) parts.push(text("map.interval", { interval: format.interval(low, high) }));
+    const parts = [`${sign}${format.number(estimate)}${low == null ? "" : ` (${format.interval(low, high)})`}`];
     if (!isSure({ low, high })) parts.push(text(choice.lag ? "map.unsure_change" : "map.unsure_count"));
     return parts.join(" · ");
   }

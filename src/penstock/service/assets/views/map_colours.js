@@ -13,11 +13,11 @@ export function ramp(name) {
   };
 }
 
-// A round number at or above a number: 1, 2 or 5 times a power of ten.
+// A round number at or above a number.
 export function roundUp(number) {
   if (!(number > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(number));
-  return power * [1, 2, 5, 10].find((step) => step * power >= number * 0.9999999);
+  return power * [1, 1.5, 2, 3, 4, 5, 6, 8, 10].find((step) => step * power >= number * 0.9999999);
 }
 
 // The value below which this share of all numbers lies: the end of a scale that one outlier cannot stretch.

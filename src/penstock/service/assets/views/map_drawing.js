@@ -61,7 +61,7 @@ export function drawMap(box, { geojson, property, keys, label, chosen, opened })
     const taken = [];
     for (const { shape, place: [x, y] } of drawn.values()) {
       const long = shape.key.length * LETTER, inside = shape.points.length === 0;
-      const spots = inside ? [[x - long / 2, y + 4]] : [[x + 12, y + 4], [x - 12 - long, y + 4], [x - long / 2, y - 14], [x - long / 2, y + 24]];
+      const spots = inside ? [[x - long / 2, y + 4]] : [[x + MAX_POINT + 3, y + 4], [x - MAX_POINT - 3 - long, y + 4], [x - long / 2, y - MAX_POINT - 4], [x - long / 2, y + MAX_POINT + 14]];
       const free = spots.find(([left, base]) => left > 2 && left + long < width - 2 && base > LABEL_HEIGHT && base < height - 2
         && !taken.some((other) => left < other[0] + other[2] + 4 && other[0] < left + long + 4 && Math.abs(base - other[1]) < LABEL_HEIGHT));
       if (!free) continue;
