@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.browser import CHROMIUM, FLAGS
-from tests.service.browser.dashboard import Dashboard
+from tests.service.browser.dashboard import PATIENCE, Dashboard
 from tests.service.browser.served_city import ServedCity
 
 
@@ -30,6 +30,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip("needs chromium (Debian: apt-get install chromium)")
     with sync_playwright() as playwright:
         flags = [flag for flag in FLAGS if flag not in ("--headless", "--remote-debugging-pipe")]
+        expect.set_options(timeout=PATIENCE)
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
         yield started
         started.close()
@@ -47,7 +48,7 @@ def open_dashboard(browser: Browser, city: ServedCity) -> Iterator[Callable[...,
             locale=language,
             accept_downloads=True,
         )
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(PATIENCE)
         opened.append(Dashboard(context.new_page(), city.url))
         return opened[-1]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,10 @@ axe.run(document, {
   .flatMap(({id, nodes}) => nodes.map((node) => `${id}: ${node.target} ${node.failureSummary}`)))
 """
 """What axe-core finds that keeps people from using a page."""
+
+
+PATIENCE = 30_000
+"""Milliseconds that something in a page may take."""
 
 
 class Dashboard:
@@ -61,9 +66,34 @@ class Dashboard:
         self.page.locator("main h1").first.wait_for()
         return self.page
 
+    def wait_until(self, condition: str, given: Any = None) -> None:
+        """Wait until an expression holds, in which `given` is the argument.
+
+        Playwright's own `wait_for_function` needs `eval`, which the page forbids.
+        """
+        self.page.evaluate(
+            f"""(given) => new Promise((done, failed) => {{
+              const end = performance.now() + {PATIENCE};
+              const look = () => {{
+                if ({condition}) done();
+                else if (performance.now() > end) failed(new Error({json.dumps(condition)}));
+                else setTimeout(look, 30);
+              }};
+              look();
+            }})""",
+            given,
+        )
+
+    def wait_for_change(self, selector: str, *, times: int = 1) -> None:
+        """Wait until the text of the first such element has become another one, so many times."""
+        for _ in range(times):
+            before = self.page.locator(selector).first.inner_text()
+            condition = "document.querySelector(given[0])?.innerText !== given[1]"
+            self.wait_until(condition, [selector, before])
+
     def settle(self) -> None:
         """Wait until nothing is loading and everything that was loaded is drawn."""
-        self.page.wait_for_function("!document.querySelector('.loading, [aria-busy=true]')")
+        self.wait_until("!document.querySelector('.loading, [aria-busy=true]')")
         self.page.evaluate(
             "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
         )

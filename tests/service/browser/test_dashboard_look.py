@@ -78,7 +78,7 @@ def test_a_page_prints_as_a_report(open_dashboard: Callable[..., Dashboard]) -> 
     page = paper.open("privacy")
     paper.settle()
     page.emulate_media(media="print")
-    page.wait_for_function("document.documentElement.dataset.theme === 'light'")
+    paper.wait_until("document.documentElement.dataset.theme === 'light'")
     for name in ("Copy", "Switch"):
         expect(page.get_by_role("button", name=name)).to_have_count(0)
     expect(page.get_by_role("heading", name="What is not protected")).to_be_visible()

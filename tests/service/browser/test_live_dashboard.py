@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import polars as pl
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.browser import needs_chromium
 from tests.service.browser.dashboard import Dashboard
@@ -19,24 +19,14 @@ NEWEST = ".stream .facts b"
 """The time of the newest unit, in the head of each page of a stream."""
 
 
-def wait_for_change(page: Page, selector: str, *, times: int = 1) -> None:
-    """Wait until the text of an element has become another one, so many times."""
-    for _ in range(times):
-        before = page.locator(selector).first.inner_text()
-        page.wait_for_function(
-            "([selector, before]) => document.querySelector(selector).innerText !== before",
-            arg=[selector, before],
-        )
-
-
 def test_a_chart_follows_new_units_without_a_reload(dashboard: Dashboard) -> None:
     page = dashboard.open(key="Market")
     page.evaluate("window.stillThere = true")
-    wait_for_change(page, "#over-time .readout", times=3)
-    wait_for_change(page, NEWEST)
+    dashboard.wait_for_change("#over-time .readout", times=3)
+    dashboard.wait_for_change(NEWEST)
     page.get_by_text("The numbers as a table").click()
     first = page.locator("#over-time tbody tr").first
-    wait_for_change(page, "#over-time tbody tr th")
+    dashboard.wait_for_change("#over-time tbody tr th")
     assert re.search(r"\d\d:\d\d:\d\d", first.inner_text())
     assert page.evaluate("window.stillThere")
 
@@ -44,7 +34,7 @@ def test_a_chart_follows_new_units_without_a_reload(dashboard: Dashboard) -> Non
 def test_the_overview_follows_too_and_leads_to_the_stream(dashboard: Dashboard) -> None:
     page = dashboard.open(None)
     expect(page.get_by_role("heading", level=1)).to_have_text(TITLE)
-    wait_for_change(page, ".figure-number", times=2)
+    dashboard.wait_for_change(".figure-number", times=2)
     page.get_by_role("link", name="taps").first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("taps")
 
@@ -72,7 +62,7 @@ def test_the_theme_is_switched_and_kept(dashboard: Dashboard) -> None:
     colour = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(colour)
     page.get_by_role("button", name="Switch between light and dark").click()
-    page.wait_for_function(f"({colour}) !== {light!r}")
+    dashboard.wait_until(f"({colour}) !== {light!r}")
     dark = page.evaluate(colour)
     page.reload()
     page.locator("#over-time canvas").wait_for()
@@ -87,13 +77,13 @@ def test_the_map_shows_counts_and_changes(dashboard: Dashboard) -> None:
     expect(page.locator(".map-area", has=page.locator(".map-hatch.is-shown"))).not_to_have_count(0)
     expect(page.locator(".map-area circle").first).to_be_visible()
     assert page.locator(".map-area circle").count() == 2 * len(STATIONS)
-    wait_for_change(page, ".map-time", times=2)
+    dashboard.wait_for_change(".map-time", times=2)
     colours = (
         "[...document.querySelectorAll('.map-fill')].map((it) => it.getAttribute('fill')).join()"
     )
     before = page.evaluate(colours)
     page.get_by_label("Colour shows").select_option(label="change since one unit earlier")
-    page.wait_for_function(f"({colours}) !== {before!r}")
+    dashboard.wait_until(f"({colours}) !== {before!r}")
     expect(page.locator("figcaption .call code")).to_contain_text("answers/change?window=2")
     expect(page).to_have_url(re.compile("show=change-1"))
 
@@ -103,15 +93,13 @@ def test_the_map_has_a_time_slider_that_plays(dashboard: Dashboard) -> None:
     slider = page.get_by_role("slider", name="Time")
     expect(slider).to_have_attribute("aria-valuetext", re.compile(r"\d\d:\d\d:\d\d"))
     slider.press("Home")
-    page.wait_for_function("document.querySelector('.map-slider').value === '1'")
+    dashboard.wait_until("document.querySelector('.map-slider').value === '1'")
     expect(page.locator("figcaption .call code")).to_contain_text("unit=1")
     page.get_by_role("button", name="Play").click()
-    page.wait_for_function("Number(document.querySelector('.map-slider').value) >= 3")
+    dashboard.wait_until("Number(document.querySelector('.map-slider').value) >= 3")
     page.get_by_role("button", name="Pause").click()
     page.get_by_role("button", name="Newest").click()
-    page.wait_for_function(
-        "(({value, max}) => value === max)(document.querySelector('.map-slider'))"
-    )
+    dashboard.wait_until("(({value, max}) => value === max)(document.querySelector('.map-slider'))")
 
 
 def test_the_map_works_with_the_keyboard(dashboard: Dashboard) -> None:
@@ -122,7 +110,7 @@ def test_the_map_works_with_the_keyboard(dashboard: Dashboard) -> None:
     start = page.evaluate(name)
     expect(page.locator(".map-tip b")).to_have_text(start)
     page.keyboard.press("ArrowRight")
-    page.wait_for_function(f"({name}) !== {start!r}")
+    dashboard.wait_until(f"({name}) !== {start!r}")
     there = page.evaluate(name)
     expect(page.locator(".map-tip b")).to_have_text(there)
     page.keyboard.press("Enter")
@@ -165,7 +153,7 @@ def test_the_privacy_page_says_what_holds_and_what_does_not(dashboard: Dashboard
     expect(page.locator(".meter-words")).to_contain_text("45.1")
     link = page.get_by_role("region", name=re.compile("Link after unit"))
     expect(link).to_have_text(re.compile("^[0-9a-f]{64}$"))
-    wait_for_change(page, "[aria-label^='Link after unit']")
+    dashboard.wait_for_change("[aria-label^='Link after unit']")
 
 
 def test_numbers_can_be_downloaded(dashboard: Dashboard) -> None:
@@ -207,7 +195,7 @@ def test_a_chart_is_shown_in_a_frame_of_a_listed_origin(
 def test_a_killed_server_is_reconnected_to(dashboard: Dashboard, city: ServedCity) -> None:
     page = dashboard.open(key="Market")
     page.evaluate("window.stillThere = true")
-    wait_for_change(page, NEWEST)
+    dashboard.wait_for_change(NEWEST)
     city.kill()
     try:
         expect(page.get_by_text("Connection lost")).to_be_visible()
@@ -215,11 +203,10 @@ def test_a_killed_server_is_reconnected_to(dashboard: Dashboard, city: ServedCit
     finally:
         city.start()
     expect(page.locator(".live")).to_have_attribute("data-state", "live")
-    page.wait_for_function(
-        "([selector, before]) => document.querySelector(selector).innerText !== before",
-        arg=[NEWEST, before],
+    dashboard.wait_until(
+        "document.querySelector(given[0]).innerText !== given[1]", [NEWEST, before]
     )
-    wait_for_change(page, "#over-time .readout", times=2)
+    dashboard.wait_for_change("#over-time .readout", times=2)
     assert page.evaluate("window.stillThere")
     # The browser itself says in its console that it could not reach the server. Nothing else may.
     lost = re.compile(r"net::ERR_(CONNECTION_REFUSED|INCOMPLETE_CHUNKED|CONNECTION_RESET|EMPTY)")
