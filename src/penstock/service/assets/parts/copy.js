@@ -12,23 +12,34 @@ export function copyable(content, { text, label }) {
   const code = el("code", { text: content });
   const box = el("pre", { tabindex: "0", role: "region", "aria-label": label }, code);
   const said = el("span", { class: "unseen", role: "status" });
-  const button = el("button", { type: "button", class: "button quiet copy", text: text("copy.copy"), "aria-label": text("copy.label", { what: label }) });
+  const button = el("button", {
+    type: "button",
+    class: "button quiet copy",
+    text: text("copy.copy"),
+    "aria-label": text("copy.label", { what: label }),
+  });
   let timer = null;
   const say = (key) => {
     button.textContent = said.textContent = text(key);
     clearTimeout(timer);
-    timer = setTimeout(() => { button.textContent = text("copy.copy"); said.textContent = ""; }, SHOWN);
+    timer = setTimeout(() => {
+      button.textContent = text("copy.copy");
+      said.textContent = "";
+    }, SHOWN);
   };
   button.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(code.textContent);
       say("copy.copied");
-    } catch { // without a secure connection there is no clipboard: select it for the reader
+    } catch {
+      // without a secure connection there is no clipboard: select it for the reader
       getSelection().selectAllChildren(code);
       say("copy.selected");
     }
   });
   const node = el("div", { class: "copyable" }, box, button, said);
-  node.change = (next) => { code.textContent = next; };
+  node.change = (next) => {
+    code.textContent = next;
+  };
   return node;
 }

@@ -2,7 +2,10 @@
 import { toSeconds } from "../format.js";
 import { el, svg } from "./dom.js";
 
-const LANE = 30, TOP = 8, FOOT = 28, MAX_LANES = 24;
+const LANE = 30,
+  TOP = 8,
+  FOOT = 28,
+  MAX_LANES = 24;
 const LABEL = 170; // pixels for the time below a line of the grid
 
 /**
@@ -10,11 +13,21 @@ const LABEL = 170; // pixels for the time below a line of the grid
  * @param {object[]} events newest first or oldest first
  */
 export function barsOf(events) {
-  const open = new Map(), bars = [], time = (event) => (event.begins ? toSeconds(event.begins) : event.unit);
+  const open = new Map(),
+    bars = [],
+    time = (event) => (event.begins ? toSeconds(event.begins) : event.unit);
   for (const event of [...events].sort((a, b) => a.unit - b.unit)) {
-    const lane = JSON.stringify([event.rule, event.key]), before = open.get(lane);
+    const lane = JSON.stringify([event.rule, event.key]),
+      before = open.get(lane);
     if (event.state === "raised" && !before) {
-      const bar = { rule: event.rule, key: event.key, from: time(event), to: null, raised: event, cleared: null };
+      const bar = {
+        rule: event.rule,
+        key: event.key,
+        from: time(event),
+        to: null,
+        raised: event,
+        cleared: null,
+      };
       open.set(lane, bar);
       bars.push(bar);
     } else if (event.state === "cleared" && before) {
@@ -33,34 +46,87 @@ export function barsOf(events) {
  */
 export function drawLanes(box, bars, { text, format, from, to, timed }) {
   const names = [...new Set(bars.map((bar) => JSON.stringify([bar.rule, bar.key])))];
-  const shown = names.slice(-MAX_LANES), height = TOP + LANE * shown.length + FOOT, width = Math.max(280, box.clientWidth || 700);
-  const left = Math.min(190, width * 0.36), right = width - 14, span = Math.max(1, to - from);
+  const shown = names.slice(-MAX_LANES),
+    height = TOP + LANE * shown.length + FOOT,
+    width = Math.max(280, box.clientWidth || 700);
+  const left = Math.min(190, width * 0.36),
+    right = width - 14,
+    span = Math.max(1, to - from);
   const x = (at) => left + ((Math.max(from, Math.min(to, at)) - from) / span) * (right - left);
-  const picture = svg("svg", { class: "lanes", viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": text("alerts.picture", { count: bars.length }) });
-  const when = (at) => (!timed ? format.number(at, 0) : span > 3 * 86_400 ? format.day(at) : format.unit(at, at + (span > 600 ? 3_600 : 1)));
+  const picture = svg("svg", {
+    class: "lanes",
+    viewBox: `0 0 ${width} ${height}`,
+    height,
+    role: "img",
+    "aria-label": text("alerts.picture", { count: bars.length }),
+  });
+  const when = (at) =>
+    !timed
+      ? format.number(at, 0)
+      : span > 3 * 86_400
+        ? format.day(at)
+        : format.unit(at, at + (span > 600 ? 3_600 : 1));
   const ticks = Math.max(1, Math.floor((right - left) / LABEL) - 1);
   for (let i = 0; i <= ticks; i += 1) {
     const at = from + (i / ticks) * span;
-    picture.append(svg("path", { class: "lane-grid", d: `M${x(at)} ${TOP}V${height - FOOT}` }),
-      svg("text", { class: "lane-time", x: x(at), y: height - 8, "text-anchor": i === ticks ? "end" : i ? "middle" : "start" }, when(at)));
+    picture.append(
+      svg("path", { class: "lane-grid", d: `M${x(at)} ${TOP}V${height - FOOT}` }),
+      svg(
+        "text",
+        {
+          class: "lane-time",
+          x: x(at),
+          y: height - 8,
+          "text-anchor": i === ticks ? "end" : i ? "middle" : "start",
+        },
+        when(at),
+      ),
+    );
   }
   shown.forEach((lane, row) => {
-    const [rule, key] = JSON.parse(lane), y = TOP + row * LANE;
-    picture.append(svg("path", { class: "lane-line", d: `M${left} ${y + LANE / 2}H${right}` }),
-      svg("text", { class: "lane-name", x: left - 10, y: y + LANE / 2 + 4, "text-anchor": "end" }, short(key, rule, left)));
+    const [rule, key] = JSON.parse(lane),
+      y = TOP + row * LANE;
+    picture.append(
+      svg("path", { class: "lane-line", d: `M${left} ${y + LANE / 2}H${right}` }),
+      svg(
+        "text",
+        { class: "lane-name", x: left - 10, y: y + LANE / 2 + 4, "text-anchor": "end" },
+        short(key, rule, left),
+      ),
+    );
     for (const bar of bars.filter((one) => JSON.stringify([one.rule, one.key]) === lane)) {
-      const begin = x(bar.from), end = x(bar.to ?? to);
-      picture.append(svg("rect", { class: bar.to == null ? "lane-bar is-open" : "lane-bar", x: begin, y: y + 7, width: Math.max(5, end - begin), height: LANE - 14, rx: 3 },
-        svg("title", {}, `${rule}, ${key}: ${when(bar.from)}`)));
+      const begin = x(bar.from),
+        end = x(bar.to ?? to);
+      picture.append(
+        svg(
+          "rect",
+          {
+            class: bar.to == null ? "lane-bar is-open" : "lane-bar",
+            x: begin,
+            y: y + 7,
+            width: Math.max(5, end - begin),
+            height: LANE - 14,
+            rx: 3,
+          },
+          svg("title", {}, `${rule}, ${key}: ${when(bar.from)}`),
+        ),
+      );
     }
   });
   box.replaceChildren(picture);
-  if (names.length > shown.length) box.append(el("p", { class: "hint", text: text("alerts.more_lanes", { count: names.length - shown.length }) }));
+  if (names.length > shown.length)
+    box.append(
+      el("p", {
+        class: "hint",
+        text: text("alerts.more_lanes", { count: names.length - shown.length }),
+      }),
+    );
 }
 
 // What fits beside the lanes: the key, and the rule where there is room.
 function short(key, rule, room) {
-  const letters = Math.floor(room / 7.2), whole = `${key} · ${rule}`;
+  const letters = Math.floor(room / 7.2),
+    whole = `${key} · ${rule}`;
   if (whole.length <= letters) return whole;
   return key.length <= letters ? key : `${key.slice(0, Math.max(3, letters - 1))}…`;
 }

@@ -7,8 +7,11 @@ export function ramp(name) {
   const css = getComputedStyle(document.documentElement).getPropertyValue(name);
   const stops = css.split(",").map((part) => hex(part.trim()));
   return (share) => {
-    const at = Math.max(0, Math.min(1, share)) * (stops.length - 1), low = Math.min(Math.floor(at), stops.length - 2);
-    const mixed = stops[low].map((value, i) => Math.round(value + (at - low) * (stops[low + 1][i] - value)));
+    const at = Math.max(0, Math.min(1, share)) * (stops.length - 1),
+      low = Math.min(Math.floor(at), stops.length - 2);
+    const mixed = stops[low].map((value, i) =>
+      Math.round(value + (at - low) * (stops[low + 1][i] - value)),
+    );
     return `rgb(${mixed.join(",")})`;
   };
 }

@@ -5,14 +5,20 @@ const radians = (degrees) => (degrees * Math.PI) / 180;
 
 // Every feature as {key, points: [[x, y]], rings: [[[x, y]]], lines: [[[x, y]]]}, in degrees.
 export function features(geojson, property) {
-  const list = geojson.type === "FeatureCollection" ? geojson.features
-    : geojson.type === "Feature" ? [geojson] : [{ properties: {}, geometry: geojson }];
-  return list.map((feature) => {
-    const value = feature.properties?.[property] ?? (property === "id" ? feature.id : null);
-    const shape = { key: value == null ? null : String(value), points: [], rings: [], lines: [] };
-    gather(feature.geometry, shape);
-    return shape;
-  }).filter((shape) => shape.points.length || shape.rings.length || shape.lines.length);
+  const list =
+    geojson.type === "FeatureCollection"
+      ? geojson.features
+      : geojson.type === "Feature"
+        ? [geojson]
+        : [{ properties: {}, geometry: geojson }];
+  return list
+    .map((feature) => {
+      const value = feature.properties?.[property] ?? (property === "id" ? feature.id : null);
+      const shape = { key: value == null ? null : String(value), points: [], rings: [], lines: [] };
+      gather(feature.geometry, shape);
+      return shape;
+    })
+    .filter((shape) => shape.points.length || shape.rings.length || shape.lines.length);
 }
 
 function gather(geometry, shape) {
@@ -29,17 +35,24 @@ function gather(geometry, shape) {
 
 // Degrees become Web-Mercator; coordinates of another kind (metres, say) stay as they are.
 export function projection(shapes) {
-  const all = shapes.flatMap((shape) => [...shape.points, ...shape.rings.flat(), ...shape.lines.flat()]);
+  const all = shapes.flatMap((shape) => [
+    ...shape.points,
+    ...shape.rings.flat(),
+    ...shape.lines.flat(),
+  ]);
   const degrees = all.every(([x, y]) => Math.abs(x) <= 180 && Math.abs(y) <= MAX_MERCATOR);
   const flat = degrees
     ? ([x, y]) => [radians(x), -Math.log(Math.tan(Math.PI / 4 + radians(y) / 2))]
     : ([x, y]) => [x, -y];
   let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
   for (const [x, y] of all.map(flat)) {
-    left = Math.min(left, x); right = Math.max(right, x);
-    top = Math.min(top, y); bottom = Math.max(bottom, y);
+    left = Math.min(left, x);
+    right = Math.max(right, x);
+    top = Math.min(top, y);
+    bottom = Math.max(bottom, y);
   }
-  const width = right - left || 1e-9, height = bottom - top || 1e-9;
+  const width = right - left || 1e-9,
+    height = bottom - top || 1e-9;
   // The function that fits everything into a box, in its middle, with a margin on all sides.
   const fit = (boxWidth, boxHeight, margin) => {
     const scale = Math.min((boxWidth - 2 * margin) / width, (boxHeight - 2 * margin) / height);
@@ -55,10 +68,12 @@ export function projection(shapes) {
 const digits = (number) => Math.round(number * 10) / 10;
 
 export function path(rings, place, closed = true) {
-  return rings.map((ring) => {
-    const points = ring.map(place).map(([x, y]) => `${digits(x)} ${digits(y)}`);
-    return `M${points.join("L")}${closed ? "Z" : ""}`;
-  }).join("");
+  return rings
+    .map((ring) => {
+      const points = ring.map(place).map(([x, y]) => `${digits(x)} ${digits(y)}`);
+      return `M${points.join("L")}${closed ? "Z" : ""}`;
+    })
+    .join("");
 }
 
 // A place for a label: the point, or the middle of the largest ring (its centre of area).
@@ -73,17 +88,25 @@ export function centre(shape, place) {
       x += (points[i][0] + points[i + 1][0]) * cross;
       y += (points[i][1] + points[i + 1][1]) * cross;
     }
-    return area === 0 ? { area: 0, at: points[0] } : { area: Math.abs(area / 2), at: [x / (3 * area), y / (3 * area)] };
+    return area === 0
+      ? { area: 0, at: points[0] }
+      : { area: Math.abs(area / 2), at: [x / (3 * area), y / (3 * area)] };
   });
   return measured.reduce((best, ring) => (ring.area > best.area ? ring : best)).at;
 }
 
 // The nearest of some places in the direction of an arrow key; null if there is none.
 export function neighbour(places, from, key) {
-  const [ahead, aside] = key === "ArrowLeft" ? [(dx) => -dx, (dx, dy) => dy]
-    : key === "ArrowRight" ? [(dx) => dx, (dx, dy) => dy]
-      : key === "ArrowUp" ? [(dx, dy) => -dy, (dx) => dx] : [(dx, dy) => dy, (dx) => dx];
-  let best = null, least = Infinity;
+  const [ahead, aside] =
+    key === "ArrowLeft"
+      ? [(dx) => -dx, (dx, dy) => dy]
+      : key === "ArrowRight"
+        ? [(dx) => dx, (dx, dy) => dy]
+        : key === "ArrowUp"
+          ? [(dx, dy) => -dy, (dx) => dx]
+          : [(dx, dy) => dy, (dx) => dx];
+  let best = null,
+    least = Infinity;
   places.forEach(([x, y], index) => {
     const [dx, dy] = [x - places[from][0], y - places[from][1]];
     const forward = ahead(dx, dy);
