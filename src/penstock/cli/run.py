@@ -33,6 +33,7 @@ from rich.text import Text
 from penstock.cli import run_words
 from penstock.cli.dry_run import show_dry_runs
 from penstock.cli.options import Flag
+from penstock.cli.service_options import RunServices
 from penstock.cli.store_argument import read_pipeline
 from penstock.core.calendar import instant
 from penstock.core.errors import ConfigurationError, PenstockError, StateError
@@ -111,17 +112,24 @@ def run(
         with _quiet(logs):
             show_dry_runs(pipelines)
         return
-    monitor = Monitor(pipelines)
+    monitor, services = Monitor(pipelines), RunServices(pipelines)
     stop = _Stop()
+
+    def hear(notice: Notice) -> None:
+        logs(notice)
+        if notice.kind == "release":
+            services.wake(notice.stream)
+
     with ExitStack() as stack:
         stack.enter_context(_quiet(logs))
         stack.enter_context(stop)
         try:
             process = stack.enter_context(
-                Process(pipelines, listener=logs, takeover=takeover, anyway=anyway)
+                Process(pipelines, listener=hear, takeover=takeover, anyway=anyway)
             )
             stack.enter_context(monitor)
             monitor.watch(process.publishers)
+            stack.enter_context(services).start()
             stop.begun()
         except _StoppedError:
             logs(Notice(kind="end", text="asked to stop before anything was published"))
@@ -130,6 +138,8 @@ def run(
             _end(logs, {"": error})
         before = [view.committed.unit for each in process.publishers for view in each.views]
         _introduce(process, monitor, logs)
+        for url in services.urls:
+            logs(Notice(kind="service", text=f"open {url}"))
         process.start()
         with _live_display(process, screen, log):
             while not process.wait(0.1):

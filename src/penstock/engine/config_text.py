@@ -87,6 +87,7 @@ _CONTENT: dict[str, Any] = {
             "token_env": "ALERTS_TOKEN",
         },
     ],
+    "service": {"listen": "127.0.0.1:8080", "title": "Taps in our city"},
     "operator": {"token_env": "PENSTOCK_OPERATOR", "metrics": "127.0.0.1:9464"},
 }
 
@@ -129,6 +130,10 @@ def configuration(content: Mapping[str, Any], *, alternatives: bool = False) -> 
     parts.extend(
         _table("[[alert]]", tables.ALERT_KEYS, alert) for alert in content.get("alert", [])
     )
+    service = content.get("service", {})
+    parts.append(_table("[service]" if service else "# [service]", tables.SERVICE, service))
+    if alternatives:
+        parts.append(_table("# [[service.event]]", tables.SERVICE_EVENT, {}))
     operator = content.get("operator", {})
     heading = "[operator]" if operator else "# [operator]"
     parts.append(_table(heading, tables.OPERATOR, operator))
@@ -256,6 +261,15 @@ def reference() -> str:
             "One of several rules that watch what is released, which costs no budget. Rules may "
             "change at any\ntime. [alert.md](../how-to/alert.md) explains them.",
             tables.ALERT_KEYS,
+        ),
+        _section(
+            "[service]",
+            "The read API and the dashboard. [serve.md](../how-to/serve.md) explains them. Needs "
+            "`pip install\n'penstock[serve]'`.",
+            tables.SERVICE,
+        ),
+        _section(
+            "[[service.event]]", "One of several events on the timeline.", tables.SERVICE_EVENT
         ),
         _section("[operator]", "Who may see private figures.", tables.OPERATOR),
     ]

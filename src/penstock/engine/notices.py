@@ -13,6 +13,7 @@ NoticeKind: TypeAlias = Literal[
     "start",  # a series begins with unit 1
     "resume",  # a series goes on from its newest unit
     "metrics",  # where the monitor listens
+    "service",  # where the read service listens
     "begin",  # the publisher reads its input
     "release",  # a unit is public
     "waiting",  # nothing is released until somebody else has answered

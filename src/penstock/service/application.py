@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -20,8 +21,10 @@ from penstock.core.errors import (
 )
 from penstock.service import (
     alert_routes,
+    answer_routes,
     history_routes,
     ledger_routes,
+    live_routes,
     map_routes,
     static_files,
     stream_routes,
@@ -30,14 +33,10 @@ from penstock.service.api_errors import ApiError, nearest
 from penstock.service.forms import FormatEndings
 from penstock.service.guard import Guard, digest
 from penstock.service.live import LiveHub
+from penstock.service.openapi import DESCRIPTION, openapi_document
 from penstock.service.options import ServiceOptions
 from penstock.service.replies import error_reply
 from penstock.service.streams import ServedStreams
-
-DESCRIPTION = (
-    "What a publisher has released, with intervals, and the ledger that says what it cost. All of "
-    "it is public, and asking costs no budget."
-)
 
 _log = logging.getLogger(__name__)
 
@@ -60,16 +59,23 @@ def build(service: ServiceOptions, streams: ServedStreams) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+        default_response_class=Response,
     )
     app.state.hub = LiveHub(streams)
     for kind, answer in _HANDLERS.items():
         app.add_exception_handler(kind, answer)
     static_files.add_routes(app, service)
     map_routes.add_routes(app, service)
+    live_routes.add_routes(app, streams, app.state.hub)
     ledger_routes.add_routes(app, streams, service)
     alert_routes.add_routes(app, streams, service)
     history_routes.add_routes(app, streams, service)
-    stream_routes.add_routes(app, streams, service, app.state.hub)
+    answer_routes.add_routes(app, streams, service)
+    stream_routes.add_routes(app, streams, service)  # last: a path of any length names a stream
+    app.openapi = partial(  # type: ignore[method-assign]
+        openapi_document, app, token=service.token is not None
+    )
     app.add_middleware(FormatEndings, names=lambda: streams.names)
     app.add_middleware(Guard, token=None if service.token is None else digest(service.token))
     if service.origins:

@@ -18,8 +18,19 @@ from penstock.service.api_errors import ApiError
 from penstock.service.descriptions import stream_url
 from penstock.service.forms import JSON_FORM, check_json, form_of, path_ending, table_reply
 from penstock.service.options import ServiceOptions
-from penstock.service.parameters import ApiParameters, NoParameters, PageParameters
+from penstock.service.parameters import ApiParameters, NoParameters, PageParameters, StreamName
 from penstock.service.replies import json_reply, validity
+from penstock.service.schemas import (
+    HEAD_EXAMPLE,
+    LEDGER_EXAMPLE,
+    VERIFICATION_EXAMPLE,
+    WINDOWS_EXAMPLE,
+    HeadContent,
+    LedgerPage,
+    VerificationContent,
+    WindowCosts,
+    described,
+)
 from penstock.service.streams import ServedStream, ServedStreams
 from penstock.service.unit_times import unit_times
 
@@ -49,9 +60,13 @@ def add_routes(app: FastAPI, streams: ServedStreams, options: ServiceOptions) ->
         The settings.
     """
 
-    @app.get("/v1/streams/{stream:path}/ledger/windows", summary="The cost of every window")
+    @app.get(
+        "/v1/streams/{stream:path}/ledger/windows",
+        summary="The cost of every window",
+        responses=described(WindowCosts, WINDOWS_EXAMPLE),
+    )
     def windows(
-        request: Request, stream: str, parameters: Annotated[WindowParameters, Query()]
+        request: Request, stream: StreamName, parameters: Annotated[WindowParameters, Query()]
     ) -> Response:
         check_json(request)
         found = streams.find(stream)
@@ -59,8 +74,12 @@ def add_routes(app: FastAPI, streams: ServedStreams, options: ServiceOptions) ->
         link = found.link(content["unit"]) if content["unit"] else "none"
         return json_reply(request, content, validity(link, "windows", parameters.points))
 
-    @app.get("/v1/streams/{stream:path}/ledger/head", summary="The newest link of the chain")
-    def head(request: Request, stream: str, _: Annotated[NoParameters, Query()]) -> Response:
+    @app.get(
+        "/v1/streams/{stream:path}/ledger/head",
+        summary="The newest link of the chain",
+        responses=described(HeadContent, HEAD_EXAMPLE),
+    )
+    def head(request: Request, stream: StreamName, _: Annotated[NoParameters, Query()]) -> Response:
         check_json(request)
         found = streams.find(stream)
         newest = found.signed_head
@@ -71,17 +90,22 @@ def add_routes(app: FastAPI, streams: ServedStreams, options: ServiceOptions) ->
     @app.get(
         "/v1/streams/{stream:path}/ledger/verification",
         summary="Whether the ledger was found to be valid, and when",
+        responses=described(VerificationContent, VERIFICATION_EXAMPLE),
     )
     def verification(
-        request: Request, stream: str, _: Annotated[NoParameters, Query()]
+        request: Request, stream: StreamName, _: Annotated[NoParameters, Query()]
     ) -> Response:
         check_json(request)
         content = streams.find(stream).verification.content()
         return json_reply(request, content, validity("verification", content))
 
-    @app.get("/v1/streams/{stream:path}/ledger", summary="The lines of the ledger")
+    @app.get(
+        "/v1/streams/{stream:path}/ledger",
+        summary="The lines of the ledger",
+        responses=described(LedgerPage, LEDGER_EXAMPLE, tables=True),
+    )
     def ledger(
-        request: Request, stream: str, parameters: Annotated[PageParameters, Query()]
+        request: Request, stream: StreamName, parameters: Annotated[PageParameters, Query()]
     ) -> Response:
         found = streams.find(stream)
         units, after, fixed = page_units(found, parameters)

@@ -11,6 +11,7 @@ from penstock.service.api_errors import ApiError
 from penstock.service.options import ServiceOptions
 from penstock.service.parameters import NoParameters
 from penstock.service.replies import Validity, reply
+from penstock.service.schemas import described
 
 GEOJSON = "application/geo+json"
 
@@ -26,7 +27,10 @@ def add_routes(app: FastAPI, options: ServiceOptions) -> None:
         The settings.
     """
 
-    @app.get("/v1/map", summary="The places of keys, as GeoJSON")
+    answers = described(None, None)
+    answers[200]["content"] = {GEOJSON: {"schema": {"type": "object"}}}
+
+    @app.get("/v1/map", summary="The places of keys, as GeoJSON", responses=answers)
     def places(request: Request, _: Annotated[NoParameters, Query()]) -> Response:
         if options.map is None:
             raise ApiError(404, "this service has no map: [service] map names a GeoJSON file.")

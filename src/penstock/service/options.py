@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.core.errors import ConfigurationError
+from penstock.core.http_origin import ORIGIN
 from penstock.core.server_tls import ServerTls
 from penstock.released.alerting import AlertRule
 
@@ -18,8 +18,6 @@ LANGUAGES = ("en", "de")
 
 MIN_TOKEN_LENGTH = 16
 """A shorter read token could be guessed."""
-
-_ORIGIN = re.compile(r"https?://[^\s/?#@,;]+", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +102,7 @@ class ServiceOptions:
             )
         for name in ("origins", "frames"):
             for origin in getattr(self, name):
-                if not _ORIGIN.fullmatch(origin):
+                if not ORIGIN.fullmatch(origin):
                     raise ConfigurationError(
                         f"{name} must be origins such as https://www.example.org, without a path, "
                         f"not {origin!r}.",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+from fastapi import Path as PathParameter
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from penstock.core.errors import ConfigurationError
@@ -23,6 +24,24 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Unit = Annotated[int, Field(ge=1, le=MAX_UNIT)]
 Limit = Annotated[int, Field(ge=1, le=100_000)]
 After = Annotated[int, Field(ge=0, le=MAX_UNIT)]
+
+
+StreamName = Annotated[
+    str,
+    PathParameter(
+        description="The name of a stream, or STREAM/VIEW.", examples=["taps", "taps/hourly"]
+    ),
+]
+QuestionName = Annotated[
+    str,
+    PathParameter(
+        description="counts, sum, decay, jump, drop, change, low, top, or the name of a plug-in.",
+        examples=["counts", "sum"],
+    ),
+]
+UnitNumber = Annotated[
+    int, PathParameter(ge=1, le=MAX_UNIT, description="The number of a unit.", examples=[240])
+]
 
 
 class ApiParameters(BaseModel):

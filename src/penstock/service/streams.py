@@ -7,18 +7,21 @@ follows it copies new units by key, checks them against the chain, and tells who
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias, TypeVar
 
 from penstock.core.arrays import IntArray
-from penstock.core.errors import PenstockError
+from penstock.core.errors import ConfigurationError, PenstockError
+from penstock.core.files import cannot, make_folder, open_locked
 from penstock.core.released import Released
 from penstock.engine.chain import Head
 from penstock.engine.sql_store import SqlReader
@@ -54,6 +57,8 @@ SECONDS_PER_REQUEST = 20.0
 
 OpenStore: TypeAlias = Callable[[], SqlReader]
 UnitListener: TypeAlias = Callable[[str, Head], None]
+
+LOCK = "lock"
 
 T = TypeVar("T")
 
@@ -431,7 +436,9 @@ class ServedStreams:
         self._listeners: list[UnitListener] = []
         self._closing = False
         self._threads: list[threading.Thread] = []
+        self._resources = ExitStack()
         try:
+            folder = self._own_folder(folder)
             for place, open_store in enumerate(stores):
                 self._stores.append(ServedStore(open_store, folder / str(place)))
             for store in self._stores:
@@ -439,6 +446,22 @@ class ServedStreams:
         except BaseException:
             self.close()
             raise
+
+    def _own_folder(self, folder: Path) -> Path:
+        """The folder for the copies, locked; a temporary one while another process has it."""
+        try:
+            make_folder(folder)
+            lock = open_locked(folder / LOCK)
+        except BlockingIOError:
+            _log.warning("service: another process has the copy; a temporary one is made.")
+            made = self._resources.enter_context(TemporaryDirectory(prefix="penstock-"))
+            return Path(made)
+        except OSError as error:
+            raise ConfigurationError(
+                f"copy: {cannot('written', folder, error)} Name another folder.", parameter="copy"
+            ) from None
+        self._resources.callback(os.close, lock)
+        return folder
 
     def __iter__(self) -> Iterator[ServedStream]:
         found = {name: each for store in self._stores for name, each in store.streams.items()}
@@ -513,6 +536,7 @@ class ServedStreams:
             thread.join()
         for store in self._stores:
             store.close()
+        self._resources.close()
 
     def _follow(self, store: ServedStore, poll_seconds: float) -> None:
         while not self._closing:

@@ -1,4 +1,4 @@
-"""Reading the tables [source], [[sink]], [store] and [operator], from declarations."""
+"""Reading the tables [source], [[sink]], [store], [service] and [operator], from declarations."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from penstock.core.domain import Domain
 from penstock.core.durations import fits
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import positive
+from penstock.core.http_origin import ORIGIN
 from penstock.core.product import Product
 from penstock.core.server_tls import check_server_tls
 from penstock.engine.config_sections import (
@@ -21,8 +22,10 @@ from penstock.engine.config_sections import (
     shown,
 )
 from penstock.engine.pipeline.model import (
+    EventConfig,
     OperatorConfig,
     PlanConfig,
+    ServiceConfig,
     SinkConfig,
     SourceConfig,
     StoreConfig,
@@ -33,6 +36,8 @@ from penstock.engine.pipeline.options import (
     CLOCKS,
     MISSING,
     OPERATOR,
+    SERVICE,
+    SERVICE_EVENT,
     SINK,
     STORE,
     TYPES,
@@ -247,6 +252,37 @@ def read_operator(section: Section) -> OperatorConfig:
     except ConfigurationError as error:
         section.refuse(error)
     return OperatorConfig(**found, unhealthy_above=limit)
+
+
+def read_service(section: Section, stream: StreamConfig | None) -> ServiceConfig:
+    """The table [service]."""
+    found = section.options(SERVICE)
+    events = []
+    for each in section.tables("event"):
+        event = each.options(SERVICE_EVENT)
+        if stream is not None and event["at"]:
+            try:
+                stream.calendar.moment(event["at"], name="at")
+            except ConfigurationError as error:
+                each.refuse(error)
+        each.close()
+        events.append(EventConfig(at=event["at"] or "", text=event["text"] or ""))
+    section.close("event")
+    if found["map_key"] is not None and found["map"] is None:
+        section.wrong("map_key", 'can only be used with map = "…".')
+    try:
+        check_server_tls(found)
+    except ConfigurationError as error:
+        section.refuse(error)
+    for name in ("origins", "frames"):
+        found[name] = found[name] or ()
+        for origin in found[name]:
+            if not ORIGIN.fullmatch(origin):
+                section.wrong(
+                    name,
+                    f"must be an origin such as https://www.example.org, not {shown(origin)}.",
+                )
+    return ServiceConfig(**found, events=tuple(events))
 
 
 def _share(section: Section, name: str) -> Fraction | None:

@@ -165,6 +165,34 @@ class AlertConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EventConfig:
+    """One table [[service.event]]: something to show on the timeline."""
+
+    at: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceConfig:
+    """The table [service]: where and how releases are served to readers. It holds no secrets."""
+
+    listen: str | None = None
+    title: str | None = None
+    language: str = "en"
+    copy: str | None = None
+    token_env: str | None = None
+    token_file: str | None = None
+    origins: tuple[str, ...] = ()
+    frames: tuple[str, ...] = ()
+    map: str | None = None
+    map_key: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    tls_client_ca: str | None = None
+    events: tuple[EventConfig, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class OperatorConfig:
     """The table [operator]: who may see private figures, and where public ones are served."""
 

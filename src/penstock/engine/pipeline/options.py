@@ -548,3 +548,71 @@ OPERATOR: Final = (
     *SERVER_TLS_OPTIONS,
     UNHEALTHY_ABOVE,
 )
+
+SERVICE: Final = (
+    Option(
+        name="listen",
+        type="address",
+        example="127.0.0.1:8080",
+        help="the address at which penstock run serves the read API and the dashboard (default: "
+        "nowhere; penstock serve uses 127.0.0.1:8080)",
+    ),
+    Option(
+        name="title",
+        example="Taps in our city",
+        help="the title of the dashboard (default: the name of the stream)",
+    ),
+    Option(
+        name="language",
+        choices=("en", "de"),
+        default="en",
+        help="the language of the dashboard before a reader chooses one",
+    ),
+    Option(
+        name="copy",
+        type="path",
+        example="taps.db.copy",
+        help="the folder of the copy of the releases by key (default: beside the store)",
+    ),
+    Option(
+        name="token",
+        type="secret",
+        example="PENSTOCK_READERS",
+        help="the token that readers must show (default: everybody may read)",
+    ),
+    Option(
+        name="origins",
+        several=True,
+        example=["https://www.example.org"],
+        help="the origins whose pages may call the API (default: none)",
+    ),
+    Option(
+        name="frames",
+        several=True,
+        example=["https://www.example.org"],
+        help="the origins whose pages may show a chart in a frame (default: none)",
+    ),
+    Option(
+        name="map",
+        type="path",
+        example="stations.geojson",
+        help="a GeoJSON file with the places of keys (default: no map)",
+    ),
+    Option(
+        name="map_key",
+        example="station",
+        help='the property of a place that holds its key (default: "key"); only with map',
+    ),
+    *SERVER_TLS_OPTIONS,
+)
+
+SERVICE_EVENT: Final = (
+    Option(
+        name="at",
+        type="moment",
+        required=True,
+        example="2026-03-01T18:00",
+        help="the date or time, in the zone of the stream if it has no offset",
+    ),
+    Option(name="text", required=True, example="Cup final", help="what happened"),
+)

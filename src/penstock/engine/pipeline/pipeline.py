@@ -24,6 +24,7 @@ from penstock.engine.pipeline.alerts import read_alerts
 from penstock.engine.pipeline.domain import read_domain
 from penstock.engine.pipeline.endpoints import (
     read_operator,
+    read_service,
     read_sinks,
     read_source,
     read_store,
@@ -33,6 +34,7 @@ from penstock.engine.pipeline.model import (
     AnyMechanism,
     OperatorConfig,
     PlanConfig,
+    ServiceConfig,
     SinkConfig,
     SourceConfig,
     StoreConfig,
@@ -70,6 +72,8 @@ class Pipeline:
         Which released numbers are watched (default: none).
     operator : OperatorConfig
         Who may see private figures (default: nobody).
+    service : ServiceConfig
+        Where and how releases are served to readers (default: nowhere).
     plan : PlanConfig
         What is publicly known about the stream (default: nothing).
     folder : Path
@@ -97,6 +101,7 @@ class Pipeline:
     sinks: tuple[SinkConfig, ...] = ()
     alerts: tuple[AlertConfig, ...] = ()
     operator: OperatorConfig = field(default_factory=OperatorConfig)
+    service: ServiceConfig = field(default_factory=ServiceConfig)
     plan: PlanConfig = field(default_factory=PlanConfig)
     folder: Path = field(default=Path(), compare=False)
 
@@ -132,6 +137,7 @@ class Pipeline:
         sinks = read_sinks(top.tables("sink"), views, plan)
         alerts = read_alerts(top.tables("alert"), stream, views, keys, plan)
         operator = read_operator(top.table("operator"))
+        service = read_service(top.table("service"), stream)
         if stream is not None and stream.late == "current" and len(views) > 1:
             top.table("stream").wrong(
                 "late",
@@ -152,6 +158,7 @@ class Pipeline:
             sinks=sinks,
             alerts=alerts,
             operator=operator,
+            service=service,
             plan=plan,
             folder=folder,
         )
