@@ -103,7 +103,7 @@ def _numbers(
     found = answered(stream, parameters.request(question))
     next_url = next_page(found, parameters, f"{path}{path_ending(request)}")
     valid = answer_validity(found, form)
-    if has(request, valid):
+    if has(request, valid) is not None:
         return reply(request, b"", MEDIA_TYPES[form], valid)
     if form == JSON_FORM:
         return json_reply(request, answer_content(found, next_url=next_url), valid)

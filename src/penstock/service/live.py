@@ -19,6 +19,8 @@ from penstock.service.streams import ServedStream, ServedStreams
 COMMENT_SECONDS = 15.0
 """How often a comment shows that the connection lives."""
 
+COMMENT = b": still here\n\n"
+
 RETRY_MILLISECONDS = 2000
 """After how long a reader comes back whose connection was lost."""
 
@@ -157,7 +159,7 @@ class LiveEvents(Response):
             if not waiting.done():
                 waiting.cancel()
                 if not gone.done():
-                    yield b": still here\n\n"
+                    yield COMMENT
 
     async def _heads(self, first: int, last: int) -> list[Head]:
         known = self._stream.known_heads(first, last)

@@ -107,19 +107,20 @@ def reply(
         said["cache-control"] = IMMUTABLE if valid.fixed else CHECKED
         if "authorization" in request.headers:  # shared caches must not keep it
             said["cache-control"] = said["cache-control"].replace("public, ", _NOT_PUBLIC)
-        if has(request, valid):
-            return Response(status_code=304, headers=said)
+        if (held := has(request, valid)) is not None:
+            return Response(status_code=304, headers=said | {"etag": held})
     if packed:
         body = gzip.compress(body, 1, mtime=0)
         said["content-encoding"] = "gzip"
     return Response(body, media_type=media, headers=said)
 
 
-def has(request: Request, valid: Validity) -> bool:
-    """Whether the reader has this answer already."""
+def has(request: Request, valid: Validity) -> str | None:
+    """The ETag of this answer that the reader has already; None if it has none."""
     given = request.headers.get("if-none-match", "")
     told = {each.strip().removeprefix("W/") for each in given.split(",")}
-    return bool(told & {"*", valid.etag(), valid.etag("gzip")})
+    tags = valid.etag(), valid.etag("gzip")
+    return next((tag for tag in tags if tag in told or "*" in told), None)
 
 
 def error_reply(error: ApiError) -> Response:

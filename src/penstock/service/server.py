@@ -51,7 +51,7 @@ class ServiceServer:
         from penstock.service.application import build
 
         self.streams = ServedStreams(stores, folder)
-        self._poll_seconds = poll_seconds
+        self.poll_seconds = poll_seconds
         try:
             app = build(options, self.streams)
             self._hub = app.state.hub
@@ -85,13 +85,19 @@ class ServiceServer:
         return self._server.url
 
     @property
+    def live_readers(self) -> int:
+        """How many readers follow new units now."""
+        found: int = self._hub.readers
+        return found
+
+    @property
     def alive(self) -> bool:
         """Whether it serves."""
         return self._server.alive
 
     def start(self) -> None:
         """Follow the stores and answer requests, in threads of their own."""
-        self.streams.start(poll_seconds=self._poll_seconds)
+        self.streams.start(poll_seconds=self.poll_seconds)
         self._server.start()
 
     def wake(self, series: str = "") -> None:
