@@ -39,13 +39,10 @@ class Guard:
         The application.
     token : bytes, optional
         The digest of the read token. Default: none, everybody may read.
-    most : int
-        How many requests are answered at the same time. Default: 64.
     """
 
     app: Any
     token: bytes | None = field(default=None, repr=False)
-    most: int = MAX_REQUESTS
     _running: int = 0
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -77,7 +74,7 @@ class Guard:
             raise ApiError(404, "there is nothing here. /v1 says where things are.")
         if self.token is not None and (path == "/v1" or path.startswith("/v1/")):
             self._check_token(scope)
-        if self._running >= self.most and not path.endswith("/live"):
+        if self._running >= MAX_REQUESTS and not path.endswith("/live"):
             raise ApiError(429, "too many requests at once. Try again.", retry_after=RETRY_SECONDS)
 
     def _check_token(self, scope: Any) -> None:

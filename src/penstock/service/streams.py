@@ -193,15 +193,16 @@ class ServedStream:
         """How far the copy is while it is being made; None if it is complete."""
         return self.copy.head.unit if self._is_behind else None
 
-    def log(self, *, seconds: float = SECONDS_PER_REQUEST) -> Log:
+    def log(self, *, seconds: float | None = None) -> Log:
         """The releases up to the newest unit, for one request.
 
         Parameters
         ----------
-        seconds : float
+        seconds : float, optional
             How long an answer may take to compute. Default: 20.
         """
-        return ServedLog(self, self.head, deadline=time.monotonic() + seconds)
+        allowed = SECONDS_PER_REQUEST if seconds is None else seconds
+        return ServedLog(self, self.head, deadline=time.monotonic() + allowed)
 
     @property
     def is_filtered(self) -> bool:
