@@ -134,6 +134,7 @@ QUESTIONS = st.one_of(
 MORE = st.fixed_dictionaries({}, optional={"confidence": st.sampled_from(("0.5", "0.99"))})
 
 
+@pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(question=QUESTIONS, keys=KEY_OPTIONS, units=UNIT_OPTIONS, more=MORE)
 def test_numbers_are_those_of_the_command_line(quiet, ask, capsys, question, keys, units, more):
