@@ -21,12 +21,22 @@ import time
 from pathlib import Path
 
 from penstock.core.errors import PenstockError
-from penstock.engine import chain, committer, delivery, pacing, publisher, sql_store, view_run
+from penstock.engine import (
+    alert_sender,
+    chain,
+    committer,
+    delivery,
+    pacing,
+    publisher,
+    sql_store,
+    view_run,
+)
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.sql_store.sealed_state import SealedState
 from penstock.private import state
 from penstock.private.noise import NoNoise, TestNoise
 from penstock.released import sinks
+from penstock.released.sinks.http_post import HttpPoster
 
 AHEAD = (
     "penstock.private.sources.http",
@@ -89,7 +99,7 @@ def publish(
     """
     if humble:
         give_up()
-    delivery.RETRY_SECONDS = (0.05, 0.5)
+    delivery.RETRY_SECONDS = alert_sender.RETRY_SECONDS = (0.05, 0.5)
     pacing.IDLE_SECONDS = 0.02
     committer.LEASE_SECONDS = lease or committer.LEASE_SECONDS
     if acknowledged:
@@ -204,9 +214,17 @@ class Fault:
         "after a put of WebhookSink",
         "marked",
     )
+    alert_points = (
+        "alerts found, not recorded",
+        "alerts recorded",
+        "alerts to be sent",
+        "alerts sent, not marked",
+        "alerts marked",
+    )
+    """The points that only a pipeline with a rule comes to, whose alerts are posted."""
 
     def __init__(self, point, times):
-        assert point in self.points
+        assert point in (*self.points, *self.alert_points)
         self._point = point
         self._left = times
 
@@ -242,6 +260,16 @@ class Fault:
                 sink, "put", before=f"before a put of {name}", after=f"after a put of {name}"
             )
         self._around(sql_store.SqlStore, "mark", after="marked")
+        self._around(
+            sql_store.SqlStore,
+            "record_alerts",
+            before="alerts found, not recorded",
+            after="alerts recorded",
+        )
+        self._around(
+            HttpPoster, "post", before="alerts to be sent", after="alerts sent, not marked"
+        )
+        self._around(sql_store.SqlStore, "mark_alerts_sent", after="alerts marked")
         self._renaming()
         if self._point == "half a line":
             self._half()
