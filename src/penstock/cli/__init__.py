@@ -63,6 +63,7 @@ VERBS: Final = (
     Verb("run", "Publish.", "penstock.cli.run:run"),
     Verb("status", "Show the state of every stream in a store.", "penstock.cli.status:status"),
     Verb("query", "Ask questions about the releases.", "penstock.cli.query:query"),
+    Verb("alerts", "Show alerts, or try rules on past units.", "penstock.cli.alerts:alerts"),
     Verb("serve", "Serve what is released: API and dashboard.", "penstock.cli.serve:serve"),
     Verb("ledger", "Show what every unit cost, and verify it.", "penstock.cli.ledger:app"),
     Verb("export", "Write the public part of a store.", "penstock.cli.export:export"),
