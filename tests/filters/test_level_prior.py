@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.filters.level_prior import LevelPrior, _likelihood
+from penstock.filters.level_prior import LevelPrior, _likelihood, _scaled
 
 RNG = np.random.default_rng
 
@@ -60,7 +60,7 @@ def test_levels_that_are_left_out_hardly_change_a_posterior_mean(draws: float) -
     some = np.linspace(-20, 18, 50)
     variances, number = np.full(50, 9.0), np.full(50, draws)
     room = np.empty((2, len(prior.grid), 50), np.float32)
-    roots = np.sqrt(variances), np.sqrt(number)
-    weights = prior.weights[:, None] * _likelihood(some, *roots, prior.grid, room)
+    found = _scaled(some, variances, number)
+    weights = prior.weights[:, None] * _likelihood(found, prior.grid, room)
     mean, _ = prior.posterior(some, variances, number)
     assert np.allclose(mean, prior.grid @ weights / weights.sum(axis=0), rtol=1e-4, atol=1e-4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -21,23 +22,28 @@ Number = TypeVar("Number", np.float32, np.float64)
 _MODELS = np.array(
     [
         (0.002, 0.3, 1.0),
-        (0.01, 0.0, 1.0),
         (0.03, 0.3, 1.0),
-        (0.08, 0.0, 1.0),
         (0.2, 0.3, 1.0),
+        (0.01, 0.0, 1.0),
+        (0.08, 0.0, 1.0),
         (0.5, 0.0, 1.0),
-        (0.02, 0.9, 1.0),
         (0.08, 0.0, 0.99),
+        (0.02, 0.9, 1.0),
     ]
 )
 """Drift ρ per unit, irregular part σ of a unit, pull φ per unit to the long-run level. ρ and σ are
-relative to the level."""
+relative to the level. Models with one σ stand together."""
 
 DRIFT, IRREGULAR, PULL = _MODELS.T[:, :, None]
 MODELS = len(_MODELS)
-RELATIVE = np.square([DRIFT, IRREGULAR]).astype(np.float32)
-DRIFT_SQUARED, IRREGULAR_SQUARED = RELATIVE
+DRIFT_SQUARED, IRREGULAR_SQUARED = np.square([DRIFT, IRREGULAR]).astype(np.float32)
 """The squares of drift and irregular part, by model."""
+FIRSTS = [0, *(np.flatnonzero(np.diff(_MODELS[:, 1])) + 1).tolist()]
+SAME_IRREGULAR = [
+    (slice(first, last), float(IRREGULAR_SQUARED[first, 0]))
+    for first, last in pairwise([*FIRSTS, MODELS])
+]
+"""The first of the models with each irregular part; all of them, and the square of that part."""
 PULLED = np.flatnonzero(_MODELS[:, 2] < 1)
 LONG_RUN = 0
 """The model with the least drift. Its level is what the others are pulled to."""
@@ -49,7 +55,7 @@ LOG_PULLS = np.log(PULL[PULLED]).astype(np.float32)
 LARGEST, SMALL_FACTOR = 2.0**52, 0.5
 """The largest level. A count of 2⁵⁰ over a factor below SMALL_FACTOR may be more."""
 
-AT_ONCE, MODELS_AT_ONCE = 65536, 16384
+AT_ONCE, MODELS_AT_ONCE = 131072, 17000
 """How many keys are corrected at once, and how many with all models: their arrays fit into a
 processor's cache."""
 
@@ -105,8 +111,10 @@ FIRST_SPREAD, FIRST_DRIFT = 0.05, 0.03
 LEAST_LEVEL = 1e-3
 """Smaller levels are in the class of this one."""
 
-CLASS_OF_EXPONENT = np.clip(np.arange(256) - 126, 0, CLASSES - 1)
-"""The class of a number, by the bits of its exponent."""
+LEAST_RATIO, LARGEST_RATIO = 0.5, 2.0 ** (CLASSES - 2)
+EXPONENT_BITS, LEAST_EXPONENT = 23, 126
+"""Ratios in the first and in the last class. The exponent of a number is above so many bits, and
+that of numbers in the first class is LEAST_EXPONENT."""
 
 MOST_INVERSE = 1e9
 """The largest value of one over a factor, which may be almost 0."""
@@ -178,7 +186,7 @@ class KeyModels:
     shares: Small
     unit_variances: Small
     """All that was learned from errors, as a step uses it: the share of the pooled scores in those
-    of a key, and irregular variances with how far to trust them."""
+    of a key, and irregular variances with the share of the models in the rest."""
     prior: LevelPrior
     learn_at: int
     """The unit at which the prior is learned again."""
@@ -200,7 +208,7 @@ class KeyModels:
             waiting=[],
             look_at=0,
             shares=np.zeros((CLASSES, MODELS), np.float32),
-            unit_variances=np.zeros((4, CLASSES), np.float32),
+            unit_variances=np.array([[0.0], [1.0]], np.float32).repeat(CLASSES, axis=1),
             prior=LevelPrior.nothing(),
             learn_at=0,
         )
@@ -265,9 +273,8 @@ class KeyModels:
             some = block if size <= AT_ONCE else block.of(part)
             columns = part if every else some.keys
             rows, models = _some(self.rows, columns), _some(self.models, columns)
-            surprise, mixed = self._correct(settings, some, rows, models, sample)
-            there[part] = self._spread(settings, some, rows, mixed, surprise)
-            found.append(surprise.of(sample))
+            there[part], surprise, mixed = self._correct(settings, some, rows, models, sample)
+            found.append(surprise)
             if settings.kind == "stock":
                 self.pulled[:, columns] = mixed[6:]
             if not every:
@@ -281,82 +288,85 @@ class KeyModels:
 
     def _correct(
         self, settings: FilterSettings, block: Block, rows: Small, models: Small, sample: slice
-    ) -> tuple[Surprise, Small]:
-        """One step of every model, in place. Return the surprises and the mixture of models."""
-        measured, noise, level = block.measured, block.level_noise, _level(settings, block, rows)
-        own = level * block.inverse
-        if settings.kind == "stock":
-            own[:] = 0
+    ) -> tuple[FloatArray, Surprise, Small]:
+        """One step of every model, in place.
+
+        Return the distances of `step`, the surprises of a sample, and the mixture of models.
+        """
+        noise, stock = block.level_noise, settings.kind == "stock"
+        least = block.least_level(settings.longest)
+        level = _level(rows, noise, least)
+        own = np.zeros_like(level) if stock else level * block.inverse
         classes, places = _both_classes(rows[MEAN], block.noise)
         square = level * level
         seen = np.empty((4, len(level)), np.float32)
-        seen[0] = measured
+        seen[0] = block.measured
         np.add(noise, own, out=seen[1])
         np.multiply(square, block.elapsed, out=seen[2])
         np.divide(square, block.units, out=seen[3])
         pull = np.exp(LOG_PULLS * block.elapsed)
-        stock = settings.kind == "stock"
         mixed, likelihood = mixed_step(
             models, seen, pull, self.shares, classes, sample, stock=stock
         )
-        found = Surprise(
-            classes=classes,
-            places=places,
-            likelihood=likelihood,
-            level=level,
-            own=own,
-            noise=noise,
-            expected=mixed[0],
-            distance=small(measured - mixed[0]),
-            uncertain=mixed[1],
-            irregular=rows[IRREGULARS].copy(),
-            missed=small(measured - rows[MEAN]) if not stock else small(measured - mixed[0]),
-            doubted=mixed[1] if stock else rows[VARIANCE] + rows[DRIFTS] * block.elapsed,
-            units=block.units,
-            mean=rows[MEAN],
-        )
+        away = block.measured - mixed[0]
+        distance = small(away)
+        before = rows[MEAN : IRREGULARS + 1, sample].copy()
         rows[ESTIMATE : ERROR + 1] = mixed[2:4]
         self._believe(settings, rows)
-        return found, mixed
+        found = Surprise.of(
+            sample,
+            block,
+            before,
+            likelihood=likelihood,
+            classes=classes,
+            level=level,
+            own=own,
+            distance=distance,
+            uncertain=mixed[1],
+            mean=rows[MEAN],
+            stock=stock,
+        )
+        shown = self._measured(settings, block, rows, distance, mixed[1])
+        self._spread(rows, _level(rows, noise, least), places, mixed, shown)
+        return self._there(settings, block, rows, mixed, away), found, mixed
 
     def _spread(
-        self,
-        settings: FilterSettings,
-        block: Block,
-        rows: Small,
-        mixed: Small,
-        found: Surprise,
-    ) -> FloatArray:
-        """Drift and irregular variance of a unit, in place. Return the distance of `step`."""
-        square = _level(settings, block, rows)
+        self, rows: Small, square: Small, places: IntArray, mixed: Small, shown: Small
+    ) -> None:
+        """Drift and irregular variance of a unit, in place. `square` is the level that they are
+        relative to, and `shown` the irregular variance that was measured.
+        """
         square *= square
         if self.prior.known:  # half way to what the prior over keys says of the level
-            square += np.minimum(np.square(rows[MEAN]) + rows[VARIANCE], square)
+            believed = rows[MEAN] * rows[MEAN]
+            believed += rows[VARIANCE]
+            square += np.minimum(believed, square, out=believed)
             square *= 0.5
         drift, modelled = mixed[4:6]
         np.multiply(square, drift, out=rows[DRIFTS])
-        whole, of_whole, relative, trust = self.unit_variances.take(
-            found.places, axis=1, mode="clip"
-        )
-        whole -= modelled
-        whole *= of_whole
-        whole += modelled
-        relative -= whole
-        relative *= trust
-        relative += whole
-        relative *= square
-        shown = self._measured(settings, rows, found)
-        irregular = np.maximum(relative, shown, out=rows[IRREGULARS])
-        unit = irregular + found.uncertain
+        pooled, share = self.unit_variances.take(places, axis=1, mode="clip")
+        share *= modelled
+        share += pooled
+        share *= square
+        np.maximum(share, shown, out=rows[IRREGULARS])
+
+    def _there(
+        self, settings: FilterSettings, block: Block, rows: Small, mixed: Small, away: FloatArray
+    ) -> FloatArray:
+        """How far each unit's own count lies from its level, in place of how far it lies from what
+        was expected.
+        """
+        unit = rows[IRREGULARS] + mixed[1]
         if settings.kind == "flow":
             unit += rows[MEAN] * block.inverse
-        unit /= unit + found.noise
-        there: FloatArray = unit * (block.measured - found.expected)
-        there += found.expected - rows[MEAN]
-        there *= found.units == 1
+        unit /= unit + block.level_noise
+        away *= unit
+        away += mixed[0] - rows[MEAN]
+        if not block.single:
+            away *= block.units == 1
         if not self.prior.known:
-            there *= rows[OUT]
-        return there
+            away *= rows[OUT]
+        return away
 
     def _believe(
         self, settings: FilterSettings, rows: Small, noise: Small | float | None = None
@@ -387,21 +397,17 @@ class KeyModels:
         if len(unsure) == len(estimate):
             rows[MEAN], rows[VARIANCE] = self.prior.posterior(estimate, error, draws)
         elif len(unsure):
-            mean[unsure], rows[VARIANCE][unsure] = self.prior.posterior(
-                estimate[unsure], error[unsure], draws[unsure]
-            )
+            some = (each.take(unsure, mode="clip") for each in (estimate, error, draws))
+            mean[unsure], rows[VARIANCE][unsure] = self.prior.posterior(*some)
 
     def _unit_variances(self) -> Small:
-        """By level, the relative irregular variance of a unit, and how far to trust it: from long
-        blocks, then from short ones.
+        """By level, the relative irregular variance of a unit that all keys showed, as far as it is
+        trusted, and the share of the models in the rest. Long blocks go first, then short ones.
         """
-        return np.array(
-            [
-                *_pooled_variances(self.whole_excess, self.whole_information),
-                *_pooled_variances(self.unit_excess, self.unit_information),
-            ],
-            np.float32,
-        )
+        whole, of_whole = _pooled_variances(self.whole_excess, self.whole_information)
+        relative, trust = _pooled_variances(self.unit_excess, self.unit_information)
+        pooled = (1 - trust) * of_whole * whole + trust * relative
+        return np.array([pooled, (1 - trust) * (1 - of_whole)], np.float32)
 
     def _look_back(self, settings: FilterSettings) -> None:
         """Learn from all errors together: the scores of the models, the irregular variance of
@@ -437,24 +443,23 @@ class KeyModels:
         apart = np.where(short, np.sqrt(units), units)
         information = np.square(level / apart) / doubt
         shown = information * apart * excess / level
-        added = np.empty((MODELS + 6, number))
-        places = np.empty(added.shape, np.int64)
+        added = np.empty((MODELS + 2, number))
         added[:MODELS] = found.likelihood
         added[MODELS] = 1
         added[MODELS + 1] = ((missed * missed > Z_MISS**2 * expected) - MISS) * moving / expected
-        added[MODELS + 2 : MODELS + 4] = information * short, shown * short
-        added[MODELS + 4 : MODELS + 6] = information * ~short, shown * ~short
-        places[:-4] = classes
-        places[-4:] = level_classes(found.mean)
-        sums = sums_by_class(places, added)
+        sums = sums_by_class(classes, added)
         self._pool(passed, sums[MODELS], sums[:MODELS])
         pushed = WIDEN * passed * sums[MODELS + 1] / np.maximum(sums[MODELS], 5 * passed)
         self.wider = np.minimum(np.maximum(self.wider + pushed, 0), np.log(MOST_WIDE))
+        learned = np.array([information, shown, information, shown])
+        learned[:2] *= short
+        learned[2:] *= ~short
+        of_units = sums_by_class(level_classes(found.mean), learned)
         keep = UNIT_KEEP**passed
-        self.unit_information = keep * self.unit_information + sums[MODELS + 2]
-        self.unit_excess = keep * self.unit_excess + sums[MODELS + 3]
-        self.whole_information = keep * self.whole_information + sums[MODELS + 4]
-        self.whole_excess = keep * self.whole_excess + sums[MODELS + 5]
+        self.unit_information = keep * self.unit_information + of_units[0]
+        self.unit_excess = keep * self.unit_excess + of_units[1]
+        self.whole_information = keep * self.whole_information + of_units[2]
+        self.whole_excess = keep * self.whole_excess + of_units[3]
         self.shares, self.unit_variances = self._pooled_scores(), self._unit_variances()
 
     def rescale(self, settings: FilterSettings, ratio: float) -> None:
@@ -463,10 +468,11 @@ class KeyModels:
             self._look_back(settings)
         rows, (levels, variances, _) = self.rows, self.models
         of_variance = (ERROR, VARIANCE, DRIFTS, IRREGULARS, RESIDUAL)
+        ratio = min(ratio, LARGEST)
         for array in (levels, self.pulled, *(rows[row] for row in (ESTIMATE, MEAN))):
-            array[:] = np.clip(array * np.float64(ratio), -LARGEST, LARGEST)
+            _multiply(array, ratio, LARGEST)
         for array in (variances, *(rows[row] for row in of_variance)):
-            array[:] = np.clip(array * np.float64(ratio**2), -(LARGEST**2), LARGEST**2)
+            _multiply(array, ratio**2, LARGEST**2)
         self.prior.rescale(ratio)
 
     def _pool(self, units: int, number: FloatArray, likelihoods: FloatArray) -> None:
@@ -481,24 +487,30 @@ class KeyModels:
         shares = POOL_SHARE * np.maximum(self.pooled - best, POOL_FLOOR)
         return np.ascontiguousarray(shares.T, np.float32)
 
-    def _measured(self, settings: FilterSettings, rows: Small, found: Surprise) -> Small:
+    def _measured(
+        self,
+        settings: FilterSettings,
+        block: Block,
+        rows: Small,
+        distance: Small,
+        uncertain: Small,
+    ) -> Small:
         """The irregular variance of a unit that errors show, less some standard errors."""
-        residual, weight = rows[RESIDUAL], rows[WEIGHT]
-        excess = found.distance * found.distance
-        excess -= found.noise
-        excess -= found.uncertain
-        excess *= found.units
-        residual *= IRREGULAR_KEEP
-        residual += excess
-        weight *= IRREGULAR_KEEP
+        residual, weight = rows[RESIDUAL : WEIGHT + 1]
+        excess = distance * distance
+        excess -= block.level_noise
+        excess -= uncertain
+        rows[RESIDUAL : WEIGHT + 1] *= IRREGULAR_KEEP
         weight += 1
-        error = np.sqrt(weight)
-        error *= IRREGULAR_ERRORS * math.sqrt(SQUARE_VARIANCE[settings.law])
-        error *= found.noise
-        error *= found.units
-        shown: Small = residual - error
+        shown = np.sqrt(weight)
+        shown *= IRREGULAR_ERRORS * math.sqrt(SQUARE_VARIANCE[settings.law]) * block.level_noise
+        if not block.single:
+            excess *= block.units
+            shown *= block.units
+        residual += excess
+        np.subtract(residual, shown, out=shown)
         shown /= weight
-        return shown
+        return np.asarray(shown)
 
     def predicted(self, age: Small, part: slice) -> FloatArray:
         """The level of some keys, `age` units after their last sums, pulled to the long run."""
@@ -513,14 +525,12 @@ class Surprise:
     """How far sums lay from what was expected, and what was believed before."""
 
     classes: IntArray
-    places: IntArray
-    """The size classes, and the classes of levels."""
+    """The size classes."""
     likelihood: Small
     level: Small
     own: Small
     """The variance of a count of mean `level`, as part of the measured level."""
     noise: float | Small
-    expected: Small
     distance: Small
     uncertain: Small
     """The variance of the expected level."""
@@ -535,17 +545,46 @@ class Surprise:
     def __len__(self) -> int:
         return len(self.level)
 
-    def of(self, sample: slice) -> Surprise:
-        """A sample of the keys: copies, made while all is in the processor's cache."""
-        if sample.step == 1:
-            self.mean = self.mean.copy()
-            return self
-        found: dict[str, Any] = {
-            name: each if isinstance(each, float) else each[..., sample].copy()
-            for name, each in vars(self).items()
-        }
-        found["likelihood"] = self.likelihood  # of the sample already
-        return Surprise(**found)
+    @classmethod
+    def of(
+        cls,
+        sample: slice,
+        block: Block,
+        before: Small,
+        *,
+        likelihood: Small,
+        classes: IntArray,
+        level: Small,
+        own: Small,
+        distance: Small,
+        uncertain: Small,
+        mean: Small,
+        stock: bool,
+    ) -> Surprise:
+        """The surprises of a sample of the keys.
+
+        `before` are rows of `KeyModels` before the step, and the likelihood is of the sample.
+        """
+        noise, distance, uncertain = block.level_noise, distance[sample], uncertain[sample]
+        believed, variance, _, drift, irregular = before
+        missed, doubted = distance, uncertain
+        if not stock:
+            missed = small(block.measured[sample] - believed)
+            doubted = variance + drift * block.elapsed[sample]
+        return cls(
+            classes=classes[sample],
+            likelihood=likelihood,
+            level=level[sample],
+            own=own[sample],
+            noise=noise if isinstance(noise, float) else noise[sample],
+            distance=distance,
+            uncertain=uncertain,
+            irregular=irregular,
+            missed=missed,
+            doubted=doubted,
+            units=block.units[sample],
+            mean=mean[sample].copy(),
+        )
 
     @classmethod
     def joined(cls, parts: list[Surprise]) -> Surprise:
@@ -594,6 +633,16 @@ class Block:
         """The variance of the noise in the measured level."""
         return small(self.noise * (self.inverse * self.inverse))
 
+    @cached_property
+    def single(self) -> bool:
+        """Whether all sums are of one unit."""
+        return bool((self.units == 1).all())
+
+    def least_level(self, longest: int) -> Small:
+        """The least level that drift and irregular part are relative to, by the longest block."""
+        scale = small(noise_scale(self.noise) / (4 * longest))
+        return np.asarray(self.units * (scale * self.inverse))
+
     def of(self, some: BoolArray | slice) -> Block:
         """The sums of some of the keys."""
         return Block(
@@ -619,6 +668,14 @@ def small(values: float | FloatArray | Small) -> float | Small:
     return values if isinstance(values, float) else values.astype(np.float32, copy=False)
 
 
+def _multiply(array: Small, ratio: float, most: float) -> None:
+    """Multiply in place, so that no absolute value is above `most`."""
+    fits = most / ratio
+    if ratio > 1 and array.size and max(float(array.max()), -float(array.min())) > fits:
+        np.clip(array, -fits, fits, out=array)
+    array *= ratio
+
+
 def _pooled_variances(excess: FloatArray, information: FloatArray) -> FloatArray:
     """By level, a relative variance and how far to trust it. All levels together are its prior."""
     prior, known = UNIT_PRIOR**-2, float(information.sum())
@@ -636,14 +693,12 @@ def _some(values: NDArray[Number], columns: Columns) -> NDArray[Number]:
     return values.take(columns, axis=-1, mode="clip")
 
 
-def _level(settings: FilterSettings, block: Block, rows: Small) -> Small:
+def _level(rows: Small, noise: float | Small, least: Small) -> Small:
     """The level that drift and irregular part are relative to: what it may well be.
 
     Doubts beyond the noise of this sum do not count, so they cannot feed themselves.
     """
-    per_unit = block.units * block.inverse
-    least = small(noise_scale(block.noise) / (4 * settings.longest)) * per_unit
-    level: Small = np.minimum(rows[ERROR], block.level_noise)
+    level: Small = np.minimum(rows[ERROR], noise)
     np.sqrt(level, out=level)
     np.maximum(level, rows[MEAN], out=level)
     np.maximum(level, least, out=level)
@@ -714,19 +769,23 @@ def mixed_step(
         part = slice(first, first + MODELS_AT_ONCE)
         some, shared = models[..., part], shares.take(classes[part], axis=0, mode="clip")
         free = room[..., : len(shared)]
-        _weigh(some, seen[:, part], pull[:, part], shared.T, free)
+        doubts = _weigh(some, seen[:, part], pull[:, part], shared.T, free)
         likelihoods.append(free[1, :, (sample.start - first) % step :: step].copy())
-        _mix(some, free, mixed[:, part])
+        _mix(some, free, doubts, mixed[:, part])
     likelihood = likelihoods[0] if len(likelihoods) == 1 else np.concatenate(likelihoods, axis=1)
     return mixed, likelihood
 
 
-def _weigh(models: Small, seen: Small, pull: Small, shares: Small, room: Small) -> None:
+def _weigh(
+    models: Small, seen: Small, pull: Small, shares: Small, room: Small
+) -> list[tuple[slice, Small]]:
     r"""Predict and weigh the models.
 
-    Of the four arrays in `room`, weights, log likelihoods, errors and gains are left. With variance
+    Of the four arrays in `room`, weights up to a factor per key, log likelihoods, errors and gains
+    are left. With variance
     S and error e, the Student-t log likelihood with 4 degrees of freedom is
-    :math:`-2.5\log(S+e^2/4)+2\log S`, up to a constant.
+    :math:`-2.5\log(S+e^2/4)+2\log S`, up to a constant. Returned are some models and the variance
+    of what they measure, in turn.
     """
     levels, spread, scores = models
     measured, base, drifted, apart = seen
@@ -739,9 +798,9 @@ def _weigh(models: Small, seen: Small, pull: Small, shares: Small, room: Small) 
         spread[model] *= power
     np.multiply(DRIFT_SQUARED, drifted, out=total)
     spread += total
-    np.multiply(IRREGULAR_SQUARED, apart, out=total)
-    total += base
-    total += spread
+    doubts = [(some, base + square * apart if square else base) for some, square in SAME_IRREGULAR]
+    for some, doubt in doubts:
+        np.add(spread[some], doubt, out=total[some])
     np.subtract(measured, levels, out=error)
     np.multiply(error, error, out=fitted)
     fitted *= QUARTER
@@ -756,27 +815,39 @@ def _weigh(models: Small, seen: Small, pull: Small, shares: Small, room: Small) 
     weights -= np.maximum.reduce(weights)
     np.maximum(weights, LEAST_SCORES[: weights.shape[1]], out=weights)
     np.exp(weights, out=weights)
-    weights *= 1 / np.add.reduce(weights)
+    return doubts
 
 
-def _mix(models: Small, room: Small, mixed: Small) -> None:
+def _mix(models: Small, room: Small, doubts: list[tuple[slice, Small]], mixed: Small) -> None:
     """Correct the models by their errors and gains. Mix them before and after that."""
     levels, spread, _ = models
     weights, apart, error, gain = room
-    np.einsum("mk,vmk->vk", weights, models[:2], out=mixed[:2])
+    sums = apart[: len(FIRSTS)]
+    for (some, _), out in zip(doubts, sums, strict=True):
+        np.add.reduce(weights[some], out=out)
+    inverse = np.add.reduce(sums)
+    np.divide(1, inverse, out=inverse)
+    np.einsum("m,mk->k", DRIFT_SQUARED[:, 0], weights, out=mixed[4])
+    np.einsum("m,mk->k", IRREGULAR_SQUARED[FIRSTS, 0], sums, out=mixed[5])
+    mixed[4:6] *= inverse
+    np.einsum("mk,mk->k", weights, levels, out=mixed[0])
+    np.einsum("mk,mk->k", weights, spread, out=mixed[1])
+    mixed[:2] *= inverse
     error *= gain
     levels += error
-    gain *= spread
-    spread -= gain
+    for some, doubt in doubts:
+        np.multiply(gain[some], doubt, out=spread[some])
     mean = np.einsum("mk,mk->k", weights, levels, out=mixed[2])
+    mean *= inverse
     np.subtract(levels, mean, out=apart)
     apart *= apart
     apart += spread
     np.einsum("mk,mk->k", weights, apart, out=mixed[3])
-    np.einsum("vm,mk->vk", RELATIVE[..., 0], weights, out=mixed[4:6])
+    mixed[3] *= inverse
     if len(mixed) > 6:
         away = levels - levels[LONG_RUN]
         away *= weights
+        away *= inverse
         for place in range(len(PULLS)):
             np.add.reduce(away[place == PULL_OF], out=mixed[6 + place])
 
@@ -791,12 +862,16 @@ def sums_by_class(classes: IntArray, values: FloatArray) -> FloatArray:
 
     Values are rounded to parts of 2⁻¹⁶, so sums over keys are the same in any order.
     """
-    rows = len(values)
-    places = classes + CLASSES * np.arange(rows)[:, None]
-    parts = values * 2.0**16
+    order = np.argsort(classes.astype(np.uint8), kind="stable")  # a radix sort
+    parts = (values * 2.0**16).take(order, axis=1)
     np.rint(parts, out=parts)
-    sums = np.bincount(places.ravel(), parts.ravel(), minlength=rows * CLASSES)
-    return np.asarray(2.0**-16 * sums.reshape(rows, CLASSES), np.float64)
+    number = np.bincount(classes, minlength=CLASSES)
+    here = number.nonzero()[0]
+    firsts = (number.cumsum() - number)[here]
+    sums = np.zeros((len(values), CLASSES))
+    sums[:, here] = np.add.reduceat(parts, firsts, axis=1)
+    sums *= 2.0**-16
+    return sums
 
 
 def size_classes(level: Small | FloatArray, noise: float | FloatArray) -> IntArray:
@@ -829,5 +904,10 @@ def _class_scales(noise: float) -> Small:
 
 def _classes(level: Small | FloatArray, times: float | Small) -> IntArray:
     """The binary exponents of positive numbers, from their bits."""
-    ratio = times * np.maximum(level, LEAST_LEVEL).astype(np.float32, copy=False)
-    return CLASS_OF_EXPONENT.take(ratio.view(np.int32) >> 23)
+    ratio = (times * level).astype(np.float32, copy=False)
+    least = np.maximum(LEAST_LEVEL * times, LEAST_RATIO, dtype=np.float32)
+    np.clip(ratio, least, LARGEST_RATIO, out=ratio)
+    classes = ratio.view(np.int32)
+    classes >>= EXPONENT_BITS
+    classes -= LEAST_EXPONENT
+    return classes.astype(np.int64)

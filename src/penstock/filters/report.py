@@ -87,16 +87,21 @@ class Estimate:
         if point == "mean" or not counted:
             return self.mean
         root = self.mean.astype(np.float32)
-        np.maximum(root, LEAST_MEAN, out=root)
+        np.clip(root, LEAST_MEAN, np.inf, out=root)
         root *= root
         root *= 9
         np.maximum(root, self.level_variance, out=root)
         np.divide(self.level_variance, root, out=root)
         np.subtract(1, root, out=root)
-        median: FloatArray = root * root * root * self.mean
-        small = median < SMALL
-        if small.any():
-            np.copyto(median, np.floor(median + ROUND_UP), where=small)
+        cube = root * root
+        cube *= root
+        median: FloatArray = cube.astype(np.float64)
+        median *= self.mean
+        small = (median < SMALL).nonzero()[0]
+        if len(small):
+            below = median.take(small, mode="clip")
+            below += ROUND_UP
+            median[small] = np.floor(below, out=below)
         return median
 
     def error(self, point: FloatArray) -> SmallFloats:
@@ -133,8 +138,9 @@ class Estimate:
 
 def in_parts(numbers: FloatArray, keys: int) -> IntArray:
     """Numbers in parts of 1/256, small enough for sums over all keys."""
-    parts = numbers * FINENESS
-    np.minimum(parts, 2**60 // keys, out=parts)
+    parts, most = numbers * FINENESS, 2**60 // keys
+    if parts[parts.argmax()] > most:
+        np.minimum(parts, most, out=parts)
     return np.rint(parts, out=parts).astype(np.int64)
 
 
@@ -143,8 +149,7 @@ def deviations(variance: SmallFloats | FloatArray) -> IntArray:
     parts = np.sqrt(variance)
     parts *= FINENESS
     np.ceil(parts, out=parts)
-    np.maximum(parts, 1, out=parts)
-    np.minimum(parts, 2**60 // len(parts), out=parts)
+    np.clip(parts, 1, 2**60 // len(parts), out=parts)
     unknown = np.isinf(variance)
     if unknown.any():
         parts[unknown] = 0

@@ -208,15 +208,14 @@ class TideFilter:
         if not len(keys):
             return
         some = slice(None) if len(keys) == settings.keys else keys
+        level = np.clip(models.mean[some], LEAST_LEVEL, np.inf)
         best = block_lengths(
-            models.drift[some],
-            models.irregular[some],
-            np.maximum(models.mean[some], LEAST_LEVEL),
-            seen.next_noise,
-            settings.longest,
+            models.drift[some], models.irregular[some], level, seen.next_noise, settings.longest
         )
         if seen.unit > settings.first_length or settings.first_length == 1:
-            np.minimum(best, GROWTH * self.lengths[some], out=best)
+            longer = (best > 1).nonzero()[0]
+            last = self.lengths[some].take(longer)
+            best[longer] = np.minimum(best.take(longer), GROWTH * last)
         self.lengths[some] = best
 
     def _break_up(self, seen: Observation) -> None:
@@ -307,18 +306,19 @@ class TideFilter:
         of_key = at_least(seen.noise if isinstance(seen.noise, float) else seen.noise[part])
         classes, noise = size_classes(rows[MEAN], of_key), small(of_key)
         times: SmallFloats | float = factor
-        used = self.seasons.used(classes)
         if not isinstance(season, float):
+            used = self.seasons.used(classes)
             times = np.where(used, factor * season, factor).astype(np.float32)
         mean += rows[MEAN] if flow else self.models.predicted(self.age, part)
         if not flow and self.models.prior.known:
             mean += PRIOR_SHARE * (rows[MEAN] - rows[ESTIMATE])
         mean *= times
-        np.maximum(mean, 0, out=mean)
+        np.clip(mean, 0, np.inf, out=mean)
         widen = wider.take(classes)
         irregular = widen * rows[IRREGULARS]
         if hidden:
-            whole = (self.lengths[part] >= self.settings.shortest_period) & ~used
+            whole = self.lengths[part] >= self.settings.shortest_period
+            whole &= ~self.seasons.used(classes)
             irregular += whole * np.float32(hidden) * np.square(rows[MEAN])
         alone = self._hidden_alone(part) if flow else None
         if alone is not None:

@@ -326,11 +326,12 @@ class Tide(WithDelta[TideState]):
         else:
             gate.pots.hold(BLOCKS, unit, epsilon=price)
             fresh = gate.pots.pour(BLOCKS, where=close)
-        public = {SUMS: fresh.value, UNITS: held * close}
+        units = held if close.all() else held * close
+        public = {SUMS: fresh.value, UNITS: units}
         if total is not None:
             public[TOTAL], public[TOTAL_UNITS] = np.array([total[0]]), np.array([total[1]])
         estimate = state.filter.step(self._observation(gate.unit, public))
-        np.multiply(held, ~close, out=state.held)
+        np.subtract(held, units, out=state.held)
         return state, self._report(state, estimate, fresh, public)
 
     def closes(self, state: TideState, held: IntArray, unit: Private, gate: Gate) -> BoolArray:
