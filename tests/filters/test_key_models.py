@@ -67,10 +67,10 @@ def test_a_step_of_all_keys_is_the_same_as_one_key_at_a_time(
     scores = models[2].copy()
     seen = rng.uniform(1, 80, (4, keys)).astype(np.float32)
     elapsed, classes = rng.integers(1, 30, keys).astype(np.float32), rng.integers(0, CLASSES, keys)
-    shares = -rng.uniform(0, 3, (CLASSES, MODELS)).astype(np.float32)
+    shares = -rng.uniform(0, 3, (MODELS, CLASSES)).astype(np.float32)
     one_by_one = models.astype(np.float64)
     expected = [
-        one_step(one_by_one[..., key], seen[:, key], elapsed[key], shares[classes[key]])
+        one_step(one_by_one[..., key], seen[:, key], elapsed[key], shares[:, classes[key]])
         for key in range(keys)
     ]
     pull = np.exp(LOG_PULLS * elapsed)
@@ -101,5 +101,5 @@ def test_sums_by_class_are_the_same_in_any_order() -> None:
 def test_levels_stay_in_the_range_of_four_bytes() -> None:
     one = np.ones(1, np.float32)
     for factor in (1e-9, np.array([1e-9])):
-        block = Block(np.zeros(1, np.int64), np.array([2.0**50]), one, one, factor, 2.0)
+        block = Block(np.zeros(1, np.int64), np.array([2.0**50]), one, one, factor, 2.0, True)
         assert block.measured.tolist() == [LARGEST]

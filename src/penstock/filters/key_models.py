@@ -36,14 +36,14 @@ relative to the level. Models with one σ stand together."""
 
 DRIFT, IRREGULAR, PULL = _MODELS.T[:, :, None]
 MODELS = len(_MODELS)
-DRIFT_SQUARED, IRREGULAR_SQUARED = np.square([DRIFT, IRREGULAR]).astype(np.float32)
+RELATIVE = np.square([DRIFT, IRREGULAR]).astype(np.float32)
+DRIFT_SQUARED, IRREGULAR_SQUARED = RELATIVE
 """The squares of drift and irregular part, by model."""
-FIRSTS = [0, *(np.flatnonzero(np.diff(_MODELS[:, 1])) + 1).tolist()]
+_FIRSTS = [0, *(np.flatnonzero(np.diff(_MODELS[:, 1])) + 1).tolist(), MODELS]
 SAME_IRREGULAR = [
-    (slice(first, last), float(IRREGULAR_SQUARED[first, 0]))
-    for first, last in pairwise([*FIRSTS, MODELS])
+    (slice(first, last), float(IRREGULAR_SQUARED[first, 0])) for first, last in pairwise(_FIRSTS)
 ]
-"""The first of the models with each irregular part; all of them, and the square of that part."""
+"""The models with one irregular part, and its square."""
 PULLED = np.flatnonzero(_MODELS[:, 2] < 1)
 LONG_RUN = 0
 """The model with the least drift. Its level is what the others are pulled to."""
@@ -160,6 +160,8 @@ class KeyModels:
     out.
     """
 
+    unseen: int
+    """The number of keys that had no sum yet."""
     rows: Small
     """Per key: 1 if it had a sum, else 0; the models' weighted level and its variance, before the
     prior over keys; mean and variance after it; 1 if it has no prior and stands out, else 0; drift
@@ -196,6 +198,7 @@ class KeyModels:
         """No belief yet."""
         keys = settings.keys
         return cls(
+            unseen=keys,
             rows=np.zeros((WEIGHT + 1, keys), np.float32),
             models=np.zeros((3, MODELS, keys), np.float32),
             pooled=np.zeros((MODELS, CLASSES)),
@@ -207,7 +210,7 @@ class KeyModels:
             wider=np.zeros(CLASSES),
             waiting=[],
             look_at=0,
-            shares=np.zeros((CLASSES, MODELS), np.float32),
+            shares=np.zeros((MODELS, CLASSES), np.float32),
             unit_variances=np.array([[0.0], [1.0]], np.float32).repeat(CLASSES, axis=1),
             prior=LevelPrior.nothing(),
             learn_at=0,
@@ -241,6 +244,7 @@ class KeyModels:
     def begin(self, settings: FilterSettings, block: Block, unit: int) -> None:
         """Believe the first sums of some keys, as far as the prior over keys lets them."""
         keys, measured = block.keys, block.measured
+        self.unseen -= len(keys)
         rows = self.rows[:, keys]
         rows[SEEN] = 1
         rows[ESTIMATE] = measured
@@ -262,7 +266,7 @@ class KeyModels:
         The distance is 0 for sums of more than one unit, which say nothing of the last one.
         """
         if settings.keys >= FEWEST_KEYS and unit >= self.learn_at:
-            seen = self.rows if self.seen.all() else self.rows[:, self.seen > 0]
+            seen = self.rows[:, self.seen > 0] if self.unseen else self.rows
             self.prior.learn(seen[ESTIMATE], seen[ERROR], _draws(settings, seen))
             self.learn_at = unit + _rest(settings, unit)
         size, found = len(block.sums), list[Surprise]()
@@ -482,10 +486,10 @@ class KeyModels:
         self.pooled += likelihoods * scale
 
     def _pooled_scores(self) -> Small:
-        """The share of the pooled scores in the scores of a key, by size class and model."""
+        """The share of the pooled scores in the scores of a key, by model and size class."""
         best = np.maximum.reduce(self.pooled)
         shares = POOL_SHARE * np.maximum(self.pooled - best, POOL_FLOOR)
-        return np.ascontiguousarray(shares.T, np.float32)
+        return np.asarray(shares, np.float32)
 
     def _measured(
         self,
@@ -611,13 +615,15 @@ class Block:
     factor: float | FloatArray
     """The sum of the factors of its units: one number if all keys have the same."""
     noise: float | FloatArray
+    single: bool
+    """Whether all sums are of one unit."""
 
     @cached_property
     def measured(self) -> FloatArray:
         """The level that each sum shows: at most LARGEST, so that squares fit into four bytes."""
         shown: FloatArray = self.sums / self.factor
         if np.minimum.reduce(self.factor, axis=None) < SMALL_FACTOR:
-            np.clip(shown, -LARGEST, LARGEST, out=shown)
+            shown.clip(-LARGEST, LARGEST, out=shown)
         return shown
 
     @cached_property
@@ -633,11 +639,6 @@ class Block:
         """The variance of the noise in the measured level."""
         return small(self.noise * (self.inverse * self.inverse))
 
-    @cached_property
-    def single(self) -> bool:
-        """Whether all sums are of one unit."""
-        return bool((self.units == 1).all())
-
     def least_level(self, longest: int) -> Small:
         """The least level that drift and irregular part are relative to, by the longest block."""
         scale = small(noise_scale(self.noise) / (4 * longest))
@@ -652,6 +653,7 @@ class Block:
             self.elapsed[some],
             self.factor if isinstance(self.factor, float) else self.factor[some],
             self.noise if isinstance(self.noise, float) else self.noise[some],
+            self.single,
         )
 
 
@@ -744,7 +746,7 @@ def mixed_step(
     pull : array
         Per model with a pull below 1 and key: that pull to the power of the units since then.
     shares : array
-        The share of the pooled scores in those of a key, by size class and model.
+        The share of the pooled scores in those of a key, by model and size class.
     classes : array of int
         The size class of each key.
     sample : slice
@@ -767,9 +769,9 @@ def mixed_step(
     room = np.empty((4, MODELS, min(keys, MODELS_AT_ONCE)), np.float32)
     for first in range(0, keys, MODELS_AT_ONCE):
         part = slice(first, first + MODELS_AT_ONCE)
-        some, shared = models[..., part], shares.take(classes[part], axis=0, mode="clip")
-        free = room[..., : len(shared)]
-        doubts = _weigh(some, seen[:, part], pull[:, part], shared.T, free)
+        some, places = models[..., part], classes[part]
+        free = room[..., : len(places)]
+        doubts = _weigh(some, seen[:, part], pull[:, part], shares, places, free)
         likelihoods.append(free[1, :, (sample.start - first) % step :: step].copy())
         _mix(some, free, doubts, mixed[:, part])
     likelihood = likelihoods[0] if len(likelihoods) == 1 else np.concatenate(likelihoods, axis=1)
@@ -777,12 +779,11 @@ def mixed_step(
 
 
 def _weigh(
-    models: Small, seen: Small, pull: Small, shares: Small, room: Small
+    models: Small, seen: Small, pull: Small, shares: Small, classes: IntArray, room: Small
 ) -> list[tuple[slice, Small]]:
     r"""Predict and weigh the models.
 
-    Of the four arrays in `room`, weights up to a factor per key, log likelihoods, errors and gains
-    are left. With variance
+    Of the four arrays in `room`, weights, log likelihoods, errors and gains are left. With variance
     S and error e, the Student-t log likelihood with 4 degrees of freedom is
     :math:`-2.5\log(S+e^2/4)+2\log S`, up to a constant. Returned are some models and the variance
     of what they measure, in turn.
@@ -811,10 +812,12 @@ def _weigh(
     total += fitted
     scores *= FORGET
     scores += total
-    weights = np.add(scores, shares, out=fitted)
+    weights = shares.take(classes, axis=1, out=fitted, mode="clip")
+    weights += scores
     weights -= np.maximum.reduce(weights)
     np.maximum(weights, LEAST_SCORES[: weights.shape[1]], out=weights)
     np.exp(weights, out=weights)
+    weights *= 1 / np.add.reduce(weights)
     return doubts
 
 
@@ -822,32 +825,20 @@ def _mix(models: Small, room: Small, doubts: list[tuple[slice, Small]], mixed: S
     """Correct the models by their errors and gains. Mix them before and after that."""
     levels, spread, _ = models
     weights, apart, error, gain = room
-    sums = apart[: len(FIRSTS)]
-    for (some, _), out in zip(doubts, sums, strict=True):
-        np.add.reduce(weights[some], out=out)
-    inverse = np.add.reduce(sums)
-    np.divide(1, inverse, out=inverse)
-    np.einsum("m,mk->k", DRIFT_SQUARED[:, 0], weights, out=mixed[4])
-    np.einsum("m,mk->k", IRREGULAR_SQUARED[FIRSTS, 0], sums, out=mixed[5])
-    mixed[4:6] *= inverse
-    np.einsum("mk,mk->k", weights, levels, out=mixed[0])
-    np.einsum("mk,mk->k", weights, spread, out=mixed[1])
-    mixed[:2] *= inverse
+    np.einsum("mk,vmk->vk", weights, models[:2], out=mixed[:2])
+    np.einsum("vm,mk->vk", RELATIVE[..., 0], weights, out=mixed[4:6])
     error *= gain
     levels += error
     for some, doubt in doubts:
         np.multiply(gain[some], doubt, out=spread[some])
     mean = np.einsum("mk,mk->k", weights, levels, out=mixed[2])
-    mean *= inverse
     np.subtract(levels, mean, out=apart)
     apart *= apart
     apart += spread
     np.einsum("mk,mk->k", weights, apart, out=mixed[3])
-    mixed[3] *= inverse
     if len(mixed) > 6:
         away = levels - levels[LONG_RUN]
         away *= weights
-        away *= inverse
         for place in range(len(PULLS)):
             np.add.reduce(away[place == PULL_OF], out=mixed[6 + place])
 
@@ -880,33 +871,42 @@ def size_classes(level: Small | FloatArray, noise: float | FloatArray) -> IntArr
     >>> size_classes(np.array([0.0, 1.0, 8.0]), 2.0)
     array([ 1, 11, 14])
     """
-    return _classes(level, small(1024 / noise_scale(at_least(noise))))
+    noise = at_least(noise)
+    if isinstance(noise, float):
+        return _classes(level, *(each[0] for each in _class_scales(noise)))
+    times = np.asarray(1024 / noise_scale(noise), np.float32)
+    return _classes(level, times, _least_ratio(times))
 
 
 def level_classes(level: Small) -> IntArray:
     """The power of two of each level, from 1/1024."""
-    return _classes(level, LEVEL_CLASS)
+    return _classes(level, LEVEL_CLASS, LEAST_LEVEL * LEVEL_CLASS)
 
 
 def _both_classes(level: Small, noise: float | FloatArray) -> IntArray:
     """The size class and the class of the level of each key."""
     if isinstance(noise, float):
-        return _classes(level, _class_scales(noise))
+        return _classes(level, *_class_scales(noise))
     times = np.full((2, len(level)), LEVEL_CLASS, np.float32)
     times[0] = 1024 / noise_scale(noise)
-    return _classes(level, times)
+    return _classes(level, times, _least_ratio(times))
 
 
 @lru_cache(maxsize=64)
-def _class_scales(noise: float) -> Small:
-    return np.array([[1024 / noise_scale(noise)], [LEVEL_CLASS]], np.float32)
+def _class_scales(noise: float) -> tuple[Small, Small]:
+    """By what levels are multiplied for both kinds of classes, and the least of these ratios."""
+    times = np.array([[1024 / noise_scale(noise)], [LEVEL_CLASS]], np.float32)
+    return times, _least_ratio(times)
 
 
-def _classes(level: Small | FloatArray, times: float | Small) -> IntArray:
+def _least_ratio(times: Small) -> Small:
+    return np.asarray(np.maximum(LEAST_LEVEL * times, LEAST_RATIO))
+
+
+def _classes(level: Small | FloatArray, times: float | Small, least: float | Small) -> IntArray:
     """The binary exponents of positive numbers, from their bits."""
     ratio = (times * level).astype(np.float32, copy=False)
-    least = np.maximum(LEAST_LEVEL * times, LEAST_RATIO, dtype=np.float32)
-    np.clip(ratio, least, LARGEST_RATIO, out=ratio)
+    ratio.clip(least, LARGEST_RATIO, out=ratio)
     classes = ratio.view(np.int32)
     classes >>= EXPONENT_BITS
     classes -= LEAST_EXPONENT

@@ -87,7 +87,7 @@ class Estimate:
         if point == "mean" or not counted:
             return self.mean
         root = self.mean.astype(np.float32)
-        np.clip(root, LEAST_MEAN, np.inf, out=root)
+        root.clip(LEAST_MEAN, np.inf, out=root)
         root *= root
         root *= 9
         np.maximum(root, self.level_variance, out=root)
@@ -149,7 +149,7 @@ def deviations(variance: SmallFloats | FloatArray) -> IntArray:
     parts = np.sqrt(variance)
     parts *= FINENESS
     np.ceil(parts, out=parts)
-    np.clip(parts, 1, 2**60 // len(parts), out=parts)
+    parts.clip(1, 2**60 // len(parts), out=parts)
     unknown = np.isinf(variance)
     if unknown.any():
         parts[unknown] = 0

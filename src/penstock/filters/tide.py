@@ -112,14 +112,20 @@ class TideFilter:
         if self.seasons.factors:
             self.seasonal += factor * season
         keys = seen.fresh.nonzero()[0]
-        there = self._take(seen, keys, factor, season) if len(keys) else np.zeros(len(self.age))
+        there, shown = np.zeros(0), False
+        if len(keys):
+            there, shown = self._take(seen, keys, factor, season)
+        if len(there) < len(self.age):
+            every = np.zeros(len(self.age))
+            every[keys] = there
+            there = every
         self._next_lengths(seen, keys)
         self.common.decide(self.settings, seen.unit, self._visible)
-        return self._estimate(seen, factor, season, there)
+        return self._estimate(seen, factor, season, there, shown=shown)
 
     def _factor(self, seen: Observation) -> float:
         """The common factor of this unit. All levels are counted anew if the mean total moves."""
-        begun = bool(np.maximum.reduce(self.models.seen) > 0)
+        begun = self.models.unseen < self.settings.keys
         factor = self.common.step(self.settings, seen, first=not begun)
         ratio = self.common.rescaled(self.settings, seen) if begun else 1.0
         if ratio != 1:
@@ -130,12 +136,17 @@ class TideFilter:
 
     def _take(
         self, seen: Observation, keys: IntArray, factor: float, season: FloatArray | float
-    ) -> FloatArray:
-        """Correct everything by the sums of these keys. Return how far counts lie from levels."""
+    ) -> tuple[FloatArray, bool]:
+        """Correct everything by the sums of these keys.
+
+        Return how far counts lie from levels, and whether all keys have sums of this unit alone.
+        """
         every = len(keys) == self.settings.keys
         some = slice(None) if every else keys
         units = seen.units[some].astype(np.float32)
-        plain, seasonal, used = self._factors(seen, some, units == 1, factor, season)
+        alone = units == 1
+        single = bool(alone.all())
+        plain, seasonal, used = self._factors(seen, some, None if single else alone, factor, season)
         block = Block(
             keys=keys,
             sums=seen.sums[some],
@@ -143,13 +154,16 @@ class TideFilter:
             elapsed=self.age[some],
             factor=used,
             noise=at_least(seen.noise if isinstance(seen.noise, float) else seen.noise[some]),
+            single=single,
         )
-        old = self.models.seen[some] > 0
-        if old.all():
+        if not self.models.unseen:
             found = self._correct(seen, block, plain, seasonal)
         else:
+            old = self.models.seen[some] > 0
             found = np.zeros(len(keys))
-            self.models.begin(self.settings, replace(block, factor=plain).of(~old), seen.unit)
+            if not old.all():
+                first = replace(block, factor=plain).of(~old)
+                self.models.begin(self.settings, first, seen.unit)
             if old.any():
                 plain, seasonal = (
                     np.broadcast_to(each, old.shape)[old] for each in (plain, seasonal)
@@ -159,28 +173,26 @@ class TideFilter:
         self.plain[some] = 0
         if self.seasons.factors:
             self.seasonal[some] = 0
-        if every:
-            return found
-        there = np.zeros(self.settings.keys)
-        there[keys] = found
-        return there
+        return found, every and single
 
     def _factors(
         self,
         seen: Observation,
         some: IntArray | slice,
-        single: BoolArray,
+        alone: BoolArray | None,
         factor: float,
         season: FloatArray | float,
     ) -> tuple[FloatArray | float, FloatArray | float, FloatArray | float]:
-        """The sums of factors over some blocks: without seasons, with them, and which is used."""
-        same = bool(single.all())
-        plain = factor if same else np.where(single, factor, self.plain[some])
+        """The sums of factors over some blocks: without seasons, with them, and which is used.
+
+        `alone` are the blocks of one unit; none if all are.
+        """
+        plain = factor if alone is None else np.where(alone, factor, self.plain[some])
         if isinstance(season, float):
             return plain, plain, plain
         seasonal: FloatArray = factor * season[some]
-        if not same:
-            seasonal = np.where(single, seasonal, self.seasonal[some])
+        if alone is not None:
+            seasonal = np.where(alone, seasonal, self.seasonal[some])
         noise = seen.noise if isinstance(seen.noise, float) else seen.noise[some]
         used = self.seasons.used(size_classes(self.models.mean[some], noise))
         return plain, seasonal, np.where(used, seasonal, plain)
@@ -208,7 +220,7 @@ class TideFilter:
         if not len(keys):
             return
         some = slice(None) if len(keys) == settings.keys else keys
-        level = np.clip(models.mean[some], LEAST_LEVEL, np.inf)
+        level = models.mean[some].clip(LEAST_LEVEL, np.inf)
         best = block_lengths(
             models.drift[some], models.irregular[some], level, seen.next_noise, settings.longest
         )
@@ -245,13 +257,20 @@ class TideFilter:
         return float(np.sort(visible).sum(dtype=np.float64))
 
     def _estimate(
-        self, seen: Observation, factor: float, season: FloatArray | float, there: FloatArray
+        self,
+        seen: Observation,
+        factor: float,
+        season: FloatArray | float,
+        there: FloatArray,
+        *,
+        shown: bool,
     ) -> Estimate:
         r"""The counts of this unit: :math:`\mu=\theta fS`, and the irregular part where it is seen.
 
         The variance of a count is :math:`f^2S^2(P+q(a+m/2))+V` with :math:`V=fS(s^2+\theta)`,
         a units after the end of the last block, with m units in the present one. A block of one
-        unit shows its own part of V, so that only :math:`VR/(V+R)` of it remains.
+        unit shows its own part of V, so that only :math:`VR/(V+R)` of it remains. `shown` says that
+        all keys have such a block.
         """
         keys = self.settings.keys
         mean, found = there, np.empty((2, keys), np.float32)
@@ -260,8 +279,9 @@ class TideFilter:
         for first in range(0, keys, AT_ONCE):
             part = slice(first, first + AT_ONCE)
             of_part = season if isinstance(season, float) else season[part]
+            now = None if shown else (seen.units[part] == 1) & seen.fresh[part]
             self._estimate_part(
-                seen, part, wider, hidden, factor, of_part, mean[part], found[:, part]
+                seen, part, now, wider, hidden, factor, of_part, mean[part], found[:, part]
             )
         total = None
         if seen.total is not None and math.isfinite(seen.total_noise):
@@ -290,6 +310,7 @@ class TideFilter:
         self,
         seen: Observation,
         part: slice,
+        now: BoolArray | None,
         wider: SmallFloats,
         hidden: float,
         factor: float,
@@ -299,7 +320,8 @@ class TideFilter:
     ) -> None:
         """Fill in mean, variance of the level, and variance of the counts of some keys.
 
-        In `mean` is how far each count lies from its level.
+        In `mean` is how far each count lies from its level. `now` are the keys with a sum of this
+        unit alone; none if all have one.
         """
         rows, flow = self.models.rows[:, part], self.settings.kind == "flow"
         level_variance, variance = found
@@ -313,7 +335,7 @@ class TideFilter:
         if not flow and self.models.prior.known:
             mean += PRIOR_SHARE * (rows[MEAN] - rows[ESTIMATE])
         mean *= times
-        np.clip(mean, 0, np.inf, out=mean)
+        mean.clip(0, np.inf, out=mean)
         widen = wider.take(classes)
         irregular = widen * rows[IRREGULARS]
         if hidden:
@@ -323,8 +345,6 @@ class TideFilter:
         alone = self._hidden_alone(part) if flow else None
         if alone is not None:
             irregular += alone
-        now = seen.units[part] == 1
-        now &= seen.fresh[part]
         variance[:] = self.lengths[part]
         variance *= 0.5
         variance += self.age[part]
@@ -337,13 +357,13 @@ class TideFilter:
             irregular += rows[MEAN]
         irregular *= times
         remains = noise / (irregular + noise)  # a product of both might be too large a number
-        irregular *= remains if now.all() else np.where(now, remains, 1)
+        irregular *= remains if now is None else np.where(now, remains, 1)
         variance += irregular
         np.multiply(rows[VARIANCE], square, out=level_variance)
         if alone is not None:
             level_variance += alone * square * (mean < SMALL)
-        unknown = rows[SEEN] == 0
-        if unknown.any():
+        if self.models.unseen:
+            unknown = rows[SEEN] == 0
             mean[unknown] = self.common.visible / self.settings.keys  # all that is known so far
             level_variance[unknown] = 0
             variance[unknown] = np.inf
