@@ -71,8 +71,8 @@ POOL_FORGET, POOL_MOST, POOL_SHARE, POOL_FLOOR = 0.995, 50, 0.5, -20.0
 in a key's weights, and the least difference to the best model."""
 
 LEAST_SCORES = np.full(MODELS_AT_ONCE, -30, np.float32)
-"""The least difference of a score to the best: smaller weights would be slow, subnormal numbers.
-NumPy takes the larger of two arrays much faster than that of an array and one number."""
+"""The least difference of a score to the best: smaller weights would be slow, subnormal numbers. An
+array, because NumPy takes the larger of two arrays much faster."""
 
 CLASSES = 32
 """The number of size classes: powers of two of level over noise scale, from 1/1024."""
@@ -595,7 +595,7 @@ class Surprise:
         """The keys of all parts."""
         if len(parts) == 1:
             return parts[0]
-        noises = [np.broadcast_to(np.float32(part.noise), len(part)) for part in parts]
+        noises = [np.full(len(part), part.noise, np.float32) for part in parts]
         found: dict[str, Any] = {
             name: np.concatenate([vars(part)[name] for part in parts], axis=-1)
             for name in vars(parts[0])

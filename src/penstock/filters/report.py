@@ -18,8 +18,8 @@ SMALL, ROUND_UP = 20.0, 1 / 3
 """Medians below SMALL are whole numbers ⌊x + ROUND_UP⌋: the median of a Poisson count."""
 
 
-LEAST_MEAN = 1e-9
-"""A smaller mean counts as this one in a relative variance."""
+LEAST_SQUARE = 1e-17
+"""Joins nine times the square of a mean, so that a mean of 0 has a relative variance."""
 
 FINENESS = 256
 """Released estimates are rounded to parts of 1/256."""
@@ -87,9 +87,9 @@ class Estimate:
         if point == "mean" or not counted:
             return self.mean
         root = self.mean.astype(np.float32)
-        root.clip(LEAST_MEAN, np.inf, out=root)
         root *= root
         root *= 9
+        root += LEAST_SQUARE
         np.maximum(root, self.level_variance, out=root)
         np.divide(self.level_variance, root, out=root)
         np.subtract(1, root, out=root)
