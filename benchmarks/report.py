@@ -54,17 +54,27 @@ def ratios(
     return median(x for x, _ in pairs) / unit, fmean(x for x, _ in pairs) / unit
 
 
-def main(description: str, measure: Callable[[], Iterable[Figure]]) -> None:
-    """Run `measure` and print a table, or with --json one list. Exit code 1 if a bar is missed."""
+def main(
+    description: str,
+    measure: Callable[..., Iterable[Figure]],
+    options: Callable[[argparse.ArgumentParser], None] | None = None,
+) -> None:
+    """Run `measure` and print a table, or with --json one list. Exit code 1 if a bar is missed.
+
+    `options` adds options of the benchmark's own. Then `measure` gets all of them.
+    """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
         "--json",
         action="store_true",
         help="print one JSON list of name, value, unit and, with a bar, limit and ok",
     )
-    as_json = parser.parse_args().json
+    if options is not None:
+        options(parser)
+    given = parser.parse_args()
+    as_json = given.json
     figures: list[Figure] = []
-    for figure in measure():
+    for figure in measure() if options is None else measure(given):
         figures.append(figure)
         bar = (
             ""
