@@ -33,10 +33,12 @@ import sys
 import tempfile
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median
@@ -175,7 +177,7 @@ def answers(keys: int, units: int) -> Iterator[Figure]:
         with started(command, folder) as (url, pid):
             asking = Asking(url)
             wait_for_copy(asking)
-            yield from charts(asking, keys, units)
+            yield from charts(asking, pid, keys, units)
             yield Figure("memory of the service", memory(pid) / 1e6, "MB")
 
 
@@ -207,7 +209,7 @@ def wait_for_copy(asking: Asking) -> None:
         time.sleep(0.1)
 
 
-def charts(asking: Asking, keys: int, units: int) -> Iterator[Figure]:
+def charts(asking: Asking, pid: int, keys: int, units: int) -> Iterator[Figure]:
     first = 0.0
     for path in (
         "/",
@@ -227,7 +229,7 @@ def charts(asking: Asking, keys: int, units: int) -> Iterator[Figure]:
         "one key, newest 1,000 units": {"last": min(units, 1_000)},
         "one key, sums over a day": {"last": min(units, 1_000)},
     }.items():
-        seconds, sizes = [], []
+        seconds, sizes, busy = list[float](), list[int](), cpu_seconds(pid)
         for number in range(0, keys, max(keys // KEYS_ASKED, 1)):
             path = one_key(number, **more)
             if "sums" in name:
@@ -238,6 +240,8 @@ def charts(asking: Asking, keys: int, units: int) -> Iterator[Figure]:
             seconds.append(asking.seconds)
             sizes.append(asking.size)
         yield Figure(f"{name}: median", 1_000 * median(seconds), "ms", 50)
+        busy = (cpu_seconds(pid) - busy) / len(seconds)
+        yield Figure(f"{name}: CPU", 1_000 * busy, "ms")
         yield Figure(f"{name}: slowest of {len(seconds)}", 1_000 * max(seconds), "ms")
         yield Figure(f"{name}: most bytes", max(sizes) / 1_000, "kB", 200)
 
@@ -314,38 +318,51 @@ class RunningPublisher:
             for number in rng.integers(0, 1_000, EVENTS_PER_SECOND // 10):
                 self._file.write(f"{now},station {number},{number}\n")
 
-    def lateness(self, first: int) -> float:
-        """Median seconds from the moment when a unit is due to the moment when it is public."""
+    def lateness(self, first: int) -> list[float]:
+        """Seconds from the moment when each unit is due to the moment when it is public."""
         due = self.origin.timestamp() + 1  # the pace of a stream is a second
-        return median(
-            moment - (due + unit) for unit, moment in self.public.items() if unit >= first
-        )
+        return [moment - (due + unit) for unit, moment in self.public.items() if unit >= first]
 
 
-@dataclass
-class LiveReader:
-    """A reader of live events: when each unit arrived."""
+class LiveReader(asyncio.Protocol):
+    """A reader of live events. It only notes when bytes arrive, and looks into them later."""
 
-    arrived: dict[int, float] = field(default_factory=dict)
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._pieces: list[tuple[float, bytes]] = []
+        self.closed = False
 
-    async def read(self, url: str, until: float) -> None:
-        parts = urlsplit(url)
-        reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-        writer.write(
-            f"GET /v1/streams/{STREAM}/live HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.write(
+            f"GET /v1/streams/{STREAM}/live HTTP/1.1\r\nHost: {self._address}\r\n"
             "Accept: text/event-stream\r\n\r\n".encode()
         )
-        try:
-            while (left := until - time.time()) > 0:
-                line = await asyncio.wait_for(reader.readline(), left)
-                if not line:
-                    raise SystemExit("the service has closed a live connection.")
-                if line.startswith(b"data: "):
-                    self.arrived.setdefault(json.loads(line[6:])["unit"], time.time())
-        except TimeoutError:
-            pass
-        finally:
-            writer.close()
+
+    def data_received(self, data: bytes) -> None:
+        self._pieces.append((time.time(), data))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+
+    def close(self) -> None:
+        if self.closed:
+            raise SystemExit("the service has closed a live connection.")
+        self._transport.close()
+
+    @cached_property
+    def arrived(self) -> dict[int, float]:
+        """When the end of each unit's event arrived."""
+        whole, ends, moments = bytearray(), list[int](), list[float]()
+        for moment, piece in self._pieces:
+            whole += piece
+            ends.append(len(whole))
+            moments.append(moment)
+        found: dict[int, float] = {}
+        for event in re.finditer(rb'data: \{"unit":(\d+)[^\n]*\n', whole):
+            found.setdefault(int(event[1]), moments[bisect_left(ends, event.end())])
+        return found
 
 
 def memory(pid: int) -> float:
@@ -354,20 +371,36 @@ def memory(pid: int) -> float:
     return int(text.split()[1]) * float(os.sysconf("SC_PAGE_SIZE"))
 
 
-def follow(url: str, pid: int, readers: int, seconds: float) -> tuple[list[LiveReader], float]:
-    """Follow for some time; return the readers and the growth of the memory of a process."""
+def follow(
+    url: str, pid: int, readers: int, seconds: float
+) -> tuple[list[LiveReader], float, float]:
+    """Follow for some time. Return the readers, the growth of the memory of the process that
+    serves, and its CPU seconds per second.
+    """
 
-    async def all_of_them() -> tuple[list[LiveReader], float]:
-        until, found = time.time() + seconds, [LiveReader() for _ in range(readers)]
-        tasks = [asyncio.create_task(each.read(url, until)) for each in found]
+    async def all_of_them() -> tuple[list[LiveReader], float, float]:
+        until, parts, found = time.time() + seconds, urlsplit(url), list[LiveReader]()
+        for _ in range(readers):
+            _, reader = await asyncio.get_running_loop().create_connection(
+                lambda: LiveReader(parts.netloc), parts.hostname or "", parts.port or 0
+            )
+            found.append(reader)
         await asyncio.sleep(min(60.0, seconds / 3))
-        before = memory(pid)
-        await asyncio.sleep(max(until - time.time() - 1, 0))
-        after = memory(pid)
-        await asyncio.gather(*tasks)
-        return found, after / before
+        before, busy, begin = memory(pid), cpu_seconds(pid), time.time()
+        await asyncio.sleep(max(until - time.time(), 0))
+        share = (cpu_seconds(pid) - busy) / (time.time() - begin)
+        growth = memory(pid) / before
+        for each in found:
+            each.close()
+        return found, growth, share
 
     return asyncio.run(all_of_them())
+
+
+def cpu_seconds(pid: int) -> float:
+    """The CPU seconds of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / float(os.sysconf("SC_CLK_TCK"))
 
 
 def delays(found: list[LiveReader], public: dict[int, float]) -> tuple[list[float], int]:
@@ -392,28 +425,38 @@ def soon() -> datetime:
 
 def live(readers: int, minutes: float) -> Iterator[Figure]:
     os.environ[KEY] = secrets.token_hex(32)
-    with tempfile.TemporaryDirectory() as temporary:
-        with RunningPublisher(Path(temporary), soon()) as publisher:
-            time.sleep(max(min(60 * minutes / 2, 30), 15))
-        plain = publisher.lateness(first=4)
-    yield Figure("a unit is public after it is due, without a service", 1_000 * plain, "ms")
+    plain, late = publishing_alone(minutes), dict[str, float]()
     for mode, limit in (("run", 200), ("alone", 400)):
         with tempfile.TemporaryDirectory() as temporary:
-            yield from followed(mode, limit, Path(temporary), plain, readers, minutes)
+            yield from followed(mode, limit, Path(temporary), late, readers, minutes)
+        plain += publishing_alone(minutes)
+    usual = median(plain)
+    yield Figure("a unit is public after it is due, without a service", 1_000 * usual, "ms")
+    for mode, seconds in late.items():
+        what = f"{readers} readers, {mode}: publishing takes"
+        yield Figure(what, seconds / usual, "times as long", 1.1)
+
+
+def publishing_alone(minutes: float) -> list[float]:
+    """How late units are without a service. It is measured in turn, as machines change."""
+    with tempfile.TemporaryDirectory() as temporary:
+        with RunningPublisher(Path(temporary), soon()) as publisher:
+            time.sleep(max(min(60 * minutes / 3, 30), 10))
+        return publisher.lateness(first=4)
 
 
 def followed(
-    mode: str, limit: float, folder: Path, plain: float, readers: int, minutes: float
+    mode: str, limit: float, folder: Path, late: dict[str, float], readers: int, minutes: float
 ) -> Iterator[Figure]:
     own = '\n[service]\nlisten = "127.0.0.1:0"\n' if mode == "run" else ""
     with RunningPublisher(folder, soon(), own) as publisher:
         first = max(publisher.public) + 3
         if mode == "run":
-            found, growth = follow(publisher.url, publisher.pid, readers, 60 * minutes)
+            found, growth, busy = follow(publisher.url, publisher.pid, readers, 60 * minutes)
         else:
             command = ["serve", "taps.toml", "--listen", "127.0.0.1:0"]
             with started(command, folder) as (url, pid):
-                found, growth = follow(url, pid, readers, 60 * minutes)
+                found, growth, busy = follow(url, pid, readers, 60 * minutes)
         public = dict(publisher.public)
     times, missed = delays(found, public)
     what = f"{readers} readers, {mode}"
@@ -423,8 +466,8 @@ def followed(
     p99 = float(np.quantile(times, 0.99))
     yield Figure(f"{what}: commit to event, 99th percentile", 1_000 * p99, "ms", limit)
     yield Figure(f"{what}: memory after / before", growth, "ratio", 1.1)
-    slowed = publisher.lateness(first) / plain
-    yield Figure(f"{what}: publishing takes", slowed, "times as long", 1.1)
+    yield Figure(f"{what}: CPU of the process that serves", busy, "cores")
+    late[mode] = median(publisher.lateness(first))
 
 
 def figures(given: argparse.Namespace) -> Iterator[Figure]:

@@ -26,6 +26,7 @@ from penstock.engine.signing import PublicKey
 from penstock.engine.sql_store.verification import check_past, verify_chain
 from penstock.engine.store import Lease, VerifiedLedger
 from penstock.released import encoding
+from penstock.released.alerting import AlertEvent, RuleProgress
 from penstock.released.series import Series
 
 HEAD_SECONDS: Final = 1.0
@@ -196,6 +197,23 @@ class RemoteReader:
     def marks(self, series: str) -> dict[str, int]:
         """Nothing: a service does not say what sinks have."""
         return {}
+
+    def alert_rules(self, series: str) -> tuple[RuleProgress, ...]:
+        """Nothing: how far a rule has come is known where alerts are raised."""
+        return ()
+
+    def alerts(
+        self,
+        series: str,
+        first: int = 1,
+        last: int | None = None,
+        *,
+        rule: str | None = None,
+        key: str | None = None,
+        limit: int | None = None,
+    ) -> list[AlertEvent]:
+        """Nothing: the API of the service has the alerts that were raised."""
+        return []
 
     def verify(
         self,
