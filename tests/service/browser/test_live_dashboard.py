@@ -139,7 +139,7 @@ def test_a_rule_is_tried_on_past_releases(dashboard: Dashboard) -> None:
     page.get_by_role("button", name="Try it").click()
     expect(said).to_contain_text("fired 0 times")
     assert often > 3
-    expect(page.get_by_label("The rule in the pipeline")).to_contain_text("above = 100000")
+    expect(page.get_by_role("region", name="The rule in the pipeline")).to_contain_text("above = 100000")
 
 
 def test_the_privacy_page_says_what_holds_and_what_does_not(dashboard: Dashboard) -> None:
@@ -165,7 +165,7 @@ def test_numbers_can_be_downloaded(dashboard: Dashboard) -> None:
     assert set(KEYS) <= set(table["key" if "key" in table.columns else "name"])
     address = page.get_by_role("region", name="Exact address").first.inner_text()
     assert address == f"{dashboard.url}/v1/streams/taps/releases.csv?last=5"
-    page.get_by_text("Parquet").first.click()
+    page.get_by_role("radio", name="Parquet").first.check()
     with page.expect_download() as started:
         page.get_by_role("link", name="Download as Parquet").first.click()
     assert len(pl.read_parquet(started.value.path())) == 5 * len(KEYS)

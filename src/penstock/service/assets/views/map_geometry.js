@@ -95,23 +95,23 @@ export function centre(shape, place) {
   return measured.reduce((best, ring) => (ring.area > best.area ? ring : best)).at;
 }
 
+const AHEAD = {
+  ArrowLeft: (dx, dy) => [-dx, dy],
+  ArrowRight: (dx, dy) => [dx, dy],
+  ArrowUp: (dx, dy) => [-dy, dx],
+  ArrowDown: (dx, dy) => [dy, dx],
+};
+const CONE = 1.75; // how far aside a place may lie, per step ahead
+
 // The nearest of some places in the direction of an arrow key; null if there is none.
 export function neighbour(places, from, key) {
-  const [ahead, aside] =
-    key === "ArrowLeft"
-      ? [(dx) => -dx, (dx, dy) => dy]
-      : key === "ArrowRight"
-        ? [(dx) => dx, (dx, dy) => dy]
-        : key === "ArrowUp"
-          ? [(dx, dy) => -dy, (dx) => dx]
-          : [(dx, dy) => dy, (dx) => dx];
-  let best = null,
-    least = Infinity;
+  let best = null;
+  let least = Infinity;
   places.forEach(([x, y], index) => {
-    const [dx, dy] = [x - places[from][0], y - places[from][1]];
-    const forward = ahead(dx, dy);
-    if (index === from || forward <= 0) return;
-    const distance = forward + 2 * Math.abs(aside(dx, dy));
+    const [ahead, aside] = AHEAD[key](x - places[from][0], y - places[from][1]);
+    if (index === from || ahead <= 0) return;
+    const beyond = Math.abs(aside) > CONE * ahead ? 1e6 : 0; // only if nothing else lies there
+    const distance = ahead + 2 * Math.abs(aside) + beyond;
     if (distance < least) [best, least] = [index, distance];
   });
   return best;
