@@ -57,13 +57,15 @@ class Dashboard:
             self.complaints.append(f"asked another server: {url}")
 
     def open(self, view: str | None = "", *, stream: str = "taps", **parameters: str) -> Page:
-        """Open a view of a stream; None is the overview."""
+        """Open a view of a stream, and wait for its first card; None is the overview."""
         query = "&".join(f"{name}={quote(value)}" for name, value in parameters.items())
-        path = (
-            "#/" if view is None else f"#/s/{quote(stream, safe='')}" + (f"/{view}" if view else "")
-        )
-        self.page.goto(f"{self.url}/{path}" + (f"?{query}" if query else ""))
-        self.page.locator("main h1").first.wait_for()
+        place = f"#/s/{quote(stream, safe='')}" + (f"/{view}" if view else "")
+        address = f"{self.url}/{'#/' if view is None else place}" + (f"?{query}" if query else "")
+        if self.page.url != "about:blank":  # the next view replaces this one without a new page
+            assert self.page.url != address
+            self.page.evaluate("document.querySelector('.view').dataset.old = 'true'")
+        self.page.goto(address)
+        self.page.locator(".view:not([data-old])").locator("figure, .card").first.wait_for()
         return self.page
 
     def wait_until(self, condition: str, given: Any = None) -> None:

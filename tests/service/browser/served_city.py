@@ -139,6 +139,14 @@ class ServedCity:
         end = f'until = "{until.isoformat()}"' if until else 'pace = "0s"'
         growing = "" if until else "growing = true"
         event = (origin + timedelta(seconds=HISTORY - 30)).isoformat()
+        alert = """
+[[alert]]
+name = "crowd"
+keys = ["Stadium"]
+above = 100
+clear = 60
+sure = "0.95"
+"""
         service = f"""
 [service]
 listen = "127.0.0.1:{self.port}"
@@ -150,13 +158,6 @@ frames = ["{self.url}"]
 [[service.event]]
 at = "{event}"
 text = "Cup final"
-
-[[alert]]
-name = "crowd"
-keys = ["Stadium"]
-above = 100
-clear = 60
-sure = "0.95"
 """
         (self.folder / "city.toml").write_text(
             f"""
@@ -186,7 +187,8 @@ window = 10
 
 [store]
 key_env = "CITY_KEY"
-{service}
+{alert}
+{"" if until else service}
 """,
             encoding="utf-8",
         )

@@ -139,7 +139,9 @@ def test_a_rule_is_tried_on_past_releases(dashboard: Dashboard) -> None:
     page.get_by_role("button", name="Try it").click()
     expect(said).to_contain_text("fired 0 times")
     assert often > 3
-    expect(page.get_by_role("region", name="The rule in the pipeline")).to_contain_text("above = 100000")
+    expect(page.get_by_role("region", name="The rule in the pipeline")).to_contain_text(
+        "above = 100000"
+    )
 
 
 def test_the_privacy_page_says_what_holds_and_what_does_not(dashboard: Dashboard) -> None:

@@ -60,12 +60,12 @@ export function drawLanes(box, bars, { text, format, from, to, timed }) {
     role: "img",
     "aria-label": text("alerts.picture", { count: bars.length }),
   });
-  const when = (at) =>
-    !timed
-      ? format.number(at, 0)
-      : span > 3 * 86_400
-        ? format.day(at)
-        : format.unit(at, at + (span > 600 ? 3_600 : 1));
+  const when = (at) => {
+    if (!timed) return format.number(at, 0);
+    if (span > 3 * 86_400) return format.day(at);
+    const whole = format.unit(at, at + (span > 3_600 ? 3_600 : 1)); // day and time
+    return span > 86_400 ? whole : whole.split(", ").at(-1);
+  };
   const ticks = Math.max(1, Math.floor((right - left) / LABEL) - 1);
   for (let i = 0; i <= ticks; i += 1) {
     const at = from + (i / ticks) * span;

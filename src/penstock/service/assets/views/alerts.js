@@ -57,7 +57,7 @@ function stretch(events, { stream }, units) {
   return { from: Math.min(from, first), to, timed };
 }
 
-function eventTable(events, { text, format }) {
+function eventTable(events, { stream, text, format }) {
   return {
     columns: [
       { name: text("alerts.time") },
@@ -71,7 +71,9 @@ function eventTable(events, { text, format }) {
     rows: [...events]
       .sort((a, b) => b.unit - a.unit)
       .map((event) => [
-        event.begins ? format.unit(event.begins, event.ends ?? null) : format.number(event.unit, 0),
+        event.begins
+          ? format.unit(event.begins, toSeconds(event.begins) + (stream.seconds ?? 86_400))
+          : format.number(event.unit, 0),
         event.rule,
         event.key,
         text(`alerts.${event.state}`),
@@ -156,11 +158,11 @@ const pause = (milliseconds) =>
     setTimeout(done, milliseconds);
   });
 
-function item(bar, { text, format }) {
+function item(bar, { stream, text, format }) {
   const { raised, cleared } = bar,
     when = (event) =>
       event.begins
-        ? format.unit(event.begins, event.ends ?? null)
+        ? format.unit(event.begins, toSeconds(event.begins) + (stream.seconds ?? 86_400))
         : text("alerts.unit", { unit: event.unit });
   const words = cleared
     ? text("alerts.was", { from: when(raised), to: when(cleared) })

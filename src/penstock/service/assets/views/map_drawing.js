@@ -7,8 +7,7 @@ const MARGIN = 22,
   MAX_POINT = 20,
   MAX_HEIGHT = 620,
   MIN_HEIGHT = 260;
-const LABEL_HEIGHT = 15,
-  LETTER = 6.9; // pixels of a label's line, and of a letter on average
+const LABEL_HEIGHT = 15; // pixels of the line of a label
 
 // Draws `geojson` into `box`. Areas are the features whose key is among `keys`; the others are background.
 // `chosen(key | null, place)` is told which area is pointed at or focused, `opened(key)` which one is entered.
@@ -94,9 +93,12 @@ export function drawMap(box, { geojson, property, keys, label, chosen, opened })
     const taken = [];
     for (const {
       shape,
+      fill,
       place: [x, y],
     } of drawn.values()) {
-      const long = shape.key.length * LETTER,
+      const words = svg("text", {}, shape.key);
+      group.append(words);
+      const long = words.getComputedTextLength(),
         inside = shape.points.length === 0;
       const spots = inside
         ? [[x - long / 2, y + 4]]
@@ -119,9 +121,13 @@ export function drawMap(box, { geojson, property, keys, label, chosen, opened })
               Math.abs(base - other[1]) < LABEL_HEIGHT,
           ),
       );
-      if (!free) continue;
+      if (!free || (inside && long > fill.getBBox().width)) {
+        words.remove();
+        continue;
+      }
       taken.push([...free, long]);
-      group.append(svg("text", { x: free[0], y: free[1] }, shape.key));
+      words.setAttribute("x", free[0]);
+      words.setAttribute("y", free[1]);
     }
   };
 
