@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.browser import CHROMIUM, FLAGS
 from tests.service.browser.dashboard import PATIENCE, Dashboard
+from tests.service.browser.modules import Modules
 from tests.service.browser.served_city import ServedCity
 
 
@@ -62,3 +63,15 @@ def open_dashboard(browser: Browser, city: ServedCity) -> Iterator[Callable[...,
 def dashboard(open_dashboard: Callable[..., Dashboard]) -> Dashboard:
     """A dashboard at a desk, in light."""
     return open_dashboard()
+
+
+@pytest.fixture
+def modules(browser: Browser) -> Iterator[Modules]:
+    """An empty page that can import modules of the dashboard; nothing may go wrong in it."""
+    context = browser.new_context(
+        viewport={"width": 900, "height": 700}, locale="en-GB", timezone_id="America/New_York"
+    )
+    opened = Modules(context.new_page())
+    yield opened
+    context.close()
+    assert opened.complaints == []
