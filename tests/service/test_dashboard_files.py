@@ -1,4 +1,4 @@
-"""Rules for the files of the dashboard: texts in one place, nothing inline, nothing from elsewhere."""
+"""Rules for the dashboard's files: texts in one place, nothing inline, nothing from elsewhere."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,18 +13,24 @@ from tests.service.browser.modules import Modules
 pytestmark = [needs_chromium, pytest.mark.slow]
 
 HOURS = """
-const { makeFormat } = await import("/assets/format.js"), { loadTexts } = await import("/assets/texts.js");
-const text = await loadTexts("en"), format = makeFormat({ language: "en", zone: "UTC" }), start = 1767225600;
+const { makeFormat } = await import("/assets/format.js"), {
+  loadTexts } = await import("/assets/texts.js");
+const text = await loadTexts("en"), format = makeFormat({ language: "en", zone: "UTC" }),
+  start = 1767225600;
 const hours = (count, name = "Zoo", first = 0) => {
-  const units = Array.from({ length: count }, (_, at) => first + at + 1), estimate = units.map((unit) => 10 * unit);
+  const units = Array.from({ length: count }, (_, at) => first + at + 1),
+    estimate = units.map((unit) => 10 * unit);
   return {
-    name, units, times: units.map((unit) => start + (unit - 1) * 3600), ends: units.map((unit) => start + unit * 3600),
+    name, units, times: units.map((unit) => start + (unit - 1) * 3600), ends: units.map((unit) =>
+      start + unit * 3600),
     estimate, low: estimate.map((value) => value - 5), high: estimate.map((value) => value + 5),
     repeated: units.map((unit) => unit % 3 === 0), unread: null, raised: null,
   };
 };
-const options = (more = {}) => ({ series: [hours(24)], zone: "UTC", text, format, confidence: "0.95", label: "Zoo", ...more });
-const box = document.getElementById("main"), frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+const options = (more = {}) => ({ series: [hours(24)], zone: "UTC", text, format,
+  confidence: "0.95", label: "Zoo", ...more });
+const box = document.getElementById("main"), frame = () => new Promise((done) =>
+  requestAnimationFrame(() => requestAnimationFrame(done)));
 """
 
 
@@ -56,7 +63,8 @@ def test_new_units_are_drawn_on_the_same_canvas(modules: Modules) -> None:
         "{ lineChart } from parts/chart.js",
         HOURS
         + """
-        const chart = lineChart(box, options()), before = box.querySelector("canvas"), [, end] = chart.range();
+        const chart = lineChart(box, options()), before = box.querySelector("canvas"), [,
+          end] = chart.range();
         await frame();
         const picture = before.toDataURL();
         chart.update({ series: [hours(30)] });
@@ -77,7 +85,8 @@ def test_a_part_that_ends_with_the_newest_unit_moves_on(modules: Modules) -> Non
         const shown = [];
         chart.look([start + 12 * 3600, start + 24 * 3600]); shown.push(chart.range().map(hour));
         chart.update({ series: [hours(26)] }); shown.push(chart.range().map(hour));
-        chart.look([start + 2 * 3600, start + 8 * 3600]); chart.update({ series: [hours(28)] }); shown.push(chart.range().map(hour));
+        chart.look([start + 2 * 3600, start + 8 * 3600]); chart.update({ series: [hours(28)] });
+          shown.push(chart.range().map(hour));
         chart.look(null); shown.push(chart.range().map(hour));
         return shown;
         """,
@@ -135,14 +144,15 @@ def test_the_legend_names_what_is_drawn_and_nothing_else(modules: Modules) -> No
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_repeated_releases_and_intervals_look_different(modules: Modules, theme: str) -> None:
-    """The same numbers with and without the flag, and with and without interval, give other pixels."""
+    """The same numbers without the flag, or without an interval, give other pixels."""
     found = modules.run(
         "{ lineChart } from parts/chart.js",
         HOURS
         + """
         document.documentElement.dataset.theme = given;
         const none = (series) => Array(series.units.length).fill(null);
-        const changes = [(one) => one, (one) => ({ ...one, repeated: null }), (one) => ({ ...one, low: none(one), high: none(one) })];
+        const changes = [(one) => one, (one) => ({ ...one, repeated: null }), (one) => ({ ...one,
+          low: none(one), high: none(one) })];
         const pictures = new Set();
         for (const change of changes) {
           const chart = lineChart(box, options({ series: [change(hours(24))], range: [0, 300] }));
@@ -162,7 +172,8 @@ def test_the_theme_changes_a_chart_that_is_there(modules: Modules) -> None:
         "{ lineChart } from parts/chart.js",
         HOURS
         + """
-        const chart = lineChart(box, options()), picture = () => box.querySelector("canvas").toDataURL();
+        const chart = lineChart(box, options()), picture = () =>
+          box.querySelector("canvas").toDataURL();
         await frame();
         const light = picture();
         globalThis.chooseTheme("dark");
@@ -183,7 +194,8 @@ def test_a_table_with_all_numbers_is_behind_a_figure(modules: Modules) -> None:
         + """
         const { tableOf } = await import("/assets/parts/answers.js");
         figure(box, {
-          text, title: "Zoo", note: ["Sure.", "Very."], call: "/v1/streams/a%20b/answers/counts?key=Zoo&last=24",
+          text, title: "Zoo", note: ["Sure.", "Very."],
+            call: "/v1/streams/a%20b/answers/counts?key=Zoo&last=24",
           table: () => tableOf([hours(24)], { text, format }),
         });
         """,
@@ -209,9 +221,11 @@ const { colourScale } = await import("/assets/parts/colour_scale.js");
 const series = ["North", "South", "West"].map((name, at) => hours(24 + 0 * at, name));
 window.opened = [];
 heatCanvas(box, {
-  names: series.map(({ name }) => name), times: series[0].times, ends: series[0].ends, rows: series.map(({ estimate }) => estimate),
+  names: series.map(({ name }) => name), times: series[0].times, ends: series[0].ends,
+    rows: series.map(({ estimate }) => estimate),
   scale: colourScale([0, 240]), zone: "UTC", text, format, label: "heat",
-  read: (row, column) => [`${series[row].name} ${series[row].estimate[column]}`], open: (row, column) => opened.push([row, column]),
+  read: (row, column) => [`${series[row].name} ${series[row].estimate[column]}`], open: (row,
+    column) => opened.push([row, column]),
 });
 """
 
@@ -237,7 +251,8 @@ def test_keys_move_through_the_cells_of_a_heat_map(modules: Modules) -> None:
 
 LUMINANCE = """
 const linear = (part) => (part <= 10.31475 ? part / 3294.6 : ((part / 255 + 0.055) / 1.055) ** 2.4);
-const luminance = ([red, green, blue]) => 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
+const luminance = ([red, green, blue]) =>
+  0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
 const contrast = (one, other) => {
   const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
   return (high + 0.05) / (low + 0.05);
@@ -258,7 +273,7 @@ def test_lightness_alone_carries_the_number_of_a_cell(modules: Modules, theme: s
         """,
         theme,
     )
-    steps = [later - earlier for earlier, later in zip(found, found[1:], strict=False)]
+    steps = [later - earlier for earlier, later in pairwise(found)]
     assert all(step > 0 for step in steps) or all(step < 0 for step in steps)
     assert max(found) / min(found) > 10
 
@@ -270,10 +285,12 @@ def test_lines_and_texts_stand_out_from_the_paper(modules: Modules, theme: str) 
         "{ toRgb } from parts/colour_scale.js",
         LUMINANCE
         + """
-        const against = (names, paper) => names.map((name) => contrast(toRgb(css(name)), toRgb(css(paper))));
+        const against = (names, paper) => names.map((name) => contrast(toRgb(css(name)),
+          toRgb(css(paper))));
         return {
           lines: against(["--c1", "--c2", "--c3", "--c4", "--c5", "--c6", "--limit"], "--card"),
-          texts: ["--card", "--bg"].flatMap((paper) => against(["--ink", "--muted", "--release", "--good", "--bad", "--note"], paper)),
+          texts: ["--card", "--bg"].flatMap((paper) => against(["--ink", "--muted", "--release",
+            "--good", "--bad", "--note"], paper)),
           buttons: against(["--on-release"], "--release"),
         };
         """,
@@ -292,7 +309,9 @@ def test_a_search_field_offers_keys_and_takes_one_by_keyboard(modules: Modules) 
         const keys = ["Harbour", "Market", "Zoo"];
         box.append(keySearch({
           label: "Key", value: "Zoo", text, choose: (value) => chosen.push(value),
-          search: async (words) => keys.filter((key) => key.toLowerCase().includes(words.toLowerCase())).map((key) => ({ value: key, name: key })),
+          search: async (words) => keys.filter((key) =>
+            key.toLowerCase().includes(words.toLowerCase())).map((key) => ({ value: key,
+            name: key })),
         }));
         """,
     )
@@ -321,7 +340,8 @@ def test_a_key_is_never_read_as_markup(modules: Modules) -> None:
         "{ barList } from parts/bars.js",
         HOURS
         + """
-        box.append(barList([{ name: given, estimate: 3, low: 1, high: 5, href: "#/" }], { format, text, label: given }));
+        box.append(barList([{ name: given, estimate: 3, low: 1, high: 5, href: "#/" }], { format,
+          text, label: given }));
         return [box.querySelectorAll("img").length, box.querySelector(".name").textContent];
         """,
         name,

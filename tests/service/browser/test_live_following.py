@@ -22,7 +22,8 @@ window.newest = 1;
 const ask = async (address, { headers = {}, signal } = {}) => {
   asked.push([address, headers["Last-Event-ID"] ?? null, headers.Authorization ?? null]);
   if (refuse) throw new TypeError("refused");
-  if (!address.endsWith("/live")) return new Response(JSON.stringify({ newest: { unit: newest, link: "x" } }));
+  if (!address.endsWith("/live")) return new Response(JSON.stringify({ newest: { unit: newest,
+    link: "x" } }));
   const body = new ReadableStream({ start(stream) {
     open.push(stream);
     signal?.addEventListener("abort", () => stream.error(new DOMException("gone", "AbortError")));
@@ -30,7 +31,8 @@ const ask = async (address, { headers = {}, signal } = {}) => {
   return new Response(body);
 };
 window.say = (text, at = open.length - 1) => open[at].enqueue(new TextEncoder().encode(text));
-window.unit = (number, at) => say(`id: ${number}\\nevent: unit\\ndata: {"unit":${number},"link":"l"}\\n\\n`, at);
+window.unit = (number, at) =>
+  say(`id: ${number}\\nevent: unit\\ndata: {"unit":${number},"link":"l"}\\n\\n`, at);
 window.gone = (at = open.length - 1) => open[at].error(new TypeError("gone"));
 window.live = makeLive(makeApi({ fetch: ask, token: () => given?.token ?? null }), { fetch: ask });
 live.onState((state) => states.push(state));
@@ -198,7 +200,10 @@ def test_many_streams_leave_connections_free(following: Following) -> None:
 def test_slow_work_gets_the_newest_unit_only(following: Following) -> None:
     following.start()
     following.run(
-        "live.follow('a', async ({ unit }) => { heard.push(unit); await new Promise((done) => { window.done = done; }); });"
+        """live.follow("a", async ({ unit }) => {
+          heard.push(unit);
+          await new Promise((done) => { window.done = done; });
+        });"""
     )
     following.until("open.length === 1")
     following.run("for (const number of [1, 2, 3, 4, 5]) unit(number)")
