@@ -196,6 +196,25 @@ def test_check_tells_what_will_be_watched():
     assert "What is watched" not in in_words(Pipeline.of(TABLES))
 
 
+@pytest.mark.parametrize(
+    ("privacy", "late"),
+    [
+        ({"mechanism": "tide"}, "The mechanism tide reads a steady key once in up to 24 units."),
+        ({"mechanism": "tide", "longest": 4}, "may come up to 3 units late. A smaller longest"),
+        ({"mechanism": "tide", "kind": "stock"}, "may come up to 23 units late. Alerts are"),
+        ({"mechanism": "auto"}, "The mechanism tide, if auto chooses it, reads a steady key"),
+        ({"mechanism": "tide", "longest": 1}, ""),
+        ({"mechanism": "tide", "delta": "1/1000000"}, ""),
+        ({"mechanism": "uniform"}, ""),
+    ],
+)
+def test_check_tells_how_late_an_alert_may_come(privacy: dict[str, object], late: str):
+    promise = {"epsilon": "1", "window": 24} | privacy
+    tables = TABLES | {"privacy": promise, "alert": [{"name": "busy", "above": 500}]}
+    text = " ".join(in_words(Pipeline.of(tables)).replace("- ", "").split())
+    assert late in text if late else "units late" not in text
+
+
 ANYTHING = st.one_of(
     st.none(),
     st.booleans(),

@@ -28,6 +28,7 @@ from penstock.core.weights import Weights
 from penstock.engine.factory import finite
 from penstock.engine.pipeline import AnyMechanism, Pipeline, SinkConfig, StreamConfig, View
 from penstock.engine.sink_fence import fencing_sink
+from penstock.private.mechanisms.tide import Tide
 from penstock.private.noise import NoNoise
 from penstock.released.sinks.registry import SINKS
 
@@ -338,10 +339,31 @@ def _watched(pipeline: Pipeline) -> list[str]:
         of = "" if len(pipeline.views) == 1 else f" watches view {alert.view!r}"
         goes = "the log and a webhook" if alert.posts else "the log"
         lines.append(f"Alert {alert.rule.name!r}{of}: {alert.rule.in_words()}. It goes to {goes}.")
+    lines += _late_alerts(pipeline)
     lines.append(
         "Alerts are computed from releases, so they cost no budget. Rules may change at any time: "
         "a new rule watches from the next unit on."
     )
+    return lines
+
+
+def _late_alerts(pipeline: Pipeline) -> list[str]:
+    """For watched views of `tide`: a surge of a steady key is seen when its block ends."""
+    watched = {alert.view for alert in pipeline.alerts}
+    lines = []
+    for view in pipeline.views:
+        tide = view.mechanism
+        if view.name not in watched or not isinstance(tide, Tide) or tide.delta:
+            continue
+        units = tide.pulse if tide.kind == "stock" else tide.longest_block
+        if units > 1:
+            of = "" if len(pipeline.views) == 1 else f" of view {view.name!r}"
+            chosen = "tide, if auto chooses it," if view.auto else "tide"
+            advice = "" if tide.kind == "stock" else " A smaller longest in [privacy] limits that."
+            lines.append(
+                f"The mechanism {chosen} reads a steady key{of} once in up to {units} units. An "
+                f"alert about it may come up to {units - 1} units late.{advice}"
+            )
     return lines
 
 
