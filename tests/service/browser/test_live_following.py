@@ -86,7 +86,7 @@ def test_a_stream_is_followed_from_the_unit_that_is_shown(following: Following) 
     following.run("say('retry: 2000\\n\\n'); unit(8); unit(9)")
     following.until("heard.length === 2")
     assert following.get("heard") == [8, 9]
-    assert following.get("states") == ["connecting", "live"]
+    assert following.get("states") == ["idle", "connecting", "live"]
 
 
 def test_a_lost_connection_is_shown_and_resumed_after_the_last_unit(following: Following) -> None:

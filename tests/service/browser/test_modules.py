@@ -167,6 +167,8 @@ def test_the_language_is_the_readers_if_it_is_offered(
 
 
 HOURLY = {"seconds": 3600, "every": "1h", "units": 9000, "zone": "UTC"}
+MINUTES = {"seconds": 60, "every": "1min", "units": 20_000, "zone": "UTC"}
+SECONDS = {"seconds": 1, "every": "1s", "units": 300, "zone": "UTC"}
 DAILY = {"seconds": None, "every": "1d", "units": 100, "zone": "Europe/Zurich"}
 MONTHLY = {"seconds": None, "every": "1mo", "units": 40, "zone": "UTC"}
 
@@ -175,11 +177,13 @@ MONTHLY = {"seconds": None, "every": "1mo", "units": 40, "zone": "UTC"}
     ("stream", "ranges", "first", "windows"),
     [
         (HOURLY, ["day", "week", "month", "year", "all"], "week", [1, 2, 3, 6, 12, 24]),
-        (DAILY, ["week", "month", "all"], "week", [1, 2, 3, 7, 14, 30]),
+        (MINUTES, ["hour", "day", "week", "all"], "hour", [1, 5, 10, 15, 30, 60]),
+        (SECONDS, ["minute", "all"], "all", [1, 5, 10, 15, 30, 60]),
+        (DAILY, ["week", "month", "all"], "month", [1, 2, 3, 7, 14, 30]),
         (MONTHLY, ["units30", "all"], "units30", [1, 2, 3, 5, 7, 10]),
         ({**HOURLY, "units": 10}, ["all"], "all", [1, 2, 3]),
     ],
-    ids=["hourly", "daily", "monthly", "young"],
+    ids=["hourly", "minutes", "seconds", "daily", "monthly", "young"],
 )
 def test_stretches_and_windows_fit_the_stream(
     modules: Modules,
@@ -195,7 +199,7 @@ def test_stretches_and_windows_fit_the_stream(
     )
     assert found[:2] == [ranges, first]
     assert found[2][: len(windows)] == windows
-    assert found[2][-1] <= 720
+    assert found[2][-1] * (stream["seconds"] or 86400) <= 30 * 86400
 
 
 @pytest.mark.parametrize(

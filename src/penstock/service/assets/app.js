@@ -98,13 +98,11 @@ class Shell {
         this.refused(error);
         return;
       }
-      if (!error.status && error.name !== "ApiError") console.error(error);
       this.header?.end();
       this.header = null;
       const box = el("section", { class: "page narrow" });
       main.replaceChildren(box);
       failure(box, this.session, error, () => this.show({ moved: false }));
-      if (error.nearest) box.append(nearest(text, error.nearest));
     }
     if (moved) main.focus({ preventScroll: same });
     if (moved && !same) scrollTo(0, 0);
@@ -157,10 +155,6 @@ class Shell {
   }
 }
 
-function nearest(text, name) {
-  return el("p", {}, text("state.nearest"), " ", el("a", { href: writeHash(name), text: name }));
-}
-
 function header({ text, service, language, live }) {
   const state = el("p", { class: "live", role: "status" });
   let later = null;
@@ -172,6 +166,10 @@ function header({ text, service, language, live }) {
   live.onState((now, before) => {
     clearTimeout(later);
     state.dataset.state = now;
+    if (now === "idle") {
+      state.replaceChildren(); // nothing on this page follows a stream
+      return;
+    }
     const again = now === "live" && (before === "lost" || before === "older");
     say(again ? "live.again" : `live.${now}`);
     if (again) later = setTimeout(say, 8000, "live.live");

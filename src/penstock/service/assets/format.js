@@ -78,8 +78,12 @@ export function makeFormat({ language = "en", zone = null } = {}) {
 
   const day = (at) => dates({ day: "numeric", month: "short", year: "numeric" }).format(toDate(at));
 
-  /** From the first to the last moment of a range, in days. */
-  const stretch = (from, to) => `${day(from)} – ${day(to)}`;
+  /** Both ends of a stretch of time: days, or times of day if it lies within one. */
+  const ends = (from, to) => {
+    if (day(from) !== day(to)) return [day(from), day(to)];
+    const clock = dates({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    return [from, to].map((at) => clock.format(toDate(at)));
+  };
 
   /** 86400 as 1 day, 5400 as 90 minutes: the largest unit that divides it. */
   const duration = (seconds) => {
@@ -114,7 +118,7 @@ export function makeFormat({ language = "en", zone = null } = {}) {
     unit,
     moment,
     day,
-    stretch,
+    ends,
     duration,
     each,
     zone,

@@ -13,7 +13,7 @@ const SILENCE = 40_000; // the server writes a comment every 15 seconds
 const MAX_PAUSE = 6000;
 
 /**
- * @typedef {"connecting" | "live" | "lost" | "older"} LiveState
+ * @typedef {"idle" | "connecting" | "live" | "lost" | "older"} LiveState
  * @typedef {{unit: number, link: string | null}} NewUnit
  */
 
@@ -25,11 +25,11 @@ export function makeLive(api, { fetch: ask = (...all) => fetch(...all), page = d
   /** @type {Map<string, Connection>} */
   const connections = new Map();
   const watchers = new Set();
-  let shown = "connecting";
+  let shown = "idle";
 
   const tell = () => {
     const states = new Set([...connections.values()].map((connection) => connection.state));
-    const state = ["lost", "older", "connecting"].find((one) => states.has(one)) ?? "live";
+    const state = ["lost", "older", "connecting", "live"].find((one) => states.has(one)) ?? "idle";
     if (state === shown) return;
     const before = shown;
     shown = state;
@@ -49,6 +49,7 @@ export function makeLive(api, { fetch: ask = (...all) => fetch(...all), page = d
       const polled = connections.size >= MAX_CONNECTIONS;
       connection = new Connection({ api, ask, page, name, after, polled, tell });
       connections.set(name, connection);
+      tell();
     } else if (after != null && connection.newest && connection.newest.unit > after) {
       queueMicrotask(() => callback(connection.newest));
     }
@@ -58,6 +59,7 @@ export function makeLive(api, { fetch: ask = (...all) => fetch(...all), page = d
       if (connection.callbacks.size) return;
       connection.end();
       connections.delete(name);
+      tell();
     };
   };
 

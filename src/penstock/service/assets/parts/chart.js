@@ -82,6 +82,12 @@ export function lineChart(element, given) {
     return first < last ? [first, last] : [0, 1];
   };
 
+  /** Events and alerts of the time that was loaded; others are not named either. */
+  const marked = () =>
+    numbered(
+      options.marks.filter((one) => (one.end ?? one.time) >= whole[0] && one.time <= whole[1]),
+    );
+
   const heights = () => {
     if (options.range) return options.range;
     const [from, to] = shown(),
@@ -106,7 +112,7 @@ export function lineChart(element, given) {
         to,
       }),
     );
-    drawMarks(u, numbered(options.marks), from, to);
+    drawMarks(u, marked(), from, to);
   };
 
   const read = (time) => {
@@ -120,7 +126,7 @@ export function lineChart(element, given) {
     chart?.destroy();
     const { zone, small } = options,
       narrow = plot.clientWidth < 560;
-    const marked = options.marks.length ? MARKS_ROOM : 8;
+    const above = marked().length ? MARKS_ROOM : 8;
     const font = `12px ${css("--font")}`,
       axis = {
         stroke: css("--muted"),
@@ -133,7 +139,7 @@ export function lineChart(element, given) {
         width: Math.max(plot.clientWidth, 80),
         height: options.height,
         legend: { show: false },
-        padding: [small ? 8 : marked, small ? 8 : 16, 0, 0],
+        padding: [small ? 8 : above, small ? 8 : 16, 0, 0],
         series: [{}, { paths: () => null, points: { show: false } }],
         tzDate: zone ? (seconds) => uPlot.tzDate(new Date(seconds * 1e3), zone) : undefined,
         cursor: {
@@ -275,6 +281,7 @@ export function lineChart(element, given) {
 
   const update = (changes) => {
     const before = options,
+      hadMarks = marked().length > 0,
       atEnd = view != null && view[1] >= whole[1];
     options = { ...options, ...changes };
     whole = span();
@@ -282,16 +289,16 @@ export function lineChart(element, given) {
     if (view && (view[1] <= whole[0] || view[0] >= whole[1])) view = null;
     plot.setAttribute("aria-label", options.label);
     if (!options.small) {
-      legend.replaceChildren(...legendOf(options));
+      legend.replaceChildren(...legendOf({ ...options, marks: marked() }));
       legend.hidden = !legend.children.length;
-      marks.replaceChildren(...numbered(options.marks).map((mark) => markItem(mark, options)));
+      marks.replaceChildren(...marked().map((mark) => markItem(mark, options)));
       marks.hidden = !marks.children.length;
     }
     const rebuilt =
       !chart ||
       options.measure !== before.measure ||
       options.height !== before.height ||
-      Boolean(options.marks.length) !== Boolean(before.marks.length) ||
+      Boolean(marked().length) !== hadMarks ||
       options.format !== before.format;
     if (rebuilt) build();
     refresh();

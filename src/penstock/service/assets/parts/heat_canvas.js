@@ -68,7 +68,7 @@ export function heatCanvas(element, given) {
     const columns = Math.max(1, Math.round(Math.min(options.times.length, (width - left) * dpr)));
     const step = options.times.length / columns,
       wide = (width - left) / columns,
-      paper = css("--card");
+      pen = css("--hatch");
     rows.forEach((numbers, place) => {
       for (let x = 0; x < columns; x += 1) {
         let value = null,
@@ -86,7 +86,7 @@ export function heatCanvas(element, given) {
         const gap = cell > 6 ? 1 : 0;
         ctx.fillRect(left + x * wide, TOP + place * row, wide - gap + (gap ? 0 : 0.4), row - 1);
         if (doubtful?.(place, at))
-          hatch(ctx, left + x * wide, TOP + place * row, wide - gap, row - 1, paper);
+          hatch(ctx, left + x * wide, TOP + place * row, wide - gap, row - 1, pen);
       }
     });
   };

@@ -3,6 +3,8 @@
 const HOUR = 3600,
   DAY = 24 * HOUR;
 const RANGES = [
+  ["minute", 60],
+  ["hour", HOUR],
   ["day", DAY],
   ["week", 7 * DAY],
   ["month", 30 * DAY],
@@ -32,6 +34,7 @@ const WINDOWS = [
   30 * DAY,
 ];
 const UNIT_WINDOWS = [1, 2, 3, 5, 7, 10, 14, 20, 30];
+const READABLE_UNITS = 400;
 const LEAST_UNITS = 6; // a shorter stretch is no chart
 
 /** Above this many numbers of one series, the server thins it out. */
@@ -67,13 +70,15 @@ export function rangesOf(stream) {
   return [...found.filter(([, count]) => count >= LEAST_UNITS && count < units), ["all", null]];
 }
 
-/** The stretch to begin with: a week if there is one, else the longest that is offered. */
+/**
+ * The stretch to begin with: the longest one in which a reader can still tell units apart. A stream
+ * of seconds is watched rather than read: all of it is shown while it is short.
+ */
 export function firstRange(stream) {
-  const names = rangesOf(stream).map(([name]) => name);
-  return (
-    ["week", "month", "year", "units100", "units30", "day"].find((name) => names.includes(name)) ??
-    "all"
-  );
+  const ranges = rangesOf(stream).filter(([, count]) => count != null);
+  const brief = (unitSeconds(stream) ?? DAY) < 60 && stream.units <= MAX_POINTS;
+  if (!ranges.length || brief) return "all";
+  return (ranges.findLast(([, count]) => count <= READABLE_UNITS) ?? ranges[0])[0];
 }
 
 /**

@@ -25,12 +25,17 @@ export async function show(element, context) {
     );
     return () => {};
   }
-  const node = params.get("node") ?? "";
+  let node = params.get("node") ?? "";
   let choice = timeChoice(stream, params),
     source = null,
     chart = null,
     turn = 0;
-  const { children, call: childCall, nodeCall } = await childrenOf(api, stream, node);
+  let found = await childrenOf(api, stream, node);
+  if (!node && found.children.length === 1 && found.children[0].children) {
+    node = found.children[0].key; // a lone root is no choice
+    found = await childrenOf(api, stream, node);
+  }
+  const { children, call: childCall, nodeCall } = found;
   const change = (changes) => {
     choice = { ...choice, ...changes };
     context.keep({ node, ...choiceParams(stream, choice) });

@@ -44,6 +44,15 @@ export async function show(element, context) {
     turn = 0,
     stopped = new AbortController();
 
+  const keep = () =>
+    context.keep({
+      range,
+      rows: count,
+      order: order === "name" ? order : null,
+      doubt,
+      root,
+      window: choice.window > 1 ? choice.window : null,
+    });
   const change = (changes) => {
     ({
       range = range,
@@ -54,19 +63,12 @@ export async function show(element, context) {
       ...changes
     } = changes);
     choice = { ...choice, ...changes };
-    context.keep({
-      range,
-      rows: count,
-      order: order === "name" ? order : null,
-      doubt,
-      root,
-      window: choice.window > 1 ? choice.window : null,
-    });
+    keep();
     load();
   };
   const redraw = (changes) => {
     ({ doubt = doubt, root = root } = changes);
-    context.keep({ range, rows: count, doubt, root });
+    keep();
     draw();
   };
   element.append(

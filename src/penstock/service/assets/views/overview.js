@@ -29,7 +29,7 @@ export async function show(element, context) {
     empty(box, text("state.empty"), text("overview.none"));
     return () => {};
   }
-  const grid = el("div", { class: "streams" });
+  const grid = el("div", { class: streams.length > 1 ? "streams" : "streams one" });
   element.append(grid);
   const ends = streams.map((stream) => {
     const place = el("div", { class: "place" });
@@ -85,15 +85,14 @@ function card(place, given) {
         height: 84,
         label: text("overview.spark", {
           name: stream.name,
-          from: format.day(one.times[0]),
-          to: format.day(one.ends.at(-1)),
+          from: format.moment(one.times[0]),
+          to: format.moment(one.ends.at(-1)),
         }),
       }),
       el(
         "p",
         { class: "span" },
-        el("span", { text: format.day(one.times[0]) }),
-        el("span", { text: format.day(one.times.at(-1)) }),
+        ...format.ends(one.times[0], one.ends.at(-1)).map((at) => el("span", { text: at })),
       ),
     );
     frame.update({
