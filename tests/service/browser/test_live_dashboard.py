@@ -31,6 +31,24 @@ def test_a_chart_follows_new_units_without_a_reload(dashboard: Dashboard) -> Non
     assert page.evaluate("window.stillThere")
 
 
+@pytest.mark.parametrize(
+    ("view", "parameters", "selector"),
+    [
+        ("", {"key": "Market"}, "#over-time .address"),
+        ("areas", {"node": "City"}, "#children li a"),
+        ("top", {}, "figure li a"),
+        ("map", {}, ".map-area"),
+    ],
+)
+def test_new_units_leave_the_focus_where_it_is(
+    dashboard: Dashboard, view: str, parameters: dict[str, str], selector: str
+) -> None:
+    page = dashboard.open(view, **parameters)
+    page.locator(selector).first.focus()
+    dashboard.wait_for_change(NEWEST, times=3)
+    assert page.evaluate("(selector) => document.activeElement.matches(selector)", selector)
+
+
 def test_the_overview_follows_too_and_leads_to_the_stream(dashboard: Dashboard) -> None:
     page = dashboard.open(None)
     expect(page.get_by_role("heading", level=1)).to_have_text(TITLE)

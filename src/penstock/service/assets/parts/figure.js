@@ -128,7 +128,7 @@ export function figure(element, options) {
       el("p", { text: sentences.join(" ") }),
     );
     call.hidden = !shown.call;
-    if (shown.call) call.replaceChildren(...calls(shown.call, text, shown.csv ?? true));
+    if (shown.call) showCall(call, shown.call, text, shown.csv ?? true);
     details.hidden = !shown.table;
     // Live charts change often; the open table is written again when the page has time.
     if (details.open && !waiting) waiting = setTimeout(fill, 200);
@@ -139,16 +139,23 @@ export function figure(element, options) {
   return { node, heading, drawing, tools, update, sub: (words) => update({ sub: words }) };
 }
 
-function calls(address, text, table) {
+/** The links stay the same elements, so that the focus of a keyboard stays on them. */
+function showCall(place, address, text, table) {
+  if (!place.children.length) {
+    place.append(
+      el("span", { text: text("figure.call") }),
+      " ",
+      el("a", { class: "address" }, el("code")),
+      " ",
+      el("a", { class: "as", text: text("figure.csv") }),
+    );
+  }
   const [path, query] = address.split(/\?(.*)/s);
-  const csv = `${path}.csv${query ? `?${query}` : ""}`;
-  return [
-    el("span", { text: text("figure.call") }),
-    " ",
-    el("a", { href: address, class: "address" }, el("code", { text: readable(address) })),
-    " ",
-    ...(table ? [el("a", { href: csv, class: "as", text: text("figure.csv") })] : []),
-  ];
+  const [link, csv] = place.querySelectorAll("a");
+  link.setAttribute("href", address);
+  link.firstChild.textContent = readable(address);
+  csv.setAttribute("href", `${path}.csv${query ? `?${query}` : ""}`);
+  csv.hidden = !table;
 }
 
 /** As people read it: encoded letters written out. The link itself keeps the encoding. */
