@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import polars as pl
 import pytest
@@ -174,6 +175,27 @@ def test_the_privacy_page_says_what_holds_and_what_does_not(dashboard: Dashboard
     link = page.get_by_role("region", name=re.compile("Link after unit"))
     expect(link).to_have_text(re.compile("^[0-9a-f]{64}$"))
     dashboard.wait_for_change("[aria-label^='Link after unit']")
+
+
+@pytest.mark.parametrize(
+    ("view", "name", "left_out"),
+    [
+        ("privacy", "Python code", ()),
+        ("downloads", "Everything, from Python", ("for release", "    print")),
+    ],
+)
+def test_the_python_code_of_a_page_works_as_it_stands(
+    dashboard: Dashboard, view: str, name: str, left_out: tuple[str, ...]
+) -> None:
+    """Following for ever is left out."""
+    shown = dashboard.open(view).get_by_role("region", name=name).inner_text()
+    code = "\n".join(line for line in shown.splitlines() if not line.startswith(left_out or "#"))
+    assert "connect(" in code
+    found: dict[str, Any] = {}
+    exec(code, found)
+    with found["stream"] as stream:
+        assert stream.verify().account.kept
+        assert view == "privacy" or set(KEYS) == set(found["table"]["key"])
 
 
 def test_numbers_can_be_downloaded(dashboard: Dashboard) -> None:

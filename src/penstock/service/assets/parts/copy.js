@@ -43,3 +43,9 @@ export function copyable(content, { text, label }) {
   };
   return node;
 }
+
+/** The lines of Python that open this stream from anywhere. */
+export function connected({ name }) {
+  const [address, stream] = [location.origin, name].map((one) => JSON.stringify(one));
+  return ["import penstock as ps", "", `stream = ps.connect(${address}, ${stream})`];
+}

@@ -1,6 +1,6 @@
 // Everything that is published, to take away: exact addresses, and what to type to read them.
 import { pills } from "../parts/controls.js";
-import { copyable } from "../parts/copy.js";
+import { connected, copyable } from "../parts/copy.js";
 import { el, newId } from "../parts/dom.js";
 
 const FORMATS = ["csv", "parquet", "arrow", "json"];
@@ -247,7 +247,12 @@ function ledger(context) {
 }
 
 function whole({ stream, service, text }) {
-  const python = `import penstock as ps\n\nstream = ps.connect(${JSON.stringify(location.origin)})[${JSON.stringify(stream.name)}]\nstream.to_polars()\nstream.window("1d").answer()`;
+  const python = [
+    ...connected(stream),
+    "table = stream.to_polars()",
+    "for release in stream.follow():",
+    "    print(release)",
+  ].join("\n");
   return el(
     "section",
     { class: "card" },

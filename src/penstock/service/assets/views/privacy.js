@@ -1,7 +1,7 @@
 // The privacy page: what is promised, what is not, what was spent, and how to check all of it.
 import { toSeconds } from "../format.js";
 import { lineChart } from "../parts/chart.js";
-import { copyable } from "../parts/copy.js";
+import { connected, copyable } from "../parts/copy.js";
 import { el, newId } from "../parts/dom.js";
 import { figure } from "../parts/figure.js";
 import { failure } from "../parts/states.js";
@@ -336,8 +336,7 @@ function noted({ unit, link, signature }, { text }) {
 }
 
 function yourself({ stream, text }) {
-  const from = location.origin;
-  const python = `import penstock as ps\n\nstream = ps.connect("${from}")[${JSON.stringify(stream.name)}]\nstream.verify()`;
+  const python = [...connected(stream), "print(stream.verify())"].join("\n");
   return el(
     "section",
     { class: "card" },
@@ -345,7 +344,7 @@ function yourself({ stream, text }) {
     el("p", { text: text("privacy.yourself_python") }),
     copyable(python, { text, label: text("privacy.python_label") }),
     el("p", { text: text("privacy.yourself_store") }),
-    copyable("penstock ledger verify taps.db".replace("taps", stream.name.split("/")[0]), {
+    copyable(`penstock ledger verify ${JSON.stringify(`${stream.name.split("/")[0]}.db`)}`, {
       text,
       label: text("privacy.command_label"),
     }),
