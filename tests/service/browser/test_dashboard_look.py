@@ -111,5 +111,5 @@ def test_the_keyboard_reaches_everything_in_order(dashboard: Dashboard) -> None:
         )
         assert visible, f"the focus is on something that nobody sees: {tag}"
         seen.append(tag)
-    assert any("plot" in tag for tag in seen), seen
+    assert any("plot" in tag for tag in seen), " ".join(seen)
     assert any(tag.startswith("SUMMARY") for tag in seen)

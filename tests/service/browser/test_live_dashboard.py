@@ -70,7 +70,7 @@ def test_the_slider_recomputes_sums(dashboard: Dashboard) -> None:
 
 def test_a_hierarchy_is_followed_down_to_one_key(dashboard: Dashboard) -> None:
     page = dashboard.open("areas")
-    for name in ("City", "South", "Harbour"):
+    for name in ("South", "Harbour"):  # the city itself is the only root, and open already
         page.locator("#children").get_by_role("link", name=name).first.click()
     expect(page).to_have_url(re.compile("key=Harbour"))
     expect(page.locator("#over-time h2")).to_have_text("Harbour")

@@ -97,3 +97,6 @@ function picture({ estimate, low, high }, x) {
       }),
   );
 }
+
+/** Whether a link of the list has the focus of a keyboard: then the list must not be replaced. */
+export const isRead = (place) => place.querySelector("a:focus-visible") != null;

@@ -28,10 +28,10 @@ export class FollowingSeries {
     this.drawn({ answer: this.answer, series: this.series, call: this.call, fresh: true });
   }
 
-  /** Ask for what is newer than the newest unit shown. */
-  async extend() {
+  /** Ask for what is newer than the newest unit shown, if the unit that was told is newer. */
+  async extend(unit) {
     const last = this.answer?.last;
-    if (last == null || (this.choice.range === "dates" && this.choice.to)) return;
+    if (last == null || unit <= last || (this.choice.range === "dates" && this.choice.to)) return;
     const { api, stream } = this.context;
     const more = await api.get(this.path, { ...this.params, from: last + 1 }, this.stopped);
     const newer = this.read(more),

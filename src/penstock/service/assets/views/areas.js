@@ -1,7 +1,7 @@
 // A hierarchy from the top down: the node that is shown over time, its children ranked, one step
 // deeper each.
 import { newestOf, seriesOf, tableOf } from "../parts/answers.js";
-import { barList } from "../parts/bars.js";
+import { barList, isRead } from "../parts/bars.js";
 import { lineChart } from "../parts/chart.js";
 import { el } from "../parts/dom.js";
 import { figure } from "../parts/figure.js";
@@ -35,7 +35,7 @@ export async function show(element, context) {
     node = found.children[0].key; // a lone root is no choice
     found = await childrenOf(api, stream, node);
   }
-  const { children, call: childCall, nodeCall } = found;
+  const { children, call: childCall, nodeCall, keyOf } = found;
   const change = (changes) => {
     choice = { ...choice, ...changes };
     context.keep({ node, ...choiceParams(stream, choice) });
@@ -44,7 +44,7 @@ export async function show(element, context) {
   const deeper = (name, inside) =>
     inside
       ? writeHash(stream.name, "areas", { node: name, ...choiceParams(stream, choice) })
-      : writeHash(stream.name, "", { key: name, ...choiceParams(stream, choice) });
+      : writeHash(stream.name, "", { key: keyOf(name), ...choiceParams(stream, choice) });
   element.append(
     crumbs(node, context, deeper),
     el(
@@ -89,7 +89,7 @@ export async function show(element, context) {
     const mine = turn,
       [path, asked] = childCall(choice.window);
     const answer = await api.get(path, asked);
-    if (mine !== turn) return;
+    if (mine !== turn || isRead(under.drawing)) return;
     const inside = new Map(children.map((child) => [child.key, child.children]));
     const series = seriesOf(answer).filter(({ name }) => inside.has(name));
     const rows = series
@@ -156,9 +156,9 @@ export async function show(element, context) {
   await load();
   const stop = live.follow(
     stream.name,
-    async () => {
+    async ({ unit }) => {
       await rank();
-      await source?.extend();
+      await source?.extend(unit);
     },
     { after: stream.newest.unit },
   );
@@ -183,6 +183,7 @@ async function childrenOf(api, stream, node) {
       children: keys,
       call: (window) => numbersCall(stream, { window, keys: keys.map(({ key }) => key) }),
       nodeCall: (window) => numbersCall(stream, { window, keys: [node] }),
+      keyOf: (name) => name,
     };
   }
   const depth = node ? node.split("/").length : 0,
@@ -193,9 +194,12 @@ async function childrenOf(api, stream, node) {
   };
   const below = await api.get(...level(1, depth)),
     names = below.series.map(({ name }) => name).filter(inside);
-  // Below the leaves there is no level, which is an error of the API.
-  const next = await api.get(...level(1, depth + 1)).catch(() => ({ series: [] }));
+  const { keys } = await api.get(`${stream.url}/keys`, { limit: 1000 });
+  const lowest = Math.max(...keys.map((key) => key.depth)); // below the leaves there is no level
+  const next = depth < lowest ? await api.get(...level(1, depth + 1)) : { series: [] };
+  const leaves = new Map(keys.map(({ key, parent }) => [`${parent}/${key}`, key]));
   return {
+    keyOf: (name) => leaves.get(name) ?? lastPart(name),
     children: names.map((key) => ({
       key,
       children: next.series.filter(({ name }) => name.startsWith(`${key}/`)).length,

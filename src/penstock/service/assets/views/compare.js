@@ -202,7 +202,7 @@ export async function show(element, context) {
     }
   };
   await load();
-  const stop = live.follow(stream.name, () => source.extend(), {
+  const stop = live.follow(stream.name, ({ unit }) => source.extend(unit), {
     after: source.answer?.last ?? stream.newest.unit,
   });
   return () => {

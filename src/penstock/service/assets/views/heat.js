@@ -230,11 +230,12 @@ export async function show(element, context) {
   await load();
   const stop = live.follow(
     stream.name,
-    async () => {
+    async ({ unit }) => {
       if (!answer) {
         await load();
         return;
       }
+      if (unit <= answer.last) return;
       const keys = series.length < stream.keys ? series.map(({ name }) => name) : [];
       const [path, asked] = numbersCall(stream, { window: choice.window, keys });
       const more = await api.get(path, { ...asked, from: answer.last + 1 }, stopped),

@@ -128,7 +128,7 @@ function card(place, given) {
   };
   load().then(() => {
     if (ended) return;
-    stop = live.follow(stream.name, () => (source?.answer ? source.extend() : load()), {
+    stop = live.follow(stream.name, ({ unit }) => (source?.answer ? source.extend(unit) : load()), {
       after: source?.answer?.last,
     });
   });

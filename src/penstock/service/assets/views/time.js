@@ -114,13 +114,13 @@ export async function show(element, context) {
   await load();
   const stop = live.follow(
     stream.name,
-    async () => {
+    async ({ unit }) => {
       if (!chart) {
         await load();
         return;
       }
       marks = [...eventMarks(stream), ...(await alertMarks(api, stream, key ? [key] : null, text))];
-      await source.extend();
+      await source.extend(unit);
     },
     { after: source.answer?.last ?? stream.newest.unit },
   );

@@ -1,5 +1,5 @@
 // The keys with the largest numbers, and how certain it is that they are.
-import { barList } from "../parts/bars.js";
+import { barList, isRead } from "../parts/bars.js";
 import { pills } from "../parts/controls.js";
 import { el } from "../parts/dom.js";
 import { figure } from "../parts/figure.js";
@@ -59,7 +59,7 @@ export async function show(element, context) {
       asked = { k, window: window > 1 ? window : null };
     try {
       const answer = await api.get(path, asked);
-      if (mine === turn) draw(answer, api.url(path, asked));
+      if (mine === turn && !isRead(frame.drawing)) draw(answer, api.url(path, asked));
     } catch (error) {
       if (mine === turn) failure(frame.drawing, context, error, load);
     }
