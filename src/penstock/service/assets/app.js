@@ -38,7 +38,7 @@ class Shell {
       box = el("section", { class: "page narrow" });
     main.replaceChildren(box);
     if (error.status !== 401) {
-      failure(box, { text }, error, () => location.reload());
+      failure(box, { text }, error, () => location.reload(), { heading: "h1" });
       return;
     }
     const field = el("input", {
@@ -102,7 +102,7 @@ class Shell {
       this.header = null;
       const box = el("section", { class: "page narrow" });
       main.replaceChildren(box);
-      failure(box, this.session, error, () => this.show({ moved: false }));
+      failure(box, this.session, error, () => this.show({ moved: false }), { heading: "h1" });
     }
     if (moved) main.focus({ preventScroll: same });
     if (moved && !same) scrollTo(0, 0);

@@ -139,7 +139,7 @@ export function lineChart(element, given) {
         width: Math.max(plot.clientWidth, 80),
         height: options.height,
         legend: { show: false },
-        padding: [small ? 8 : above, small ? 8 : 16, 0, 0],
+        padding: [small ? 8 : above, 18, 0, 0],
         series: [{}, { paths: () => null, points: { show: false } }],
         tzDate: zone ? (seconds) => uPlot.tzDate(new Date(seconds * 1e3), zone) : undefined,
         cursor: {

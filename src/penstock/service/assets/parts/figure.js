@@ -39,12 +39,12 @@ export function figure(element, options) {
     class: "wide",
     role: "region",
     tabindex: "0",
-    "aria-label": text("figure.table"),
+    "aria-labelledby": `${id} ${id}-table`,
   });
   const details = el(
     "details",
     { class: "behind", on: { toggle: () => fill() } },
-    el("summary", { text: text("figure.table") }),
+    el("summary", { id: `${id}-table`, text: text("figure.table") }),
     body,
   );
   const caption = options.small

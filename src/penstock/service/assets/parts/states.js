@@ -24,9 +24,19 @@ export function empty(element, title, words) {
 
 /**
  * Something went wrong: what, what to do, and a button that tries again.
+ * @param {Element} element
+ * @param {object} context of the view
  * @param {import("../api.js").ApiError | Error} error
+ * @param {(() => void) | null} [retry]
+ * @param {{heading?: string}} [options] the element of the heading; h1 if it is the whole page
  */
-export function failure(element, { text, stream = null }, error, retry = null) {
+export function failure(
+  element,
+  { text, stream = null },
+  error,
+  retry = null,
+  { heading = "h3" } = {},
+) {
   const kind =
     { 0: "offline", 404: "unknown", 413: "large", 429: "busy", 503: "catching" }[error.status] ??
     "error";
@@ -54,7 +64,7 @@ export function failure(element, { text, stream = null }, error, retry = null) {
     el(
       "div",
       { class: "state wrong", role: "alert" },
-      el("h3", { text: text(`state.${kind}`) }),
+      el(heading, { text: text(`state.${kind}`) }),
       el("p", { text: sentence(words[kind] ?? said) }),
       nearest,
       retry &&

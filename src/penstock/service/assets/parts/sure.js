@@ -29,7 +29,8 @@ export function sureness(answer, series, { text, format, stream = null }, form =
     if (unknown) sentences.push(text("sure.partly"));
   }
   if (!filtered) sentences.push(text("sure.noise"));
-  if (some("repeated") || some("unread")) sentences.push(text("sure.repeated"));
+  if (some("repeated")) sentences.push(text("sure.repeated"));
+  else if (some("unread")) sentences.push(text("sure.unread"));
   if (answer.nonnegative) sentences.push(text("sure.nonnegative"));
   return sentences;
 }

@@ -79,12 +79,18 @@ export function windowControl(stream, choice, context, change) {
 
 /**
  * Switches that change numbers after the release. A stream of filtered numbers needs no second
- * filter.
+ * filter. On a phone they wait behind a line, so that the chart is in sight.
+ * @param {object} stream
+ * @param {TimeChoice} choice
+ * @param {{text: Function}} context
+ * @param {(changes: Partial<TimeChoice>) => void} change
+ * @param {Node[]} [others] switches of the view itself
  */
-export function numberSwitches(stream, choice, { text }, change) {
-  return el(
+export function numberSwitches(stream, choice, { text }, change, others = []) {
+  const switches = el(
     "div",
     { class: "group switches" },
+    ...others,
     toggle({
       label: text("switch.nonnegative"),
       hint: text("switch.nonnegative_hint"),
@@ -100,4 +106,6 @@ export function numberSwitches(stream, choice, { text }, change) {
         change: (filtered) => change({ filtered }),
       }),
   );
+  if (!matchMedia("(max-width: 600px)").matches) return switches;
+  return el("details", {}, el("summary", { text: text("switch.more") }), switches);
 }

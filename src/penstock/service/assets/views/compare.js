@@ -32,7 +32,9 @@ export async function show(element, context) {
   let choice = timeChoice(stream, params),
     keys = params.getAll("key").slice(0, MAX_KEYS);
   if (!keys.length) keys = await largestKeys(api, stream, FIRST_KEYS);
-  let as = params.get("as") === "small" ? "small" : "one",
+  // Three bands on top of each other cannot be read on a phone.
+  const usual = matchMedia("(max-width: 600px)").matches ? "small" : "one";
+  let as = ["small", "one"].find((one) => one === params.get("as")) ?? usual,
     alike = !params.has("own");
   let source = null,
     charts = [],
@@ -44,7 +46,7 @@ export async function show(element, context) {
     choice = { ...choice, ...changes };
     context.keep({
       key: keys,
-      as: as === "small" ? as : null,
+      as: as === usual ? null : as,
       own: !alike,
       ...choiceParams(stream, choice),
     });
@@ -97,12 +99,7 @@ export async function show(element, context) {
         ],
         change: (value) => change({ as: value }),
       }),
-      el(
-        "div",
-        { class: "group switches" },
-        same,
-        ...numberSwitches(stream, choice, context, change).children,
-      ),
+      numberSwitches(stream, choice, context, change, [same]),
     ),
     chips,
   );
