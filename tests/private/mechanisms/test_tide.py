@@ -45,7 +45,7 @@ promises = st.fixed_dictionaries(
         "periods": st.lists(st.integers(1, 12), max_size=2).map(tuple),
         "kind": st.sampled_from(["flow", "stock"]),
         "front": st.sampled_from(["0", "1/3", "1/2", "2/3", "0.99"]),
-        "share_total": st.sampled_from(["0", "1/10", "1/3"]),
+        "share_total": st.sampled_from([None, "0", "1/10", "1/3"]),
     }
 )
 
@@ -278,6 +278,17 @@ def test_with_a_delta_every_unit_is_released_with_an_equal_share_of_rho(kind: An
     assert {line.label for line in run.ledger} == {"blocks", "total"} - (
         {"total"} if kind == "stock" else set()
     )
+
+
+@pytest.mark.parametrize(
+    ("delta", "given", "share"),
+    [("0", None, 10), ("1/1000000", None, 25), ("1/1000000", "1/10", 10), ("0", "1/4", 4)],
+)
+def test_totals_have_a_smaller_share_with_a_delta(delta: str, given: Any, share: int) -> None:
+    mechanism = Tide(epsilon=1, window=8, delta=delta, share_total=given)
+    price, budget = mechanism.price(9, keys=5), mechanism.budget(9)
+    assert price.total == budget // share
+    assert price.counts + price.total == budget
 
 
 def test_with_a_delta_small_totals_are_followed_by_phase_and_still_released_by_unit() -> None:

@@ -40,6 +40,9 @@ SHORT_STOCK_WINDOW = 24
 """A stock is read once per window up to this one, and twice in a longer window."""
 
 
+SHARE, SHARE_WITH_DELTA = Fraction(1, 10), Fraction(1, 25)
+"""The defaults for `share_total`, without and with a δ."""
+
 HARD_COUNT = 10**6
 """A count that moves far in the stream for audits."""
 
@@ -129,9 +132,9 @@ class Tide(WithDelta[TideState]):
     point : "median" or "mean"
         The number to report. Medians have the least absolute error. Means add up: use them for
         sums over keys or units. Default: "median".
-    share_total : int, Fraction or str
+    share_total : int, Fraction or str, optional
         The share α of the budget for totals, at least 0 and below 1. One key has no total.
-        Default: 1/10.
+        Default: 1/10; with a δ 1/25, because noise of a share α is only 1/√α times as large there.
     front : int, Fraction or str
         The share β of ε for the first period: 0, or from p/w up to below 1. With a δ, all units
         have equal shares. Default: 1/2.
@@ -163,7 +166,7 @@ class Tide(WithDelta[TideState]):
     periods: tuple[UnitCount, ...] = ()
     kind: StreamKind = "flow"
     point: Point = "median"
-    share_total: Exact = "1/10"
+    share_total: Exact | None = None
     front: Exact = "1/2"
     longest: UnitCount | None = None
     nodes: bool = False
@@ -190,6 +193,8 @@ class Tide(WithDelta[TideState]):
                 f"nodes must be True or False, not {self.nodes!r}.", parameter="nodes"
             )
         for name in ("share_total", "front"):
+            if getattr(self, name) is None:
+                continue
             share = exact(getattr(self, name), name=name)
             object.__setattr__(self, name, share)
             if not 0 <= share < 1:
@@ -246,16 +251,23 @@ class Tide(WithDelta[TideState]):
         rest = (self.total - front) // (self.window - self.period)
         return front // self.period, rest, later, none
 
+    @cached_property
+    def total_share(self) -> Fraction:
+        """The share α of the budget for totals."""
+        if self.share_total is None:
+            return SHARE_WITH_DELTA if self.delta else SHARE
+        return exact(self.share_total)
+
     def has_total(self, keys: int) -> bool:
         """Whether totals are released."""
-        return self.kind == "flow" and keys > 1 and bool(self.share_total)
+        return self.kind == "flow" and keys > 1 and bool(self.total_share)
 
     def price(self, unit: int, keys: int) -> UnitPrice:
         """The charges of a unit. Units have three prices at most."""
         budget = self.budget(unit)
         known = self._prices.get((budget.quanta, keys))
         if known is None:
-            share = exact(self.share_total) if self.has_total(keys) else Fraction(0)
+            share = self.total_share if self.has_total(keys) else Fraction(0)
             total = budget * share.numerator // share.denominator
             counts = budget - total
             known = UnitPrice(counts, total, self._noise(counts), self._noise(total))
@@ -286,7 +298,7 @@ class Tide(WithDelta[TideState]):
         price = self.price(self.pulse * self.window + 1, keys)  # in the long run
         if not price.counts or (self.has_total(keys) and not price.total):
             raise ConfigurationError(
-                f"share_total={self.share_total} leaves nothing for the total, or for the counts.",
+                f"share_total={self.total_share} leaves nothing for the total, or for the counts.",
                 parameter="share_total",
             )
         settings = FilterSettings(
