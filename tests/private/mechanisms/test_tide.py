@@ -281,11 +281,11 @@ def test_with_a_delta_every_unit_is_released_with_an_equal_share_of_rho(kind: An
 
 
 @pytest.mark.parametrize(
-    ("delta", "given", "share"),
+    ("delta", "asked", "share"),
     [("0", None, 10), ("1/1000000", None, 25), ("1/1000000", "1/10", 10), ("0", "1/4", 4)],
 )
-def test_totals_have_a_smaller_share_with_a_delta(delta: str, given: Any, share: int) -> None:
-    mechanism = Tide(epsilon=1, window=8, delta=delta, share_total=given)
+def test_totals_have_a_smaller_share_with_a_delta(delta: str, asked: Any, share: int) -> None:
+    mechanism = Tide(epsilon=1, window=8, delta=delta, share_total=asked)
     price, budget = mechanism.price(9, keys=5), mechanism.budget(9)
     assert price.total == budget // share
     assert price.counts + price.total == budget
