@@ -178,8 +178,8 @@ def _likelihood(found: Small, grid: FloatArray, room: Small) -> Small:
 
     The mean of n Laplace draws is about Gaussian up to :math:`\sqrt{2n}` standard deviations, and
     has Laplace's tail beyond. With a the distance over :math:`\sqrt2` deviations, and b the smaller
-    one of a and :math:`\sqrt n`, the logarithm is :math:`b(b-2a)`. It is the same with both signs
-    changed, so signs matter only if the estimate is far above a grid point.
+    one of a and :math:`\sqrt n`, the logarithm is :math:`b(b-2a)`: :math:`-a^2` at the first grid
+    points, if no estimate is far from them.
 
     The result is a part of `room`, two arrays of points × keys. `found` is from `_scaled`.
     """
@@ -187,12 +187,19 @@ def _likelihood(found: Small, grid: FloatArray, room: Small) -> Small:
     away, near = room[:, : len(grid), : len(scaled)]
     np.multiply(grid.astype(np.float32)[:, None], inverse, out=away)
     away -= scaled
+    above = roots + scaled
+    above /= inverse
+    points = int(grid.searchsorted(np.minimum.reduce(above), side="right"))
     if (scaled > roots).any():
+        points = 0
         np.abs(away, out=away)
-    np.minimum(away, roots, out=near)
-    away *= -2
-    away += near
-    away *= near
+    first, rest, near = away[:points], away[points:], near[points:]
+    first *= first
+    np.negative(first, out=first)
+    np.minimum(rest, roots, out=near)
+    rest *= -2
+    rest += near
+    rest *= near
     if np.maximum.reduce(np.abs(scaled)) > FAR / SQRT_2:
         away -= np.maximum.reduce(away)
         np.clip(away, LEAST_LOG, 0, out=away)
