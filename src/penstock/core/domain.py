@@ -58,6 +58,15 @@ class Domain:
         return len(self.keys)
 
     @cached_property
+    def places(self) -> Mapping[str, int]:
+        """The place of each key.
+
+        >>> Domain.of(["north", "south"]).places["south"]
+        1
+        """
+        return {key: place for place, key in enumerate(self.keys)}
+
+    @cached_property
     def ranks(self) -> IntArray:
         """Each key's place in alphabetical order, whatever the order of listing."""
         ranks = np.empty(self.size, np.int64)

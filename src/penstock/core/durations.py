@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Annotated, TypeAlias
 
 import numpy as np
@@ -126,6 +127,7 @@ def _even(calendar: Calendar) -> Calendar:
     return Calendar(every=calendar.every, origin=_EVEN_ORIGIN)
 
 
+@lru_cache(maxsize=256)
 def _units(duration: str, calendar: Calendar) -> tuple[int, int] | None:
     """The least and the largest number of units in a duration; None if it is no whole number."""
     day = datetime.fromisoformat(str(calendar.origin)).date()
@@ -152,7 +154,7 @@ def units_in(inner: Calendar, outer: Calendar) -> tuple[int, int] | None:
         small, large = (calendar.ends(1) - calendar.begins(1) for calendar in (inner, outer))
         fits = _fixed(inner) and large % small == 0 and inner.begins(1) == outer.begins(1)
         return (large // small, large // small) if fits else None
-    starts = np.array([outer.begins(unit) for unit in range(1, outer.last + 1)], np.int64)
+    starts = outer.boundaries(1, outer.last)[:-1]
     places = inner.unit_of(starts)
     before = inner.unit_of(starts - 1)
     if not (before == places - 1).all() or len(places) < 2:

@@ -177,6 +177,16 @@ class Log:
         """The number of keys in a stored release: how many units fit into memory depends on it."""
         return self.domain.size
 
+    def width_of(self, keys: int) -> int:
+        """How many keys are read for each unit if some are chosen. Here a release is read whole.
+
+        Parameters
+        ----------
+        keys : int
+            The number of chosen keys.
+        """
+        return self.width
+
     @property
     def private(self) -> bool:
         """Whether everything in it was made with real noise."""
@@ -475,8 +485,8 @@ class ChosenLog(DerivedLog):
 
     @property
     def width(self) -> int:
-        """The number of keys in a stored release."""
-        return self._log.width
+        """How many keys are read for each unit."""
+        return self._log.width_of(len(self._chosen))
 
     def table(self, first: int, last: int, places: IntArray | None = None) -> ReleaseTable:
         """The releases of these units as arrays. Other keys are left out before they are read."""

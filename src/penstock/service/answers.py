@@ -17,6 +17,7 @@ from penstock.released.queries import registry as plugged_queries
 from penstock.released.queries.aggregate import OverKeys
 from penstock.released.queries.filter_options import FilterOptions
 from penstock.released.queries.key_choice import KeyChoice
+from penstock.released.queries.query import key_places
 from penstock.released.queries.questions import QUESTIONS, QueryOptions, build_query
 from penstock.released.queries.top_k import TopK
 from penstock.released.queries.unit_choice import UnitChoice
@@ -153,7 +154,7 @@ def _answered(stream: ServedStream, request: AnswerRequest, log: Log) -> ServedA
         answer = answer if shown is None else answer.of(*shown)
     repeated = None
     if isinstance(asked, UnitCounts) and log.filter is None:
-        places = None if shown is None else np.array([log.keys.index(key) for key in shown])
+        places = None if shown is None else key_places(log, shown)
         repeated = log.table(units[0], units[-1], places).repeated
     return ServedAnswer(
         stream=stream,
@@ -180,9 +181,8 @@ def check_keys(keys: KeyChoice, log: Log) -> None:
     """
     named = (*keys.key, *(keys.range_ or ()))
     if named:
-        known = frozenset(log.keys)
         for key in named:
-            if key not in known:
+            if key not in log.domain.places:
                 raise unknown("key", key, log.keys)
 
 

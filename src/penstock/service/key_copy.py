@@ -63,6 +63,8 @@ class CopyBlock:
     kind: str = ""
     weights: Weights = field(default_factory=Weights)
     bases: list[Fraction] = field(default_factory=list)
+    scales: list[float] = field(default_factory=list)
+    """The bases as floats: converting many fractions takes longer than everything else."""
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     @property
@@ -95,6 +97,7 @@ class CopyBlock:
         for name, value in given.items():
             self._room(name, np.asarray(value))[..., place] = value
         self.after = link
+        self.scales.append(float(release.scale.base))
         self.bases.append(release.scale.base)  # last: readers look at no unit before
 
     def _room(self, name: str, value: NDArray[Any]) -> NDArray[Any]:
@@ -235,7 +238,7 @@ class KeyCopy:
         if pieces[0][0].kind == "filtered":
             deviation = rows("deviation", np.int64)
             return np.where(deviation > 0, deviation / divisor, np.inf)
-        bases = [float(base) for block, units in pieces for base in block.bases[units]]
+        bases = [base for block, units in pieces for base in block.scales[units]]
         with np.errstate(divide="ignore"):
             return np.asarray(np.array(bases)[:, None] / rows("parts", np.float64))
 
@@ -311,13 +314,15 @@ class KeyCopy:
                 raise ValueError("damaged")
             arrays[name] = np.load(path, mmap_mode="r")
         kind, length, rate = facts.weights
+        bases = [Fraction(base) for base in facts.bases]
         return CopyBlock(
             facts.first,
             bytes.fromhex(facts.before),
             bytes.fromhex(facts.after),
             facts.kind,
             Weights(kind, length, Fraction(rate)),  # type: ignore[arg-type]
-            [Fraction(base) for base in facts.bases],
+            bases,
+            [float(base) for base in bases],
             arrays,
         )
 
@@ -338,6 +343,10 @@ class CopiedLog(SeriesLog):
     def __init__(self, reader: SqlReader, series: str, copy: KeyCopy) -> None:
         super().__init__(reader, series)
         self._copy = copy
+
+    def width_of(self, keys: int) -> int:
+        """How many keys are read for each unit: the chosen ones, as far as the copy goes."""
+        return max(keys, 1) if self.last <= self._copy.head.unit else self.width
 
     def table(self, first: int, last: int, places: IntArray | None = None) -> ReleaseTable:
         """The releases of these units as arrays, of all keys or of those at some places."""

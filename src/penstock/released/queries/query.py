@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeAlias
@@ -149,17 +149,21 @@ def chunks(log: Log, first: int, last: int, reach: int) -> list[tuple[int, int]]
 
 def key_places(log: Log, keys: str | Iterable[str], *, name: str = "keys") -> IntArray:
     """The columns of these keys. A key that is missing or named twice is refused."""
-    return places_among(log.keys, keys, name=name)
+    return places_among(log.keys, keys, name=name, places=log.domain.places)
 
 
 def places_among(
-    names: tuple[str, ...], chosen: str | Iterable[str], *, name: str = "keys"
+    names: tuple[str, ...],
+    chosen: str | Iterable[str],
+    *,
+    name: str = "keys",
+    places: Mapping[str, int] | None = None,
 ) -> IntArray:
     """The places of the chosen names. One that is missing or named twice is refused."""
     named = [chosen] if isinstance(chosen, str) else [str(each) for each in chosen]
     if not named:
         raise ConfigurationError(f"{name} must name at least one key.")
-    place = {each: number for number, each in enumerate(names)}
+    place = places or {each: number for number, each in enumerate(names)}
     for each in named:
         if each not in place:
             near = get_close_matches(each, names[:20_000], n=1)
