@@ -376,13 +376,15 @@ def answer_content(found: ServedAnswer, *, next_url: str | None) -> dict[str, An
     times = unit_times(log.calendar, found.first, found.last)
     if request.points is None:
         content |= {"units": answer.units.tolist(), **times.lists()}
-        content["series"] = [columns.of(place) for place in range(len(columns.names))]
+        content["series"] = columns.all()
         return content
     content["series"] = []
     for place in range(len(columns.names)):
         kept = thinned(columns.estimate[:, place], request.points)
         units = answer.units[kept].tolist()
-        content["series"].append({**columns.of(place, kept), "units": units, **times.lists(kept)})
+        content["series"].append(
+            {**columns.some(place, kept).all()[0], "units": units, **times.lists(kept)}
+        )
     return content
 
 
@@ -399,20 +401,43 @@ class AnswerColumns:
     raised: BoolArray | None
     doubt: FloatArray | None
 
-    def of(self, place: int, rows: IntArray | slice = slice(None)) -> dict[str, Any]:
-        """One series as JSON."""
-        found: dict[str, Any] = {
-            "name": self.names[place],
-            "estimate": plain(self.estimate[rows, place]),
-            "low": plain(self.low[rows, place]),
-            "high": plain(self.high[rows, place]),
-            "repeated": None if self.repeated is None else self.repeated[rows, place].tolist(),
-            "unread": self.unread[rows, place].tolist(),
+    def all(self) -> list[dict[str, Any]]:
+        """All series as JSON. Numbers become lists all at once: there may be many keys."""
+        size = len(self.estimate)
+        lists = {
+            "estimate": plain(self.estimate.T.ravel()),
+            "low": plain(self.low.T.ravel()),
+            "high": plain(self.high.T.ravel()),
+            "repeated": None if self.repeated is None else self.repeated.T.ravel().tolist(),
+            "unread": self.unread.T.ravel().tolist(),
         }
         if self.raised is not None and self.doubt is not None:
-            found["raised"] = self.raised[rows, place].tolist()
-            found["doubt"] = plain(self.doubt[rows, place])
-        return found
+            lists |= {"raised": self.raised.T.ravel().tolist()}
+            lists |= {"doubt": plain(self.doubt.T.ravel())}
+        return [
+            {
+                "name": name,
+                **{
+                    field: None if values is None else values[place * size : (place + 1) * size]
+                    for field, values in lists.items()
+                },
+            }
+            for place, name in enumerate(self.names)
+        ]
+
+    def some(self, place: int, rows: IntArray) -> AnswerColumns:
+        """Some numbers of one series."""
+        where = rows[:, None], [place]
+        return AnswerColumns(
+            names=(self.names[place],),
+            estimate=self.estimate[where],
+            low=self.low[where],
+            high=self.high[where],
+            unread=self.unread[where],
+            repeated=None if self.repeated is None else self.repeated[where],
+            raised=None if self.raised is None else self.raised[where],
+            doubt=None if self.doubt is None else self.doubt[where],
+        )
 
 
 def _columns(found: ServedAnswer) -> AnswerColumns:
