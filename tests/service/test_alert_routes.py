@@ -38,7 +38,7 @@ def published(folder, *rules, hours=12):
 
 @contextmanager
 def served(folder, rules=None):
-    options = ServiceOptions(listen="127.0.0.1:0", rules=rules)
+    options = ServiceOptions(listen="127.0.0.1:0", rules=rules or {})
     opening = [lambda: SQLiteReader(folder / "taps.db")]
     with ServiceServer(options, opening, folder / "copy") as server:
         yield lambda path, **query: asked(server.url, path, query)
@@ -131,8 +131,7 @@ def test_rules_come_from_the_store_or_from_the_pipeline(store, ask):
     assert busy["raised"] == list(progress["busy"].raised)
     new = AlertRule(name="new", series="taps", below=3)
     changed = AlertRule(name="busy", series="taps", above=40)
-    other = AlertRule(name="busy", series="other", above=40)
-    with served(store, (new, changed, other)) as asking:
+    with served(store, {"taps": (new, changed), "other": ()}) as asking:
         _, found = asking("/v1/streams/taps/alerts/rules")
     assert [(each["name"], each["unit"], each["raised"]) for each in found["rules"]] == [
         ("new", None, []),

@@ -13,6 +13,7 @@ from penstock.engine import factory
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.sql_store import SqlReader
 from penstock.engine.store import Reader
+from penstock.released.alerting import AlertRule
 from penstock.service.options import LISTEN, ServiceOptions, TimelineEvent
 from penstock.service.server import ServiceServer, require_packages
 
@@ -38,7 +39,15 @@ def service_options(pipeline: Pipeline) -> ServiceOptions:
         map=setup.path("map"),
         map_key=declared.map_key or "key",
         events=tuple(TimelineEvent(at=each.at, text=each.text) for each in declared.events),
+        rules=_rules(pipeline),
     )
+
+
+def _rules(pipeline: Pipeline) -> dict[str, tuple[AlertRule, ...]]:
+    """By series of a pipeline: its rules of alerts."""
+    names = [pipeline.series(view.name) for view in pipeline.views]
+    every = [alert.rule for alert in pipeline.alerts]
+    return {name: tuple(rule for rule in every if rule.series == name) for name in names}
 
 
 def copy_folder(pipeline: Pipeline) -> Path:
@@ -96,8 +105,11 @@ class RunServices:
                 options.tls.context()
             known = self._options.setdefault(address, options)
             if known is not options:
+                rules = {**known.rules, **options.rules}
+                options = replace(options, rules=known.rules)
                 if pipeline.service.title is None:
                     options = replace(options, title=known.title)
+                self._options[address] = replace(known, rules=rules)
                 if options != known:
                     raise ConfigurationError(
                         f"two of these pipelines have a service at {address} and differ in its "

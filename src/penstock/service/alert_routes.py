@@ -45,7 +45,7 @@ def add_routes(app: FastAPI, streams: ServedStreams, options: ServiceOptions) ->
     @app.get("/v1/streams/{stream:path}/alerts/rules", summary="The rules of alerts")
     def rules(request: Request, stream: str, _: Annotated[NoParameters, Query()]) -> Response:
         check_json(request)
-        content = rules_content(streams.find(stream), options.rules)
+        content = {"rules": watched(streams.find(stream), options)}
         return json_reply(request, content, validity("rules", stream, content))
 
     @app.get("/v1/streams/{stream:path}/alerts/try", summary="A rule, tried on past releases")
@@ -63,12 +63,12 @@ def add_routes(app: FastAPI, streams: ServedStreams, options: ServiceOptions) ->
         request: Request, stream: str, parameters: Annotated[AlertParameters, Query()]
     ) -> Response:
         check_json(request)
-        content = alerts_content(streams.find(stream), parameters, options.rules)
+        content = alerts_content(streams.find(stream), parameters, options)
         return json_reply(request, content, validity("alerts", stream, content))
 
 
 def alerts_content(
-    stream: ServedStream, parameters: AlertParameters, rules: tuple[AlertRule, ...] | None
+    stream: ServedStream, parameters: AlertParameters, options: ServiceOptions
 ) -> dict[str, Any]:
     """A page of the alerts of a stream, by unit.
 
@@ -78,8 +78,8 @@ def alerts_content(
         The stream.
     parameters : AlertParameters
         Which alerts.
-    rules : tuple of AlertRule or None
-        The rules of the pipeline; None if it is not known.
+    options : ServiceOptions
+        The settings, with the rules of pipelines.
     """
     first, until, after = parameters.from_, parameters.to, parameters.after
     if first is not None and after is not None:
@@ -108,41 +108,27 @@ def alerts_content(
         "alerts": [event_json(event, calendar) for event in found],
         "next": next_url,
         "unit": min(
-            (each["unit"] for each in watched(stream, rules) if each["unit"]), default=None
+            (each["unit"] for each in watched(stream, options) if each["unit"]), default=None
         ),
     }
 
 
-def rules_content(
-    stream: ServedStream, rules: tuple[AlertRule, ...] | None
-) -> dict[str, list[dict[str, Any]]]:
-    """The rules of a stream, each with the keys that are raised now.
+def watched(stream: ServedStream, options: ServiceOptions) -> list[dict[str, Any]]:
+    """The rules of a stream, each with the keys that are raised now, as plain data.
+
+    The rules are those of the pipeline, or else those that the store names.
 
     Parameters
     ----------
     stream : ServedStream
         The stream.
-    rules : tuple of AlertRule or None
-        The rules of the pipeline. None: those that the store names.
-    """
-    return {"rules": watched(stream, rules)}
-
-
-def watched(stream: ServedStream, rules: tuple[AlertRule, ...] | None) -> list[dict[str, Any]]:
-    """The rules of a stream, as plain data.
-
-    Parameters
-    ----------
-    stream : ServedStream
-        The stream.
-    rules : tuple of AlertRule or None
-        The rules of the pipeline. None: those that the store names.
+    options : ServiceOptions
+        The settings, with the rules of pipelines.
     """
     known = {each.rule: each for each in stream.reader.alert_rules(stream.name) if each.about}
-    if rules is not None:
-        own = [rule for rule in rules if rule.series == stream.name]
-    else:
-        own = [AlertRule.read(name, stream.name, each.about) for name, each in known.items()]
+    own = options.rules.get(stream.name)
+    if own is None:
+        own = tuple(AlertRule.read(name, stream.name, each.about) for name, each in known.items())
     return [_rule_json(rule, known.get(rule.name)) for rule in own]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,8 +68,8 @@ class ServiceOptions:
         The property of a place that holds its key. Default: "key".
     events : tuple of TimelineEvent
         What readers should know of on the timeline. Default: none.
-    rules : tuple of AlertRule, optional
-        The rules of alerts, of all series. Default: those that the store names.
+    rules : mapping of str to tuple of AlertRule
+        By series: its rules of alerts. Default: for each series, those that its store names.
 
     Examples
     --------
@@ -86,7 +87,7 @@ class ServiceOptions:
     map: Path | None = None
     map_key: str = "key"
     events: tuple[TimelineEvent, ...] = ()
-    rules: tuple[AlertRule, ...] | None = None
+    rules: Mapping[str, tuple[AlertRule, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         host, _, port = self.listen.rpartition(":")
