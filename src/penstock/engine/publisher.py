@@ -152,14 +152,7 @@ class Publisher:
             self.deliveries = Deliveries(
                 pipeline, self.store, self.views, notify=self._notify, stop=self._stop
             )
-            self.alerts = AlertWatch(
-                pipeline,
-                self.store,
-                [view.series for view in self.views],
-                notify=self._notify,
-                stop=self._stop,
-            )
-            self.deliveries.also_wake(self.alerts.wake)
+            self.alerts = self._watch()
             self.loop = self._loop(patience)
             self._begin(takeover=takeover)
         except BaseException:
@@ -204,6 +197,12 @@ class Publisher:
             runtime=self._stop.runtime,
         )
         return SourceProgress(self.source, self.views, check, health)
+
+    def _watch(self) -> AlertWatch:
+        series = [view.series for view in self.views]
+        alerts = AlertWatch(self.pipeline, self.store, series, notify=self._notify, stop=self._stop)
+        self.deliveries.also_wake(alerts.wake)
+        return alerts
 
     def _loop(self, patience: float) -> ReplayLoop | LiveLoop:
         if not self.finite:
