@@ -16,7 +16,7 @@ from penstock.engine.publisher import Publisher
 from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import SeriesLog
 from penstock.released.alerting import AlertRule, evaluate
-from penstock.service import alert_parameters, alert_routes
+from penstock.service import alert_parameters, alert_routes, alert_schemas
 from penstock.service.options import ServiceOptions
 from penstock.service.server import ServiceServer
 from penstock.testing import NoNoise
@@ -235,3 +235,18 @@ def test_a_store_without_rules_or_units_has_no_alerts(tmp_path):
         assert ask("/v1/streams/taps/alerts/rules")[1] == {"rules": []}
         for path in ("alerts", "alerts/rules", "alerts/try"):
             assert ask(f"/v1/streams/{quote('taps ', safe='')}/{path}", above=1)[0] in (404, 422)
+
+
+@pytest.mark.parametrize(
+    ("path", "model", "example", "query"),
+    [
+        ("alerts", alert_schemas.AlertPage, alert_schemas.ALERTS_EXAMPLE, {}),
+        ("alerts/rules", alert_schemas.RuleList, alert_schemas.RULES_EXAMPLE, {}),
+        ("alerts/try", alert_schemas.TrialContent, alert_schemas.TRIAL_EXAMPLE, {"above": 30}),
+    ],
+)
+def test_answers_and_examples_are_as_the_openapi_document_says(ask, path, model, example, query):
+    status, found = ask(f"/v1/streams/taps/{path}", **query)
+    assert status == 200
+    model.model_validate(found, strict=True)
+    model.model_validate(example, strict=True)

@@ -16,13 +16,22 @@ from penstock.released.alerting.alert_document import event_json
 from penstock.released.log import Log
 from penstock.released.queries.refusal import as_parameter
 from penstock.service.alert_parameters import MAX_ALERTS, AlertParameters, TrialParameters
+from penstock.service.alert_schemas import (
+    ALERTS_EXAMPLE,
+    RULES_EXAMPLE,
+    TRIAL_EXAMPLE,
+    AlertPage,
+    RuleList,
+    TrialContent,
+)
 from penstock.service.answers import MAX_COMPUTED
 from penstock.service.api_errors import ApiError, unknown
 from penstock.service.descriptions import stream_url
 from penstock.service.forms import check_json
 from penstock.service.options import ServiceOptions
-from penstock.service.parameters import NoParameters
+from penstock.service.parameters import NoParameters, StreamName
 from penstock.service.replies import json_reply, validity
+from penstock.service.schemas import described
 from penstock.service.streams import ServedStream, ServedStreams
 
 NUMBERS_PER_STEP = 200_000
@@ -42,15 +51,25 @@ def add_routes(app: FastAPI, streams: ServedStreams, options: ServiceOptions) ->
         The settings.
     """
 
-    @app.get("/v1/streams/{stream:path}/alerts/rules", summary="The rules of alerts")
-    def rules(request: Request, stream: str, _: Annotated[NoParameters, Query()]) -> Response:
+    @app.get(
+        "/v1/streams/{stream:path}/alerts/rules",
+        summary="The rules of alerts",
+        responses=described(RuleList, RULES_EXAMPLE),
+    )
+    def rules(
+        request: Request, stream: StreamName, _: Annotated[NoParameters, Query()]
+    ) -> Response:
         check_json(request)
         content = {"rules": watched(streams.find(stream), options)}
         return json_reply(request, content, validity("rules", stream, content))
 
-    @app.get("/v1/streams/{stream:path}/alerts/try", summary="A rule, tried on past releases")
+    @app.get(
+        "/v1/streams/{stream:path}/alerts/try",
+        summary="A rule, tried on past releases",
+        responses=described(TrialContent, TRIAL_EXAMPLE),
+    )
     def trial(
-        request: Request, stream: str, parameters: Annotated[TrialParameters, Query()]
+        request: Request, stream: StreamName, parameters: Annotated[TrialParameters, Query()]
     ) -> Response:
         check_json(request)
         found = streams.find(stream)
@@ -58,9 +77,13 @@ def add_routes(app: FastAPI, streams: ServedStreams, options: ServiceOptions) ->
         link = found.link(content["last"])
         return json_reply(request, content, validity(link, "try", parameters.given()))
 
-    @app.get("/v1/streams/{stream:path}/alerts", summary="Keys that were raised and cleared")
+    @app.get(
+        "/v1/streams/{stream:path}/alerts",
+        summary="Keys that were raised and cleared",
+        responses=described(AlertPage, ALERTS_EXAMPLE),
+    )
     def alerts(
-        request: Request, stream: str, parameters: Annotated[AlertParameters, Query()]
+        request: Request, stream: StreamName, parameters: Annotated[AlertParameters, Query()]
     ) -> Response:
         check_json(request)
         content = alerts_content(streams.find(stream), parameters, options)
