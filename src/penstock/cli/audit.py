@@ -6,9 +6,9 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 from cyclopts import Parameter
 from rich.console import Console
@@ -22,7 +22,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from penstock.cli.audit_output import print_json, print_verdict, print_verdicts
+from penstock.cli.audit_output import print_json, print_replay, print_verdict, print_verdicts
 from penstock.cli.completers import AuditedName
 from penstock.cli.options import Flag, Json, MaybeInt, MaybeUnits, with_own_modules
 from penstock.core.errors import ConfigurationError
@@ -31,6 +31,8 @@ from penstock.core.optional import require
 from penstock.lab.audit import report, suite
 from penstock.lab.audit.engine import Verdict
 from penstock.lab.audit.flawed import VARIANTS
+from penstock.lab.audit.replay import ReplayVerdict, replay_audit
+from penstock.lab.audit.replay.search import REPLAYS
 from penstock.lab.audit.subjects import Subject, subject
 
 EPSILON, RUNS, CONFIDENCE = "2", 20_000, 0.999
@@ -52,6 +54,7 @@ def audit(
     confidence: float | None = None,
     seed: MaybeInt = None,
     exact: Flag = False,
+    replay: Flag = False,
     quick: Flag = False,
     as_json: Json = False,
     page: Annotated[Path | None, Parameter(name="--report")] = None,
@@ -60,15 +63,20 @@ def audit(
 ) -> None:
     """Attack a mechanism on synthetic streams. Exit code 1 if it breaks its promise.
 
-    The audit runs a mechanism many times on two streams that differ by one person. An output that
-    is much likelier on one of them gives a lower bound on ε. If the bound is above the promise, the
-    mechanism is convicted. An acquittal is no proof: see docs/how-to/audit.md.
+    The audit first replays a mechanism: it forces one transcript on two streams that differ by one
+    person, and computes the loss of that transcript. Anything else that differs is a violation.
+    Then it runs the mechanism many times on both streams. An output that is much likelier on one of
+    them gives a lower bound on ε. If a loss or a bound is above the promise, the mechanism is
+    convicted. An acquittal is no proof: see docs/how-to/audit.md. Exit code 3: it could not be
+    judged, because the ledger refused it or it failed.
 
     For example:
 
     * penstock audit ba --epsilon 2 --window 3
 
     * penstock audit bd --epsilon 6 --window 2 --exact
+
+    * penstock audit my_module:MyMechanism --replay
 
     * penstock audit my_module:MyMechanism --runs 100000 --report out/mine.html
 
@@ -97,7 +105,7 @@ def audit(
         mechanism has nothing to decide in 2 units.
     runs
         The number of runs on each stream of each pair. Half of them choose the event, the other
-        half test it. Default: 20000.
+        half test it. With --replay: the number of transcripts. Default: 20000; with --replay: 400.
     confidence
         The confidence that a conviction needs. Default: 0.999.
     seed
@@ -105,6 +113,8 @@ def audit(
     exact
         Compute the loss itself on small streams instead of sampling. This needs a large epsilon and
         a short window.
+    replay
+        Replay only: no sampling, no statistics.
     quick
         With --all: fewer runs. They still convict every flawed variant.
     as_json
@@ -126,25 +136,37 @@ def audit(
     if everybody:
         if name is not None:
             raise ConfigurationError(f"either {name!r} or --all, not both.")
-        if given or exact:
-            raise ConfigurationError(
-                f"{', '.join(given + ['--exact'] * exact)} cannot be used with --all."
-            )
+        given += ["--exact"] * exact + ["--replay"] * replay
+        if given:
+            raise ConfigurationError(f"{', '.join(given)} cannot be used with --all.")
         _audit_all(how, quick=quick)
         return
     if name is None:
         raise ConfigurationError("give the NAME of a mechanism, or --all.")
     if quick:
         raise ConfigurationError("--quick can only be used with --all: use --runs.")
+    if replay and (exact or page is not None or confidence is not None):
+        raise ConfigurationError("--replay cannot be used with --exact, --report or --confidence.")
     if exact and epsilon is None and not name.startswith("flawed:"):
         epsilon = EXACT_EPSILON
+    if replay and runs is None:
+        runs = REPLAYS
     audited = _subject(name, epsilon=epsilon, window=window, runs=runs)
+    if replay:
+        _replay_one(how, name, audited, audited.runs)
+        return
     sure = CONFIDENCE if confidence is None else confidence
     if not 0 < sure < 1:
         raise ConfigurationError(
             f"confidence must lie between 0 and 1, not {sure}.", parameter="confidence"
         )
-    _audit_one(how, name, audited, exact=exact, confidence=sure)
+    if exact:
+        _audit_one(how, name, audited, exact=exact, confidence=sure)
+        return
+    found = _replayed(how, audited, suite.replays_of(audited.runs))
+    if not audited.flawed and found.outcome in ("convicted", "refused", "crashed"):
+        _show_replay(how, name, audited, found, suite.replays_of(audited.runs))
+    _audit_one(how, name, audited, exact=exact, confidence=sure, replay=found)
 
 
 @dataclass(frozen=True)
@@ -196,7 +218,44 @@ def _audit_all(how: _Job, *, quick: bool) -> None:
         sys.exit(1)
 
 
-def _audit_one(how: _Job, name: str, audited: Subject, *, exact: bool, confidence: float) -> None:
+def _replay_one(how: _Job, name: str, audited: Subject, replays: int) -> None:
+    """Replay only."""
+    _show_replay(how, name, audited, _replayed(how, audited, replays), replays)
+
+
+def _replayed(how: _Job, audited: Subject, replays: int) -> ReplayVerdict:
+    how.make_room()
+    with _interruptible("a replay keeps nothing and begins anew"), _bar() as progress:
+        return replay_audit(
+            audited,
+            replays=replays,
+            seed=how.seed,
+            progress=lambda done, total: progress(f"{audited.name}, replay", done, total),
+        )
+
+
+def _show_replay(
+    how: _Job, name: str, audited: Subject, found: ReplayVerdict, replays: int
+) -> NoReturn:
+    """Print the verdict of a replay, and end with its exit code."""
+    claims = {} if audited.flawed else {"epsilon": audited.claimed, "window": audited.window}
+    command = _command(name, {**claims, "replay": True, "runs": replays, "seed": found.seed})
+    if how.as_json:
+        print_json(found.row())
+    else:
+        print_replay(found, type(audited.mechanism).__name__, command)
+    sys.exit(found.exit_code)
+
+
+def _audit_one(
+    how: _Job,
+    name: str,
+    audited: Subject,
+    *,
+    exact: bool,
+    confidence: float,
+    replay: ReplayVerdict | None = None,
+) -> None:
     how.make_room()
     kept = (
         "an exact audit keeps nothing and begins anew"
@@ -219,6 +278,7 @@ def _audit_one(how: _Job, name: str, audited: Subject, *, exact: bool, confidenc
                 folder=how.folder,
                 progress=tell,
             )
+    verdict = replace(verdict, replay=replay)
     command = _same_command(name, audited, verdict, exact=exact)
     how.write_page([verdict], f"An audit of {verdict.name}", command)
     if how.as_json:

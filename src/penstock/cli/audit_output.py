@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -15,6 +15,10 @@ from rich.text import Text
 from penstock.lab.audit import report, suite
 from penstock.lab.audit.engine import Verdict
 from penstock.lab.audit.model import Pair
+from penstock.lab.audit.replay import ReplayVerdict
+
+MAX_UNITS_SHOWN = 30
+"""The most units of a replay's streams that are printed."""
 
 
 def print_json(data: object) -> None:
@@ -57,9 +61,49 @@ def print_verdict(verdict: Verdict, mechanism: str, command: str) -> None:
     if seen is not None:
         say(f"Seen in {seen}.")
     say(report.meaning(verdict))
+    if verdict.replay is not None:
+        say()
+        _say_replay(verdict.replay, say)
     say()
     say("Repeat it:", "bold")
     say(f"  {command}")
+
+
+def print_replay(verdict: ReplayVerdict, mechanism: str, command: str) -> None:
+    """Print the verdict of a replay: what was found and tried, and the command that repeats it."""
+    console = Console()
+
+    def say(text: str = "", style: str = "") -> None:
+        console.print(Text(text, style), soft_wrap=True)
+
+    _say_replay(verdict, say, mechanism)
+    spot = verdict.spot
+    if verdict.convicted and spot is not None and spot.pair.units <= MAX_UNITS_SHOWN:
+        say()
+        say("The two streams (* where they differ)", "bold")
+        for table in _tables_that_fit(spot.pair, console):
+            console.print(table)
+    say()
+    say("Repeat it:", "bold")
+    say(f"  {command}")
+
+
+def _say_replay(
+    verdict: ReplayVerdict, say: Callable[[str, str], None], mechanism: str = ""
+) -> None:
+    style = {"acquitted": "bold green", "convicted": "bold red"}.get(verdict.outcome, "bold yellow")
+    say(f"{verdict.name}: {verdict.sentence()}", style)
+    if mechanism:
+        say(f"Class: {mechanism}", "dim")
+    for more in verdict.violations[1 if not verdict.loss > float(verdict.claimed) else 0 :]:
+        say(f"  · {more}", "")
+    say(verdict.meaning(), "")
+    say(f"Tried: {verdict.tried()}", "")
+    lines = verdict.weakest()
+    if lines:
+        say("The weakest spot:" if verdict.outcome == "acquitted" else "Where:", "bold")
+    for line in lines:
+        say(f"  {line}", "")
 
 
 def _event_lines(verdict: Verdict) -> Iterator[tuple[str, str]]:
@@ -134,7 +178,7 @@ def print_verdicts(verdicts: Sequence[Verdict]) -> None:
     table = Table(title="Audits", title_justify="left", title_style="bold")
     table.add_column("name", no_wrap=True)
     table.add_column("flawed")
-    for heading in ("claimed", "lower bound", "exact"):
+    for heading in ("claimed", "lower bound", "exact", "replay"):
         table.add_column(heading, justify="right")
     table.add_column("convicted")
     table.add_column("seconds", justify="right")
@@ -145,9 +189,10 @@ def print_verdicts(verdicts: Sequence[Verdict]) -> None:
             "yes" if verdict.flawed else "no",
             report.claim(verdict),
             report.at_least(
-                verdict.lower_bound, above=float(verdict.claimed) if verdict.convicted else None
+                verdict.lower_bound, above=float(verdict.claimed) if verdict.exceeded else None
             ),
             "" if verdict.exact is None else Text(report.interval(verdict.exact)),
+            Text(report.replay_cell(verdict)),
             Text(
                 ("yes" if verdict.convicted else "no")
                 + ("" if report.as_it_should_be(verdict) else "  WRONG"),

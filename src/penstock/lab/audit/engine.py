@@ -26,6 +26,7 @@ from penstock.lab.audit.attack import Counts, OutputEvent
 from penstock.lab.audit.bounds import epsilon_bound
 from penstock.lab.audit.model import Pair, Traces
 from penstock.lab.audit.noise import LabNoise
+from penstock.lab.audit.replay.verdict import ReplayVerdict
 from penstock.lab.audit.sample import traces
 from penstock.lab.audit.subjects import Subject, resolve
 
@@ -77,10 +78,18 @@ class Verdict:
     """All parameters of the audited mechanism."""
     chosen: dict[str, str] = field(default_factory=dict)
     """Parameters that the class changes for audits, with their defaults."""
+    replay: ReplayVerdict | None = None
+    """What the replay found, if there was one."""
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether the bound on ε, without the replay, is above the claim."""
+        return self.lower_bound > float(self.claimed)
 
     @property
     def convicted(self) -> bool:
-        return self.lower_bound > float(self.claimed)
+        """Whether the bound or the replay convicts the mechanism."""
+        return self.exceeded or (self.replay is not None and self.replay.convicted)
 
     @property
     def certified(self) -> bool | None:
@@ -134,6 +143,7 @@ class Verdict:
             "seed": self.seed,
             "configuration": self.configuration,
             "not_default": self.chosen,
+            "replay": None if self.replay is None else self.replay.row(seconds=False),
         }
 
 

@@ -24,6 +24,11 @@ MAX_CELLS_LISTED = 12
 MAX_RATIO_DRAWN = 4.0
 """Bars of bound / promise end here; longer ones are cut, and an arrow says so."""
 
+BEYOND_REPLAY = frozenset({"bd_pan_kept_key"})
+"""Flawed variants that no replay can convict: the flaw is in the source of noise, which a replay
+takes the place of.
+"""
+
 PROMISE = (
     "Whatever is published, no output may be more than e^ε times as likely with the events of "
     "one person as without them (where δ is given: once δ is taken from its probability)."
@@ -36,8 +41,10 @@ PROMISE = (
 def sentence(verdict: Verdict) -> str:
     """The verdict in one line."""
     claimed = claim(verdict)
-    low = at_least(verdict.lower_bound, above=float(verdict.claimed) if verdict.convicted else None)
-    if verdict.convicted:
+    low = at_least(verdict.lower_bound, above=float(verdict.claimed) if verdict.exceeded else None)
+    if verdict.replay is not None and verdict.replay.convicted and not verdict.exceeded:
+        return verdict.replay.sentence()
+    if verdict.exceeded:
         how = (
             "by exact computation"
             if verdict.method == "exact"
@@ -57,14 +64,34 @@ def claim(verdict: Verdict) -> str:
 
 
 def as_it_should_be(verdict: Verdict) -> bool:
-    """Whether a registered mechanism was acquitted, or a flawed variant convicted."""
-    return verdict.convicted == verdict.flawed
+    """Whether a registered mechanism was acquitted, or a flawed variant convicted.
+
+    A replay must agree, if there was one and its reach is not too short for the flaw.
+    """
+    if verdict.exceeded != verdict.flawed:
+        return False
+    replayed = verdict.replay
+    if replayed is None or (verdict.flawed and verdict.name in BEYOND_REPLAY):
+        return True
+    return replayed.outcome == ("convicted" if verdict.flawed else "acquitted")
+
+
+def replay_cell(verdict: Verdict) -> str:
+    """The replay in a table: the largest loss, or what it found instead of one."""
+    found = verdict.replay
+    if found is None:
+        return ""
+    if found.outcome == "acquitted" or found.loss > float(found.claimed):
+        return f"{found.loss:.3f}"
+    return "differs" if found.convicted else found.outcome
 
 
 def closing(verdicts: Sequence[Verdict], *, false_alarm: float) -> str:
     """Say whether all verdicts are as expected, and name those that are not."""
     blamed = [verdict.name for verdict in verdicts if verdict.convicted and not verdict.flawed]
-    missed = [verdict.name for verdict in verdicts if verdict.flawed and not verdict.convicted]
+    missed = [verdict.name for verdict in verdicts if verdict.flawed and not verdict.exceeded]
+    wrong = [verdict for verdict in verdicts if not as_it_should_be(verdict)]
+    others = [each.name for each in wrong if each.name not in (*blamed, *missed)]
     flawed = sum(verdict.flawed for verdict in verdicts)
     said = []
     if blamed:
@@ -74,6 +101,8 @@ def closing(verdicts: Sequence[Verdict], *, false_alarm: float) -> str:
             f"Flawed, but NOT convicted: {', '.join(missed)}. The attack is too weak to find these "
             "flaws, so the acquittals of this run prove nothing."
         )
+    if others:
+        said.append(f"The replay did not give what it should: {', '.join(others)}.")
     if not said:
         said.append(f"All {len(verdicts) - flawed} registered mechanisms were acquitted,")
         said.append(f"and all {flawed} flawed variants were convicted.")
@@ -380,7 +409,9 @@ def meaning(verdict: Verdict) -> str:
         f"The promise is that no event is more than e^{claimed} ≈ {factor} times as likely on one "
         f"stream as on the other{less}."
     )
-    if verdict.convicted:
+    if verdict.replay is not None and verdict.replay.convicted and not verdict.exceeded:
+        return f"{promise} {verdict.replay.meaning()}"
+    if verdict.exceeded:
         sure = (
             "This was computed from the probabilities of the noise, not estimated"
             if verdict.method == "exact"

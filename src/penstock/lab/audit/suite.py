@@ -25,6 +25,8 @@ from penstock.lab.audit.exact import (
 )
 from penstock.lab.audit.flawed import VARIANTS
 from penstock.lab.audit.model import Pair
+from penstock.lab.audit.replay import ReplayVerdict, replay_audit
+from penstock.lab.audit.replay.search import QUICK_REPLAYS, REPLAYS
 from penstock.lab.audit.subjects import (
     PAN_PRIVATE,
     USER_LEVEL,
@@ -71,6 +73,9 @@ SHIPPED = (
 )
 """All names of audits of registered mechanisms."""
 
+RUNS_PER_REPLAY, LEAST_REPLAYS = 50, 20
+"""How many runs of an audit stand beside one replay, and the least number of replays."""
+
 RUNS, RUNS_BY_KEY = 2_000, 400_000
 QUICK_RUNS, QUICK_RUNS_BY_KEY = 400, 100_000
 
@@ -110,6 +115,10 @@ def audit_all(
             for each in subjects
             if each.name in EXACT and not quick
         }
+        replays = {
+            each.spec: pool.submit(replayed, each.spec, QUICK_REPLAYS if quick else REPLAYS, seed)
+            for each in subjects
+        }
         for each in subjects:
             name = each.name
             tell = (
@@ -126,6 +135,10 @@ def audit_all(
                     forget=False,
                 )
             )
+        for number, each in enumerate(subjects):
+            found = replays[each.spec].result()
+            seconds = verdicts[number].seconds + found.seconds
+            verdicts[number] = replace(verdicts[number], replay=found, seconds=seconds)
         for number, verdict in enumerate(verdicts):
             if verdict.name in exactly:
                 low, high, seconds = exactly[verdict.name].result()
@@ -137,6 +150,23 @@ def audit_all(
             kept_path(folder, each).unlink(missing_ok=True)
             _exact_path(folder, each).unlink(missing_ok=True)
     return verdicts
+
+
+def replays_of(runs: int) -> int:
+    """The number of transcripts that are replayed beside so many runs.
+
+    >>> replays_of(20_000), replays_of(100)
+    (400, 20)
+    """
+    return max(LEAST_REPLAYS, min(REPLAYS, runs // RUNS_PER_REPLAY))
+
+
+def replayed(spec: str, replays: int, seed: int | None) -> ReplayVerdict:
+    """The replay of the subject that a text names, also in another process."""
+    subject = resolve(spec)
+    if subject.flawed:  # its pairs are few, and some of its transcripts are rare
+        replays = max(replays, REPLAYS)
+    return replay_audit(subject, replays=replays, seed=seed)
 
 
 def _exact_once(subject: Subject, folder: Path | None) -> tuple[float, float, float]:

@@ -31,6 +31,8 @@ class TrialShape:
         The least and the most units of the window, units beyond the window, and keys.
     user_level : bool
         Whether the horizon is the window. Default: False.
+    everywhere : bool
+        Whether there are as many keys as units, and the person is in all of them. Default: False.
     """
 
     name: str
@@ -38,12 +40,13 @@ class TrialShape:
     beyond: tuple[int, int]
     keys: tuple[int, int]
     user_level: bool = False
+    everywhere: bool = False
 
 
 SHAPES = (
     TrialShape("small", (1, 4), (0, 4), (1, 4)),
     TrialShape("a day", (24, 24), (0, 30), (1, 4)),
-    TrialShape("every unit and every key", (66, 110), (0, 0), (66, 110)),
+    TrialShape("every unit and every key", (66, 100), (0, 0), (66, 100), everywhere=True),
     TrialShape("wide", (1, 5), (1, 3), (65, 300)),
     TrialShape("long", (64, 130), (0, 120), (1, 3)),
     TrialShape("user level", (2, 12), (0, 3), (1, 6), user_level=True),
@@ -114,6 +117,7 @@ def other_trials(subject: Subject, rng: np.random.Generator) -> Iterator[ReplayT
         window = int(rng.integers(shape.window[0], shape.window[1] + 1))
         units = window + int(rng.integers(shape.beyond[0], shape.beyond[1] + 1))
         keys = int(rng.integers(shape.keys[0], shape.keys[1] + 1))
+        keys = units if shape.everywhere else keys
         contribution = int(rng.integers(1, 4))
         mechanism = _configured(subject.mechanism, window, contribution, shape, more)
         domain = _domain(rng, keys)
@@ -122,7 +126,14 @@ def other_trials(subject: Subject, rng: np.random.Generator) -> Iterator[ReplayT
             continue
         refused = 0
         stay = units if shape.user_level else window
-        pair = random_pair(rng, units=units, keys=keys, window=stay, contribution=contribution)
+        pair = random_pair(
+            rng,
+            units=units,
+            keys=keys,
+            window=stay,
+            contribution=contribution,
+            everywhere=shape.everywhere,
+        )
         restarts = rng.integers(1, units + 1, int(rng.integers(0, 4))).tolist()
         promise = mechanism.guarantee
         yield ReplayTrial(

@@ -19,7 +19,13 @@ FAR = 10**6
 
 
 def random_pair(
-    rng: np.random.Generator, *, units: int, keys: int, window: int, contribution: int
+    rng: np.random.Generator,
+    *,
+    units: int,
+    keys: int,
+    window: int,
+    contribution: int,
+    everywhere: bool = False,
 ) -> Pair:
     """Two streams that differ by one person, who is in some units of one window.
 
@@ -36,6 +42,9 @@ def random_pair(
         The most units from the first to the last in which the person is there.
     contribution : int
         The most events of the person in one unit.
+    everywhere : bool
+        Whether the person is in every unit of the window, each time in the next key. Default:
+        False.
 
     >>> pair = random_pair(np.random.default_rng(1), units=9, keys=3, window=4, contribution=2)
     >>> pair.is_neighbouring(window=4, contribution=2)
@@ -44,6 +53,8 @@ def random_pair(
     base_name, path, presence, side = (
         str(rng.choice(each)) for each in (BASES, PATHS, PRESENCES, SIDES)
     )
+    if everywhere:
+        path, presence = PATHS[1], PRESENCES[0]
     base = _base(rng, base_name, units, keys)
     first = int(rng.integers(0, max(1, units - window + 1)))
     person = np.zeros((units, keys), np.int64)

@@ -212,7 +212,9 @@ def overheard(into: dict[str, Any]) -> Iterator[None]:
         into["log records"] = collector.records
         into["warnings"] = [str(each.message) for each in warned]
         into["printed text"] = (out.getvalue(), err.getvalue())
-        into["files"] = {path: _content(path) for path in dict.fromkeys(paths)}
+        into["files"] = {
+            path: _content(path) for path in dict.fromkeys(paths) if Path(path).exists()
+        }
 
 
 def _content(path: str) -> bytes:

@@ -33,7 +33,7 @@ def log_reached(distance: FloatArray, scale: float) -> FloatArray:
     scale : float
         The scale of the noise.
 
-    >>> np.exp(log_reached(np.array([0.0, 1.0]), 2.0)).sum().round(12)
+    >>> round(float(np.exp(log_reached(np.array([0.0, 1.0]), 2.0)).sum()), 12)
     1.0
     """
     rate = 1 / scale

@@ -27,6 +27,9 @@ REPLAYS: Final = 400
 
 QUICK_REPLAYS: Final = 120
 
+LEAST_TRIES: Final = 3
+"""The fewest transcripts of one of the subject's own pairs."""
+
 ENOUGH = 0.9999
 """A trial whose loss is this share of the promise is not searched further."""
 
@@ -156,11 +159,13 @@ def _trials(
 ) -> Iterator[tuple[ReplayTrial, int]]:
     """All trials, each with its number of transcripts: a third is for the subject's own pairs."""
     own = own_trials(subject)
-    own_tries = max(2, replays // (3 * len(own))) if not subject.flawed else replays
-    for trial in own:
-        yield trial, own_tries
     if subject.flawed:  # its other configurations are those of the mechanism that it was made of
+        for trial in own:
+            yield trial, max(1, replays // len(own))
         return
+    some = rng.permutation(len(own))[: max(1, replays // (3 * LEAST_TRIES))]
+    for place in some.tolist():
+        yield own[place], max(LEAST_TRIES, replays // (3 * len(some)))
     tries = max(4, min(16, replays // 20))
     for trial in other_trials(subject, rng):
         yield trial, tries if trial.pair.units < LARGE else 4

@@ -114,6 +114,31 @@ class ReplayVerdict:
         why = self.violations[0] if self.violations else ""
         return f"{self.outcome} in the replay: {why}"
 
+    def meaning(self) -> str:
+        """The consequence of the verdict, for somebody who has to decide."""
+        if self.outcome == "convicted" and self.loss > float(self.claimed):
+            return (
+                "The loss is that of one transcript, computed from the laws of the noise and not "
+                "estimated. The promise is broken, whatever the proof says."
+            )
+        if self.outcome == "convicted":
+            return (
+                "The same transcript was forced on both streams, so everything else must be the "
+                "same. What differs tells the two streams apart, and no noise protects it."
+            )
+        if self.outcome == "acquitted":
+            return (
+                "No transcript that was tried loses more than the promise, and nothing else "
+                "differed. This is not a proof: other streams, transcripts and parameters were not "
+                "tried."
+            )
+        if self.outcome == "refused":
+            return (
+                "The ledger refused on both streams, so nothing was given away. The mechanism asks "
+                "for more than it promises, and cannot be judged until that is mended."
+            )
+        return "Nothing is said about the promise: the mechanism could not be followed."
+
     def tried(self) -> str:
         """What was tried, in one line."""
         return (
@@ -139,9 +164,16 @@ class ReplayVerdict:
             lines.append(f"Most is lost in unit {unit}, label {label!r}: {amount:.4f}")
         return lines
 
-    def row(self) -> dict[str, Any]:
-        """The verdict as plain data."""
+    def row(self, *, seconds: bool = True) -> dict[str, Any]:
+        """The verdict as plain data.
+
+        Parameters
+        ----------
+        seconds : bool
+            Whether to say how long it took. Default: True.
+        """
         spot = self.spot
+        took = {"seconds": round(self.seconds, 1)} if seconds else {}
         return {
             "name": self.name,
             "outcome": self.outcome,
@@ -156,7 +188,7 @@ class ReplayVerdict:
             "longest": self.longest,
             "most_keys": self.most_keys,
             "restarted": self.restarted,
-            "seconds": round(self.seconds, 1),
+            **took,
             "seed": self.seed,
             "spot": None
             if spot is None
