@@ -63,7 +63,10 @@ def random_pair(
         if presence == "now and then" and rng.random() < 0.4:
             continue
         where = {"stays": start, "moves on": start + unit, "wanders": int(rng.integers(keys))}
-        _place(rng, person[unit], where[path] % keys, contribution)
+        if everywhere:
+            person[unit, where[path] % keys] = contribution
+        else:
+            _place(rng, person[unit], where[path] % keys, contribution)
     left, right = base.copy(), base.copy()
     for unit in range(units):
         added = side == "added" or (side != "removed" and rng.random() < 0.5)
