@@ -15,6 +15,7 @@ from penstock.released.alerting import evaluate
 from penstock.testing import NoNoise
 
 from tests.engine import streams
+from tests.engine.places import opened
 from tests.webhook_receiver import receiving
 
 TOKEN = "hunter2-token"
@@ -313,3 +314,22 @@ def test_nothing_of_single_events_is_logged_or_sent(folder, receiver):
     assert str(planted)[:5] not in texts
     assert "planted" not in texts
     assert TOKEN not in texts
+
+
+def test_a_publisher_on_postgresql_watches_and_sends_as_well(folder, receiver):
+    with opened("postgres", folder) as place:
+        rule = posted(receiver)
+        for hours in (5, 12):
+            stream = {"until": f"2026-01-01T{hours:02}:00Z"}
+            content = streams.pipeline(stream=stream, alert=[rule])
+            content["store"] = {"url": place.address}
+            with Publisher(Pipeline.of(content, folder=folder), noise=NoNoise) as publisher:
+                assert publisher.run()
+        with place.reader() as reader:
+            log = SeriesLog(reader, "taps")
+            (alert,) = Pipeline.of(content, folder=folder).alerts
+            events = reader.alerts("taps")
+            (state,) = reader.alert_rules("taps")
+            assert tuple(events) == evaluate(alert.rule, log, log.units).events
+        assert (state.unit, state.sent) == (12, len(events))
+        assert sent(receiver) == [(each.rule, each.unit, each.key, each.state) for each in events]
