@@ -117,7 +117,14 @@ export function slider({ label, stops, place, change }) {
  */
 export function keySearch({ label, value, text, search, choose, placeholder = "", clear = false }) {
   const id = newId("search"),
-    list = el("ul", { id: `${id}-list`, role: "listbox", "aria-label": label, hidden: true });
+    // Without a tabindex, a list that scrolls takes the focus of Tab, and is hidden at once.
+    list = el("ul", {
+      id: `${id}-list`,
+      role: "listbox",
+      "aria-label": label,
+      tabindex: "-1",
+      hidden: true,
+    });
   const status = el("span", { class: "unseen", role: "status" });
   let found = [],
     active = -1,
