@@ -5,7 +5,8 @@ import { el, newId } from "../parts/dom.js";
 
 const FORMATS = ["csv", "parquet", "arrow", "json"];
 const MAX_NUMBERS = 100_000; // what the API gives in one answer
-const STRETCHES = [24, 168, 720, 8760];
+const STRETCHES = [24, 168, 720, 8760]; // units, where they have no length
+const LENGTHS = [60, 3_600, 86_400, 7 * 86_400, 30 * 86_400]; // seconds
 
 export async function show(element, context) {
   element.append(
@@ -53,7 +54,10 @@ function numbers(context) {
   );
   const window = el("input", {
     type: "text",
-    value: stream.seconds && 86_400 / stream.seconds >= 2 ? "1d" : "2",
+    value:
+      stream.seconds && 86_400 / stream.seconds >= 2 && units * stream.seconds >= 86_400
+        ? "1d"
+        : "2",
     size: 6,
     inputmode: "text",
   });
@@ -67,7 +71,8 @@ function numbers(context) {
   const quick = el(
     "div",
     { class: "quick" },
-    ...STRETCHES.filter((number) => number < units)
+    ...stretches(stream)
+      .filter((number) => number < units)
       .concat(units)
       .map((number) =>
         el("button", {
@@ -127,6 +132,14 @@ function numbers(context) {
   );
   update();
   return card;
+}
+
+// Numbers of units that people ask for: an hour, a day, a week.
+function stretches({ seconds }) {
+  if (!seconds) return STRETCHES;
+  return LENGTHS.map((length) => length / seconds).filter(
+    (units) => Number.isInteger(units) && units > 1,
+  );
 }
 
 const fitting = (stream) => Math.max(1, Math.floor(MAX_NUMBERS / Math.max(1, stream.keys)));
