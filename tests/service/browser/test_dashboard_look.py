@@ -71,6 +71,21 @@ def test_every_view_in_every_form(
         look(page, name, f"{name}-{width}-{'dark' if dark else 'light'}-{language[:2]}")
 
 
+@pytest.mark.parametrize(("width", "dark"), [(600, False), (340, True)], ids=["wide", "narrow"])
+def test_a_chart_fills_its_frame(
+    open_dashboard: Callable[..., Dashboard], width: int, *, dark: bool
+) -> None:
+    frame = open_dashboard(width=width, dark=dark)
+    frame.page.set_viewport_size({"width": width, "height": 320})
+    frame.page.goto(f"{frame.url}/embed/taps?key=Grand%20Station&last=60")
+    expect(frame.page.get_by_role("heading", level=1)).to_contain_text("Grand Station")
+    frame.page.locator("canvas").wait_for()
+    frame.picture(f"embed-{width}")
+    frame.check_look()
+    height = frame.page.evaluate("document.querySelector('.source').getBoundingClientRect().bottom")
+    assert 280 < height <= 320
+
+
 def test_a_page_prints_as_a_report(open_dashboard: Callable[..., Dashboard]) -> None:
     paper = open_dashboard(width=820, dark=True)
     page = paper.open("privacy")
