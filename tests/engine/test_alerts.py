@@ -130,11 +130,11 @@ def test_every_alert_is_posted_once_and_marked(folder, receiver):
 
 def test_a_receiver_that_fails_gets_everything_in_order_later(folder, receiver):
     receiver.answers = [(503, {}), (500, {}), (200, {}), (404, {})]
-    whole, told = publish(folder, posted(receiver))
-    assert whole
-    assert [each.text for each in told if "is back" in each.text]
-    taken = [each for place, each in enumerate(receiver.got) if place not in (0, 1, 3)]
-    receiver.got[:] = taken
+    starts = 0
+    while not publish(folder, posted(receiver))[0]:  # a failure at the end is left to a next start
+        starts += 1
+    assert starts < 4
+    receiver.got[:] = [each for place, each in enumerate(receiver.got) if place not in (0, 1, 3)]
     assert sent(receiver) == found(folder)
 
 
