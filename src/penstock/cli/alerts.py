@@ -123,12 +123,25 @@ def _tried(rule: AlertRule, reader: Reader, units: range) -> dict[str, Any]:
 
 _RULE_COLUMNS = ("rule", "words", "since", "unit", "raised")
 _TRIAL_COLUMNS = ("rule", "words", "units", "fired", "cleared", "raised")
-_ALERT_COLUMNS = ("unit", "begins", "rule", "key", "state", "estimate", "low", "high", "threshold")
+_ALERT_COLUMNS = ("when", "rule", "key", "state", "number", "threshold")
 
 
 def _show_alerts(events: Sequence[AlertEvent], calendar: Calendar | None, *, as_json: bool) -> None:
     rows = [event_json(event, calendar) for event in events]
+    if not as_json:
+        for row, event in zip(rows, events, strict=True):
+            label = f"unit {event.unit}" if calendar is None else calendar.short_label(event.unit)
+            row |= {"when": label, "number": _number(event)}
     _show(rows, _ALERT_COLUMNS, "There are no alerts.", as_json=as_json)
+
+
+def _number(event: AlertEvent) -> str | None:
+    """The number with its interval; None if the rule itself was changed or removed."""
+    if event.estimate is None:
+        return None
+    if event.low is None or event.high is None:
+        return f"{event.estimate:.6g}"
+    return f"{event.estimate:.6g} ({event.low:.6g} to {event.high:.6g})"
 
 
 def _show(
@@ -144,7 +157,7 @@ def _show(
         return
     table = Table(box=None, pad_edge=False)
     for column in columns:
-        table.add_column(column, justify="right" if column in _RIGHT else "left")
+        table.add_column(column, justify="right" if column in _RIGHT else "left", overflow="fold")
     for row in rows[-MAX_ROWS_SHOWN:]:
         table.add_row(*(Text(_cell(row[column])) for column in columns))
     console.print(table)
@@ -153,11 +166,11 @@ def _show(
         console.print(Text(f"… and {more} earlier ones: --json shows all."))
 
 
-_RIGHT = ("unit", "units", "since", "fired", "cleared", "estimate", "low", "high", "threshold")
+_RIGHT = ("unit", "units", "since", "fired", "cleared", "number", "threshold")
 
 
 def _cell(value: Any) -> str:
-    if value is None:
+    if value is None or value == []:
         return "–"
     if isinstance(value, list):
         return ", ".join(value[:3]) + (f" and {len(value) - 3} more" if len(value) > 3 else "")
