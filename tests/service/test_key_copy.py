@@ -18,13 +18,14 @@ from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import SeriesLog
 from penstock.private.mechanisms.eshp import WeightedHistogram
 from penstock.private.mechanisms.fast import FilteredSampling
-from penstock.released.queries import Jump, SlidingSum, UnitCounts
+from penstock.released.queries import Alerts, Jump, SlidingSum, UnitCounts
+from penstock.released.queries.query import chunks
 from penstock.released.release_table import ReleaseTable
 from penstock.service import key_copy
 from penstock.service.key_copy import CopiedLog, KeyCopy
 from penstock.testing import TestNoise
 
-from tests.released.queries.test_chosen_keys import equal
+from tests.released.queries.test_chosen_keys import QUERIES, equal
 from tests.released.streams import MECHANISMS
 
 ALL: dict[str, Mechanism] = {
@@ -110,6 +111,28 @@ def test_queries_are_answered_from_the_copy(store, tmp_path):
             equal(query.series(log, keys=["3", "0"]), query.series(plain, keys=["3", "0"]))
         jumps = Jump(3, 5)
         equal(jumps.series(log).statistic, jumps.series(plain).statistic)
+
+
+@pytest.mark.parametrize("mechanism", ALL)
+def test_answers_are_the_same_in_larger_parts(mechanism, tmp_path, monkeypatch):
+    """The log is read in three parts here, counts of the copy at once."""
+    monkeypatch.setattr("penstock.released.queries.query.MAX_NUMBERS_HELD", 17 * KEYS)
+    log = Growing(tmp_path / "taps.db", ALL[mechanism])
+    log.grow(40)
+    with SQLiteReader(tmp_path / "taps.db") as reader:
+        copy, plain = KeyCopy(reader, "taps", tmp_path / "copy"), SeriesLog(reader, "taps")
+        copy.follow()
+        copied = CopiedLog(reader, "taps", copy)
+        assert len(chunks(plain, 1, 40, 1)) == 3
+        assert len(chunks(copied, 1, 40, 1, width=copied.width_of(1))) == 1
+        for query in QUERIES:
+            if query.why_not(plain):
+                continue
+            one, other = (query.series(each, keys=["3"]) for each in (copied, plain))
+            if isinstance(one, Alerts):
+                one, other = one.statistic, other.statistic
+            equal(one, other)
+    log.close()
 
 
 def test_the_copy_follows_the_log_and_goes_on_after_a_restart(tmp_path):

@@ -485,8 +485,12 @@ class ChosenLog(DerivedLog):
 
     @property
     def width(self) -> int:
-        """How many keys are read for each unit."""
-        return self._log.width_of(len(self._chosen))
+        """The number of keys in a stored release."""
+        return self._log.width
+
+    def width_of(self, keys: int) -> int:
+        """How many keys are read for each unit if some of the chosen ones are chosen."""
+        return self._log.width_of(keys)
 
     def table(self, first: int, last: int, places: IntArray | None = None) -> ReleaseTable:
         """The releases of these units as arrays. Other keys are left out before they are read."""

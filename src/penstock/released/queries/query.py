@@ -141,9 +141,15 @@ def answer_of(query: str, log: Log, first: int, sums: Sums, *, alone: bool = Fal
     )
 
 
-def chunks(log: Log, first: int, last: int, reach: int) -> list[tuple[int, int]]:
-    """Ranges of units whose numbers fit into memory together with the units they look back on."""
-    rows = max(MAX_NUMBERS_HELD // log.width - reach, reach // 2, 16)
+def chunks(
+    log: Log, first: int, last: int, reach: int, *, width: int | None = None
+) -> list[tuple[int, int]]:
+    """Ranges of units whose numbers fit into memory together with the units they look back on.
+
+    `width` is how many numbers are held per unit. By default it does not depend on the chosen keys:
+    sums over units have the same last bits only if they are computed in the same ranges.
+    """
+    rows = max(MAX_NUMBERS_HELD // (width or log.width) - reach, reach // 2, 16)
     return [(start, min(start + rows - 1, last)) for start in range(first, last + 1, rows)]
 
 

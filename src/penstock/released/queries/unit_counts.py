@@ -38,7 +38,6 @@ class UnitCounts(NumberQuery):
         first, last = self._span(log, unit)
         log = chosen(log, keys)
         read = numbers if log.way(last).weights == UNIT else counts
-        sums = Sums.stacked(
-            [as_they_are(read(log, start, end)) for start, end in chunks(log, first, last, 1)]
-        )
+        parts = chunks(log, first, last, 1, width=log.width_of(len(log.keys)))
+        sums = Sums.stacked([as_they_are(read(log, start, end)) for start, end in parts])
         return answer_of(self.in_words(), log, first, sums, alone=read is numbers)
