@@ -97,6 +97,19 @@ def test_one_key_and_filtered_numbers_can_be_followed(growing):
         assert np.array_equal(release.estimate, stream.filtered()[4].estimate)
 
 
+def test_events_may_come_after_newer_units_are_known(growing):
+    with ps.connect(growing.start()) as stream:
+        followed = stream.follow()
+        growing.grow()
+        assert next(followed).unit == 4
+        growing.grow(6)
+        with SQLiteReader(growing.path) as reader:
+            while stream.refresh() != reader.head("taps"):
+                pass
+        assert [next(followed).unit for _ in range(6)] == list(range(5, 11))
+        assert stream.units == range(1, 11)
+
+
 def test_a_lost_connection_is_opened_again_and_nothing_is_left_out(growing):
     with ps.connect(growing.start()) as stream:
         followed = stream.follow()

@@ -249,7 +249,7 @@ def test_a_folder_of_an_earlier_demo_is_made_anew(tmp_path: Path) -> None:
     plan.write()
     (plan.folder / "city.db").write_text("old")
     plan.write()
-    assert [path.name for path in plan.folder.iterdir()] == ["city.toml"]
+    assert {path.name for path in plan.folder.iterdir()} == {"city.toml", "city.geojson"}
     assert (plan.folder / "city.toml").read_text().startswith(MARK)
 
 
@@ -289,7 +289,7 @@ def test_a_publisher_that_cannot_start_says_why(tmp_path: Path) -> None:
     plan = plan_in(tmp_path)
     plan.write()
     (plan.folder / "city.toml").write_text("[stream]\n")
-    outside = Outside(plan.folder, "a-token-of-a-test")
+    outside = Outside(plan.folder, plan.secrets)
     outside.begin()
     with pytest.raises(StateError, match=r"did not start: (.|\n)*name"):
         outside.ready()

@@ -129,25 +129,12 @@ class RemoteReader:
             The name of the series.
         """
         self.series(series)
-        found = self.connection.json("streams", series, "ledger", "head")
-        try:
-            head = head_of(found)
-        except (ValueError, KeyError, TypeError):
-            raise self._odd() from None
-        self.learn(series, head)
-        return head
-
-    def learn(self, series: str, head: Head) -> None:
-        """Take a newer head. One that contradicts what was seen before is refused.
-
-        Parameters
-        ----------
-        series : str
-            The name of the series.
-        head : Head
-            The head.
-        """
-        with self._lock:
+        with self._lock:  # so that no live event comes between request and answer
+            found = self.connection.json("streams", series, "ledger", "head")
+            try:
+                head = head_of(found)
+            except (ValueError, KeyError, TypeError):
+                raise self._odd() from None
             _, known = self._heads.get(series, (0.0, None))
             if known is not None and head.unit < known.unit:
                 raise StateError(
@@ -157,6 +144,25 @@ class RemoteReader:
                 )
             self._note(series, head.unit, head.link)
             self._heads[series] = (time.monotonic(), head)
+        return head
+
+    def hear(self, series: str, head: Head) -> None:
+        """Take the head of a live event. One that contradicts what was seen before is refused.
+
+        Live events come one after the other, so newer units may be known already.
+
+        Parameters
+        ----------
+        series : str
+            The name of the series.
+        head : Head
+            The head.
+        """
+        with self._lock:
+            self._note(series, head.unit, head.link)
+            _, known = self._heads.get(series, (0.0, None))
+            if known is None or head.unit >= known.unit:
+                self._heads[series] = (time.monotonic(), head)
 
     def at(self, series: str, unit: int) -> Head:
         """The link after a released unit; unit 0 is the beginning."""

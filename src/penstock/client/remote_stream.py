@@ -187,7 +187,7 @@ class RemoteStream(Publication):
             for head in live_heads(
                 self._reader.connection, self.name, after=newest, closed=self._closed
             ):
-                self._reader.learn(self.name, head)
+                self._reader.hear(self.name, head)
                 yield from self._between(newest + 1, head.unit)
                 newest = head.unit
         except StateError:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
@@ -28,11 +30,16 @@ from penstock.engine.ledger_report import newest
 from penstock.engine.sqlite import SQLiteReader
 from penstock_bench.commands.compare import compare as compare_mechanisms
 from penstock_bench.live_city.findings import CityFindings, find
+from penstock_bench.live_city.going_on import MANY_HOURS, GoingOn, city_service
 from penstock_bench.live_city.page import commands, render
+from penstock_bench.live_city.publisher import CONFIGURATION
 from penstock_bench.live_city.run import DAILY, DAY, HOURLY, RELEASES, CityEvent, CityPlan, run
 from penstock_bench.simulated.city import City
 
 OUT = Path("out/city")
+SECONDS_PER_HOUR = 1.0
+"""Real seconds per simulated hour while people watch."""
+
 SPARKLINE_HOURS = 48
 """Number of hours that a sparkline shows."""
 
@@ -50,18 +57,23 @@ def city(
     seed: Int = 1,
     seconds: float = 0.06,
     compare: Flag = False,
+    serve: Annotated[bool, Parameter(name="--serve", negative="--no-serve")] = True,
 ) -> None:
     """Publish a simulated city live, kill the publisher in the middle, and write a page about it.
 
     The gates of the city send taps by HTTP to a real publisher with an embedded store, two views
     and a sink of Parquet files. No broker and no database server are needed. The command writes the
     folder OUT, with the store, and the page OUT.html, which shows the releases beside the truth.
+    Then the city goes on in fast motion, and a read service shows it: open the printed address.
+    Ctrl-C ends it. Without a terminal, and where the variable CI is set, nothing is served.
 
     For example:
 
     * penstock lab city
 
     * penstock lab city --hours 2d --people 20000 --out out/small
+
+    * penstock lab city --no-serve
 
     * penstock lab city --compare --epsilon 0.5 --window 7d
 
@@ -87,6 +99,9 @@ def city(
     compare
         Publish the city by several mechanisms side by side instead, without a publisher. The page
         is OUT-compare.html.
+    serve
+        Let the city go on in fast motion after the run, and serve it live. Default: yes, on a
+        terminal.
     """
     options = {
         "out": out,
@@ -109,12 +124,14 @@ def city(
     plan = CityPlan.of(
         out, people=people, hours=hours, epsilon=epsilon, window=window, seed=seed, seconds=seconds
     )
-    _publish(plan, command=_command(**options, seconds=seconds))
-
-
-def _publish(plan: CityPlan, *, command: str) -> None:
-    """Publish the city live, write the page and print the findings."""
     screen = Console()
+    _publish(plan, screen, command=_command(**options, seconds=seconds))
+    if serve and _is_watched(screen):
+        _go_on(plan, screen)
+
+
+def _publish(plan: CityPlan, screen: Console, *, command: str) -> None:
+    """Publish the city live, write the page and print the findings."""
     screen.print(
         Text(
             f"The city has {plan.city.people:,} people. Its gates send taps by HTTP to a publisher "
@@ -133,6 +150,42 @@ def _publish(plan: CityPlan, *, command: str) -> None:
         screen.print(Text(f"  {line}", "cyan"), soft_wrap=True)
     if not found.well:
         raise StateError("the run of the city found a mistake: see above, and please report it.")
+
+
+def _is_watched(screen: Console) -> bool:
+    """Whether somebody sits at the terminal: not in continuous integration, not in a pipe."""
+    automatic = os.environ.get("CI", "").lower() not in ("", "0", "false", "no")
+    return screen.is_terminal and sys.stdin.isatty() and not automatic
+
+
+def _go_on(plan: CityPlan, screen: Console, *, hours: int = MANY_HOURS, down: float = 3.0) -> None:
+    """Let the city go on and serve it, until somebody interrupts it."""
+
+    def watch(shown: CityEvent, reader: SQLiteReader) -> None:
+        if shown.line:
+            style = "bold green" if "started again" in shown.line else "bold red"
+            screen.print(Text(shown.line, style), soft_wrap=True)
+        elif shown.half == 0 and shown.hour % DAY == 0:
+            day = plan.city.unit_names(shown.hour + 1)[shown.hour].rpartition(" ")[0]
+            released = reader.head(HOURLY).unit
+            screen.print(Text(f"{day}: released up to hour {released}", "dim"), soft_wrap=True)
+
+    going_on = GoingOn(replace(plan, seconds=SECONDS_PER_HOUR), watch, down=down)
+    with city_service(plan) as service:
+        screen.print()
+        screen.print(Text(f"Open {service.url}", "bold"), soft_wrap=True)
+        screen.print(
+            Text(
+                "The city goes on in fast motion: a day takes "
+                f"{DAY * SECONDS_PER_HOUR:.0f} seconds. Every second day the publisher is killed, "
+                "and started again. Ctrl-C ends it."
+            )
+        )
+        with suppress(KeyboardInterrupt):
+            going_on.go_on(hours)
+    configuration = shlex.quote(str(plan.folder / CONFIGURATION))
+    screen.print(Text("The city has stopped. To look at it again:"))
+    screen.print(Text(f"  {_program()} serve {configuration}", "cyan"), soft_wrap=True)
 
 
 def _command(*flags: str, **options: object) -> str:

@@ -21,8 +21,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -36,6 +37,8 @@ from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.exact import Exact, positive, whole
 from penstock.core.optional import require
 from penstock.engine.sqlite import SQLiteReader
+from penstock_bench.live_city.geography import MAP, MAP_KEY
+from penstock_bench.live_city.geography import written as written_map
 from penstock_bench.live_city.publisher import CLOCK, CONFIGURATION, CityClock
 from penstock_bench.simulated.city import ORIGIN, City
 
@@ -46,7 +49,9 @@ BEGIN: Final = instant(f"{ORIGIN}T00:00Z")
 HOURLY, DAILY = f"{STREAM}/hourly", f"{STREAM}/daily"
 STORE, RELEASES = "city.db", "releases"
 TOKEN: Final = "PENSTOCK_CITY_TOKEN"  # noqa: S105 - the name of a variable
+KEY: Final = "PENSTOCK_CITY_KEY"
 GATES: Final = 6
+FIRST_CARD: Final = 100_000
 PATIENCE: Final = 60.0
 """The most seconds to wait for one step."""
 
@@ -100,11 +105,31 @@ share = "1/5"
 
 [store]
 path = "{store}"
+key_env = "{key}"                   # seals the state: then a service may open the store
 
 [[sink]]
 kind = "parquet"
 path = "{releases}"
+
+[service]
+title = "A simulated city"
+map = "{map}"
+map_key = "{map_key}"
+{events}"""
+
+_EVENT: Final = """
+[[service.event]]
+at = "{at}"
+text = {text}
 """
+
+
+@dataclass(frozen=True)
+class CitySecrets:
+    """The token of the gates and the key of the publisher's state, made anew for each run."""
+
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+    key: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +146,8 @@ class CityPlan:
     crash: int = -1
     seconds: float = 0.06
     """The least real seconds per simulated hour."""
+
+    secrets: CitySecrets = field(default_factory=CitySecrets, compare=False)
 
     def __post_init__(self) -> None:
         whole(self.hours, name="hours", least=2)
@@ -173,8 +200,14 @@ class CityPlan:
         """The path of the page: beside the folder, with its name."""
         return self.folder.with_name(f"{self.folder.name}.html")
 
+    @property
+    def notes(self) -> list[tuple[int, str]]:
+        """What readers should know of, by hour: the events of the story, and the crash."""
+        crash = (self.crash, "The publisher is killed (SIGKILL) and started again")
+        return sorted([*self.city.notes(self.hours), crash])
+
     def write(self) -> None:
-        """Make a new folder with the configuration. A folder that was not made here is refused."""
+        """Make a new folder with configuration and map. A folder of others is refused."""
         configuration = self.folder / CONFIGURATION
         if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
             ours = configuration.is_file() and configuration.read_text(
@@ -197,9 +230,22 @@ class CityPlan:
             epsilon=self.epsilon,
             window=self.window,
             store=STORE,
+            key=KEY,
             releases=RELEASES,
+            map=MAP,
+            map_key=MAP_KEY,
+            events="".join(
+                _EVENT.format(at=local_time(hour), text=json.dumps(note, ensure_ascii=False))
+                for hour, note in self.notes
+            ),
         )
         configuration.write_text(text, encoding="utf-8")
+        (self.folder / MAP).write_text(written_map(self.city), encoding="utf-8")
+
+
+def local_time(hour: int) -> str:
+    """The beginning of an hour as text, in the zone of the city."""
+    return (datetime.fromisoformat(ORIGIN) + timedelta(hours=hour)).isoformat(timespec="minutes")
 
 
 def needed() -> None:
@@ -253,7 +299,7 @@ class TapGates:
     def __init__(self, city: City, hours: int) -> None:
         self.city = city
         person, hour, self._station = city.moves(hours)
-        self._card = person + 100_000
+        self._card = person + FIRST_CARD
         self._ends = np.searchsorted(hour, np.arange(hours + 1))
         self.truth: IntArray = np.bincount(
             hour * city.stations + self._station, minlength=hours * city.stations
@@ -265,8 +311,7 @@ class TapGates:
     def hour(self, hour: int) -> Hour:
         """The requests of both halves of an hour. Hours come in order."""
         rng = np.random.default_rng((self.city.seed, 7, hour))
-        mine = slice(self._ends[hour], self._ends[hour + 1])
-        station, card = self._station[mine], self._card[mine]
+        station, card = self._taps(hour)
         offset = rng.integers(0, HOUR, len(card))
         at = BEGIN + hour * HOUR + offset
         second = offset >= HOUR // 2
@@ -288,6 +333,11 @@ class TapGates:
         )
         made = tuple(self._parcels(hour, half, columns, rng) for half, columns in enumerate(halves))
         return Hour(halves=made, sent=self.sent)
+
+    def _taps(self, hour: int) -> tuple[IntArray, IntArray]:
+        """The station and the card of every tap of an hour."""
+        mine = slice(self._ends[hour], self._ends[hour + 1])
+        return self._station[mine], self._card[mine]
 
     def _parcels(
         self, hour: int, half: int, columns: list[IntArray], rng: np.random.Generator
@@ -351,8 +401,8 @@ def _in_arrow(keys: tuple[str, ...], at: IntArray, station: IntArray, card: IntA
 class Outside:
     """The process that publishes: its address, its messages, its end."""
 
-    def __init__(self, folder: Path, token: str) -> None:
-        self._folder, self._token = folder, token
+    def __init__(self, folder: Path, given: CitySecrets) -> None:
+        self._folder, self._given = folder, given
         self._address: tuple[str, int] | None = None
         self._there = threading.Event()
         self.troubles: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -365,7 +415,7 @@ class Outside:
             [sys.executable, "-m", "penstock_bench.live_city.publisher", str(self._folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=os.environ | {TOKEN: self._token},
+            env=os.environ | {TOKEN: self._given.token, KEY: self._given.key},
             start_new_session=True,  # Ctrl-C is for the parent, which ends this process in order
         )
         self._first: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
@@ -557,46 +607,29 @@ def run(
     """Run the city: gates send every half hour, every hour is released, one crash on the way."""
     needed()
     plan.write()
-    return _Show(plan, watch).run()
+    return CityShow(plan, watch).run()
 
 
-class _Show:
+class CityShow:
+    """Drives the city through its hours: the clock, the gates, the publisher and its crash."""
+
     def __init__(self, plan: CityPlan, watch: Callable[[CityEvent, SQLiteReader], None]) -> None:
         self.plan = plan
         self._watch = watch
-        self._token = secrets.token_urlsafe(24)
         self._clock = CityClock(plan.folder / CLOCK)
-
-        self._clock.beat(BEGIN)
-        self._outside = Outside(plan.folder, self._token)
+        self._outside = Outside(plan.folder, plan.secrets)
         self._seen: dict[tuple[str, int], IntArray] = {}
         self._crash: Crash | None = None
 
     def run(self) -> CityOutcome:
+        """Run the hours of the plan, and return what is known at the end."""
         began = time.monotonic()
-        self._outside.begin()
-        try:
-            self._gates = TapGates(self.plan.city, self.plan.hours)
-            self._outside.ready()
-            with (
-                SQLiteReader(self.plan.folder / STORE) as reader,
-                ThreadPoolExecutor(GATES, "gate") as pool,
-            ):
-                self._reader, self._pool = reader, pool
-                self._senders = [TapGate(self._outside, self._token) for _ in range(GATES)]
-                try:
-                    self._days()
-                    self._last()
-                finally:
-                    for sender in self._senders:
-                        sender.close()
-        finally:
-            code = self._outside.close()
-        if code or self._crash is None:
-            raise StateError(
-                "the publisher of the city has failed: "
-                f"{self._outside.problem or 'it did not say why.'}"
-            )
+        self._clock.beat(BEGIN)
+        with self._publishing(lambda: TapGates(self.plan.city, self.plan.hours)):
+            self._days()
+            self._last()
+        if self._crash is None:
+            raise StateError("the publisher of the city was never killed.")
         return CityOutcome(
             plan=self.plan,
             truth=self._gates.truth,
@@ -606,16 +639,48 @@ class _Show:
             seconds=time.monotonic() - began,
         )
 
-    def _days(self) -> None:
+    @contextmanager
+    def _publishing(self, make_gates: Callable[[], TapGates]) -> Iterator[None]:
+        """Start the publisher and the gates, and end them afterwards in order."""
+        self._outside.begin()
+        try:
+            self._gates = make_gates()
+            self._outside.ready()
+            with (
+                SQLiteReader(self.plan.folder / STORE) as reader,
+                ThreadPoolExecutor(GATES, "gate") as pool,
+            ):
+                self._reader, self._pool = reader, pool
+                token = self.plan.secrets.token
+                self._senders = [TapGate(self._outside, token) for _ in range(GATES)]
+                try:
+                    yield
+                finally:
+                    for sender in self._senders:
+                        sender.close()
+        finally:
+            code = self._outside.close()
+        if code:
+            raise StateError(
+                "the publisher of the city has failed: "
+                f"{self._outside.problem or 'it did not say why.'}"
+            )
+
+    def _days(self, first: int = 0, hours: int | None = None) -> None:
         """Run hour by hour. The next hour is prepared while this one is sent."""
+        last = first + (self.plan.hours if hours is None else hours) - 1
         with ThreadPoolExecutor(1, "packing") as packing:
-            coming = packing.submit(self._gates.hour, 0)
-            for hour in range(self.plan.hours):
+            coming = packing.submit(self._gates.hour, first)
+            for hour in range(first, last + 1):
                 packed = coming.result()
-                if hour + 1 < self.plan.hours:
+                if hour < last:
                     coming = packing.submit(self._gates.hour, hour + 1)
                 self._packed = packed.sent
                 self._hour(hour, packed)
+
+    def _kills(self, hour: int) -> bool:
+        """Whether the publisher is killed in an hour."""
+        return hour == self.plan.crash
 
     @property
     def _sent(self) -> Sent:
@@ -630,7 +695,7 @@ class _Show:
                 self._pool.submit(self._senders[parcel.gate].send, parcel): parcel
                 for parcel in parcels
             }
-            if hour == self.plan.crash and half == 0:
+            if half == 0 and self._kills(hour):
                 self._kill(hour, under_way)
             for each in under_way:
                 each.result()
@@ -651,7 +716,7 @@ class _Show:
         open_ = [parcel for each, parcel in under_way.items() if not each.done()]
         self._note()
         released = {name: self._reader.head(name).unit for name in (HOURLY, DAILY)}
-        name = self.plan.city.unit_names(self.plan.hours)[hour]
+        name = self.plan.city.unit_names(max(self.plan.hours, hour + 1))[hour]
         sent = self._sent
         self._watch(
             CityEvent(
@@ -659,6 +724,7 @@ class _Show:
             ),
             self._reader,
         )
+        self._wait_before_restart()
         self._outside.begin()
         resumed = self._outside.ready()["units"]
         down = time.monotonic() - began
@@ -675,6 +741,9 @@ class _Show:
             f"{resumed[HOURLY] + 1}, and the gates send again"
         )
         self._watch(CityEvent(hour=hour, half=0, sent=sent, line=line), self._reader)
+
+    def _wait_before_restart(self) -> None:
+        """Start again at once."""
 
     def _last(self) -> None:
         """Close the last hour."""

@@ -132,6 +132,20 @@ class City:
         hour = np.repeat(np.arange(hours, dtype=np.int64), [len(taps) for taps in person])
         return np.concatenate(person), hour, np.concatenate(station)
 
+    def moves_of_day(self, day: int) -> list[tuple[IntArray, IntArray]]:
+        """The taps of one day as (person, station), a pair of arrays per hour.
+
+        >>> city = City(stations=12, people=500, seed=7)
+        >>> hours = city.moves_of_day(0)
+        >>> len(hours), sum(len(person) for person, _ in hours) == int(city.counts(24).sum())
+        (24, True)
+        """
+        found = []
+        for where in self._day(day):
+            person = np.flatnonzero(where >= 0)
+            found.append((person, where[person].astype(np.int64)))
+        return found
+
     def notes(self, hours: int) -> list[tuple[int, str]]:
         """The events in these hours that a chart should mark."""
         line = _LINE_NAMES[_CLOSED_LINE]
