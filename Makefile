@@ -20,7 +20,7 @@ $(READY): pyproject.toml bench/pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' --editable ./bench
 	@touch $(READY)
 
-demo: $(READY)  ## publish a simulated city live, kill the publisher on the way, write out/city.html
+demo: $(READY)  ## publish a simulated city live, kill the publisher, write out/city.html, then serve it live
 	$(BIN)/penstock lab city --out out/city
 
 docs: $(READY)  ## the documentation site, links checked: out/site/index.html
@@ -78,6 +78,7 @@ bench: $(READY)  ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/hostile_bodies.py
 	$(BIN)/python benchmarks/slow_senders.py
 	$(BIN)/python benchmarks/avro.py
+	$(BIN)/python benchmarks/serve.py
 
 papers: $(READY)  ## the papers' experiments at full size (an hour or two), and docs/results from them
 	for suite in w-event rg pegasus hierarchy dsat eshp windows; do $(BIN)/penstock bench $$suite || exit 1; done
