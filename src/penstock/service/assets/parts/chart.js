@@ -14,6 +14,7 @@ import {
 import { tickLabels } from "./ticks.js";
 
 const MARKS_ROOM = 24;
+const MAX_NAMED = 5; // marks that are named without being asked for
 
 /**
  * @typedef {object} ChartOptions
@@ -53,7 +54,10 @@ export function lineChart(element, given) {
     "aria-describedby": hint.id,
   });
   const legend = el("ul", { class: "legend" }),
-    marks = el("ol", { class: "marks" });
+    marks = el("ol", { class: "marks" }),
+    earlier = el("ol", { class: "marks" }),
+    more = el("summary"),
+    behind = el("details", { class: "earlier", hidden: true }, more, earlier);
   const tools = el("div", {
     class: "zoom",
     role: "group",
@@ -66,6 +70,7 @@ export function lineChart(element, given) {
     plot,
     !options.small && legend,
     !options.small && marks,
+    !options.small && behind,
     hint,
   );
   element.append(root);
@@ -279,6 +284,17 @@ export function lineChart(element, given) {
     chart.setCursor({ left: chart.valToPos(time, "x"), top: 0 });
   });
 
+  /** The newest marks are named openly, the others behind one line. */
+  const nameMarks = (all) => {
+    const items = all.map((mark) => markItem(mark, options)),
+      hidden = items.slice(0, -MAX_NAMED);
+    marks.replaceChildren(...items.slice(-MAX_NAMED));
+    marks.hidden = !items.length;
+    earlier.replaceChildren(...hidden);
+    behind.hidden = !hidden.length;
+    if (hidden.length) more.textContent = options.text("chart.marks", { count: hidden.length });
+  };
+
   const update = (changes) => {
     const before = options,
       hadMarks = marked().length > 0,
@@ -291,8 +307,7 @@ export function lineChart(element, given) {
     if (!options.small) {
       legend.replaceChildren(...legendOf({ ...options, marks: marked() }));
       legend.hidden = !legend.children.length;
-      marks.replaceChildren(...marked().map((mark) => markItem(mark, options)));
-      marks.hidden = !marks.children.length;
+      nameMarks(marked());
     }
     const rebuilt =
       !chart ||
@@ -417,7 +432,8 @@ export function shapeKey(place) {
   );
 }
 
-function markItem({ number, time, text: words, kind }, { text, format, zone }) {
+function markItem({ number, time, text: words, kind }, { series, text, format, zone }) {
+  const at = shortest(series) < 60 ? format.unit(time, time + 1) : format.moment(time);
   return el(
     "li",
     {},
@@ -430,7 +446,7 @@ function markItem({ number, time, text: words, kind }, { text, format, zone }) {
       "span",
       {},
       el("b", { text: words }),
-      ` · ${zone ? format.moment(time) : text("chart.unit", { unit: format.number(time) })}`,
+      ` · ${zone ? at : text("chart.unit", { unit: format.number(time) })}`,
     ),
   );
 }

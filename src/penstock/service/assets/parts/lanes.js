@@ -1,6 +1,7 @@
 // A timeline of alerts: one lane per rule and key, one bar from raising to clearing.
 import { toSeconds } from "../format.js";
 import { el, svg } from "./dom.js";
+import { pairAlerts } from "./timeline_marks.js";
 
 const LANE = 30,
   TOP = 8,
@@ -13,29 +14,15 @@ const LABEL = 170; // pixels for the time below a line of the grid
  * @param {object[]} events newest first or oldest first
  */
 export function barsOf(events) {
-  const open = new Map(),
-    bars = [],
-    time = (event) => (event.begins ? toSeconds(event.begins) : event.unit);
-  for (const event of [...events].sort((a, b) => a.unit - b.unit)) {
-    const lane = JSON.stringify([event.rule, event.key]),
-      before = open.get(lane);
-    if (event.state === "raised" && !before) {
-      const bar = {
-        rule: event.rule,
-        key: event.key,
-        from: time(event),
-        to: null,
-        raised: event,
-        cleared: null,
-      };
-      open.set(lane, bar);
-      bars.push(bar);
-    } else if (event.state === "cleared" && before) {
-      Object.assign(before, { to: time(event), cleared: event });
-      open.delete(lane);
-    }
-  }
-  return bars;
+  const time = (event) => (event.begins ? toSeconds(event.begins) : event.unit);
+  return pairAlerts(events).map(({ raised, cleared }) => ({
+    rule: raised.rule,
+    key: raised.key,
+    from: time(raised),
+    to: cleared && time(cleared),
+    raised,
+    cleared,
+  }));
 }
 
 /**

@@ -1,7 +1,6 @@
 // Events and alerts of a stream as marks of a chart.
 import { toSeconds, zonedSeconds } from "../format.js";
-
-const MAX_ALERTS = 200;
+import { newestAlerts } from "./newest_alerts.js";
 
 /** Events of the stream's pipeline. */
 export function eventMarks(stream) {
@@ -20,7 +19,7 @@ export async function alertMarks(api, stream, keys, text) {
   if (!(await hasRules(api, stream))) return [];
   let alerts = [];
   try {
-    ({ alerts } = await api.get(`${stream.url}/alerts`, { limit: MAX_ALERTS }));
+    alerts = (await newestAlerts(api, stream)).events;
   } catch (error) {
     if (error.name !== "ApiError") throw error; // a chart without its alerts is better than none
   }

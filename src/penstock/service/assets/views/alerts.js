@@ -3,11 +3,10 @@ import { copyable } from "../parts/copy.js";
 import { el, newId } from "../parts/dom.js";
 import { figure } from "../parts/figure.js";
 import { barsOf, drawLanes } from "../parts/lanes.js";
+import { newestAlerts } from "../parts/newest_alerts.js";
 import { toSeconds } from "../format.js";
 
-const MAX_ALERTS = 500,
-  TRIED = 500;
-const STRETCH = 10_000; // units of the timeline
+const TRIED = 500; // units on which a rule is tried at first
 const MOMENT = 250,
   MAX_TRIES = 20; // the alerts of a unit come a moment after the unit
 const NUMBERS = ["counts", "sum"],
@@ -114,7 +113,7 @@ async function past(element, context) {
     );
   };
   const load = async (unit) => {
-    const found = await newestAlerts(api, path, Math.max(stream.first_unit, unit - STRETCH + 1));
+    const found = await newestAlerts(api, stream, unit);
     events = found.events;
     draw();
     return found.unit;
@@ -138,19 +137,6 @@ async function past(element, context) {
     end();
     watch();
   };
-}
-
-// The API gives alerts in order of units; the newest ones are behind the last page.
-async function newestAlerts(api, path, from) {
-  let events = [],
-    next = api.url(path, { from }),
-    unit = null;
-  while (next) {
-    const answer = await api.get(next);
-    events = [...events, ...answer.alerts].slice(-MAX_ALERTS);
-    ({ next, unit } = answer);
-  }
-  return { events, unit: unit ?? Infinity };
 }
 
 const pause = (milliseconds) =>

@@ -263,8 +263,7 @@ function whole({ stream, service, text }) {
   const python = [
     ...connected(stream),
     "table = stream.to_polars()",
-    "for release in stream.follow():",
-    "    print(release)",
+    "print(next(stream.follow()))",
   ].join("\n");
   return el(
     "section",
