@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from penstock.core.errors import ConfigurationError
+from penstock.engine.sql_store.schema import PUBLIC_TABLES, VERSION_TABLE
 from penstock.engine.sqlite import SQLiteReader
 from penstock.service import application, streams
 from penstock.service.options import ServiceOptions
@@ -264,7 +265,7 @@ def test_a_changed_history_is_not_served(store, tmp_path, caplog):
 
 # -- what the process opens ------------------------------------------------------------------------
 
-PUBLIC = {"penstock_store", "streams", "releases", "lines", "marks", "sqlite_master"}
+PUBLIC = {VERSION_TABLE, *PUBLIC_TABLES, "sqlite_master"}
 
 
 def test_only_public_tables_are_read(store, tmp_path):

@@ -18,7 +18,7 @@ from penstock.engine.sink_items import items_of
 from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import SeriesLog
 from penstock.released.sinks.release_document import document
-from penstock.service import schemas
+from penstock.service import alert_schemas, schemas
 
 from tests.service.conftest import UNITS
 from tests.service.published import KEYS, PublishedStore, client, sealed_store, service
@@ -62,6 +62,9 @@ ANSWERS = {
     "/ledger": (schemas.LedgerPage, {"limit": 3}),
     "/ledger/windows": (schemas.WindowCosts, {}),
     "/ledger/head": (schemas.HeadContent, {}),
+    "/alerts": (alert_schemas.AlertPage, {}),
+    "/alerts/rules": (alert_schemas.RuleList, {}),
+    "/alerts/try": (alert_schemas.TrialContent, {"above": 41, "key": "Harbour"}),
     "/ledger/verification": (schemas.VerificationContent, {}),
 }
 

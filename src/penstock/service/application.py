@@ -33,7 +33,7 @@ from penstock.service.api_errors import ApiError, nearest
 from penstock.service.forms import FormatEndings
 from penstock.service.guard import Guard, digest
 from penstock.service.live import LiveHub
-from penstock.service.openapi import DESCRIPTION, openapi_document
+from penstock.service.openapi import DESCRIPTION, openapi_document, operation_id
 from penstock.service.options import ServiceOptions
 from penstock.service.replies import error_reply
 from penstock.service.streams import ServedStreams
@@ -59,7 +59,7 @@ def build(service: ServiceOptions, streams: ServedStreams) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        generate_unique_id_function=lambda route: route.name,
+        generate_unique_id_function=operation_id,
         default_response_class=Response,
     )
     app.state.hub = LiveHub(streams)

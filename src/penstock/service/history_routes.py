@@ -13,8 +13,9 @@ from pydantic import Field
 
 from penstock.engine.history import MAX_UNITS, MEDIA_TYPE, history, written
 from penstock.service.options import ServiceOptions
-from penstock.service.parameters import After, ApiParameters, NoParameters
+from penstock.service.parameters import After, ApiParameters, NoParameters, StreamName
 from penstock.service.replies import JSON, reply, validity
+from penstock.service.schemas import described
 from penstock.service.streams import ServedStreams
 
 
@@ -41,18 +42,28 @@ def add_routes(app: FastAPI, streams: ServedStreams, _: ServiceOptions) -> None:
         The settings, which these routes do not need.
     """
 
-    @app.get("/v1/streams/{stream:path}/about", summary="The text that the chain begins with")
-    def about(request: Request, stream: str, _: Annotated[NoParameters, Query()]) -> Response:
+    @app.get(
+        "/v1/streams/{stream:path}/about",
+        summary="The text that the chain begins with",
+        responses=described(None, {"name": "taps"}),
+    )
+    def about(
+        request: Request, stream: StreamName, _: Annotated[NoParameters, Query()]
+    ) -> Response:
         found = streams.find(stream)
         text = found.series.about
         return reply(request, text.encode(), JSON, validity("about", text, fixed=True))
 
+    packed = described(None, None)
+    packed[200]["content"] = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
+
     @app.get(
         "/v1/streams/{stream:path}/history",
         summary="Releases, ledger lines and links as they are stored (MessagePack)",
+        responses=packed,
     )
     def units(
-        request: Request, stream: str, parameters: Annotated[HistoryParameters, Query()]
+        request: Request, stream: StreamName, parameters: Annotated[HistoryParameters, Query()]
     ) -> Response:
         found = streams.find(stream)
         newest = found.head.unit

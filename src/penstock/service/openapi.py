@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from fastapi import FastAPI
@@ -45,6 +46,18 @@ def openapi_document(app: FastAPI, *, token: bool) -> dict[str, Any]:
         found["paths"]["/health"]["get"]["security"] = []
     app.openapi_schema = found
     return found
+
+
+def operation_id(route: APIRoute) -> str:
+    """The name of an operation, made of its path.
+
+    Parameters
+    ----------
+    route : APIRoute
+        The route.
+    """
+    parts = re.findall(r"[a-z0-9]+", route.path_format.removeprefix("/v1/"))
+    return "_".join(parts) or "index"
 
 
 def _keep_examples(operation: dict[str, Any], route: APIRoute) -> None:

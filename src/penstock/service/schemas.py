@@ -65,15 +65,25 @@ class AttributeContent(Described):
     values: list[str]
 
 
+class GapContent(Described):
+    """Something that the promise does not cover."""
+
+    kind: str
+    values: dict[str, Any]
+    text: str
+
+
 class PromiseContent(Described):
     """What is promised, in words and in exact amounts."""
 
     words: str
     not_protected: list[str]
+    gaps: list[GapContent] = Field(description="The same by kind, for texts in other languages.")
     epsilon: str = Field(description="An exact fraction.")
     delta: str = Field(description="An exact fraction.")
     window: int = Field(description="Consecutive units in which a person is protected.")
     window_words: str
+    window_seconds: int | None = Field(description="The length of a window; null where it differs.")
     contribution: int
     horizon: int | None
     intrusion: str
@@ -245,6 +255,8 @@ class WindowCosts(Described):
     window: int
     highest: HighestWindow | None
     units: list[int]
+    begins: list[str | None]
+    ends: list[str | None]
     spent: list[str] = Field(description="Exact fractions.")
     spent_number: list[float]
 
@@ -372,10 +384,18 @@ STREAM_EXAMPLE = {
     "promise": {
         "words": "An observer may see everything that is ever published …",
         "not_protected": ["If two streams are about the same people, their epsilons add up. …"],
+        "gaps": [
+            {
+                "kind": "other_streams",
+                "values": {},
+                "text": "If two streams are about the same people, their epsilons add up. …",
+            }
+        ],
         "epsilon": "1",
         "delta": "0",
         "window": 24,
         "window_words": "1 day",
+        "window_seconds": 86400,
         "contribution": 1,
         "horizon": None,
         "intrusion": "",
@@ -465,6 +485,8 @@ WINDOWS_EXAMPLE = {
     "window": 24,
     "highest": {"unit": 3, "spent": "1/8"},
     "units": [1, 2, 3],
+    "begins": ["2025-12-31T23:00:00Z", "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"],
+    "ends": ["2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z", "2026-01-01T02:00:00Z"],
     "spent": ["1/24", "1/12", "1/8"],
     "spent_number": [0.041666666666666664, 0.08333333333333333, 0.125],
 }
