@@ -107,26 +107,34 @@ def add_routes(app: FastAPI, streams: ServedStreams, options: ServiceOptions) ->
     def ledger(
         request: Request, stream: StreamName, parameters: Annotated[PageParameters, Query()]
     ) -> Response:
-        found = streams.find(stream)
-        units, after, fixed = page_units(found, parameters)
-        rows = line_rows(found, units)
-        next_url = None
-        if after is not None:
-            given = urlencode({**parameters.given(), "after": after}, doseq=True)
-            next_url = f"{stream_url(found.name)}/ledger{path_ending(request)}?{given}"
-        form = form_of(request)
-        last = units[-1] if units else found.head.unit
-        valid = validity(found.link(last), "ledger", parameters.given(), form, fixed=fixed)
-        if form == JSON_FORM:
-            return json_reply(request, {"lines": rows, "next": next_url}, valid)
-        return table_reply(
-            request,
-            form,
-            _table(rows),
-            valid,
-            name=f"{found.name}-ledger",
-            next_url=next_url,
-        )
+        return ledger_reply(request, streams.find(stream), parameters)
+
+
+def ledger_reply(request: Request, stream: ServedStream, parameters: PageParameters) -> Response:
+    """A page of the ledger, in the form that was asked for.
+
+    Parameters
+    ----------
+    request : Request
+        The request.
+    stream : ServedStream
+        The stream.
+    parameters : PageParameters
+        Which units.
+    """
+    units, after, fixed = page_units(stream, parameters)
+    rows = line_rows(stream, units)
+    next_url = None
+    if after is not None:
+        given = urlencode({**parameters.given(), "after": after}, doseq=True)
+        next_url = f"{stream_url(stream.name)}/ledger{path_ending(request)}?{given}"
+    form = form_of(request)
+    last = units[-1] if units else stream.head.unit
+    valid = validity(stream.link(last), "ledger", parameters.given(), form, fixed=fixed)
+    if form == JSON_FORM:
+        return json_reply(request, {"lines": rows, "next": next_url}, valid)
+    name = f"{stream.name}-ledger"
+    return table_reply(request, form, _table(rows), valid, name=name, next_url=next_url)
 
 
 def page_units(stream: ServedStream, parameters: PageParameters) -> tuple[range, int | None, bool]:
