@@ -412,7 +412,12 @@ class ServedStore:
         return ServedStream(self.reader, self.follower, series, folder, self.verifier)
 
     def _heads(self) -> dict[str, int]:
-        return {name: stream.head.unit for name, stream in self.streams.items()}
+        """What there is to verify: a copy that is being made has the store for itself."""
+        return {
+            name: stream.head.unit
+            for name, stream in self.streams.items()
+            if stream.catching_up is None
+        }
 
     def close(self) -> None:
         """Close all connections."""

@@ -29,7 +29,7 @@ class UnitTimes:
         }
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)  # each may be of 100,000 units
 def unit_times(calendar: Calendar | None, first: int, last: int) -> UnitTimes:
     """When units begin and end.
 
