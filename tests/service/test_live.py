@@ -9,6 +9,7 @@ import threading
 import httpx
 import pytest
 
+from penstock.engine.export import export
 from penstock.engine.sqlite import SQLiteReader
 from penstock.service import live
 
@@ -193,3 +194,65 @@ def test_a_publisher_wakes_the_service_without_a_poll(tmp_path):
             publisher.grow(1)
             server.wake("taps")
             assert reader.units(1) == [2]
+
+
+def replaced(path, other):
+    """Put another file in the place of a store, as a copying program does."""
+    for beside in ("-wal", "-shm"):
+        path.with_name(path.name + beside).unlink(missing_ok=True)
+    other.replace(path)
+
+
+def exported(path, target):
+    """An export of a store, in one file without a log beside it."""
+    with SQLiteReader(path) as reader:
+        export(reader, target)
+    return target
+
+
+def test_an_export_that_is_replaced_by_a_newer_one_goes_on(growing, tmp_path):
+    publisher, _, _ = growing
+    path = exported(tmp_path / "taps.db", tmp_path / "public.db")
+    with (
+        service(path, tmp_path / "other copy") as server,
+        client(server) as asking,
+        Following(asking, after=5) as reader,
+    ):
+        publisher.grow(3)
+        replaced(path, exported(tmp_path / "taps.db", tmp_path / "newer.db"))
+        assert reader.units(3) == [6, 7, 8]
+        assert asking.get("/v1/streams/taps/releases/8").status_code == 200
+
+
+def test_a_store_that_is_replaced_by_an_old_backup_is_older(growing, tmp_path, caplog):
+    publisher, _, _ = growing
+    old = exported(tmp_path / "taps.db", tmp_path / "old.db")
+    publisher.grow(3)
+    path = exported(tmp_path / "taps.db", tmp_path / "public.db")
+    with (
+        service(path, tmp_path / "other copy") as server,
+        client(server) as asking,
+        Following(asking) as reader,
+    ):
+        assert reader.units(1) == [8]
+        replaced(path, old)
+        kind, number, data = reader.next()
+        assert (kind, number, data["unit"]) == ("older", None, 5)
+        assert asking.get("/v1/streams/taps").json()["newest"]["unit"] == 5
+        assert asking.get("/v1/streams/taps/releases/8").status_code == 404
+    assert "the history of 'taps' is another one now" in caplog.text
+
+
+def test_another_history_of_the_same_length_is_read_anew(growing, tmp_path, caplog):
+    path = exported(tmp_path / "taps.db", tmp_path / "public.db")
+    with sealed_store(tmp_path / "twin.db") as store:
+        PublishedStore(store, seed=99).grow(5)
+    twin = exported(tmp_path / "twin.db", tmp_path / "twin export.db")
+    with SQLiteReader(twin) as reader:
+        link = reader.at("taps", 5).link.hex()
+    with service(path, tmp_path / "other copy") as server, client(server) as asking:
+        before = asking.get("/v1/streams/taps/releases?last=5").json()["series"]
+        replaced(path, twin)
+        while asking.get("/v1/streams/taps").json()["newest"]["link"] != link:
+            pass
+        assert asking.get("/v1/streams/taps/releases?last=5").json()["series"] != before

@@ -59,7 +59,9 @@ def attack(url, operation, mode, examples):
     """
     statuses = []
 
-    @settings(max_examples=examples, suppress_health_check=list(HealthCheck), database=None)
+    @settings(
+        max_examples=examples, suppress_health_check=list(HealthCheck), deadline=None, database=None
+    )
     @given(case=operation.as_strategy(generation_mode=mode))
     def asked(case):
         answer = case.call_and_validate(base_url=url, excluded_checks=[positive_data_acceptance])

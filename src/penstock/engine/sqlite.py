@@ -95,6 +95,7 @@ class SQLiteReader(SqlReader):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
         self.name = str(self.path)
+        self._opened = self._identity()
         super().__init__()
 
     def __repr__(self) -> str:
@@ -159,6 +160,37 @@ class SQLiteReader(SqlReader):
 
     def _tables(self) -> set[str]:
         return {name for (name,) in self._select("name FROM sqlite_master WHERE type = 'table'")}
+
+    def refresh(self) -> bool:
+        """Open the file again if another one has taken its place: an export may be replaced whole.
+
+        While there is none, or none that can be read, the open one stays.
+        """
+        with self._lock:
+            now = self._identity()
+            if now is None or now == self._opened:
+                return False
+            old = self._file
+            try:
+                self._connect()
+                self._series.clear()
+                self._check_tables()
+            except StateError:
+                if self._file is not old:
+                    self._file.close()
+                self._file = old
+                return False
+            self._opened = now
+            old.close()
+            return True
+
+    def _identity(self) -> tuple[int, int] | None:
+        """Which file has the name now; None if there is none."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     def data_version(self) -> int | None:
         """A number that changes when another connection commits."""

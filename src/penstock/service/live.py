@@ -140,13 +140,14 @@ class LiveEvents(Response):
 
     async def _chunks(self, gone: asyncio.Future[Any]) -> AsyncIterator[bytes]:
         yield f"retry: {RETRY_MILLISECONDS}\n\n".encode()
-        seen, head = self._seen, self._stream.head
-        if head.unit < seen:
-            yield _event("older", head)
-        seen = max(seen, head.unit - MAX_UNITS_RESUMED)
+        seen, told = self._seen, False
+        seen = max(seen, self._stream.head.unit - MAX_UNITS_RESUMED)
         while not (gone.done() or self._hub.closed):
             self._event.clear()
             newest = self._stream.head.unit
+            if newest < seen and not told:
+                yield _event("older", self._stream.head)
+            told = newest < seen
             while seen < newest:
                 last = min(newest, seen + UNITS_PER_WRITE)
                 heads = await self._heads(seen + 1, last)

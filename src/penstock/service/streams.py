@@ -168,7 +168,8 @@ class ServedStream:
         verifier: Verifier,
     ) -> None:
         self.reader, self.follower, self.series, self.name = reader, follower, series, series.name
-        self._verifier = verifier
+        self._verifier, self._folder = verifier, folder
+        self._compared = -1
         self.copy = KeyCopy(follower, series.name, folder)
         self._head = self.copy.head
         self._is_behind = False
@@ -314,8 +315,15 @@ class ServedStream:
             return [self._links[unit - start] for unit in range(first, last + 1)]
 
     def follow(self) -> bool:
-        """Copy newer units; return whether there are more to copy at once."""
+        """Copy newer units; return whether there are more to copy at once.
+
+        A store that does not go on from what was served is another one, such as an old backup. Then
+        everything begins anew with what it has.
+        """
         newest = self.follower.head(self.name)
+        if self._is_another(newest):
+            _log.error("service: the history of %r is another one now; it is read anew.", self.name)
+            self._begin_anew(newest)
         behind = newest.unit - self.copy.head.unit
         self._is_behind = behind > UNITS_PER_STEP
         if self._is_behind:
@@ -326,6 +334,27 @@ class ServedStream:
             self.copy.follow()
         self._show(self.copy.head)
         return False
+
+    def _is_another(self, newest: Head) -> bool:
+        mine = self.copy.head
+        if newest.unit < mine.unit:
+            return True
+        if newest.unit > mine.unit and newest.unit == self._compared:
+            return False
+        self._compared = newest.unit
+        return self.follower.at(self.name, mine.unit).link != mine.link
+
+    def _begin_anew(self, newest: Head) -> None:
+        series = self.follower.series(self.name)
+        copy = KeyCopy(self.follower, self.name, self._folder)
+        head = copy.head if copy.follow(UNITS_PER_STEP) else newest
+        with self._lock:
+            self._links.clear()
+            self._filters.clear()
+            self._remembered.clear()
+            self._key_rows = None
+            self.series, self.copy, self._head = series, copy, head
+        self._verifier.forget(self.name)
 
     def _show(self, head: Head) -> None:
         """Let requests see a newer unit."""
@@ -380,6 +409,10 @@ class ServedStore:
             if not self._polls or self.problem:
                 return
             try:
+                replaced = [each.refresh() for each in (self.reader, self.follower)]
+                if any(replaced):
+                    self._version = self.follower.data_version()
+                    return
                 version = self.follower.data_version()
             except PenstockError:
                 return
@@ -556,9 +589,9 @@ class ServedStreams:
         try:
             store.refresh()
             for stream in store.streams.values():
-                before = stream.head.unit
+                before = stream.head
                 busy |= stream.follow()
-                if stream.head.unit > before:
+                if stream.head != before:
                     for listener in self._listeners:
                         listener(stream.name, stream.head)
         except PenstockError as error:

@@ -102,6 +102,16 @@ class Verifier:
         """
         return self._found.get(series, Verification())
 
+    def forget(self, series: str) -> None:
+        """Verify a series from its beginning, because its history is another one.
+
+        Parameters
+        ----------
+        series : str
+            Its name.
+        """
+        self._found.pop(series, None)
+
     def start(self) -> None:
         """Begin."""
         self._thread.start()
@@ -117,6 +127,7 @@ class Verifier:
             with self._open() as reader:
                 while not self._closing.is_set():
                     started = time.monotonic()
+                    reader.refresh()
                     for name, unit in self._heads().items():
                         known = self.of(name)
                         if known.state == "never" or unit > known.unit:

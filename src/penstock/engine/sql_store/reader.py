@@ -95,6 +95,10 @@ class SqlReader(ABC):
     def _migrations(self) -> Sequence[Migration]:
         """The migration from each version of the tables to the next, from version 0 on."""
 
+    def refresh(self) -> bool:
+        """Go over to the file that has taken the place of the open one; return whether one has."""
+        return False
+
     def data_version(self) -> int | None:
         """A number that changes when others commit; None where the database announces commits."""
         return None
