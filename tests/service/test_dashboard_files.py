@@ -34,7 +34,7 @@ NOT_SPOKEN = (
     re.compile(r"^M[\d-]"),  # paths of drawings
     re.compile(r"^\("),  # media queries
     re.compile(r"^texts/"),  # a text that is missing is named in the console
-    re.compile(r"^(import|penstock|curl|name =) ?"),  # code to copy, which is in no language
+    re.compile(r"^(import|for|penstock|curl|name =) ?"),  # code to copy, which is in no language
 )
 
 
@@ -162,3 +162,23 @@ def test_every_import_is_there(path: Path) -> None:
 def test_every_file_has_a_media_type() -> None:
     files = [path for path in ASSETS.rglob("*") if path.is_file()]
     assert {path.suffix for path in files} <= set(MEDIA_TYPES)
+
+
+def imported(path: Path, found: set[Path]) -> set[Path]:
+    """A script with everything that it imports before it runs."""
+    if path not in found:
+        found.add(path)
+        for name in re.findall(r"from \"(\.[^\"]+)\"", code(path)):
+            imported((path.parent / name).resolve(), found)
+    return found
+
+
+def test_modules_of_the_first_pages_are_loaded_at_once() -> None:
+    """Otherwise a browser learns of each module from the one before, one request after another."""
+    page = (ASSETS / "index.html").read_text(encoding="utf-8")
+    preloaded = set(re.findall(r"rel=\"modulepreload\" href=\"/assets/([^\"]+)\"", page))
+    needed: set[Path] = set()
+    for name in ("app.js", "views/overview.js", "views/time.js"):
+        imported((ASSETS / name).resolve(), needed)
+    names = {path.relative_to(ASSETS.resolve()).as_posix() for path in needed}
+    assert preloaded == names - {"app.js"}

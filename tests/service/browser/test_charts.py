@@ -347,3 +347,23 @@ def test_a_key_is_never_read_as_markup(modules: Modules) -> None:
         name,
     )
     assert found == [0, name]
+
+
+def test_the_focus_goes_on_from_a_search_field_whose_list_is_open(modules: Modules) -> None:
+    """A list that scrolls can take the focus; it must not, since it closes with the field."""
+    modules.run(
+        "{ keySearch } from parts/controls.js",
+        HOURS
+        + """
+        const keys = Array.from({ length: 50 }, (_, at) => ({ value: `${at}`, name: `${at}` }));
+        const button = document.createElement("button");
+        box.append(keySearch({
+          label: "Key", value: "1", text, choose: () => {}, search: async () => keys,
+        }), button);
+        """,
+    )
+    modules.page.get_by_role("combobox", name="Key").focus()
+    modules.page.wait_for_selector("[role=option]")
+    modules.page.keyboard.press("Tab")
+    assert modules.page.evaluate("document.activeElement.tagName") == "BUTTON"
+    assert modules.page.is_hidden("[role=listbox]")

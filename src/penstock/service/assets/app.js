@@ -82,9 +82,12 @@ class Shell {
       loading(main, text, { height: 480 });
     }
     try {
-      const streams = (await api.get("/v1/streams")).streams;
-      const stream = route.stream == null ? null : await api.get(api.streamPath(route.stream));
+      const [{ streams }, found] = await Promise.all([
+        api.get("/v1/streams"),
+        route.stream == null ? null : api.get(api.streamPath(route.stream)),
+      ]);
       if (turn !== this.turn) return;
+      const stream = same ? Object.assign(this.header.stream, found) : found;
       const place = this.place(route, stream, streams, same);
       const leave = await this.draw(place, route, stream, streams);
       if (turn !== this.turn) {

@@ -25,7 +25,13 @@ export class FollowingSeries {
     this.answer = await api.get(this.path, asked, this.stopped);
     this.series = this.read(this.answer);
     this.coarse = this.answer.points ? this.series : null;
-    this.drawn({ answer: this.answer, series: this.series, call: this.call, fresh: true });
+    this.redraw({ fresh: true });
+  }
+
+  /** Draw what is there once more, such as after marks have come. */
+  redraw({ fresh = false } = {}) {
+    if (!this.answer) return;
+    this.drawn({ answer: this.answer, series: this.series, call: this.call, fresh });
   }
 
   /** Ask for what is newer than the newest unit shown, if the unit that was told is newer. */
@@ -40,7 +46,7 @@ export class FollowingSeries {
     append(this.series, newer, length ? end - length : -Infinity);
     if (this.coarse && this.coarse !== this.series) append(this.coarse, newer);
     this.answer = { ...this.answer, last: more.last };
-    this.drawn({ answer: this.answer, series: this.series, call: this.call, fresh: false });
+    this.redraw();
   }
 
   /** Replace thinned numbers between two times by all of them, if they are not too many. */
@@ -49,10 +55,16 @@ export class FollowingSeries {
     const [first] = this.coarse,
       units = first.units.filter((_, at) => first.ends[at] > from && first.times[at] < to);
     if (units.length < 2) return;
+    if (units.length === first.units.length) {
+      if (this.series === this.coarse) return; // all of it is shown already
+      this.series = this.coarse;
+      this.redraw();
+      return;
+    }
     const asked = { ...this.params, from: units[0], to: units.at(-1), points: 1000 };
     const finer = await this.context.api.get(this.path, asked, this.stopped);
     this.series = this.coarse.map((one, place) => spliced(one, this.read(finer)[place]));
-    this.drawn({ answer: this.answer, series: this.series, call: this.call, fresh: false });
+    this.redraw();
   }
 
   end() {

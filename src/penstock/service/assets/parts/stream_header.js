@@ -8,7 +8,8 @@ import { eachName } from "./ranges.js";
 import { catchingUp } from "./states.js";
 
 /**
- * @returns {{name: string, node: Element, below: Element, choose: (view: string) => void, end: ()
+ * @returns {{name: string, stream: object, node: Element, below: Element, choose: (view: string)
+ *   => void, end: ()
  *   => void}}
  */
 export function streamHeader(context) {
@@ -79,12 +80,13 @@ export function streamHeader(context) {
   const stop = live.follow(
     stream.name,
     async () => {
-      const { newest: now } = await context.api.get(stream.url);
-      if (now) say(now);
+      // Views count the units of the same object.
+      Object.assign(stream, await context.api.get(stream.url));
+      if (stream.newest) say(stream.newest);
     },
     { after: stream.newest?.unit },
   );
-  return { name: stream.name, node, below, choose, end: stop };
+  return { name: stream.name, stream, node, below, choose, end: stop };
 }
 
 /** Other views of the same stream, such as hourly and daily. */

@@ -90,6 +90,13 @@ export async function show(element, context) {
       table: () => tableOf(options.series, { ...context, zone: Boolean(stream.zone) }),
     });
   };
+  /** Add alerts when they come; the chart does not wait for them. */
+  const mark = async (mine) => {
+    const alerts = await alertMarks(api, stream, key ? [key] : null, text);
+    if (mine !== source || !alerts.length) return;
+    marks = [...eventMarks(stream), ...alerts];
+    mine.redraw();
+  };
   const load = async () => {
     source?.end();
     const mine = (source = new FollowingSeries(context, {
@@ -99,8 +106,8 @@ export async function show(element, context) {
     }));
     frame.node.setAttribute("aria-busy", "true");
     try {
-      marks = [...eventMarks(stream), ...(await alertMarks(api, stream, key ? [key] : null, text))];
-      if (mine === source) await mine.load();
+      marks = eventMarks(stream);
+      await Promise.all([mine.load(), mark(mine)]);
     } catch (error) {
       if (mine !== source || error.name === "AbortError") return;
       chart?.destroy();
@@ -119,8 +126,7 @@ export async function show(element, context) {
         await load();
         return;
       }
-      marks = [...eventMarks(stream), ...(await alertMarks(api, stream, key ? [key] : null, text))];
-      await source.extend(unit);
+      await Promise.all([source.extend(unit), mark(source)]);
     },
     { after: source.answer?.last ?? stream.newest.unit },
   );
