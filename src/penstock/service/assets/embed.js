@@ -59,8 +59,7 @@ async function chart(main, context) {
     el(
       "p",
       { class: "source" },
-      text("embed.source", { title: service.title || "Penstock" }),
-      " ",
+      el("span", { text: text("embed.source", { title: service.title || "Penstock" }) }),
       el("a", {
         href: `/${writeHash(stream.name, "", key)}`,
         target: "_blank",
