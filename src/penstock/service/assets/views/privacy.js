@@ -66,7 +66,12 @@ function meaning(context) {
       `${format.number(likelihood(promise), likelihood(promise) < 10 ? 2 : 0)} ×`,
       text("privacy.fact_factor"),
     ],
-    [format.number(said.count), text("privacy.fact_contribution", { unit: stream.every_words })],
+    [
+      format.number(said.count),
+      text("privacy.fact_contribution", {
+        unit: stream.seconds ? format.duration(stream.seconds) : stream.every_words,
+      }),
+    ],
   ];
   const card = el(
     "section",
