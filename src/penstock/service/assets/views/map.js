@@ -1,6 +1,8 @@
 // A map of the stream's keys: the count of a unit or its change, with a slider over all units.
 import { css, el, newId, svg } from "../parts/dom.js";
 import { figure } from "../parts/figure.js";
+import { numbersCall, whyNot } from "../parts/questions.js";
+import { unitSeconds } from "../parts/ranges.js";
 import { writeHash } from "../router.js";
 import { quantile, ramp, roundUp } from "./map_colours.js";
 import { drawMap } from "./map_drawing.js";
@@ -24,27 +26,15 @@ export async function show(element, context) {
 
 // What can be shown: counts, and changes against an earlier time that makes sense for this stream.
 function choices({ stream, text, format }) {
-  const { seconds, promise } = stream,
-    found = [{ id: "count", question: "counts", params: {}, lag: 0, name: text("map.count") }];
-  const lags = new Map();
-  for (const length of seconds ? [DAY, 7 * DAY] : []) {
-    const lag = length / seconds;
-    if (Number.isInteger(lag) && lag >= 2) lags.set(lag, format.duration(length));
-  }
-  if (promise.window >= 2 && !lags.has(promise.window)) {
-    lags.set(
-      promise.window,
-      seconds
-        ? format.duration(promise.window * seconds)
-        : text("map.units", { count: promise.window }),
-    );
-  }
-  lags.set(1, text("map.unit_before"));
-  for (const [lag, words] of [...lags].sort(([a], [b]) => a - b)) {
-    if (lag < stream.newest.unit - stream.first_unit + 1) {
+  const [path] = numbersCall(stream, {}); // some streams release sums, and have no counts
+  const found = [{ id: "count", path, params: {}, lag: 0, name: text("map.count") }];
+  if (whyNot(stream, "change")) return found;
+  const units = stream.newest.unit - stream.first_unit + 1;
+  for (const [lag, words] of lags({ stream, text, format })) {
+    if (lag < units) {
       found.push({
         id: `change-${lag}`,
-        question: "change",
+        path: `${stream.url}/answers/change`,
         params: { window: lag + 1, delta: 1 },
         lag,
         name: text("map.change", { ago: words }),
@@ -52,6 +42,22 @@ function choices({ stream, text, format }) {
     }
   }
   return found;
+}
+
+// Numbers of units, in words: one, a window of the promise, a day, a week.
+function lags({ stream, text, format }) {
+  const { promise } = stream,
+    seconds = unitSeconds(stream),
+    found = new Map([[1, text("map.unit_before")]]);
+  for (const length of seconds ? [promise.window_seconds, DAY, 7 * DAY] : []) {
+    if (length % seconds === 0 && length > seconds) {
+      found.set(length / seconds, format.duration(length));
+    }
+  }
+  if (!seconds && promise.window > 1) {
+    found.set(promise.window, text("map.units", { count: promise.window }));
+  }
+  return [...found].sort(([one], [other]) => one - other);
 }
 
 // The numbers of all keys, unit by unit, fetched in blocks and kept.
@@ -62,10 +68,6 @@ class UnitValues {
       1,
       Math.min(MAX_UNITS, Math.floor(MAX_NUMBERS / Math.max(1, stream.keys))),
     );
-  }
-
-  path(choice) {
-    return `${this.stream.url}/answers/${choice.question}`;
   }
 
   // The values of a unit: {begins, ends, confidence, values: Map(key → {estimate, low, high})}.
@@ -79,7 +81,7 @@ class UnitValues {
       while (this.found.has(name(after + 1))) after += 1; // of the newest block, only what is new
       const params = { ...choice.params, after, limit: from + this.size - after };
       if (!this.blocks.has(name(block)))
-        this.blocks.set(name(block), this.api.get(this.path(choice), params));
+        this.blocks.set(name(block), this.api.get(choice.path, params));
       try {
         this.keep(await this.blocks.get(name(block)), name);
       } finally {
@@ -223,7 +225,7 @@ class MapView {
   }
 
   call() {
-    return this.api.url(this.units.path(this.choice), { ...this.choice.params, unit: this.unit });
+    return this.api.url(this.choice.path, { ...this.choice.params, unit: this.unit });
   }
 
   choose(id) {

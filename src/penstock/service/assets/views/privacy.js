@@ -192,7 +192,7 @@ async function spends(element, context) {
     text,
     title: text("privacy.spent"),
     sub: words(),
-    note: text("privacy.spent_note"),
+    note: [text("privacy.spent_note"), ...sharing(found, stream, text)],
     call: api.url(path, params),
     csv: false,
     table: () => ({
@@ -241,6 +241,12 @@ async function spends(element, context) {
 }
 
 const sign = ({ currency }) => (currency === "rho" ? "ρ" : "ε");
+
+// Several views of one stream share its promise: each may spend a part of it.
+function sharing({ limit, currency }, { promise }, text) {
+  const whole = currency === "rho" || limit === promise.epsilon;
+  return whole ? [] : [text("privacy.spent_share", { limit, epsilon: promise.epsilon })];
+}
 
 // Spends in percent of the limit, which everybody can read.
 function spendSeries(found, { text }) {
