@@ -414,3 +414,24 @@ def test_events_are_read_however_the_bytes_are_cut(modules: Modules) -> None:
             ],
             True,
         ]
+
+
+def test_a_token_stays_in_the_tab_and_is_sent_as_a_header(modules: Modules) -> None:
+    found = modules.run(
+        "{ hasToken, keepToken, makeApi } from api.js",
+        """
+        const seen = [], before = hasToken();
+        const api = makeApi({ fetch: async (address, { headers }) => {
+          seen.push([address, headers.Authorization ?? null]);
+          return new Response("{}");
+        } });
+        await api.get("/v1");
+        keepToken("secret");
+        await api.get("/v1");
+        const kept = [hasToken(), sessionStorage.getItem("token"), localStorage.length];
+        keepToken("");
+        return [before, seen, kept, hasToken()];
+        """,
+    )
+    addresses = [["/v1", None], ["/v1", "Bearer secret"]]
+    assert found == [False, addresses, [True, "secret", 0], False]

@@ -83,6 +83,9 @@ export function keepToken(token) {
   kept = token || null;
 }
 
+/** Whether this tab has a token already, so that a 401 means that it is wrong. */
+export const hasToken = () => Boolean(storedToken());
+
 let kept = null;
 
 function storedToken() {

@@ -1,5 +1,5 @@
 // The shell: header, footer, and the view that the address names.
-import { keepToken } from "./api.js";
+import { hasToken, keepToken } from "./api.js";
 import { makeContext, openSession } from "./context.js";
 import { el } from "./parts/dom.js";
 import { icon, logo } from "./parts/icons.js";
@@ -62,6 +62,7 @@ class Shell {
         },
         el("h1", { text: text("token.title") }),
         el("p", { text: text("token.words") }),
+        hasToken() && el("p", { class: "notice", role: "alert", text: text("token.wrong") }),
         el("label", { for: "token", text: text("token.label") }),
         field,
         el("button", { class: "button", text: text("token.go") }),
