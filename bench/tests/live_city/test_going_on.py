@@ -79,7 +79,7 @@ def test_the_city_goes_on_and_the_service_shows_every_unit(plan: CityPlan) -> No
                 with ps.connect(service.url, HOURLY) as another:
                     answered[event.hour] = len(another)
 
-        GoingOn(plan, watch, down=0).go_on(FURTHER)
+        GoingOn(plan, watch).go_on(FURTHER)
         with SQLiteReader(plan.folder / "city.db") as reader:
             newest = reader.head(HOURLY).unit
         units = [next(followed).unit for _ in range(newest - HOURS)]
@@ -135,7 +135,7 @@ def test_the_command_says_where_to_look_and_how_to_look_again(
 ) -> None:
     monkeypatch.setattr(command, "SECONDS_PER_HOUR", 0.0)
     screen = Console(file=io.StringIO(), width=120)
-    command._go_on(plan, screen, hours=FURTHER, down=0)
+    command._go_on(plan, screen, hours=FURTHER, down=lambda: None)
     assert isinstance(screen.file, io.StringIO)
     said = screen.file.getvalue()
     for words in (
@@ -154,9 +154,8 @@ def test_an_interrupt_ends_everything_in_order(
 ) -> None:
     """Ctrl-C while the publisher is down: it is started once more, and ends after whole units."""
     monkeypatch.setattr(command, "SECONDS_PER_HOUR", 0.0)
-    monkeypatch.setattr("penstock_bench.live_city.going_on.time.sleep", _interrupted)
     screen = Console(file=io.StringIO(), width=120)
-    command._go_on(plan, screen, down=1)
+    command._go_on(plan, screen, down=_interrupted)
     assert isinstance(screen.file, io.StringIO)
     assert "The city has stopped" in screen.file.getvalue()
     with SQLiteReader(plan.folder / "city.db") as reader:
@@ -164,9 +163,8 @@ def test_an_interrupt_ends_everything_in_order(
         assert reader.head(HOURLY).unit >= KILL - 1
 
 
-def _interrupted(seconds: float) -> None:
-    if seconds == 1:
-        raise KeyboardInterrupt
+def _interrupted() -> None:
+    raise KeyboardInterrupt
 
 
 class Terminal(io.StringIO):

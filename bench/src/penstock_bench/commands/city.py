@@ -40,6 +40,9 @@ OUT = Path("out/city")
 SECONDS_PER_HOUR = 1.0
 """Real seconds per simulated hour while people watch."""
 
+SECONDS_DOWN = 3.0
+"""Real seconds between a kill and the restart then."""
+
 SPARKLINE_HOURS = 48
 """Number of hours that a sparkline shows."""
 
@@ -158,7 +161,13 @@ def _is_watched(screen: Console) -> bool:
     return screen.is_terminal and sys.stdin.isatty() and not automatic
 
 
-def _go_on(plan: CityPlan, screen: Console, *, hours: int = MANY_HOURS, down: float = 3.0) -> None:
+def _go_on(
+    plan: CityPlan,
+    screen: Console,
+    *,
+    hours: int = MANY_HOURS,
+    down: Callable[[], None] = lambda: time.sleep(SECONDS_DOWN),
+) -> None:
     """Let the city go on and serve it, until somebody interrupts it."""
 
     def watch(shown: CityEvent, reader: SQLiteReader) -> None:

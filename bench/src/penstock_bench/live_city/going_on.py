@@ -7,7 +7,6 @@ its readers see the releases go on where they were.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -73,11 +72,13 @@ class GoingOn(CityShow):
         The plan whose hours are over. `seconds` of it is the least real time per hour.
     watch : callable
         It is told what happens.
-    down : float
-        The seconds between a kill and the restart, so that people can see it. Default: 3.
+    down : callable
+        Waits between a kill and the restart, so that people can see it. Default: not at all.
     """
 
-    def __init__(self, plan: CityPlan, watch: Watch, *, down: float = 3.0) -> None:
+    def __init__(
+        self, plan: CityPlan, watch: Watch, *, down: Callable[[], None] = lambda: None
+    ) -> None:
         super().__init__(plan, watch)
         self._down = down
 
@@ -97,7 +98,7 @@ class GoingOn(CityShow):
 
     def _wait_before_restart(self) -> None:
         try:
-            time.sleep(self._down)
+            self._down()
         except KeyboardInterrupt:  # gates wait for an answer: let everything end in order
             self._outside.begin()
             self._outside.ready()
