@@ -110,6 +110,7 @@ def replay_audit(
     replays: int = REPLAYS,
     seed: int | None = None,
     progress: Callable[[int, int], object] | None = None,
+    elsewhere: bool = True,
 ) -> ReplayVerdict:
     """Search for a transcript that loses more than was promised, or for any other difference.
 
@@ -123,6 +124,8 @@ def replay_audit(
         The seed. The same seed gives the same verdict. Default: a new one.
     progress : callable, optional
         Called with the number of transcripts so far and of all. Default: none.
+    elsewhere : bool
+        Whether to try other configurations and streams than the subject's own. Default: True.
 
     >>> from penstock.lab.audit.subjects import subject
     >>> found = replay_audit(subject("uniform"), replays=20, seed=1)
@@ -132,7 +135,7 @@ def replay_audit(
     seed = secrets.randbits(62) if seed is None else seed
     search = _Search(subject, seed)
     rng = np.random.default_rng(seed)
-    for trial, tries in _trials(subject, rng, replays):
+    for trial, tries in _trials(subject, rng, replays, elsewhere=elsewhere and not subject.flawed):
         if search.replays >= replays:
             break
         search.configurations.add(repr(trial.mechanism))
@@ -155,11 +158,14 @@ def replay_audit(
 
 
 def _trials(
-    subject: Subject, rng: np.random.Generator, replays: int
+    subject: Subject, rng: np.random.Generator, replays: int, *, elsewhere: bool
 ) -> Iterator[tuple[ReplayTrial, int]]:
-    """All trials, each with its number of transcripts: a third is for the subject's own pairs."""
+    """All trials, each with its number of transcripts: a third is for the subject's own pairs.
+
+    Other configurations of a flawed variant are those of the mechanism that it was made of.
+    """
     own = own_trials(subject)
-    if subject.flawed:  # its other configurations are those of the mechanism that it was made of
+    if not elsewhere:
         for trial in own:
             yield trial, max(1, replays // len(own))
         return
