@@ -6,6 +6,7 @@ Nothing here is shared with the ledger or with the sampler of noise.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -15,6 +16,9 @@ from penstock.core.arrays import FloatArray, IntArray
 
 REACH = 45.0
 """Terms that are e^-45 times the largest term of a sum are left out."""
+
+MAX_CELLS = 2_000_000
+"""The most probabilities that are held at once."""
 
 PARTS = 16
 """Into how many values a scale is divided where a sum is estimated."""
@@ -135,13 +139,18 @@ def log_answers(
     1.0
     """
     scale = float(question)
+    times = Counter(questions)  # streams that stand still ask the same again and again
+    signs = np.array([1.0 if yes else -1.0 for _, yes in times])[:, None]
+    starts = np.array([float(d) if yes else 1.0 - d for d, yes in times])[:, None]
+    often = np.array([float(count) for count in times.values()])
 
     def total(noise: FloatArray) -> FloatArray:
-        found = np.zeros(len(noise)) if threshold is None else -np.abs(noise) / float(threshold)
-        for distance, yes in questions:
-            reached = distance + noise
-            found = found + log_reached(reached if yes else 1 - reached, scale)
-        return found
+        prior = np.zeros(len(noise)) if threshold is None else -np.abs(noise) / float(threshold)
+        rows = max(1, MAX_CELLS // len(noise))
+        for first in range(0, len(often), rows):
+            some = slice(first, first + rows)
+            prior += often[some] @ log_reached(starts[some] + signs[some] * noise, scale)
+        return prior
 
     if threshold is None:
         return float(total(np.zeros(1))[0])
