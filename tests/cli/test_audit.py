@@ -73,12 +73,52 @@ def test_a_verdict_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     expected = suite.audit_one(
         subject("sample", runs=2_000), confidence=0.999, seed=1, workers=1
     ).row()
-    replayed = row.pop("replay")
+    replayed, drawn = row.pop("replay"), row.pop("noise")
+    assert drawn["outcome"] == "acquitted"
     assert (replayed["outcome"], replayed["loss"], replayed["seed"]) == ("acquitted", 2.0, 1)
-    assert {**row, "seconds": 0, "replay": None} == {
+    assert {**row, "seconds": 0, "replay": None, "noise": None} == {
         **json.loads(json.dumps(expected)),
         "seconds": 0,
     }
+
+
+def test_a_replay_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Outcome(capsys, "audit", "ba", "--replay", "--runs", "9", "--seed", "1")
+    assert done.code == 0
+    assert done.out.startswith("ba: acquitted by replay: the largest loss of 9 transcripts is ε = ")
+    for text in ("Tried: 9 transcripts in ", "The weakest spot:", "Parameters: epsilon=2"):
+        assert text in done.out
+    command = "penstock audit ba --epsilon 2 --window 2 --replay --runs 9 --seed 1"
+    assert done.out.splitlines()[-1].strip() == command
+    done = Outcome(capsys, "audit", "flawed:short_window", "--replay", "--json")
+    assert (done.code, json.loads(done.out)["loss"]) == (1, 2.0)
+
+
+CHEATS = "tests.lab.audit.replay.cheats"
+
+
+@pytest.mark.parametrize("more", [(), ("--replay",)])
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("LogRecord", 1, "log records[0][2] differs"),
+        ("HalfTheNoise", 1, "CONVICTED by replay: a transcript loses ε = 4 (promised: 2)"),
+        ("Overspends", 3, "refused in the replay: unit 1: BudgetError: unit 1: spending epsilon=2"),
+        ("Crashes", 3, "crashed in the replay: unit 3: RuntimeError: out of ideas"),
+    ],
+)
+def test_the_outcome_of_a_replay_is_the_exit_code(
+    name: str, code: int, said: str, more: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = Outcome(capsys, "audit", f"{CHEATS}:{name}", "--runs", "20", "--seed", "1", *more)
+    assert (done.code, done.err) == (code, "")
+    assert said in done.out
+
+
+def test_a_noise_audit_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Outcome(capsys, "audit", "laplace", "--noise")
+    assert done.code == 0
+    assert "laplace: noise acquitted: " in done.out
 
 
 def test_an_exact_audit(capsys: pytest.CaptureFixture[str]) -> None:
@@ -232,6 +272,9 @@ def test_a_third_partys_mechanism_is_audited_by_import_path_without_registering_
         ([], "give the NAME of a mechanism, or --all"),
         (["uniform", "--all"], "either 'uniform' or --all, not both"),
         (["--all", "--runs", "5", "--exact"], "--runs, --exact cannot be used with --all"),
+        (["--all", "--replay"], "--replay cannot be used with --all"),
+        (["uniform", "--replay", "--exact"], "give one of --exact, --replay and --noise"),
+        (["uniform", "--replay", "--report", "a.html"], "--report and --confidence need"),
         (["uniform", "--quick"], "--quick can only be used with --all"),
         (["bx"], "there is no mechanism 'bx': use uniform"),
         (["flawed:nothing"], "there is no flawed variant 'flawed:nothing': use"),

@@ -22,7 +22,13 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from penstock.cli.audit_output import print_json, print_replay, print_verdict, print_verdicts
+from penstock.cli.audit_output import (
+    print_json,
+    print_noise,
+    print_replay,
+    print_verdict,
+    print_verdicts,
+)
 from penstock.cli.completers import AuditedName
 from penstock.cli.options import Flag, Json, MaybeInt, MaybeUnits, with_own_modules
 from penstock.core.errors import ConfigurationError
@@ -31,6 +37,7 @@ from penstock.core.optional import require
 from penstock.lab.audit import report, suite
 from penstock.lab.audit.engine import Verdict
 from penstock.lab.audit.flawed import VARIANTS
+from penstock.lab.audit.noise_audit import NoiseVerdict, noise_audit
 from penstock.lab.audit.replay import ReplayVerdict, replay_audit
 from penstock.lab.audit.replay.search import REPLAYS
 from penstock.lab.audit.subjects import Subject, subject
@@ -55,6 +62,7 @@ def audit(
     seed: MaybeInt = None,
     exact: Flag = False,
     replay: Flag = False,
+    noise: Flag = False,
     quick: Flag = False,
     as_json: Json = False,
     page: Annotated[Path | None, Parameter(name="--report")] = None,
@@ -115,6 +123,9 @@ def audit(
         a short window.
     replay
         Replay only: no sampling, no statistics.
+    noise
+        Test only the noise that the mechanism draws: whether draws are fresh, independent and of
+        their law.
     quick
         With --all: fewer runs. They still convict every flawed variant.
     as_json
@@ -136,7 +147,7 @@ def audit(
     if everybody:
         if name is not None:
             raise ConfigurationError(f"either {name!r} or --all, not both.")
-        given += ["--exact"] * exact + ["--replay"] * replay
+        given += ["--exact"] * exact + ["--replay"] * replay + ["--noise"] * noise
         if given:
             raise ConfigurationError(f"{', '.join(given)} cannot be used with --all.")
         _audit_all(how, quick=quick)
@@ -145,8 +156,9 @@ def audit(
         raise ConfigurationError("give the NAME of a mechanism, or --all.")
     if quick:
         raise ConfigurationError("--quick can only be used with --all: use --runs.")
-    if replay and (exact or page is not None or confidence is not None):
-        raise ConfigurationError("--replay cannot be used with --exact, --report or --confidence.")
+    _check_ways(
+        exact=exact, replay=replay, noise=noise, sampled=page is not None or confidence is not None
+    )
     if exact and epsilon is None and not name.startswith("flawed:"):
         epsilon = EXACT_EPSILON
     if replay and runs is None:
@@ -154,7 +166,8 @@ def audit(
     audited = _subject(name, epsilon=epsilon, window=window, runs=runs)
     if replay:
         _replay_one(how, name, audited, audited.runs)
-        return
+    if noise:
+        _show_noise(how, noise_audit(audited))
     sure = CONFIDENCE if confidence is None else confidence
     if not 0 < sure < 1:
         raise ConfigurationError(
@@ -166,7 +179,18 @@ def audit(
     found = _replayed(how, audited, suite.replays_of(audited.runs))
     if not audited.flawed and found.outcome in ("convicted", "refused", "crashed"):
         _show_replay(how, name, audited, found, suite.replays_of(audited.runs))
-    _audit_one(how, name, audited, exact=exact, confidence=sure, replay=found)
+    drawn = None if audited.flawed else noise_audit(audited)
+    if drawn is not None and drawn.convicted:
+        _show_noise(how, drawn)
+    _audit_one(how, name, audited, exact=exact, confidence=sure, replay=found, noise=drawn)
+
+
+def _check_ways(*, exact: bool, replay: bool, noise: bool, sampled: bool) -> None:
+    """Refuse options of several ways to audit."""
+    if exact + replay + noise > 1:
+        raise ConfigurationError("give one of --exact, --replay and --noise, or none of them.")
+    if (replay or noise) and sampled:
+        raise ConfigurationError("--report and --confidence need an audit by sampling.")
 
 
 @dataclass(frozen=True)
@@ -218,7 +242,16 @@ def _audit_all(how: _Job, *, quick: bool) -> None:
         sys.exit(1)
 
 
-def _replay_one(how: _Job, name: str, audited: Subject, replays: int) -> None:
+def _show_noise(how: _Job, found: NoiseVerdict) -> NoReturn:
+    """Print the verdict of a noise audit, and end with its exit code."""
+    if how.as_json:
+        print_json(found.row())
+    else:
+        print_noise(found)
+    sys.exit({"acquitted": 0, "convicted": 1}.get(found.outcome, 3))
+
+
+def _replay_one(how: _Job, name: str, audited: Subject, replays: int) -> NoReturn:
     """Replay only."""
     _show_replay(how, name, audited, _replayed(how, audited, replays), replays)
 
@@ -255,6 +288,7 @@ def _audit_one(
     exact: bool,
     confidence: float,
     replay: ReplayVerdict | None = None,
+    noise: NoiseVerdict | None = None,
 ) -> None:
     how.make_room()
     kept = (
@@ -278,7 +312,7 @@ def _audit_one(
                 folder=how.folder,
                 progress=tell,
             )
-    verdict = replace(verdict, replay=replay)
+    verdict = replace(verdict, replay=replay, noise=noise)
     command = _same_command(name, audited, verdict, exact=exact)
     how.write_page([verdict], f"An audit of {verdict.name}", command)
     if how.as_json:

@@ -15,6 +15,7 @@ from rich.text import Text
 from penstock.lab.audit import report, suite
 from penstock.lab.audit.engine import Verdict
 from penstock.lab.audit.model import Pair
+from penstock.lab.audit.noise_audit import NoiseVerdict
 from penstock.lab.audit.replay import ReplayVerdict
 
 MAX_UNITS_SHOWN = 30
@@ -64,6 +65,8 @@ def print_verdict(verdict: Verdict, mechanism: str, command: str) -> None:
     if verdict.replay is not None:
         say()
         _say_replay(verdict.replay, say)
+    if verdict.noise is not None:
+        say(f"{verdict.name}: {verdict.noise.sentence()}", noise_style(verdict.noise))
     say()
     say("Repeat it:", "bold")
     say(f"  {command}")
@@ -86,6 +89,22 @@ def print_replay(verdict: ReplayVerdict, mechanism: str, command: str) -> None:
     say()
     say("Repeat it:", "bold")
     say(f"  {command}")
+
+
+def print_noise(verdict: NoiseVerdict) -> None:
+    """Print the verdict of a noise audit, and all that it found."""
+    console = Console()
+    said = [
+        f"{verdict.name}: {verdict.sentence()}",
+        *(f"  · {each}" for each in verdict.violations),
+    ]
+    for line, style in zip(said, [noise_style(verdict), *[""] * len(said)], strict=False):
+        console.print(Text(line, style), soft_wrap=True)
+
+
+def noise_style(verdict: NoiseVerdict) -> str:
+    """The style of a noise audit's sentence."""
+    return {"acquitted": "green", "convicted": "bold red"}.get(verdict.outcome, "bold yellow")
 
 
 def _say_replay(

@@ -112,23 +112,27 @@ class SameEveryUnit(Repeatable):
 
 class Less(Repeatable):
     def changed(self, values: IntArray, scale: float) -> IntArray:
-        return np.rint(values * 0.7).astype(np.int64)
+        less: IntArray = np.rint(values * 0.7).astype(np.int64)
+        return less
 
 
 class More(Repeatable):
     def changed(self, values: IntArray, scale: float) -> IntArray:
-        return np.rint(values * 1.3).astype(np.int64)
+        more: IntArray = np.rint(values * 1.3).astype(np.int64)
+        return more
 
 
 class CutTails(Repeatable):
     def changed(self, values: IntArray, scale: float) -> IntArray:
         limit = int(2 * scale)
-        return np.asarray(np.clip(values, -limit, limit))
+        cut: IntArray = np.clip(values, -limit, limit)
+        return cut
 
 
 class NeverNegative(Repeatable):
     def changed(self, values: IntArray, scale: float) -> IntArray:
-        return np.asarray(np.abs(values))
+        sizes: IntArray = np.abs(values)
+        return sizes
 
 
 class OtherLaw(Repeatable):

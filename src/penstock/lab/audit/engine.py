@@ -26,6 +26,7 @@ from penstock.lab.audit.attack import Counts, OutputEvent
 from penstock.lab.audit.bounds import epsilon_bound
 from penstock.lab.audit.model import Pair, Traces
 from penstock.lab.audit.noise import LabNoise
+from penstock.lab.audit.noise_audit import NoiseVerdict
 from penstock.lab.audit.replay.verdict import ReplayVerdict
 from penstock.lab.audit.sample import traces
 from penstock.lab.audit.subjects import Subject, resolve
@@ -80,6 +81,8 @@ class Verdict:
     """Parameters that the class changes for audits, with their defaults."""
     replay: ReplayVerdict | None = None
     """What the replay found, if there was one."""
+    noise: NoiseVerdict | None = None
+    """What the noise audit found, if there was one."""
 
     @property
     def exceeded(self) -> bool:
@@ -88,8 +91,9 @@ class Verdict:
 
     @property
     def convicted(self) -> bool:
-        """Whether the bound or the replay convicts the mechanism."""
-        return self.exceeded or (self.replay is not None and self.replay.convicted)
+        """Whether the bound, the replay or the noise audit convicts the mechanism."""
+        others = (self.replay, self.noise)
+        return self.exceeded or any(each is not None and each.convicted for each in others)
 
     @property
     def certified(self) -> bool | None:
@@ -143,6 +147,7 @@ class Verdict:
             "seed": self.seed,
             "configuration": self.configuration,
             "not_default": self.chosen,
+            "noise": None if self.noise is None else self.noise.row(),
             "replay": None if self.replay is None else self.replay.row(seconds=False),
         }
 

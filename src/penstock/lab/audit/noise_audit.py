@@ -312,10 +312,15 @@ def _recorded(
     return run, recorder
 
 
-def _forked(mechanism: Mechanism[Any], domain: Domain, snapshot: bytes, counts: IntArray) -> Draws:
-    """The first draws of a forked copy of a run. None if the source refuses, or cannot fork."""
+def _forked(
+    mechanism: Mechanism[Any], domain: Domain, snapshot: bytes, counts: IntArray
+) -> tuple[Draws, Draws]:
+    """The next draws of a run, and those of its copy in a forked process.
+
+    There are none if the copy refuses to draw, or if the system has no forks.
+    """
     if not hasattr(os, "fork"):
-        return []
+        return [], []
     run, recorder = _recorded(mechanism, domain)
     run.load(snapshot)
     reading, writing = os.pipe()

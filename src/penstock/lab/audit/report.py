@@ -44,6 +44,8 @@ def sentence(verdict: Verdict) -> str:
     low = at_least(verdict.lower_bound, above=float(verdict.claimed) if verdict.exceeded else None)
     if verdict.replay is not None and verdict.replay.convicted and not verdict.exceeded:
         return verdict.replay.sentence()
+    if verdict.noise is not None and verdict.noise.convicted and not verdict.exceeded:
+        return verdict.noise.sentence()
     if verdict.exceeded:
         how = (
             "by exact computation"
@@ -69,6 +71,8 @@ def as_it_should_be(verdict: Verdict) -> bool:
     A replay must agree, if there was one and its reach is not too short for the flaw.
     """
     if verdict.exceeded != verdict.flawed:
+        return False
+    if verdict.noise is not None and verdict.noise.convicted:
         return False
     replayed = verdict.replay
     if replayed is None or (verdict.flawed and verdict.name in BEYOND_REPLAY):

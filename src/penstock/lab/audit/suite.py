@@ -25,6 +25,7 @@ from penstock.lab.audit.exact import (
 )
 from penstock.lab.audit.flawed import VARIANTS
 from penstock.lab.audit.model import Pair
+from penstock.lab.audit.noise_audit import NoiseVerdict, noise_audit
 from penstock.lab.audit.replay import ReplayVerdict, replay_audit
 from penstock.lab.audit.replay.search import QUICK_REPLAYS, REPLAYS
 from penstock.lab.audit.subjects import (
@@ -107,7 +108,7 @@ def audit_all(
     finished work until all of it is done; started again, the run goes on from there.
     """
     subjects = everybody(quick=quick)
-    confidence = 1 - FALSE_ALARM / len(subjects)
+    confidence = 1 - FALSE_ALARM * 9 / 10 / len(subjects)  # a tenth is for the noise audits
     verdicts: list[Verdict] = []
     with new_pool(workers) as pool:
         exactly = {
@@ -118,6 +119,11 @@ def audit_all(
         replays = {
             each.spec: pool.submit(replayed, each.spec, QUICK_REPLAYS if quick else REPLAYS, seed)
             for each in subjects
+        }
+        noises = {
+            each.spec: pool.submit(noise_of, each.spec, FALSE_ALARM / 10 / len(SHIPPED))
+            for each in subjects
+            if not each.flawed
         }
         for each in subjects:
             name = each.name
@@ -138,7 +144,8 @@ def audit_all(
         for number, each in enumerate(subjects):
             found = replays[each.spec].result()
             seconds = verdicts[number].seconds + found.seconds
-            verdicts[number] = replace(verdicts[number], replay=found, seconds=seconds)
+            noise = noises[each.spec].result() if each.spec in noises else None
+            verdicts[number] = replace(verdicts[number], replay=found, noise=noise, seconds=seconds)
         for number, verdict in enumerate(verdicts):
             if verdict.name in exactly:
                 low, high, seconds = exactly[verdict.name].result()
@@ -167,6 +174,11 @@ def replayed(spec: str, replays: int, seed: int | None) -> ReplayVerdict:
     if subject.flawed:  # its pairs are few, and some of its transcripts are rare
         replays = max(replays, REPLAYS)
     return replay_audit(subject, replays=replays, seed=seed)
+
+
+def noise_of(spec: str, false_alarm: float) -> NoiseVerdict:
+    """The noise audit of the subject that a text names, also in another process."""
+    return noise_audit(resolve(spec), false_alarm=false_alarm)
 
 
 def _exact_once(subject: Subject, folder: Path | None) -> tuple[float, float, float]:

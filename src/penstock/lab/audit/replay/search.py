@@ -140,7 +140,7 @@ def replay_audit(
             break
         search.configurations.add(repr(trial.mechanism))
         try:
-            convicted = _judge(search, trial, tries, rng)
+            convicted = _judge(search, trial, min(tries, replays - search.replays), rng)
         except NotJudgedError as error:
             search.failures.append(("not judged", str(error), trial))
             search.replays += 1
