@@ -28,6 +28,7 @@ from penstock.lab.audit.model import Pair
 from penstock.lab.audit.noise_audit import NoiseVerdict, noise_audit
 from penstock.lab.audit.replay import ReplayVerdict, replay_audit
 from penstock.lab.audit.replay.search import QUICK_REPLAYS, REPLAYS
+from penstock.lab.audit.report import BEYOND_REPLAY
 from penstock.lab.audit.subjects import (
     PAN_PRIVATE,
     USER_LEVEL,
@@ -73,6 +74,9 @@ SHIPPED = (
     *(f"{name}@delta" for name in WITH_DELTA),
 )
 """All names of audits of registered mechanisms."""
+
+FLAWED_REPLAYS = 5_000
+"""The most transcripts of a flawed variant. Most are convicted by the first, a few by hundreds."""
 
 RUNS_PER_REPLAY, LEAST_REPLAYS = 50, 20
 """How many runs of an audit stand beside one replay, and the least number of replays."""
@@ -171,8 +175,8 @@ def replays_of(runs: int) -> int:
 def replayed(spec: str, replays: int, seed: int | None) -> ReplayVerdict:
     """The replay of the subject that a text names, also in another process."""
     subject = resolve(spec)
-    if subject.flawed:  # its pairs are few, and some of its transcripts are rare
-        replays = max(replays, REPLAYS)
+    if subject.flawed:
+        replays = 1 if subject.name in BEYOND_REPLAY else FLAWED_REPLAYS
     return replay_audit(subject, replays=replays, seed=seed)
 
 

@@ -8,7 +8,7 @@ from penstock.lab.audit.flawed import VARIANTS
 from penstock.lab.audit.replay import ReplayVerdict, replay_audit
 from penstock.lab.audit.report import BEYOND_REPLAY
 from penstock.lab.audit.subjects import resolve, subject
-from penstock.lab.audit.suite import SHIPPED
+from penstock.lab.audit.suite import FLAWED_REPLAYS, SHIPPED
 
 from tests.lab.audit.replay import cheats
 
@@ -100,7 +100,7 @@ RARE = {"tide_closes_on_counts", "bd_pan_third"}  # hundreds of transcripts
 def test_a_flawed_variant_is_convicted_by_replay_alone(name: str) -> None:
     variant = VARIANTS[name]
     spec = f"flawed:{name} {variant.claimed} {variant.window} {variant.runs}"
-    found = replay_audit(resolve(spec), replays=1_000, seed=2)
+    found = replay_audit(resolve(spec), replays=FLAWED_REPLAYS, seed=2)
     assert found.convicted, found.row()
 
 
