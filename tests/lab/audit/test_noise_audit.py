@@ -200,6 +200,12 @@ def test_less_noise_than_the_ledger_line_says_is_convicted(
     assert "its ledger line needs 10" in found.violations[0]
 
 
+def test_a_mechanism_that_fails_is_not_judged() -> None:
+    found = noise_audit(subject("tests.lab.audit.replay.cheats:Crashes"))
+    assert (found.outcome, found.convicted) == ("not judged", False)
+    assert found.sentence() == "noise not judged: the mechanism failed with RuntimeError"
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_system_source_is_acquitted(name: str) -> None:
     """False alarm: at most 1e-6 per mechanism. The source takes no seed."""

@@ -149,6 +149,8 @@ class NoiseVerdict:
         """The verdict in one line."""
         if self.convicted:
             return f"CONVICTED by its noise: {self.violations[0]}"
+        if self.outcome == "not judged":
+            return f"noise not judged: {', '.join(self.violations) or 'too little was drawn'}"
         return (
             f"noise {self.outcome}: {self.tests} tests on {self.draws:,} draws of the system's "
             f"source, false alarm at most {self.false_alarm:.0e}"
@@ -199,7 +201,12 @@ def noise_audit(subject: Subject, *, false_alarm: float = FALSE_ALARM) -> NoiseV
     mechanism = subject.mechanism
     by_law: dict[Law, list[IntArray]] = defaultdict(list)
     pairs: Found = defaultdict(_Pairs)
-    draws, wrong = _one_run(mechanism, pairs)
+    try:
+        draws, wrong = _one_run(mechanism, pairs)
+    except Exception as error:  # a plug-in may raise anything; the replay says more about it
+        why = (f"the mechanism failed with {type(error).__name__}",)
+        seconds = time.monotonic() - start
+        return NoiseVerdict(subject.name, "not judged", why, 0, 0, false_alarm, seconds)
     for call, values in draws:
         for law, some in _by_law(call, values):
             by_law[law].append(some)
