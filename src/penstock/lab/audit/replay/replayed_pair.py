@@ -27,10 +27,6 @@ from penstock.private.mechanisms.base import Mechanism
 from penstock.private.run import Run
 from penstock.testing import intrude
 
-SIZE_CLASS = 4096
-"""Sizes of snapshots are compared in classes of this many bytes. Snapshots of runs that keep raw
-counts of open groups may differ by a few bytes."""
-
 MAX_DIFFERENCES = 20
 """The most differences of one replay that are kept."""
 
@@ -185,9 +181,12 @@ def _observed(trial: ReplayTrial, side: TranscriptSide, snapshot: bytes | None) 
 
 
 def _restarted(trial: ReplayTrial, side: TranscriptSide, run: Run, now: ShownUnit) -> Run:
-    """The run after a restart, and the size class of its snapshot."""
+    """The run after a restart, and the size class of its snapshot: the power of two below it.
+
+    Within a class, sizes may differ: raw counts of open groups that lie far apart take more room.
+    """
     snapshot = run.snapshot()
-    now.shown["size class of the snapshot"] = -(-len(snapshot) // SIZE_CLASS)
+    now.shown["size class of the snapshot"] = len(snapshot).bit_length()
     return _observed(trial, side, snapshot)
 
 
