@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 TITLE = "City of Lanternbridge"
-HISTORY, FUTURE = 180, 600
+HISTORY, FUTURE = 180, 900
 """How many units lie before the start, and for how many there are events after it."""
 
 SURGE, QUIET = 10, 10
