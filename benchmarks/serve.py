@@ -331,6 +331,7 @@ class LiveReader(asyncio.Protocol):
         self._address = address
         self._pieces: list[tuple[float, bytes]] = []
         self.closed = False
+        self.stopped = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -349,6 +350,7 @@ class LiveReader(asyncio.Protocol):
     def close(self) -> None:
         if self.closed:
             raise SystemExit("the service has closed a live connection.")
+        self.stopped = time.time()
         self._transport.close()
 
     @cached_property
@@ -406,7 +408,8 @@ def cpu_seconds(pid: int) -> float:
 def delays(found: list[LiveReader], public: dict[int, float]) -> tuple[list[float], int]:
     """The delay of every event, and how many units readers have missed."""
     times, missed = list[float](), 0
-    last = max(public) - 3  # the newest may be on their way
+    end = min(each.stopped for each in found) - 2  # later units may have been on their way
+    last = max(unit for unit, moment in public.items() if moment < end)
     for each in found:
         first = min(each.arrived) + 1  # the first event is the newest unit at the connection
         missed += sum(unit not in each.arrived for unit in range(first, last + 1))
