@@ -33,6 +33,7 @@ def replayed(
     *,
     restarts: tuple[int, ...] = (),
     look: Look | None = None,
+    fine: bool = True,
 ) -> Replayed:
     pair = pair_of(left, right, look)
     promise = mechanism.guarantee
@@ -44,7 +45,7 @@ def replayed(
         promise.delta,
         frozenset(restarts),
     )
-    return replay(trial, choice or NoiseChoice(seed=1, signs=trial.signs))
+    return replay(trial, choice or NoiseChoice(seed=1, signs=trial.signs), fine=fine)
 
 
 def test_the_loss_of_plain_noise_is_the_difference_over_the_scale() -> None:
@@ -112,13 +113,12 @@ def test_every_protocol_of_the_gate_is_followed(mechanism: Any, least: float) ->
     losses = []
     for mode in ("with", "against", "zero", "far with", "far against", "random"):
         for left, right in ((base + person, base), (base, base + person)):
-            found = replayed(
-                mechanism, left.tolist(), right.tolist(), NoiseChoice(seed=3, mode=mode)
-            )
+            choice = NoiseChoice(seed=3, mode=mode)
+            found = replayed(mechanism, left.tolist(), right.tolist(), choice, fine=False)
             assert not found.violations
             assert not found.failed
             losses.append(abs(found.loss.total))
-    assert least <= max(losses) <= 2 + 1e-9
+    assert least <= max(losses) <= 2 + 1e-3  # sums are estimated
 
 
 def test_a_look_into_a_counter_is_a_part_of_the_transcript() -> None:
