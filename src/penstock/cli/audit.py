@@ -175,14 +175,19 @@ def audit(
         )
     if exact:
         _audit_one(how, name, audited, exact=exact, confidence=sure)
-        return
+    else:
+        _audit_all_ways(how, name, audited, confidence=sure)
+
+
+def _audit_all_ways(how: _Job, name: str, audited: Subject, *, confidence: float) -> None:
+    """Replay, test the noise, and sample. A mechanism that fails early is not sampled."""
     found = _replayed(how, audited, suite.replays_of(audited.runs))
     if not audited.flawed and found.outcome in ("convicted", "refused", "crashed"):
         _show_replay(how, name, audited, found, suite.replays_of(audited.runs))
     drawn = None if audited.flawed else noise_audit(audited)
     if drawn is not None and drawn.convicted:
         _show_noise(how, drawn)
-    _audit_one(how, name, audited, exact=exact, confidence=sure, replay=found, noise=drawn)
+    _audit_one(how, name, audited, exact=False, confidence=confidence, replay=found, noise=drawn)
 
 
 def _check_ways(*, exact: bool, replay: bool, noise: bool, sampled: bool) -> None:

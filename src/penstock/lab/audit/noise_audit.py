@@ -168,7 +168,7 @@ class NoiseVerdict:
 
 
 @dataclass
-class _Pairs:
+class _DrawPairs:
     """Pairs of draws of one law that should be independent, by what they have in common."""
 
     one: list[IntArray] = field(default_factory=list)
@@ -180,7 +180,7 @@ class _Pairs:
 
 
 Law = tuple[str, Fraction]
-Found = dict[tuple[str, Law], _Pairs]
+Found = dict[tuple[str, Law], _DrawPairs]
 
 
 def noise_audit(subject: Subject, *, false_alarm: float = FALSE_ALARM) -> NoiseVerdict:
@@ -200,7 +200,7 @@ def noise_audit(subject: Subject, *, false_alarm: float = FALSE_ALARM) -> NoiseV
     start = time.monotonic()
     mechanism = subject.mechanism
     by_law: dict[Law, list[IntArray]] = defaultdict(list)
-    pairs: Found = defaultdict(_Pairs)
+    pairs: Found = defaultdict(_DrawPairs)
     try:
         draws, wrong = _one_run(mechanism, pairs)
     except Exception as error:  # a plug-in may raise anything; the replay says more about it

@@ -37,7 +37,7 @@ class NotJudgedError(Exception):
 
 
 @dataclass
-class Answer:
+class GateAnswer:
     """One answer of the gate: what noise was added to, and the noise.
 
     Parameters
@@ -125,7 +125,7 @@ class TranscriptSide:
         self.noise = noise
         self.stream = stream
         self.first = first
-        self.answers: list[Answer] = []
+        self.answers: list[GateAnswer] = []
         self.faults: list[str] = []
         self.loss = TranscriptLoss()
         self.looks: dict[str, IntArray] = {}
@@ -133,7 +133,7 @@ class TranscriptSide:
         self._thresholds: dict[tuple[str, int], int] = {}
         self._past: dict[str, list[IntArray]] = {}
         self._counted: dict[str, IntArray] = {}
-        self._primed: dict[str, Answer] = {}
+        self._primed: dict[str, GateAnswer] = {}
         self._nested = 0
         self._strays: list[IntArray] = []
         self.before_decision: Callable[[], None] | None = None
@@ -142,7 +142,9 @@ class TranscriptSide:
 
     # -- the common part of all answers ------------------------------------------------------------
 
-    def partner(self, kind: str, unit: int, label: str, shown: tuple[Any, ...]) -> Answer | None:
+    def partner(
+        self, kind: str, unit: int, label: str, shown: tuple[Any, ...]
+    ) -> GateAnswer | None:
         """The answer of the first run at this place; None in the first run."""
         if self.first is None:
             return None
@@ -166,13 +168,13 @@ class TranscriptSide:
     @contextmanager
     def answering(
         self, kind: str, unit: int, label: str, raw: IntArray, shown: tuple[Any, ...] = ()
-    ) -> Iterator[tuple[Answer, Answer | None]]:
+    ) -> Iterator[tuple[GateAnswer, GateAnswer | None]]:
         """One answer whose noise is added to `raw`."""
         if self.before_decision is not None and kind in ("laplace", "number"):
             intrude, self.before_decision = self.before_decision, None
             intrude()
         found = self.partner(kind, unit, label, shown)
-        answer = Answer(kind, unit, label, raw.copy(), shown=shown)
+        answer = GateAnswer(kind, unit, label, raw.copy(), shown=shown)
         self.answers.append(answer)
         outer = self.noise.purpose
 
@@ -215,10 +217,10 @@ class TranscriptSide:
 
         return noticing(noise, moved)
 
-    def fault(self, answer: Answer, what: str) -> None:
+    def fault(self, answer: GateAnswer, what: str) -> None:
         self.faults.append(f"unit {answer.unit}: {what} for {answer.label!r}")
 
-    def check_sums(self, answer: Answer, value: IntArray, limit: int) -> None:
+    def check_sums(self, answer: GateAnswer, value: IntArray, limit: int) -> None:
         """Each released number must be its count plus a draw of its own."""
         if len(answer.calls) != 1 or len(answer.noise) != len(answer.raw):
             drawn = sum(call.size for call, _ in answer.calls)
@@ -228,12 +230,12 @@ class TranscriptSide:
         if not np.array_equal(wanted, value):
             self.fault(answer, "a released number is not its count plus its own noise")
 
-    def add_laplace(self, answer: Answer, found: Answer | None) -> None:
+    def add_laplace(self, answer: GateAnswer, found: GateAnswer | None) -> None:
         if found is not None and self._nested == 0 and len(answer.calls) == 1:
             apart = np.abs(answer.noise) - np.abs(found.noise)
             self.loss.add(answer.unit, answer.label, exact=exact_sum(answer.call, apart))
 
-    def add_gaussian(self, answer: Answer, found: Answer | None) -> None:
+    def add_gaussian(self, answer: GateAnswer, found: GateAnswer | None) -> None:
         if found is not None and len(answer.calls) == 1:
             squares = sum(each * each for each in (answer.raw - found.raw).tolist())
             rho = Fraction(squares) / (2 * answer.call.laws[0])
@@ -370,7 +372,7 @@ def _sampled(shipped: Any, run: Run, side: TranscriptSide) -> Any:
     def sampled(x: Private, *, keep: Fraction, epsilon: Any, label: str) -> Released:
         counts, unit = unseal(x), run._gate.unit
         found = side.partner("sample", unit, label, (len(counts),))
-        answer = Answer("sample", unit, label, counts.copy(), shown=(len(counts),))
+        answer = GateAnswer("sample", unit, label, counts.copy(), shown=(len(counts),))
         side.answers.append(answer)
 
         def purpose(call: NoiseCall, sample: IntArray) -> IntArray:
@@ -406,7 +408,7 @@ def _split(shipped: Any, run: Run, side: TranscriptSide) -> Any:
         unit, shown = run._gate.unit, (threshold, tree.size)
         found = side.partner("split", unit, label, shown)
         met: list[IntArray] = []
-        answer = Answer("split", unit, label, np.zeros(0, np.int64), shown=shown)
+        answer = GateAnswer("split", unit, label, np.zeros(0, np.int64), shown=shown)
         side.answers.append(answer)
 
         def purpose(call: NoiseCall, noise: IntArray) -> IntArray:
@@ -473,7 +475,7 @@ def _ask(shipped: Any, run: Run, side: TranscriptSide) -> Any:
         held = runs._runs.get(name)
         begun = np.zeros(size, np.bool_) if held is None else held.open.copy()
         found = side.partner("question", unit, name, shown)
-        answer = Answer("question", unit, name, numbers.copy(), shown=shown)
+        answer = GateAnswer("question", unit, name, numbers.copy(), shown=shown)
         side.answers.append(answer)
 
         def purpose(call: NoiseCall, noise: IntArray) -> IntArray:
@@ -507,7 +509,7 @@ def _ask(shipped: Any, run: Run, side: TranscriptSide) -> Any:
 
 
 def _check_answers(
-    side: TranscriptSide, answer: Answer, answers: BoolArray, places: IntArray, bounds: IntArray
+    side: TranscriptSide, answer: GateAnswer, answers: BoolArray, places: IntArray, bounds: IntArray
 ) -> None:
     """Each answer must be that of the statistic, the threshold and their noise."""
     kept = np.array([side._thresholds.get((answer.label, place), 0) for place in places.tolist()])
@@ -520,8 +522,8 @@ def _check_answers(
 
 def _note_questions(
     side: TranscriptSide,
-    answer: Answer,
-    found: Answer,
+    answer: GateAnswer,
+    found: GateAnswer,
     answers: BoolArray,
     places: IntArray,
     bounds: IntArray,
@@ -594,7 +596,7 @@ def _read(shipped: Any, run: Run, side: TranscriptSide) -> Any:
         unit, primed = run._gate.unit, side._primed.pop(counter)
         held, counted = counters._held[counter], side._counted.pop(counter)
         found = side.partner("read", unit, counter, (again, held.layers))
-        answer = Answer("read", unit, counter, counted, shown=(again, held.layers))
+        answer = GateAnswer("read", unit, counter, counted, shown=(again, held.layers))
         side.answers.append(answer)
         before = held.total.copy()
         if found is not None and not again and counter not in side.looks:
@@ -624,7 +626,7 @@ def _read(shipped: Any, run: Run, side: TranscriptSide) -> Any:
 
 
 def _add_counter(
-    side: TranscriptSide, answer: Answer, found: Answer, layers: int, counter: str
+    side: TranscriptSide, answer: GateAnswer, found: GateAnswer, layers: int, counter: str
 ) -> None:
     """The loss of a counter: what a look saw, and what is released beyond that."""
     scale, value = float(answer.call.laws[0]), answer.value

@@ -18,7 +18,7 @@ import numpy as np
 
 
 @dataclass
-class ShownUnit:
+class ObservedUnit:
     """Everything that one unit of a run shows.
 
     Parameters
@@ -32,7 +32,7 @@ class ShownUnit:
     unit: int
     shown: dict[str, Any] = field(default_factory=dict)
 
-    def differences(self, other: ShownUnit) -> Iterator[str]:
+    def differences(self, other: ObservedUnit) -> Iterator[str]:
         """All that is not the same in both, in words."""
         for name in self.shown.keys() | other.shown.keys():
             for place in differing(name, self.shown.get(name), other.shown.get(name)):

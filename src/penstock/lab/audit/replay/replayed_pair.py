@@ -20,7 +20,7 @@ from penstock.lab.audit.replay.gate_observers import (
     observe,
 )
 from penstock.lab.audit.replay.noise_choice import NoiseChoice
-from penstock.lab.audit.replay.observation import ShownUnit, differing, overheard
+from penstock.lab.audit.replay.observation import ObservedUnit, differing, overheard
 from penstock.lab.audit.replay.transcript_loss import TranscriptLoss
 from penstock.lab.audit.replay.transcript_noise import TranscriptBrokenError, TranscriptNoise
 from penstock.private.mechanisms.base import Mechanism
@@ -133,7 +133,7 @@ def replay(trial: ReplayTrial, choice: NoiseChoice, *, fine: bool = True) -> Rep
     return found
 
 
-def _compare(first: list[ShownUnit], second: list[ShownUnit], found: Replayed) -> None:
+def _compare(first: list[ObservedUnit], second: list[ObservedUnit], found: Replayed) -> None:
     for here, there in zip(first, second, strict=False):
         for difference in here.differences(there):
             if len(found.violations) < MAX_DIFFERENCES:
@@ -145,12 +145,12 @@ def _compare(first: list[ShownUnit], second: list[ShownUnit], found: Replayed) -
         found.failed, found.refused = f"unit {first[-1].unit}: {last['error']}", last["refused"]
 
 
-def _follow(trial: ReplayTrial, side: TranscriptSide, stream: IntArray) -> list[ShownUnit]:
+def _follow(trial: ReplayTrial, side: TranscriptSide, stream: IntArray) -> list[ObservedUnit]:
     """All units of one stream, until an error ends them."""
-    shown: list[ShownUnit] = []
+    shown: list[ObservedUnit] = []
     run = _observed(trial, side, None)
     for unit, counts in enumerate(stream, start=1):
-        now = ShownUnit(unit)
+        now = ObservedUnit(unit)
         shown.append(now)
         restart = unit - 1 in trial.restarts
         try:
@@ -180,7 +180,7 @@ def _observed(trial: ReplayTrial, side: TranscriptSide, snapshot: bytes | None) 
     return run
 
 
-def _restarted(trial: ReplayTrial, side: TranscriptSide, run: Run, now: ShownUnit) -> Run:
+def _restarted(trial: ReplayTrial, side: TranscriptSide, run: Run, now: ObservedUnit) -> Run:
     """The run after a restart, and the size class of its snapshot: the power of two below it.
 
     Within a class, sizes may differ: raw counts of open groups that lie far apart take more room.
@@ -196,7 +196,7 @@ def _one_unit(
     run: Run,
     unit: int,
     counts: IntArray,
-    now: ShownUnit,
+    now: ObservedUnit,
 ) -> None:
     seen = trial.pair.look
     looked = seen is not None and seen.unit == unit
