@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,17 @@ def test_a_mechanism_depends_on_its_own_parts_and_on_no_other_mechanism():
     assert "penstock.filters.tide" in modules(["penstock.private.mechanisms.tide"])
 
 
-@pytest.fixture
-def fresh() -> None:
+def forget() -> None:
+    """Forget all digests, so that a change of a module is seen."""
     for cached in (code_digest._digest, code_digest._content, code_digest._imports):
         cached.cache_clear()
+
+
+@pytest.fixture
+def fresh() -> Iterator[None]:
+    forget()
+    yield
+    forget()
 
 
 @pytest.mark.usefixtures("fresh")
@@ -58,8 +66,7 @@ def test_a_change_of_a_module_changes_the_digests_that_depend_on_it(
 
     def digests(more: str) -> set[str]:
         other.write_text(path.read_text(encoding="utf-8") + more, encoding="utf-8")
-        for cached in (code_digest._digest, code_digest._content, code_digest._imports):
-            cached.cache_clear()
+        forget()
         return {each.mechanism for each in cells if code_of(each) != before[each.mechanism]}
 
     there = code_digest._path

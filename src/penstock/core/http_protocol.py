@@ -155,7 +155,8 @@ class HttpProtocol(H11Protocol):
         connection = self._connection
         assert connection is not None
         phase = connection.phase
-        if Phase.LIVE in (phase, self._phase()) and not self.transport.is_closing():
+        # Before HTTP has begun there is no transport to ask: a handshake is too slow.
+        if self._has_begun and self._phase() is Phase.LIVE:
             self._note_phase()
             return
         if phase not in (Phase.IDLE, Phase.CLOSING):
