@@ -643,6 +643,8 @@ class CityShow:
     def _publishing(self, make_gates: Callable[[], TapGates]) -> Iterator[None]:
         """Start the publisher and the gates, and end them afterwards in order."""
         self._outside.begin()
+        token = self.plan.secrets.token
+        self._senders = [TapGate(self._outside, token) for _ in range(GATES)]
         try:
             self._gates = make_gates()
             self._outside.ready()
@@ -651,14 +653,10 @@ class CityShow:
                 ThreadPoolExecutor(GATES, "gate") as pool,
             ):
                 self._reader, self._pool = reader, pool
-                token = self.plan.secrets.token
-                self._senders = [TapGate(self._outside, token) for _ in range(GATES)]
-                try:
-                    yield
-                finally:
-                    for sender in self._senders:
-                        sender.close()
+                yield
         finally:
+            for sender in self._senders:  # gates at work have ended: they would connect again
+                sender.close()
             code = self._outside.close()
         if code:
             raise StateError(
