@@ -43,7 +43,7 @@ quick: $(READY)  ## lint, types, doctests and unit tests, about two minutes on t
 unit: $(READY)
 	$(BIN)/pytest -n auto --dist worksteal -m "not nightly and not slow" $(QUICK)
 
-test: lint  ## lint, doctests and all tests but the nightly ones, about 11 minutes on two cores
+test: lint  ## lint, doctests and all tests but the nightly ones, about 16 minutes on two cores
 	$(BIN)/pytest -n auto --dist worksteal
 
 nightly: lint  ## all tests, with the long statistical runs (docs/how-to/test.md) and 100,000 simulated worlds
