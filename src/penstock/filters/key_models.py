@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -297,22 +298,19 @@ class KeyModels:
 
         Return the distances of `step`, the surprises of a sample, and the mixture of models.
         """
-        noise, stock = block.level_noise, settings.kind == "stock"
+        noise, stock, measured = block.level_noise, settings.kind == "stock", block.measured
         least = block.least_level(settings.longest)
         level = _level(rows, noise, least)
         own = np.zeros_like(level) if stock else level * block.inverse
         classes, places = _both_classes(rows[MEAN], block.noise)
         square = level * level
-        seen = np.empty((4, len(level)), np.float32)
-        seen[0] = block.measured
-        np.add(noise, own, out=seen[1])
-        np.multiply(square, block.elapsed, out=seen[2])
-        np.divide(square, block.units, out=seen[3])
+        apart = square if block.single else square / block.units
+        seen = small(measured), noise + own, square * block.elapsed, apart
         pull = np.exp(LOG_PULLS * block.elapsed)
         mixed, likelihood = mixed_step(
             models, seen, pull, self.shares, classes, sample, stock=stock
         )
-        away = block.measured - mixed[0]
+        away = measured - mixed[0]
         distance = small(away)
         before = rows[MEAN : IRREGULARS + 1, sample].copy()
         rows[ESTIMATE : ERROR + 1] = mixed[2:4]
@@ -379,30 +377,32 @@ class KeyModels:
 
         `noise` is the variance of an estimate of a key without events. Default: as of any other.
         """
-        estimate, error = rows[ESTIMATE], rows[ERROR]
-        mean = np.maximum(estimate, 0, out=rows[MEAN])
-        rows[VARIANCE] = error
+        estimate, error, mean, variance = rows[ESTIMATE : VARIANCE + 1]
+        np.maximum(estimate, 0, out=mean)
+        variance[:] = error
         if not self.prior.known:
             deviation = np.sqrt(error if noise is None else noise)
             stands = estimate > STANDS_OUT / math.sqrt(2) * deviation
             stands |= (rows[OUT] > 0) & (estimate > STAYS_OUT * deviation)
             rows[OUT] = stands
-            rows[VARIANCE] += ~stands * mean * (mean + 1)  # the count may well be above 0
-            mean *= stands
+            if np.count_nonzero(stands) < len(stands):
+                variance += ~stands * mean * (mean + 1)  # the count may well be above 0
+                mean *= stands
             return
         draws = _draws(settings, rows)
         if settings.law == "gaussian":
-            unsure = (estimate < 0).nonzero()[0]
+            unsure = estimate < 0
         else:
             sure = UNSURE / np.sqrt(draws)
             np.maximum(sure, LEAST_UNSURE, out=sure)
             sure *= np.sqrt(error)
-            unsure = (estimate < sure).nonzero()[0]
-        if len(unsure) == len(estimate):
-            rows[MEAN], rows[VARIANCE] = self.prior.posterior(estimate, error, draws)
-        elif len(unsure):
-            some = (each.take(unsure, mode="clip") for each in (estimate, error, draws))
-            mean[unsure], rows[VARIANCE][unsure] = self.prior.posterior(*some)
+            unsure = estimate < sure
+        number = np.count_nonzero(unsure)
+        if number == len(estimate):
+            mean[:], variance[:] = self.prior.posterior(estimate, error, draws)
+        elif number:
+            some = estimate[unsure], error[unsure], draws[unsure]
+            mean[unsure], variance[unsure] = self.prior.posterior(*some)
 
     def _unit_variances(self) -> Small:
         """By level, the relative irregular variance of a unit that all keys showed, as far as it is
@@ -574,7 +574,7 @@ class Surprise:
         missed, doubted = distance, uncertain
         if not stock:
             missed = small(block.measured[sample] - believed)
-            doubted = variance + drift * block.elapsed[sample]
+            doubted = variance + drift * _part(block.elapsed, sample)
         return cls(
             classes=classes[sample],
             likelihood=likelihood,
@@ -612,6 +612,7 @@ class Block:
     sums: FloatArray
     units: Small
     elapsed: Small
+    """How many units ago the last sums ended: one number if all keys have the same."""
     factor: float | FloatArray
     """The sum of the factors of its units: one number if all keys have the same."""
     noise: float | FloatArray
@@ -621,8 +622,9 @@ class Block:
     @cached_property
     def measured(self) -> FloatArray:
         """The level that each sum shows: at most LARGEST, so that squares fit into four bytes."""
-        shown: FloatArray = self.sums / self.factor
-        if np.minimum.reduce(self.factor, axis=None) < SMALL_FACTOR:
+        factor = self.factor
+        shown: FloatArray = self.sums / factor
+        if (factor if isinstance(factor, float) else factor.min()) < SMALL_FACTOR:
             shown.clip(-LARGEST, LARGEST, out=shown)
         return shown
 
@@ -650,7 +652,7 @@ class Block:
             self.keys[some],
             self.sums[some],
             self.units[some],
-            self.elapsed[some],
+            _part(self.elapsed, some),
             self.factor if isinstance(self.factor, float) else self.factor[some],
             self.noise if isinstance(self.noise, float) else self.noise[some],
             self.single,
@@ -695,6 +697,11 @@ def _some(values: NDArray[Number], columns: Columns) -> NDArray[Number]:
     return values.take(columns, axis=-1, mode="clip")
 
 
+def _part(values: Small, some: BoolArray | slice) -> Small:
+    """The values of some keys. One number for all keys stays as it is."""
+    return values if len(values) == 1 else values[some]
+
+
 def _level(rows: Small, noise: float | Small, least: Small) -> Small:
     """The level that drift and irregular part are relative to: what it may well be.
 
@@ -726,7 +733,7 @@ def noise_scale(noise: float | FloatArray) -> float | FloatArray:
 
 def mixed_step(
     models: Small,
-    seen: Small,
+    seen: Sequence[Small],
     pull: Small,
     shares: Small,
     classes: IntArray,
@@ -740,11 +747,12 @@ def mixed_step(
     ----------
     models : array of levels, variances and scores
         By model and key.
-    seen : array of four rows
+    seen : four arrays
         Per key: the measured level; the variance of its noise and of its count; the squared level,
         times the units since the last sum, and over the units of this one.
     pull : array
-        Per model with a pull below 1 and key: that pull to the power of the units since then.
+        Per model with a pull below 1 and key: that pull to the power of the units since then. One
+        number per model if all keys have the same.
     shares : array
         The share of the pooled scores in those of a key, by model and size class.
     classes : array of int
@@ -771,7 +779,8 @@ def mixed_step(
         part = slice(first, first + MODELS_AT_ONCE)
         some, places = models[..., part], classes[part]
         free = room[..., : len(places)]
-        doubts = _weigh(some, seen[:, part], pull[:, part], shares, places, free)
+        powers = pull if pull.shape[1] == 1 else pull[:, part]
+        doubts = _weigh(some, [row[part] for row in seen], powers, shares, places, free)
         likelihoods.append(free[1, :, (sample.start - first) % step :: step].copy())
         _mix(some, free, doubts, mixed[:, part])
     likelihood = likelihoods[0] if len(likelihoods) == 1 else np.concatenate(likelihoods, axis=1)
@@ -779,7 +788,12 @@ def mixed_step(
 
 
 def _weigh(
-    models: Small, seen: Small, pull: Small, shares: Small, classes: IntArray, room: Small
+    models: Small,
+    seen: Sequence[Small],
+    pull: Small,
+    shares: Small,
+    classes: IntArray,
+    room: Small,
 ) -> list[tuple[slice, Small]]:
     r"""Predict and weigh the models.
 
@@ -795,8 +809,7 @@ def _weigh(
         away = levels[model] - levels[LONG_RUN]
         away *= power
         np.add(levels[LONG_RUN], away, out=levels[model])
-        power *= power
-        spread[model] *= power
+        spread[model] *= power * power
     np.multiply(DRIFT_SQUARED, drifted, out=total)
     spread += total
     doubts = [(some, base + square * apart if square else base) for some, square in SAME_IRREGULAR]
@@ -812,8 +825,8 @@ def _weigh(
     total += fitted
     scores *= FORGET
     scores += total
-    weights = shares.take(classes, axis=1, out=fitted, mode="clip")
-    weights += scores
+    pooled = shares.T.take(classes, axis=0, mode="clip")  # rows of all models are copied fast
+    weights = np.add(pooled.T, scores, out=fitted)
     weights -= np.maximum.reduce(weights)
     np.maximum(weights, LEAST_SCORES[: weights.shape[1]], out=weights)
     np.exp(weights, out=weights)
