@@ -39,11 +39,13 @@ def block_lengths(
     >>> block_lengths(np.array([1e-4, 9e3]), np.zeros(2), np.array([0.1, 3e3]), 1152.0, 24)
     array([23,  1])
     """
-    lengths = LENGTHS[longest >= LENGTHS]
     own = irregular + level
     chosen = np.ones(len(drift), np.int64)
     # One unit has an error below the noise, and more units have one above their own variance.
     open_keys = (noise > own + 2 * STALENESS * drift).nonzero()[0]
+    if not len(open_keys):
+        return chosen
+    lengths = LENGTHS[longest >= LENGTHS]
     for start in range(0, len(open_keys), _AT_ONCE):
         some = open_keys[start : start + _AT_ONCE]
         moved, apart = np.array([drift[some], own[some]], np.float64)

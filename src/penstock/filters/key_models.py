@@ -42,7 +42,7 @@ DRIFT_SQUARED, IRREGULAR_SQUARED = RELATIVE
 """The squares of drift and irregular part, by model."""
 _FIRSTS = [0, *(np.flatnonzero(np.diff(_MODELS[:, 1])) + 1).tolist(), MODELS]
 SAME_IRREGULAR = [
-    (slice(first, last), float(IRREGULAR_SQUARED[first, 0])) for first, last in pairwise(_FIRSTS)
+    (slice(first, last), IRREGULAR_SQUARED[first, 0, ...]) for first, last in pairwise(_FIRSTS)
 ]
 """The models with one irregular part, and its square."""
 PULLED = np.flatnonzero(_MODELS[:, 2] < 1)
@@ -126,7 +126,10 @@ LEAST_NOISE = 1e-6
 LEVEL_CLASS = 512.0
 """Levels are in one class from a power of two to the next, from 1/1024."""
 
-QUARTER = np.float32(0.25)
+_HALF, _QUARTER, _ONE = (np.array(each, np.float32) for each in (0.5, 0.25, 1))
+_FORGET, _KEEP = (np.array(each, np.float32) for each in (FORGET, IRREGULAR_KEEP))
+"""NumPy is slower with a number of Python than with an array without axes."""
+
 LOG_SHARES = np.array([-2.5, 2.0], np.float32)[:, None, None]
 """The share of the logarithms of fitted and expected variance in a log likelihood."""
 
@@ -194,6 +197,9 @@ class KeyModels:
     learn_at: int
     """The unit at which the prior is learned again."""
 
+    def __post_init__(self) -> None:
+        self._widths_of, self._widths = np.zeros(0), np.zeros(0, np.float32)
+
     @classmethod
     def nothing(cls, settings: FilterSettings) -> KeyModels:
         """No belief yet."""
@@ -216,6 +222,13 @@ class KeyModels:
             prior=LevelPrior.nothing(),
             learn_at=0,
         )
+
+    @property
+    def widths(self) -> Small:
+        """Per size class, how much wider variances are than the models say."""
+        if self._widths_of is not self.wider:
+            self._widths_of, self._widths = self.wider, np.exp(self.wider).astype(np.float32)
+        return self._widths
 
     @property
     def seen(self) -> Small:
@@ -343,7 +356,7 @@ class KeyModels:
             believed = rows[MEAN] * rows[MEAN]
             believed += rows[VARIANCE]
             square += np.minimum(believed, square, out=believed)
-            square *= 0.5
+            square *= _HALF
         drift, modelled = mixed[4:6]
         np.multiply(square, drift, out=rows[DRIFTS])
         pooled, share = self.unit_variances.take(places, axis=1, mode="clip")
@@ -504,8 +517,8 @@ class KeyModels:
         excess = distance * distance
         excess -= block.level_noise
         excess -= uncertain
-        rows[RESIDUAL : WEIGHT + 1] *= IRREGULAR_KEEP
-        weight += 1
+        rows[RESIDUAL : WEIGHT + 1] *= _KEEP
+        weight += _ONE
         shown = np.sqrt(weight)
         shown *= IRREGULAR_ERRORS * math.sqrt(SQUARE_VARIANCE[settings.law]) * block.level_noise
         if not block.single:
@@ -817,13 +830,13 @@ def _weigh(
         np.add(spread[some], doubt, out=total[some])
     np.subtract(measured, levels, out=error)
     np.multiply(error, error, out=fitted)
-    fitted *= QUARTER
+    fitted *= _QUARTER
     fitted += total
     np.divide(spread, total, out=gain)
     logs = np.log(room[:2], out=room[:2])
     logs *= LOG_SHARES
     total += fitted
-    scores *= FORGET
+    scores *= _FORGET
     scores += total
     pooled = shares.T.take(classes, axis=0, mode="clip")  # rows of all models are copied fast
     weights = np.add(pooled.T, scores, out=fitted)

@@ -24,6 +24,10 @@ LEAST_SQUARE = 1e-17
 FINENESS = 256
 """Released estimates are rounded to parts of 1/256."""
 
+_ONE, _NINE, _LEAST_SQUARE = (np.array(each, np.float32) for each in (1, 9, LEAST_SQUARE))
+_SMALL, _ROUND_UP, _FINENESS = (np.array(each, np.float64) for each in (SMALL, ROUND_UP, FINENESS))
+"""NumPy is slower with a number of Python than with an array without axes."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -88,20 +92,18 @@ class Estimate:
             return self.mean
         root = self.mean.astype(np.float32)
         root *= root
-        root *= 9
-        root += LEAST_SQUARE
+        root *= _NINE
+        root += _LEAST_SQUARE
         np.maximum(root, self.level_variance, out=root)
         np.divide(self.level_variance, root, out=root)
-        np.subtract(1, root, out=root)
+        np.subtract(_ONE, root, out=root)
         cube = root * root
         cube *= root
         median: FloatArray = cube.astype(np.float64)
         median *= self.mean
-        small = (median < SMALL).nonzero()[0]
-        if len(small):
-            below = median.take(small, mode="clip")
-            below += ROUND_UP
-            median[small] = np.floor(below, out=below)
+        small = median < _SMALL
+        if np.count_nonzero(small):
+            np.floor(median + _ROUND_UP, out=median, where=small)
         return median
 
     def error(self, point: FloatArray) -> SmallFloats:
@@ -138,7 +140,7 @@ class Estimate:
 
 def in_parts(numbers: FloatArray, keys: int) -> IntArray:
     """Numbers in parts of 1/256, small enough for sums over all keys."""
-    parts, most = numbers * FINENESS, 2**60 // keys
+    parts, most = numbers * _FINENESS, 2**60 // keys
     if parts[parts.argmax()] > most:
         np.minimum(parts, most, out=parts)
     return np.rint(parts, out=parts).astype(np.int64)
@@ -149,8 +151,8 @@ def deviations(variance: SmallFloats | FloatArray) -> IntArray:
     parts = np.sqrt(variance)
     parts *= FINENESS
     np.ceil(parts, out=parts)
+    unknown = np.isinf(parts)
     parts.clip(1, 2**60 // len(parts), out=parts)
-    unknown = np.isinf(variance)
-    if unknown.any():
+    if np.count_nonzero(unknown):
         parts[unknown] = 0
     return parts.astype(np.int64)

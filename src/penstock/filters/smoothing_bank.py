@@ -27,9 +27,8 @@ LEAST_NOISE = 1e-6
 MAX_TRIALS = 400
 """A longer record of errors does not make the weights sharper."""
 
-FEW_TRIALS, MANY_TRIALS = 5, 8
-"""An expert with fewer trials than FEW_TRIALS is trusted less. After MANY_TRIALS units, every
-expert without a season has that many."""
+FEW_TRIALS = 5
+"""An expert with fewer trials is trusted less."""
 
 VARIANCE_GAIN, LEAST_VARIANCE = 0.02, 0.003
 """The gain of the forecast error's variance, and its floor as a share of the noise."""
@@ -87,14 +86,16 @@ class SmoothingBank:
 
     def _weighted(self, forecasts: FloatArray, ready: BoolArray | None, noise: float) -> float:
         """The forecasts of all experts that have one, weighted by their errors so far."""
-        trials = self.trials
-        mean = (self.errors + 2 * noise) / (trials + 1)
-        if self.seasons or self.seen < MANY_TRIALS:
+        # If all experts have a forecast, they have as many trials: one number does.
+        trials: float | FloatArray = float(self.trials[0]) if ready is None else self.trials
+        mean = self.errors + 2 * noise
+        mean /= trials + 1
+        if not isinstance(trials, float) or trials < FEW_TRIALS:
             mean += (trials < FEW_TRIALS) * noise
         best = float(np.minimum.reduce(mean if ready is None else mean[ready]))
         mean *= -0.5 / best
         mean += 0.5
-        mean *= np.minimum(trials, MAX_TRIALS)
+        mean *= min(trials, MAX_TRIALS) if isinstance(trials, float) else trials.clip(0, MAX_TRIALS)
         weights = np.exp(mean, out=mean)
         if ready is not None:
             weights *= ready
@@ -107,8 +108,7 @@ class SmoothingBank:
         if ready is None:
             self.errors *= DISCOUNT
             self.errors += squares
-            self.trials *= DISCOUNT
-            self.trials += 1
+            self.trials.fill(float(self.trials[0]) * DISCOUNT + 1)
         else:
             self.errors = np.where(ready, self.errors * DISCOUNT + squares, self.errors)
             self.trials = np.where(ready, self.trials * DISCOUNT + 1, self.trials)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -51,6 +52,10 @@ PRIOR_SHARE = 0.5
 
 NOTHING = np.zeros(AT_ONCE)
 """NumPy takes the larger of two arrays much faster than that of an array and one number."""
+
+ONE = np.ones(1, np.float32)
+HALF = np.array(0.5, np.float32)
+"""NumPy is slower with a number of Python than with an array without axes."""
 
 GROWTH = 2
 """A block has at most GROWTH times as many units as the last one of its key."""
@@ -101,6 +106,9 @@ class TideFilter:
             seasonal=np.zeros(keys),
         )
 
+    def __post_init__(self) -> None:
+        self._all_ended = False  # whether a sum of every key has ended with the last unit
+
     @property
     def days(self) -> int:
         """Over how many days totals are added up per phase; 0 if they are released by unit."""
@@ -108,20 +116,20 @@ class TideFilter:
 
     def step(self, seen: Observation) -> Estimate:
         """Take what was released for one unit. Return what is believed of its counts."""
-        factor = self._factor(seen)
+        number, factor = self.settings.keys, self._factor(seen)
         season = self.seasons.now(seen.unit)
-        self.age += 1
-        self.plain += factor
-        if self.seasons.factors:
-            self.seasonal += factor * season
-        keys = seen.fresh.nonzero()[0]
-        there, shown = np.zeros(0), False
-        if len(keys):
-            there, shown = self._take(seen, keys, factor, season)
-        if len(there) < len(self.age):
-            every = np.zeros(len(self.age))
-            every[keys] = there
-            there = every
+        every, alone = np.count_nonzero(seen.fresh) == number, seen.units == 1
+        shown = every and np.count_nonzero(alone) == number
+        keys = _all_keys(number) if every else seen.fresh.nonzero()[0]
+        if shown and self._all_ended:  # ages and sums of factors begin and end with 0
+            there = self._take(seen, keys, factor, season, alone, ONE)
+        else:
+            self.age += 1
+            self.plain += factor
+            if self.seasons.factors:
+                self.seasonal += factor * season
+            there = self._ended(seen, keys, factor, season, alone)
+        self._all_ended = every
         self._next_lengths(seen, keys)
         self.common.decide(self.settings, seen.unit, self._visible)
         return self._estimate(seen, factor, season, there, shown=shown)
@@ -137,46 +145,65 @@ class TideFilter:
             self.seasonal /= ratio
         return factor / ratio
 
-    def _take(
-        self, seen: Observation, keys: IntArray, factor: float, season: FloatArray | float
-    ) -> tuple[FloatArray, bool]:
-        """Correct everything by the sums of these keys.
+    def _ended(
+        self,
+        seen: Observation,
+        keys: IntArray,
+        factor: float,
+        season: FloatArray | float,
+        alone: BoolArray,
+    ) -> FloatArray:
+        """Correct everything by the sums of these keys, and count their units anew.
 
-        Return how far counts lie from levels, and whether all keys have sums of this unit alone.
+        Return how far the counts of all keys lie from their levels.
         """
-        every = len(keys) == self.settings.keys
-        some = slice(None) if every else keys
+        there = np.zeros(self.settings.keys)
+        if len(keys):
+            some = slice(None) if len(keys) == len(there) else keys
+            there[some] = self._take(seen, keys, factor, season, alone[some], self.age[some])
+            self.age[some] = 0
+            self.plain[some] = 0
+            if self.seasons.factors:
+                self.seasonal[some] = 0
+        return there
+
+    def _take(
+        self,
+        seen: Observation,
+        keys: IntArray,
+        factor: float,
+        season: FloatArray | float,
+        alone: BoolArray,
+        elapsed: SmallFloats,
+    ) -> FloatArray:
+        """Correct everything by the sums of these keys. Return how far counts lie from levels.
+
+        `alone` are the sums of one unit, and `elapsed` is how many units ago the last ones ended.
+        """
+        some = slice(None) if len(keys) == self.settings.keys else keys
         units = seen.units[some].astype(np.float32)
-        alone = units == 1
-        single = bool(alone.all())
+        single = np.count_nonzero(alone) == len(keys)
         plain, seasonal, used = self._factors(seen, some, None if single else alone, factor, season)
         block = Block(
             keys=keys,
             sums=seen.sums[some],
             units=units,
-            elapsed=self.age[some],
+            elapsed=elapsed,
             factor=used,
             noise=at_least(seen.noise if isinstance(seen.noise, float) else seen.noise[some]),
             single=single,
         )
         if not self.models.unseen:
-            found = self._correct(seen, block, plain, seasonal)
-        else:
-            old = self.models.seen[some] > 0
-            found = np.zeros(len(keys))
-            if not old.all():
-                first = replace(block, factor=plain).of(~old)
-                self.models.begin(self.settings, first, seen.unit)
-            if old.any():
-                plain, seasonal = (
-                    np.broadcast_to(each, old.shape)[old] for each in (plain, seasonal)
-                )
-                found[old] = self._correct(seen, block.of(old), plain, seasonal)
-        self.age[some] = 0
-        self.plain[some] = 0
-        if self.seasons.factors:
-            self.seasonal[some] = 0
-        return found, every and single
+            return self._correct(seen, block, plain, seasonal)
+        old = self.models.seen[some] > 0
+        found = np.zeros(len(keys))
+        if not old.all():
+            first = replace(block, factor=plain).of(~old)
+            self.models.begin(self.settings, first, seen.unit)
+        if old.any():
+            plain, seasonal = (np.broadcast_to(each, old.shape)[old] for each in (plain, seasonal))
+            found[old] = self._correct(seen, block.of(old), plain, seasonal)
+        return found
 
     def _factors(
         self,
@@ -228,9 +255,7 @@ class TideFilter:
             models.drift[some], models.irregular[some], level, seen.next_noise, settings.longest
         )
         if seen.unit > settings.first_length or settings.first_length == 1:
-            longer = (best > 1).nonzero()[0]
-            last = self.lengths[some].take(longer)
-            best[longer] = np.minimum(best.take(longer), GROWTH * last)
+            np.minimum(best, GROWTH * self.lengths[some], out=best)
         self.lengths[some] = best
 
     def _break_up(self, seen: Observation) -> None:
@@ -277,8 +302,7 @@ class TideFilter:
         """
         keys = self.settings.keys
         mean, found = there, np.empty((2, keys), np.float32)
-        wider = np.exp(self.models.wider).astype(np.float32)
-        hidden = self._hidden_season()
+        wider, hidden = self.models.widths, self._hidden_season()
         for first in range(0, keys, AT_ONCE):
             part = slice(first, first + AT_ONCE)
             of_part = season if isinstance(season, float) else season[part]
@@ -349,8 +373,9 @@ class TideFilter:
         if alone is not None:
             irregular += alone
         variance[:] = self.lengths[part]
-        variance *= 0.5
-        variance += self.age[part]
+        variance *= HALF
+        if now is not None:  # else all sums have just ended
+            variance += self.age[part]
         variance *= rows[DRIFTS]
         variance += rows[VARIANCE if flow else ERROR]
         variance *= widen
@@ -370,6 +395,12 @@ class TideFilter:
             mean[unknown] = self.common.visible / self.settings.keys  # all that is known so far
             level_variance[unknown] = 0
             variance[unknown] = np.inf
+
+
+@lru_cache(maxsize=8)
+def _all_keys(number: int) -> IntArray:
+    """The places of all keys, never changed."""
+    return np.arange(number)
 
 
 def _length_before(settings: FilterSettings) -> int:
