@@ -112,11 +112,13 @@ class LevelPrior:
         moments = np.empty((3, keys), np.float32)
         room = np.empty((2, GRID_POINTS, min(keys, AT_ONCE)), np.float32)
         found = _scaled(estimates, variances, draws)
-        firsts = range(0, keys, AT_ONCE)
-        reached = np.maximum.reduceat(_reach(found), firsts)
-        for first, points in zip(firsts, self.grid.searchsorted(reached) + 1, strict=True):
+        firsts, grid = range(0, keys, AT_ONCE), self.grid.astype(np.float32)[:, None]
+        reached = self.grid.searchsorted(np.maximum.reduceat(_reach(found), firsts)) + 1
+        parts = zip(firsts, reached.tolist(), *_near(found, self.grid, firsts), strict=True)
+        for first, points, quadratic, far in parts:
             part = slice(first, first + AT_ONCE)
-            likelihood = _likelihood(found[:, part], self.grid[:points], room)
+            away = room[:, :points, : keys - first]
+            likelihood = _likelihoods(found[:, part], grid[:points], away, quadratic, far=far)
             np.einsum("vg,gk->vk", powers[:, :points], likelihood, out=moments[:, part])
         mean, square = moments[1:]
         moments[1:] /= moments[0]
@@ -181,26 +183,44 @@ def _likelihood(found: Small, grid: FloatArray, room: Small) -> Small:
     one of a and :math:`\sqrt n`, the logarithm is :math:`b(b-2a)`: :math:`-a^2` at the first grid
     points, if no estimate is far from them.
 
-    The result is a part of `room`, two arrays of points × keys. `found` is from `_scaled`.
+    The result is in `room`, two arrays of points × keys. `found` is from `_scaled`.
+    """
+    (quadratic,), (far,) = _near(found, grid, range(1))
+    return _likelihoods(found, grid.astype(np.float32)[:, None], room, quadratic, far=far)
+
+
+def _near(found: Small, grid: FloatArray, firsts: range) -> tuple[list[int], list[bool]]:
+    """Per part of the keys: at how many grid points the logarithm is surely :math:`-a^2`, and
+    whether an estimate is far from 0. `firsts` are the first keys of all parts.
     """
     inverse, scaled, roots = found
-    away, near = room[:, : len(grid), : len(scaled)]
-    np.multiply(grid.astype(np.float32)[:, None], inverse, out=away)
-    away -= scaled
     above = roots + scaled
     above /= inverse
-    points = int(grid.searchsorted(np.minimum.reduce(above), side="right"))
-    if (scaled > roots).any():
-        points = 0
+    points = grid.searchsorted(np.minimum.reduceat(above, firsts), side="right")
+    points[np.maximum.reduceat(scaled - roots, firsts) > 0] = 0
+    far = np.maximum.reduceat(np.abs(scaled), firsts) > FAR / SQRT_2
+    return points.tolist(), far.tolist()
+
+
+def _likelihoods(found: Small, grid: Small, room: Small, points: int, *, far: bool) -> Small:
+    """The likelihoods with what `_near` says of these keys. The grid is a column."""
+    inverse, scaled, roots = found
+    away, near = room
+    np.multiply(grid, inverse, out=away)
+    away -= scaled
+    if points:
+        first = away[:points]
+        first *= first
+        np.negative(first, out=first)
+    else:
         np.abs(away, out=away)
-    first, rest, near = away[:points], away[points:], near[points:]
-    first *= first
-    np.negative(first, out=first)
-    np.minimum(rest, roots, out=near)
-    rest *= -2
-    rest += near
-    rest *= near
-    if np.maximum.reduce(np.abs(scaled)) > FAR / SQRT_2:
+    if points < len(away):
+        rest, near = away[points:], near[points:]
+        np.minimum(rest, roots, out=near)
+        rest *= -2
+        rest += near
+        rest *= near
+    if far:
         away -= np.maximum.reduce(away)
         np.clip(away, LEAST_LOG, 0, out=away)
     return np.asarray(np.exp(away, out=away))
