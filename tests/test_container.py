@@ -69,4 +69,4 @@ def test_the_configuration_of_the_page_answers_the_health_check(tmp_path: Path) 
     (tmp_path / "pipeline.toml").write_text(written, encoding="utf-8")
     pipeline = Pipeline.read(tmp_path / "pipeline.toml")
     assert f"PENSTOCK_HEALTH=http://{pipeline.operator.metrics}/health" in RECIPE
-    assert f"EXPOSE 8080 {pipeline.operator.metrics.rpartition(':')[2]}\n" in RECIPE
+    assert f"EXPOSE 8080 8090 {pipeline.operator.metrics.rpartition(':')[2]}\n" in RECIPE

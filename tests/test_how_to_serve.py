@@ -8,6 +8,8 @@ import tomllib
 import pytest
 
 from penstock.engine.pipeline import Pipeline
+from penstock.private.sources.http import KIND as HTTP_SOURCE
+from penstock.service.options import LISTEN
 
 from tests.following import DOCS, blocks
 from tests.service.published import PublishedStore, client, sealed_store, service
@@ -56,3 +58,13 @@ def test_the_settings_on_the_page_are_known():
         **tomllib.loads(text),
     }
     assert Pipeline.of(content).service.events[0].text == "Cup final"
+
+
+def test_serve_has_another_port_than_the_publisher_of_the_page():
+    """`penstock serve taps.toml` works beside `penstock run taps.toml`, without any option."""
+    published = tomllib.loads(blocks("how-to/run.md", "toml")[0])
+    (event_port,) = (each.default for each in HTTP_SOURCE.options if each.name == "listen")
+    taken = {event_port, published["source"]["listen"], published["operator"]["metrics"]}
+    ports = {address.rpartition(":")[2] for address in taken}
+    assert len(ports) == 2
+    assert LISTEN.rpartition(":")[2] not in ports

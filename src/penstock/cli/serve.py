@@ -48,7 +48,7 @@ def serve(
 
     * penstock serve taps.toml
 
-    * penstock serve public.db --listen 0.0.0.0:8080
+    * penstock serve public.db --listen 0.0.0.0:8090
 
     * penstock serve postgresql://reader@db/city --copy /var/cache/penstock
 
@@ -58,7 +58,7 @@ def serve(
         The store: a file, a pipeline.toml that names it, or postgresql://… with the password in
         PGPASSWORD. An export and a release log are read as well.
     listen
-        The host and the port. Default: as the pipeline says, or 127.0.0.1:8080.
+        The host and the port. Default: as the pipeline says, or 127.0.0.1:8090.
     copy
         The folder of the copy of the releases by key. Default: as the pipeline says, or beside the
         store; for an address, a temporary folder.

@@ -48,8 +48,8 @@ class ServiceConnection:
 
     Examples
     --------
-    >>> ServiceConnection("http://127.0.0.1:8080").url
-    'http://127.0.0.1:8080'
+    >>> ServiceConnection("http://127.0.0.1:8090").url
+    'http://127.0.0.1:8090'
     >>> ServiceConnection("ftp://data.example")
     Traceback (most recent call last):
     penstock.core.errors.ConfigurationError: url must be like https://data.example, ...

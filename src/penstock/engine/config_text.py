@@ -87,7 +87,7 @@ _CONTENT: dict[str, Any] = {
             "token_env": "ALERTS_TOKEN",
         },
     ],
-    "service": {"listen": "127.0.0.1:8080", "title": "Taps in our city"},
+    "service": {"listen": "127.0.0.1:8090", "title": "Taps in our city"},
     "operator": {"token_env": "PENSTOCK_OPERATOR", "metrics": "127.0.0.1:9464"},
 }
 

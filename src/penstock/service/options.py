@@ -11,7 +11,7 @@ from penstock.core.http_origin import ORIGIN
 from penstock.core.server_tls import ServerTls
 from penstock.released.alerting import AlertRule
 
-LISTEN = "127.0.0.1:8080"
+LISTEN = "127.0.0.1:8090"
 """Where the service listens by default."""
 
 LANGUAGES = ("en", "de")
@@ -49,7 +49,7 @@ class ServiceOptions:
     Parameters
     ----------
     listen : str
-        The host and the port. Port 0 takes a free one. Default: "127.0.0.1:8080".
+        The host and the port. Port 0 takes a free one. Default: "127.0.0.1:8090".
     title : str
         The title of the dashboard. Default: "Penstock".
     language : str

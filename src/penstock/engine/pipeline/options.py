@@ -553,9 +553,9 @@ SERVICE: Final = (
     Option(
         name="listen",
         type="address",
-        example="127.0.0.1:8080",
+        example="127.0.0.1:8090",
         help="the address at which penstock run serves the read API and the dashboard (default: "
-        "nowhere; penstock serve uses 127.0.0.1:8080)",
+        "nowhere; penstock serve uses 127.0.0.1:8090)",
     ),
     Option(
         name="title",
