@@ -120,6 +120,35 @@ def test_alerts_are_chosen_by_rule_key_and_time(store, ask):
         ]
 
 
+@pytest.mark.parametrize(
+    ("query", "nearest"),
+    [
+        ({"key": "Harbor"}, "Harbour"),
+        ({"key": "al"}, None),
+        ({"rule": "bussy"}, "busy"),
+        # schemathesis found this: an unknown key was taken, and 200 said that it has no alerts
+        ({"key": "[Filtered]", "rule": "\u00da\u00a2\u00b9`\u00d1\u00ae"}, None),
+        ({"key": "[Filtered]"}, None),
+    ],
+)
+def test_an_unknown_rule_or_key_is_no_empty_list(ask, query, nearest):
+    status, found = ask("/v1/streams/taps/alerts", **query)
+    assert (status, found["nearest"]) == (404, nearest)
+
+
+def test_a_key_without_alerts_and_a_rule_that_never_fired_are_known(store):
+    silent = AlertRule(name="silent", series="taps", above=10**6, together=True)
+    with served(store, {"taps": (silent,)}) as asking:
+        for query in ({"key": "all"}, {"rule": "silent"}, {"rule": "busy", "key": "Harbour"}):
+            status, found = asking("/v1/streams/taps/alerts", **query)
+            assert status == 200, found
+            assert [each["unit"] for each in found["alerts"]] == [
+                each.unit
+                for each in stored(store)
+                if (each.rule, each.key) == (query.get("rule"), query.get("key"))
+            ]
+
+
 def test_rules_come_from_the_store_or_from_the_pipeline(store, ask):
     _, found = ask("/v1/streams/taps/alerts/rules")
     busy, low = found["rules"]

@@ -46,10 +46,17 @@ def operations(url, *, known):
     del document["paths"][LIVE_PATH]
     for path in document["paths"].values():
         for parameter in path["get"].get("parameters", ()) if known else ():
-            parameter["schema"] = KNOWN.get(parameter["name"], parameter["schema"])
+            parameter["schema"] = known_values(parameter)
     schema = schemathesis.openapi.from_dict(document)
     schema.config.update(base_url=url)
     return [found.ok() for found in schema.get_all_operations()]
+
+
+def known_values(parameter):
+    """The schema of a parameter with names that lead somewhere, one or several as it takes them."""
+    own = parameter["schema"]
+    found = KNOWN.get(parameter["name"], own)
+    return found["items"] if "items" in found and own.get("type") != "array" else found
 
 
 def attack(url, operation, mode, examples):

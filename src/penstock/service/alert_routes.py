@@ -109,6 +109,7 @@ def alerts_content(
         raise ConfigurationError("from and after exclude each other: each says where to begin.")
     calendar, newest = stream.series.calendar, stream.head.unit
     wanted = units_from(calendar, newest, first, until, spelling=as_parameter)
+    check_names(stream, parameters, options)
     start, last = max(wanted.start, (after or 0) + 1), wanted.stop - 1
     read = partial(stream.reader.alerts, stream.name, rule=parameters.rule, key=parameters.key)
     found: list[AlertEvent] = []
@@ -136,10 +137,55 @@ def alerts_content(
     }
 
 
+def check_names(stream: ServedStream, parameters: AlertParameters, options: ServiceOptions) -> None:
+    """Refuse a rule or a key that no alert can have, with the nearest one.
+
+    Rules that are not watched any more are known: their alerts are still listed.
+
+    Parameters
+    ----------
+    stream : ServedStream
+        The stream.
+    parameters : AlertParameters
+        Which alerts.
+    options : ServiceOptions
+        The settings, with the rules of pipelines.
+    """
+    rules = rules_of(stream, options)
+    if parameters.rule is not None:
+        stored = (each.rule for each in stream.reader.alert_rules(stream.name))
+        names = tuple(dict.fromkeys((*(rule.name for rule in rules), *stored)))
+        if parameters.rule not in names:
+            raise unknown("rule", parameters.rule, names)
+    key, log = parameters.key, stream.log()
+    if key is None or key in log.domain.places:
+        return
+    sums = {name for rule in rules for name in rule.names(log)} - set(log.keys)
+    if key not in sums and not stream.reader.alerts(stream.name, key=key, limit=1):
+        raise unknown("key", key, (*log.keys, *sorted(sums)))
+
+
+def rules_of(stream: ServedStream, options: ServiceOptions) -> tuple[AlertRule, ...]:
+    """The rules of a stream: those of the pipeline, or else those that the store names.
+
+    Parameters
+    ----------
+    stream : ServedStream
+        The stream.
+    options : ServiceOptions
+        The settings, with the rules of pipelines.
+    """
+    own = options.rules.get(stream.name)
+    if own is not None:
+        return own
+    stored = stream.reader.alert_rules(stream.name)
+    return tuple(
+        AlertRule.read(each.rule, stream.name, each.about) for each in stored if each.about
+    )
+
+
 def watched(stream: ServedStream, options: ServiceOptions) -> list[dict[str, Any]]:
     """The rules of a stream, each with the keys that are raised now, as plain data.
-
-    The rules are those of the pipeline, or else those that the store names.
 
     Parameters
     ----------
@@ -149,10 +195,7 @@ def watched(stream: ServedStream, options: ServiceOptions) -> list[dict[str, Any
         The settings, with the rules of pipelines.
     """
     known = {each.rule: each for each in stream.reader.alert_rules(stream.name) if each.about}
-    own = options.rules.get(stream.name)
-    if own is None:
-        own = tuple(AlertRule.read(name, stream.name, each.about) for name, each in known.items())
-    return [_rule_json(rule, known.get(rule.name)) for rule in own]
+    return [_rule_json(rule, known.get(rule.name)) for rule in rules_of(stream, options)]
 
 
 def _rule_json(rule: AlertRule, progress: RuleProgress | None) -> dict[str, Any]:
