@@ -34,7 +34,8 @@ NOT_SPOKEN = (
     re.compile(r"^M[\d-]"),  # paths of drawings
     re.compile(r"^\("),  # media queries
     re.compile(r"^texts/"),  # a text that is missing is named in the console
-    re.compile(r"^(import|for|penstock|curl|name =) ?"),  # code to copy, which is in no language
+    # code to copy, which is in no language
+    re.compile(r"^(import|for|penstock|curl|printf|headers =|name =) ?"),
 )
 
 

@@ -46,20 +46,11 @@ export function makeApi({ fetch: ask = (...all) => fetch(...all), token = stored
     }
   };
 
-  /**
-   * The parsed JSON of an address.
-   * @param {string} path
-   * @param {Record<string, unknown> | URLSearchParams} [params]
-   * @param {{signal?: AbortSignal}} [options]
-   * @throws {ApiError}
-   */
-  const get = async (path, params = {}, { signal } = {}) => {
+  /** A successful answer. When the service is busy, wait as long as it says. */
+  const success = async (address, options) => {
     for (let tried = 1; ; tried += 1) {
-      const response = await answered(url(path, params), {
-        headers: headers({ Accept: "application/json" }),
-        signal,
-      });
-      if (response.ok) return response.json();
+      const response = await answered(address, options);
+      if (response.ok) return response;
       const wait = Number(response.headers.get("Retry-After") ?? NaN);
       if (response.status === 429 && tried < MAX_TRIES && wait <= MAX_SECONDS_TO_WAIT) {
         await pause(wait * 1000);
@@ -69,7 +60,33 @@ export function makeApi({ fetch: ask = (...all) => fetch(...all), token = stored
     }
   };
 
-  return { get, url, streamPath, headers };
+  /**
+   * The parsed JSON of an address.
+   * @param {string} path
+   * @param {Record<string, unknown> | URLSearchParams} [params]
+   * @param {{signal?: AbortSignal}} [options]
+   * @throws {ApiError}
+   */
+  const get = async (path, params = {}, { signal } = {}) => {
+    const accepted = headers({ Accept: "application/json" });
+    return (await success(url(path, params), { headers: accepted, signal })).json();
+  };
+
+  /**
+   * The content of an address as it is, with the name that the service gives it.
+   * @param {string} address
+   * @returns {Promise<{content: Blob, name: string}>}
+   * @throws {ApiError}
+   */
+  const file = async (address) => {
+    const response = await success(address, { headers: headers({}) });
+    const given = response.headers.get("Content-Disposition") ?? "";
+    const [, name] = /filename="([^"]*)"/.exec(given) ?? [];
+    const [path] = address.split(/[?#]/);
+    return { content: await response.blob(), name: name || path.split("/").pop() };
+  };
+
+  return { get, file, url, streamPath, headers };
 }
 
 /** Keep the read token for this tab only; an empty text forgets it. */

@@ -5,6 +5,7 @@ import { el } from "./parts/dom.js";
 import { icon, logo } from "./parts/icons.js";
 import { failure, loading } from "./parts/states.js";
 import { streamHeader } from "./parts/stream_header.js";
+import { openWithToken } from "./parts/token_links.js";
 import { readHash, toParams, writeHash } from "./router.js";
 import { keepLanguage } from "./texts.js";
 import { viewOf } from "./views.js";
@@ -24,6 +25,7 @@ class Shell {
     document.documentElement.lang = this.session.language;
     header(this.session);
     footer(this.session);
+    openWithToken(document, this.session);
     if (this.session.problem) {
       this.refused(this.session.problem);
       return;

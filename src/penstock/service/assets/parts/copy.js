@@ -1,4 +1,5 @@
 // Text to take away: a box that is selected by one click, with a button that copies it.
+import { hasToken } from "../api.js";
 import { el } from "./dom.js";
 
 const SHOWN = 2_000; // milliseconds for which the button says that it has copied
@@ -47,5 +48,17 @@ export function copyable(content, { text, label }) {
 /** The lines of Python that open this stream from anywhere. */
 export function connected({ name }) {
   const [address, stream] = [location.origin, name].map((one) => JSON.stringify(one));
-  return ["import penstock as ps", "", `stream = ps.connect(${address}, ${stream})`];
+  if (!hasToken())
+    return ["import penstock as ps", "", `stream = ps.connect(${address}, ${stream})`];
+  return [
+    "import os",
+    "",
+    "import penstock as ps",
+    "",
+    `token = ${TOKEN_IN_PYTHON}`,
+    `stream = ps.connect(${address}, ${stream}, token=token)`,
+  ];
 }
+
+/** Where code to copy takes the read token from: code that is sent on must not carry it. */
+export const TOKEN_IN_PYTHON = 'os.environ["PENSTOCK_TOKEN"]';

@@ -1,6 +1,7 @@
 // Everything that is published, to take away: exact addresses, and what to type to read them.
+import { hasToken } from "../api.js";
 import { pills } from "../parts/controls.js";
-import { connected, copyable } from "../parts/copy.js";
+import { connected, copyable, TOKEN_IN_PYTHON } from "../parts/copy.js";
 import { el, newId } from "../parts/dom.js";
 
 const FORMATS = ["csv", "parquet", "arrow", "json"];
@@ -175,6 +176,7 @@ function result({ text }, name = "penstock") {
       "details",
       {},
       el("summary", { text: text("downloads.snippets") }),
+      hasToken() && el("p", { text: text("downloads.token") }),
       el("h3", { text: text("downloads.curl") }),
       curl,
       el("h3", { text: text("downloads.polars") }),
@@ -185,24 +187,45 @@ function result({ text }, name = "penstock") {
   const show = (path, format) => {
     const url = absolute(path),
       file = `${name}.${format}`,
-      reader = { csv: "read_csv", parquet: "read_parquet", arrow: "read_ipc" }[format];
+      reader = { csv: "read_csv", parquet: "read_parquet", arrow: "read_ipc_stream" }[format];
     link.href = path;
     link.download = file;
     link.textContent = text("downloads.download", { format: text(`downloads.format.${format}`) });
     address.change(url);
-    curl.change(`curl -o ${file} ${quoted(url)}`);
-    python.change(
-      reader
-        ? `import polars as pl\n\ntable = pl.${reader}(${JSON.stringify(url)})`
-        : `import json, urllib.request\n\nanswer = json.load(urllib.request.urlopen(${JSON.stringify(url)}))`,
-    );
-    sheets.hidden = format !== "csv";
+    curl.change(onCommandLine(url, file));
+    python.change(inPython(url, reader));
+    sheets.hidden = format !== "csv" || hasToken(); // a spreadsheet sends no token
     sheet.change(`=IMPORTDATA("${url}")`);
   };
   return { node, show };
 }
 
-const quoted = (url) => `'${url.replaceAll("'", "%27")}'`;
+// A token among the arguments of a command would be visible to all users of the computer.
+function onCommandLine(url, file) {
+  const command = `-o ${file} '${url.replaceAll("'", "%27")}'`;
+  return hasToken()
+    ? `printf 'Authorization: Bearer %s' "$PENSTOCK_TOKEN" | curl --header @- ${command}`
+    : `curl ${command}`;
+}
+
+// Polars itself would ask by HEAD first, and could not send the token.
+function inPython(url, reader) {
+  const signed = hasToken(),
+    address = JSON.stringify(url);
+  return [
+    `import ${[!reader && "json", signed && "os", "urllib.request"].filter(Boolean).join(", ")}`,
+    ...(reader ? ["import polars as pl"] : []),
+    "",
+    ...(signed
+      ? [
+          `headers = {"Authorization": "Bearer " + ${TOKEN_IN_PYTHON}}`,
+          `request = urllib.request.Request(${address}, headers=headers)`,
+        ]
+      : [`request = ${address}`]),
+    "content = urllib.request.urlopen(request).read()",
+    reader ? `table = pl.${reader}(content)` : "answer = json.loads(content)",
+  ].join("\n");
+}
 
 // -- one release, the ledger, everything ---------------------------------------------------------------
 
