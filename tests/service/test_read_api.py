@@ -14,11 +14,16 @@ from hypothesis import strategies as st
 
 from penstock import Tide
 from penstock.cli import build
+from penstock.core.domain import Domain
 from penstock.engine.sink_items import items_of
 from penstock.engine.sqlite import SQLiteReader
 from penstock.engine.store import SeriesLog
+from penstock.released.log import Log
+from penstock.released.queries.aggregate import Everything
 from penstock.released.sinks.release_document import document
 from penstock.service import alert_schemas, schemas
+from penstock.service import answers as served_answers
+from penstock.service.api_errors import ApiError
 
 from tests.service.conftest import UNITS
 from tests.service.published import KEYS, PublishedStore, client, sealed_store, service
@@ -359,6 +364,42 @@ def test_too_many_numbers_are_refused_before_they_are_computed(tmp_path):
         assert asking.get(f"{TAPS}/releases?last=50").status_code == 200
         assert asking.get(f"{TAPS}/releases?last=60&points=2").status_code == 200
         assert asking.get(f"{TAPS}/answers/counts?last=60&together=true").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "answers/counts?together=true&last={}",
+        "answers/counts?together=true&key=Harbour&key=Market&last={}",
+        "answers/sum?together=true&window=4&last={}",
+        "alerts/try?together=true&above=9&last={}",
+    ],
+)
+def test_sums_that_would_take_too_long_say_what_would_fit(ask, monkeypatch, path):
+    """With the real limit, 10,000 keys over 10,000 units are refused and 4,000 units are not."""
+    keys, before = 2 if "key=" in path else len(KEYS), 3 if "window=4" in path else 0
+    fitting = UNITS - before - 1
+    monkeypatch.setattr(served_answers, "MAX_ADDED_UP", keys * (fitting + before) + keys - 1)
+    assert ask.get(f"{TAPS}/{path.format(fitting)}").status_code == 200
+    refused = ask.get(f"{TAPS}/{path.format(fitting + 1)}")
+    assert refused.status_code == 413
+    assert f"at most {fitting} units at once" in refused.json()["error"]
+
+
+def test_a_window_that_can_never_be_added_up_is_said(ask, monkeypatch):
+    monkeypatch.setattr(served_answers, "MAX_ADDED_UP", 3 * len(KEYS))
+    refused = ask.get(f"{TAPS}/answers/sum?together=true&window=4&last=1")
+    assert refused.status_code == 413
+    assert "a smaller window" in refused.json()["error"]
+
+
+def test_a_year_of_ten_thousand_keys_is_refused_at_once():
+    """No number is read: the log has none."""
+    log = Log(Domain([f"key {place}" for place in range(10_000)]))
+    with pytest.raises(ApiError, match="at most 4,000 units at once") as error:
+        served_answers.check_added_up(Everything(), log, 10_000)
+    assert error.value.status == 413
+    served_answers.check_added_up(Everything(), log, 4_000)
 
 
 def test_only_get_is_answered(ask):

@@ -24,7 +24,7 @@ from penstock.service.alert_schemas import (
     RuleList,
     TrialContent,
 )
-from penstock.service.answers import MAX_COMPUTED
+from penstock.service.answers import MAX_COMPUTED, check_added_up
 from penstock.service.api_errors import ApiError, unknown
 from penstock.service.descriptions import stream_url
 from penstock.service.forms import check_json
@@ -257,6 +257,7 @@ def _tried(rule: AlertRule, log: Log, parameters: TrialParameters) -> dict[str, 
             f"{names * len(units):,} numbers are too many to compute for one answer (limit: "
             f"{MAX_COMPUTED:,}). Choose fewer keys with key, or fewer units with last.",
         )
+    check_added_up(query, log, len(units))
     step = max(NUMBERS_PER_STEP // names, 1)
     raised: tuple[str, ...] = ()
     fired = cleared = 0
