@@ -230,6 +230,19 @@ def test_a_unit_that_has_grown_since_somebody_came_twice_is_saved_whole(fast):
     assert other.counts().tolist() == [4_900, 3]
 
 
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("persons", [300, 3_000])
+def test_many_persons_with_texts_are_known_again_after_a_restart(persons, fast):
+    """So many that some ids find their first place in the table taken."""
+    people = pa.array([f"person {number}" for number in range(persons)])
+    first = Bounding(keys=2, contribution=1, fast=fast)
+    first.add(people, np.zeros(persons, np.int64), np.arange(persons))
+    again = Bounding(keys=2, contribution=1, fast=fast)
+    again.load(first.save())
+    again.add(people, np.ones(persons, np.int64), np.arange(persons) + 10)
+    assert again.counts().tolist() == [persons, 0]
+
+
 def test_more_persons_than_can_be_numbered_are_refused(monkeypatch):
     monkeypatch.setattr(person_ids, "MAX_PERSONS", 5_000)
     unit = Bounding(keys=1, contribution=1, fast=False)

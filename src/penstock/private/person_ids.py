@@ -238,6 +238,10 @@ class TextIds:
         if len(self._numbers) < len(lengths):  # two texts have the same hash
             self._numbers.clear()
             return self.of(texts_of(lengths, text))
+        if (np.diff(numbers) < 0).any():  # ids whose first place was taken are numbered last
+            sorted_texts = texts_of(lengths, text).take(arrow().array(np.argsort(numbers)))
+            ends, text = _parts(sorted_texts)
+            content = np.concatenate([text, np.zeros(_WORD, np.uint8)])
         self._ends, self._bytes = ends, content
         return numbers
 
