@@ -37,10 +37,10 @@ from penstock.lab.audit.bounding.verdict import (
     Sentence,
 )
 
-ROUNDS, QUICK_ROUNDS = 180, 45
-"""How many pairs of streams an audit tries: 12 and 3 of every format."""
+ROUNDS, QUICK_ROUNDS = 120, 30
+"""How many pairs of streams an audit tries: about 8 and 2 of every format."""
 
-LARGE_EVERY = 45
+LARGE_EVERY = 30
 """Of so many rounds, one has very many persons."""
 
 MAX_VIOLATIONS = 20
@@ -60,7 +60,7 @@ def bounding_audit(
     seed : int, optional
         The seed. The same seed gives the same streams. Default: a new one.
     rounds : int
-        The number of pairs of streams. Default: 180.
+        The number of pairs of streams. Default: 120.
     progress : callable, optional
         Called with the number of finished rounds and of all rounds. Default: none.
 

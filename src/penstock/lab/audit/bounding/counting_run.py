@@ -133,8 +133,8 @@ class _CountingRun:
                 pass
             while self._close(step.now):
                 pass
-            if self.restarts and self.setting.late == "current":
-                self._save()  # events that come again go by the clock of the last save
+            if self.restarts:  # events that are read again are sorted by the clock of that time
+                self._save()
 
     def _read_live(self, now: int) -> bool:
         """Take all that is there; return False if the run was killed on the way."""

@@ -134,7 +134,7 @@ class _Writer:
             ensure_ascii=False,
         ).encode()
 
-    def table(self, rows: Sequence[Row], *, views: bool = True) -> Any:
+    def table(self, rows: Sequence[Row]) -> Any:
         """The rows as an Arrow table. A time that is none is missing."""
         pa = arrow()
         good = [row for row in rows if not row.broken]
@@ -171,7 +171,8 @@ class _Writer:
         table = self.table(rows)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table, max_chunksize=int(self._rng.integers(1, 9)))
+            least = 1 + len(rows) // 100  # the reader takes a thousand messages
+            writer.write_table(table, max_chunksize=int(self._rng.integers(least, least + 8)))
         return bytes(sink.getvalue())
 
     def record(self, row: Row) -> bytes:
@@ -271,7 +272,7 @@ class _FileFeed(EventFeed):
             self._append(rows)
             return
         table = self._writer.table(rows)
-        size = max(1, int(self._rng.integers(1, max(2, len(rows)))))
+        size = int(self._rng.integers(1 + len(rows) // 50, 2 + len(rows)))
         if self._ending == "parquet":
             arrow("pyarrow.parquet").write_table(table, path, row_group_size=size)
         else:
@@ -434,7 +435,9 @@ class _MqttFeed(_Puts):
             elif kind == 1:
                 payloads.append(b"[" + b", ".join(good) + b"]")
             else:
-                payloads.append(self._writer.lines(some, self._writer.object))
+                # A payload that begins with a bracket is one array.
+                lines = [row for row in some if not row.broken.startswith(b"[")]
+                payloads.append(self._writer.lines(lines, self._writer.object))
         return payloads
 
     def _read(self, content: list[bytes]) -> Iterator[Batch]:
