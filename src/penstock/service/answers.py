@@ -308,7 +308,7 @@ def check_added_up(asked: Query, log: Log, units: int) -> None:
     if not isinstance(summed, OverKeys):
         return
     keys, before = sum(map(len, summed.groups(log)[0])), summed.reach(log) - 1
-    numbers, fitting = keys * (units + before), MAX_ADDED_UP // keys - before
+    numbers, fitting = keys * (units + before), MAX_ADDED_UP // max(keys, 1) - before
     if numbers > MAX_ADDED_UP:
         way = f"at most {fitting:,} units at once" if fitting > 0 else "a smaller window"
         raise ApiError(
