@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from penstock.core.weights import Weights
-from penstock.lab.audit.attack import OutputEvent, add, cells, choose, score_cells
+from penstock.lab.audit.attack import OutputEvent, add, cells, choose
+from penstock.lab.audit.classifier import score_cells
 from penstock.lab.audit.model import Look, Pair, Traces
 from penstock.lab.audit.pairs import standard
 

@@ -44,7 +44,7 @@ def test_a_source_that_keeps_its_key_is_convicted_and_the_shipped_one_is_not(nam
     shipped = subject(name, runs=120)
     assert shipped.mechanism.guarantee.intrusion.name == "BETWEEN"
     assert all(pair.look is not None and pair.look.after for pair in shipped.pairs)
-    shipped = replace(shipped, pairs=leaping(shipped))
+    shipped = replace(shipped, pairs=leaping(shipped), more=())
     assert not judged(shipped).convicted
     verdict = judged(replace(shipped, noise=LabNoise))
     assert verdict.convicted
@@ -56,7 +56,7 @@ def test_a_gate_that_does_not_erase_is_convicted(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Gate, "erase", lambda self: None)
     for name in ("bd_pan@between", "bd_pan"):
         found = subject(name, runs=120)
-        assert judged(replace(found, pairs=leaping(found))).convicted
+        assert judged(replace(found, pairs=leaping(found), more=())).convicted
 
 
 @pytest.mark.parametrize("unit", [1, 2])

@@ -5,8 +5,8 @@ import pytest
 
 from penstock.core.errors import ConfigurationError
 from penstock.lab.audit.model import Look, Pair
-from penstock.lab.audit.pairs import standard
-from penstock.lab.audit.subjects import looked_at, subject
+from penstock.lab.audit.pairs import looked_at, standard
+from penstock.lab.audit.subjects import subject
 from penstock.testing import TestNoise
 
 

@@ -110,7 +110,6 @@ def test_without_a_word_it_gets_the_streams_and_the_window_that_ours_get() -> No
     found = subject(f"{HERE}:PlainStranger")
     ours = list(standard(window=WINDOW, keys=KEYS, epsilon=2.0))
     assert found.window == WINDOW
-    assert found.learn
     assert [pair.name for pair in found.pairs] == [pair.name for pair in ours]
 
 

@@ -77,7 +77,7 @@ def test_an_audit_sees_noise_that_is_30_percent_off(
 
     monkeypatch.setattr(LabNoise, "laplace", scaled)
     found = subject(name, epsilon="2", window=1, runs=100_000)
-    found = replace(found, pairs=found.pairs[:1])
+    found = replace(found, pairs=found.pairs[:1], more=())
     verdict = engine.audit(found, confidence=1 - 1e-6, seed=3, workers=1)
     assert verdict.convicted is (factor == "0.7"), verdict.row()
     assert (verdict.lower_bound > 0.85 * 2) is (factor != "1.3")
@@ -98,7 +98,7 @@ def test_an_audit_sees_gaussian_noise_that_is_30_percent_off(
 
     monkeypatch.setattr(LabNoise, "gaussian", scaled)
     found = subject("uniform@delta", epsilon="1", window=1, runs=100_000)
-    found = replace(found, pairs=found.pairs[:1])
+    found = replace(found, pairs=found.pairs[:1], more=())
     verdict = engine.audit(found, confidence=1 - 1e-6, seed=3, workers=1)
     assert found.delta == Fraction(1, 100)
     assert verdict.convicted is (factor == "0.7"), verdict.row()

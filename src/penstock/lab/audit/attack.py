@@ -75,7 +75,7 @@ def cells(traces: Traces, pair: Pair, *, everywhere: bool = True) -> Counts:
     """
     differs = pair.left != pair.right
     shown = np.flatnonzero(differs.any(axis=0)) if differs.any() else np.arange(pair.keys)
-    numbers, left, right, sums = _about(traces, pair)
+    numbers, left, right, sums = about(traces, pair)
     letters = ("-", "=", *("↓↑" if sums else "<>"))
     lesser, apart = np.minimum(left, right), left != right
     words: list[Word] = []
@@ -98,7 +98,7 @@ def cells(traces: Traces, pair: Pair, *, everywhere: bool = True) -> Counts:
     return _count(words)
 
 
-def _about(traces: Traces, pair: Pair) -> tuple[_Array, _Array, _Array, bool]:
+def about(traces: Traces, pair: Pair) -> tuple[_Array, _Array, _Array, bool]:
     """The values that were seen, their true values on either stream, and whether they are sums.
 
     All arrays are by run (or for all runs), unit and key.
@@ -266,51 +266,6 @@ def _ratio(one: Counts, other: Counts, cell: str) -> float:
     """The log-ratio of a cell, less 1.5 standard errors: rare cells do not win by luck."""
     here, there = one.get(cell, 0) + 0.5, other.get(cell, 0) + 0.5
     return math.log(here / there) - 1.5 * math.sqrt(1 / here + 1 / there)
-
-
-def score_cells(train: tuple[Traces, Traces], traces: Traces, *, steps: int = 12) -> Counts:
-    """Cells by the score of a linear classifier that was learned on the training runs."""
-    # All parameters come from the training runs: a cell must not depend on other traces.
-    values = np.vstack([_columns(each) for each in train])
-    low, high = np.quantile(values, [0.02, 0.98], axis=0)
-    rows = [_features(each, low, high) for each in train]
-    both = np.vstack(rows)
-    middle, spread = both.mean(axis=0), both.std(axis=0) + 1e-9
-    both = (both - middle) / spread
-    both = np.hstack([both, np.ones((len(both), 1))])
-    is_left = np.concatenate([np.ones(len(rows[0])), np.zeros(len(rows[1]))])
-    weights = np.zeros(both.shape[1])
-    for _ in range(steps):  # Newton's method on the ridge-regularised logistic loss
-        chance = 1 / (1 + np.exp(-np.clip(both @ weights, -30, 30)))
-        slope = both.T @ (chance - is_left) + weights
-        curvature = (both * (chance * (1 - chance))[:, None]).T @ both + np.eye(len(weights))
-        weights -= np.linalg.solve(curvature, slope)
-    edges = np.unique(np.quantile(both @ weights, np.linspace(0, 1, 65)[1:-1]))
-    mine = (
-        np.hstack([(_features(traces, low, high) - middle) / spread, np.ones((len(traces), 1))])
-        @ weights
-    )
-    places, times = np.unique(np.searchsorted(edges, mine), return_counts=True)
-    return {
-        f"score {place:02}": many
-        for place, many in zip(places.tolist(), times.tolist(), strict=True)
-    }
-
-
-def _features(traces: Traces, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Features of a trace: releases and public values, cut to a range, freshness, and looks."""
-    parts = [
-        np.clip(_columns(traces), low, high),
-        traces.fresh.reshape(len(traces), -1).astype(np.float64),
-    ]
-    if traces.seen is not None:
-        parts.append(traces.seen.astype(np.float64))
-    return np.hstack(parts)
-
-
-def _columns(traces: Traces) -> FloatArray:
-    shown = [traces.values, *(traces.public[name] for name in sorted(traces.public))]
-    return np.hstack([each.reshape(len(traces), -1).astype(np.float64) for each in shown])
 
 
 def as_lines(stream: IntArray) -> list[str]:

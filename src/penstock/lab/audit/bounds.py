@@ -15,7 +15,7 @@ def lower(hits: int, runs: int, miss: float) -> float:
     >>> lower(0, 100, 0.01), round(lower(100, 100, 0.01), 3)
     (0.0, 0.955)
     """
-    return 0.0 if hits == 0 else float(_beta().ppf(miss, hits, runs - hits + 1))
+    return 0.0 if hits == 0 else float(_special().betaincinv(hits, runs - hits + 1, miss))
 
 
 def upper(hits: int, runs: int, miss: float) -> float:
@@ -24,7 +24,7 @@ def upper(hits: int, runs: int, miss: float) -> float:
     >>> upper(100, 100, 0.01), round(upper(0, 100, 0.01), 3)
     (1.0, 0.045)
     """
-    return 1.0 if hits == runs else float(_beta().isf(miss, hits + 1, runs - hits))
+    return 1.0 if hits == runs else float(_special().betainccinv(hits + 1, runs - hits, miss))
 
 
 def epsilon_bound(
@@ -49,5 +49,5 @@ def epsilon_bound(
     return max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
 
 
-def _beta() -> Any:
-    return require("scipy.stats", "lab", "an audit's confidence bounds").beta
+def _special() -> Any:
+    return require("scipy.special", "lab", "an audit's confidence bounds")

@@ -19,22 +19,36 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from penstock.core.errors import ConfigurationError
+from penstock.core.errors import ConfigurationError, MechanismError
 from penstock.core.notebook_html import card, table
 from penstock.lab.audit import attack
 from penstock.lab.audit.attack import Counts, OutputEvent
 from penstock.lab.audit.bounds import epsilon_bound
-from penstock.lab.audit.model import Pair, Traces
-from penstock.lab.audit.noise import LabNoise
+from penstock.lab.audit.classifier import TraceClassifier, learn
+from penstock.lab.audit.model import Pair
 from penstock.lab.audit.noise_audit import NoiseVerdict
 from penstock.lab.audit.replay.verdict import ReplayVerdict
-from penstock.lab.audit.sample import traces
+from penstock.lab.audit.sample import case_traces, clean_memory
 from penstock.lab.audit.subjects import Subject, resolve
+from penstock.lab.audit.trace_codings import ERRORS, NO_ERROR, MemoryOfBoth, trace_codings
+from penstock.private.mechanisms.registry import MECHANISMS
 
 CHUNK_BY_KEY = 25_000
 CHUNK = 1_000
-TRAINING = 2_000
-"""The number of runs of each stream that a classifier is learned on, if an audit has as many."""
+TRAINING, LEAST_TRAINING, TRAINING_SHARE = 2_000, 16, 8
+"""The most and the fewest runs of each stream that a classifier is learned on, and how many times
+as many runs an audit has.
+"""
+
+FEW, FEW_OF_OTHERS = 50, 200
+"""Runs one by one that a task adds, where runs are keys: for what belongs to no key. Mechanisms
+that are not registered get more, because nothing is known about them.
+"""
+
+FINALISTS, OTHER_FINALISTS = 3, 2
+"""The most pairs whose events are tried on new runs, of the subject's own claim and of others. They
+are chosen on the first runs, so only they share the confidence.
+"""
 
 
 @dataclass(frozen=True)
@@ -154,44 +168,49 @@ class Verdict:
 
 def tasks(subject: Subject, seed: int) -> Iterator[Task]:
     """All tasks of an audit."""
-    size = CHUNK_BY_KEY if subject.mechanism.by_key else CHUNK
-    size = min(size, max(1, subject.runs // 2))
-    for pair in range(len(subject.pairs)):
-        for chunk in range(2 * math.ceil(subject.runs / (2 * size))):
+    for number, case in enumerate(subject.cases):
+        runs = case.runs or subject.runs
+        size = min(CHUNK_BY_KEY if case.as_keys else CHUNK, max(1, runs // 2))
+        for chunk in range(2 * math.ceil(runs / (2 * size))):
             for side in (0, 1):
-                yield Task(subject.spec, pair, side, chunk, size, seed)
+                yield Task(subject.spec, number, side, chunk, size, seed)
 
 
 def work(task: Task) -> dict[str, Counts]:
     """Do one task: run the mechanism, and count the cells of every coding."""
-    subject = resolve(task.subject)
-    pair = subject.pairs[task.pair]
-    seen = _traces(subject, pair, task.side, task.runs, (task.seed, task.subject, task.key))
-    found = attack.codings(seen, pair.as_released(subject.mechanism))
-    if subject.learn:
-        found["learned"] = attack.score_cells(_training(task.subject, task.pair, task.seed), seen)
+    case = resolve(task.subject).cases[task.pair]
+    pair, seed = case.shown, (task.seed, task.subject, task.key)
+    seen = case_traces(case, task.side, task.runs, seed)
+    found = attack.codings(seen, pair)
+    found.update(trace_codings(seen, pair, _clean(task.subject, task.pair)))
+    found[LEARNED] = _classifier(task.subject, task.pair, task.seed).cells(seen)
+    if case.as_keys:
+        many = FEW if type(case.mechanism) in MECHANISMS.values() else FEW_OF_OTHERS
+        few = case_traces(case, task.side, many, (*seed, "one by one"), one_by_one=True)
+        alone = trace_codings(few, pair, None)
+        found.update({name: alone[name] for name in (ERRORS, *few.fields)})
     return found
 
 
-def _traces(subject: Subject, pair: Pair, side: int, runs: int, seed: tuple[object, ...]) -> Traces:
-    ordered = pair.swapped() if side else pair
-    noise = LabNoise(*seed) if pair.look is None else subject.noise(*seed)
-    seen = traces(subject.mechanism, ordered.left, runs, noise, look=ordered.look)
-    if side and seen.explained is not None:
-        return replace(seen, explained=seen.explained[:, ::-1])
-    return seen
+LEARNED = "learned"
 
 
-@lru_cache(maxsize=8)
-def _training(spec: str, number: int, seed: int) -> tuple[Traces, Traces]:
+@lru_cache(maxsize=64)
+def _clean(spec: str, number: int) -> MemoryOfBoth | None:
+    case = resolve(spec).cases[number]
+    return None if case.pair.look is None else clean_memory(case)
+
+
+@lru_cache(maxsize=64)
+def _classifier(spec: str, number: int, seed: int) -> TraceClassifier:
     subject = resolve(spec)
-    pair = subject.pairs[number]
-    runs = min(TRAINING, subject.runs)
+    case = subject.cases[number]
+    runs = case.runs or subject.runs
+    many = min(TRAINING, runs, max(LEAST_TRAINING, runs // TRAINING_SHARE))
     one, other = (
-        _traces(subject, pair, side, runs, (seed, spec, number, "training", side))
-        for side in (0, 1)
+        case_traces(case, side, many, (seed, spec, number, "training", side)) for side in (0, 1)
     )
-    return one, other
+    return learn((one, other))
 
 
 def audit(
@@ -285,36 +304,36 @@ def judge(
     seed: int,
 ) -> Verdict:
     """The verdict from counted cells: even chunks choose the event, odd chunks bound its ratio."""
-    share = 1 - (1 - confidence) / len(subject.pairs)
-    tables: dict[tuple[int, int, int, str], Counts] = {}
+    tables: dict[tuple[int, int, int], dict[str, Counts]] = {}
     for task in todo:
+        table = tables.setdefault((task.pair, task.side, task.chunk % 2), {})
         for coding, counts in done[task.key].items():
-            place = (task.pair, task.side, task.chunk % 2, coding)
-            tables[place] = attack.add(tables.get(place, {}), counts)
-    best: Verdict | None = None
-    delta = math.nextafter(float(subject.delta), math.inf) if subject.delta else 0.0
-    for number, pair in enumerate(subject.pairs):
-        ways = {place[3] for place in tables if place[0] == number}
-        first = {way: (tables[number, 0, 0, way], tables[number, 1, 0, way]) for way in ways}
-        tried = {way: attack.choose(*first[way], confidence=share, delta=delta) for way in ways}
-        way = max(sorted(tried), key=lambda each: tried[each][0])
-        event = tried[way][1]
-        trial = tables[number, 0, 1, way], tables[number, 1, 1, way]
+            table[coding] = attack.add(table.get(coding, {}), counts)
+    for table in tables.values():
+        _complete(table)
+    _refuse_failures(subject, tables)
+    chosen = _finalists(subject, tables, confidence)
+    share = 1 - (1 - confidence) / len(chosen)
+    found = []
+    for number, way, event in chosen:
+        case = subject.cases[number]
+        trial = tables[number, 0, 1].get(way, {}), tables[number, 1, 1].get(way, {})
         one, other = reversed(trial) if event.swapped else trial
-        half = sum(one.values())
+        half, others = sum(one.values()), sum(other.values())
         hits, misses = event.hits(one), event.hits(other)
-        bound = epsilon_bound(hits, half, misses, half, confidence=share, delta=delta)
-        if best is None or bound > best.lower_bound:
-            shown = pair.swapped() if event.swapped else pair
-            best = Verdict(
+        bound = epsilon_bound(
+            hits, half, misses, others, confidence=share, delta=_rounded_up(case.delta)
+        )
+        found.append(
+            Verdict(
                 name=subject.name,
                 flawed=subject.flawed,
-                claimed=subject.claimed,
-                window=subject.window,
+                claimed=case.claimed,
+                window=case.window,
                 lower_bound=bound,
                 confidence=confidence,
                 runs=2 * half,
-                pair=shown,
+                pair=case.pair.swapped() if event.swapped else case.pair,
                 event=event,
                 left_hits=hits,
                 right_hits=misses,
@@ -322,13 +341,76 @@ def judge(
                 seconds=0.0,
                 seed=seed,
                 cells=_top_cells(one, other),
-                method="learned classifier" if way == "learned" else "monte carlo",
-                delta=subject.delta,
-                configuration=subject.configuration,
+                method="learned classifier" if way == LEARNED else "monte carlo",
+                delta=case.delta,
+                configuration=case.configuration,
                 chosen=subject.chosen,
             )
-    assert best is not None
-    return best
+        )
+    worst = max(found, key=lambda each: each.lower_bound / float(each.claimed))
+    own = [each for each in found if (each.claimed, each.delta) == (subject.claimed, subject.delta)]
+    if worst.exceeded or not own:
+        return worst
+    return max(own, key=lambda each: each.lower_bound)
+
+
+def _finalists(
+    subject: Subject,
+    tables: dict[tuple[int, int, int], dict[str, Counts]],
+    confidence: float,
+) -> list[tuple[int, str, OutputEvent]]:
+    """The best coding and event of the most promising cases, by the first runs alone."""
+    share = 1 - (1 - confidence) / (FINALISTS + OTHER_FINALISTS)
+    ranked: dict[bool, list[tuple[float, int, str, OutputEvent]]] = {True: [], False: []}
+    for number, case in enumerate(subject.cases):
+        left, right = tables[number, 0, 0], tables[number, 1, 0]
+        tried = {
+            way: attack.choose(
+                left.get(way, {}),
+                right.get(way, {}),
+                confidence=share,
+                delta=_rounded_up(case.delta),
+            )
+            for way in sorted(left.keys() | right.keys())
+        }
+        way = max(sorted(tried), key=lambda each: tried[each][0])
+        bound, event = tried[way]
+        own = (case.claimed, case.delta) == (subject.claimed, subject.delta)
+        ranked[own].append((bound / float(case.claimed), number, way, event))
+    for each in ranked.values():
+        each.sort(key=lambda one: (-one[0], one[1]))
+    best = (*ranked[True][:FINALISTS], *ranked[False][:OTHER_FINALISTS])
+    return [(number, way, event) for _, number, way, event in best]
+
+
+def _complete(table: dict[str, Counts]) -> None:
+    """Count runs that did not show a field, such as a public array, in a cell of their own."""
+    runs = sum(table[ERRORS].values())
+    for name, counts in table.items():
+        missing = runs - sum(counts.values())
+        if missing > 0:
+            counts[f"{name}: absent"] = missing
+
+
+def _refuse_failures(
+    subject: Subject, tables: dict[tuple[int, int, int], dict[str, Counts]]
+) -> None:
+    """Raise the error of a mechanism that fails in every run of some case, on both streams."""
+    usual = f"{ERRORS}: {NO_ERROR}"
+    for number in range(len(subject.cases)):
+        seen = [
+            counts
+            for place, each in tables.items()
+            if place[0] == number
+            for counts in (each[ERRORS],)
+        ]
+        if all(usual not in counts for counts in seen):
+            text = next(iter(seen[0])).removeprefix(f"{ERRORS}: ")
+            raise MechanismError(f"{subject.name} fails in every run: {text}")
+
+
+def _rounded_up(delta: Fraction) -> float:
+    return math.nextafter(float(delta), math.inf) if delta else 0.0
 
 
 def _top_cells(one: Counts, other: Counts, limit: int = 12) -> list[tuple[str, int, int]]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from penstock.core.arrays import BoolArray, IntArray
+from penstock.core.arrays import BoolArray, FloatArray, IntArray
 from penstock.core.domain import Domain
 from penstock.core.error_bounds import Kind
 from penstock.core.errors import ConfigurationError
 from penstock.core.weights import UNIT, Weights
+from penstock.lab.audit.noise import ErasingLabNoise, LabNoise
 from penstock.private.mechanisms.base import Mechanism
 
 Maker: TypeAlias = Callable[..., Mechanism[Any]]
@@ -24,13 +26,17 @@ class Look:
     """One look into the memory: its unit, and the counts that have arrived by then on each stream.
 
     Zeros mean that nothing of the unit has arrived, its counts that all of it has. With `after`,
-    the look is taken when the unit has been released, before the next unit.
+    the look is taken when the unit has been released, before the next unit. With `restored`, the
+    run is saved and restored first, and the look also sees the snapshot. With `announced`, the run
+    is told of the look.
     """
 
     unit: int
     left: IntArray
     right: IntArray
     after: bool = False
+    restored: bool = False
+    announced: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,9 +72,9 @@ class Pair:
             look = replace(look, left=look.right, right=look.left)
         return Pair(f"{self.name}, swapped", self.right, self.left, look)
 
-    def as_released(self, mechanism: Mechanism[Any]) -> Pair:
+    def as_released(self, mechanism: Mechanism[Any], domain: Domain | None = None) -> Pair:
         """The two streams in the domain that the mechanism releases, if that is not the keys."""
-        domain = Domain.of(self.keys)
+        domain = Domain.of(self.keys) if domain is None else domain
         shown = mechanism.released(domain)
         if shown is domain:
             return self
@@ -89,13 +95,73 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class Case:
+    """One pair of streams, and the mechanism that runs on it.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism in one configuration.
+    pair : Pair
+        The two streams.
+    claimed : Fraction
+        The ε that is claimed.
+    window : int
+        The window that is claimed.
+    delta : Fraction
+        The δ that is claimed. Default: 0.
+    domain : Domain, optional
+        The keys. Default: keys without a hierarchy.
+    restart : int
+        After this unit each run is saved and restored. Default: 0, never.
+    noise : type
+        The source of noise where somebody looks into the memory. Default: `ErasingLabNoise`.
+    runs : int
+        The number of runs on each stream. Default: 0, as many as the subject has.
+    """
+
+    mechanism: Mechanism[Any]
+    pair: Pair
+    claimed: Fraction
+    window: int
+    delta: Fraction = Fraction(0)
+    domain: Domain | None = None
+    restart: int = 0
+    noise: type[LabNoise] = ErasingLabNoise
+    runs: int = 0
+
+    @property
+    def as_keys(self) -> bool:
+        """Whether runs are keys of one run."""
+        plain = self.domain is None and self.pair.look is None and not self.restart
+        return plain and self.mechanism.by_key
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        """All parameters of the mechanism, as text."""
+        return {name: str(value) for name, value in self.mechanism.configuration().items()}
+
+    @property
+    def keys(self) -> Domain:
+        """The domain of the streams."""
+        return Domain.of(self.pair.keys) if self.domain is None else self.domain
+
+    @property
+    def shown(self) -> Pair:
+        """The two streams in the domain of the releases."""
+        return self.pair.as_released(self.mechanism, self.domain)
+
+
+@dataclass(frozen=True)
 class Traces:
     """The traces of many runs: releases by run, unit and key, their freshness, and a look.
 
     `public` has divisors that are not 1 and the public arrays, by name. `kind` and `weights`
     describe a release as in `Released`. `explained` has two columns, for the left and the right
     stream: 1 if a key of the noise was seen under which the stream gives what was seen, 0 if one
-    was seen under which it does not, and −1 if none was seen.
+    was seen under which it does not, and −1 if none was seen. `fields` has a code per run for each
+    thing that was shown besides the values (`fields.DIGESTS`). `memory` has the numbers that a look
+    saw, by name, run and place. `errors` has the error that ended each run, or an empty text.
     """
 
     values: IntArray | np.ndarray[Any, np.dtype[np.float64]]
@@ -105,6 +171,9 @@ class Traces:
     kind: Kind = "sum"
     weights: Weights = UNIT
     explained: IntArray | None = None
+    fields: Mapping[str, IntArray] = field(default_factory=dict)
+    memory: Mapping[str, FloatArray] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.values)

@@ -229,6 +229,8 @@ def alphabet(verdict: Verdict) -> list[tuple[str, str]]:
     if any(cell.startswith("score") for cell in verdict.event.cells):
         more = f"the higher n, the more the output looks like the {_sides(verdict)[0]} stream"
         return [("score n", f"a linear classifier puts the output into slice n of 64; {more}")]
+    if _is_aside(verdict):
+        return [("code n", "a code of all that the runs showed there")]
     shown = verdict.event.cells | {cell for cell, _, _ in verdict.cells}
     used = {token for cell in shown for token in _TOKEN.findall(cell)}
     meanings = [
@@ -272,6 +274,8 @@ def in_words(verdict: Verdict) -> list[str]:
         return ["Exactly this is published, unit by unit:"]
     if any(cell.startswith("score") for cell in verdict.event.cells):
         return [f"A linear classifier, learned on other runs, gives one of these {many} slices."]
+    if _is_aside(verdict):
+        return ["Besides the released numbers, a run shows this:", *sorted(verdict.event.cells)[:3]]
     common = _in_common(sorted(verdict.event.cells), verdict)
     if many == 1:
         return ["In one run, all of this happens:", *common]
@@ -280,6 +284,11 @@ def in_words(verdict: Verdict) -> list[str]:
             f"The output falls into one of {many} cells; no single unit is the same in all of them."
         ]
     return [f"The output falls into one of {many} cells. All of them have in common:", *common]
+
+
+def _is_aside(verdict: Verdict) -> bool:
+    """Whether the event is about a field, an error, equal noise, low bits or the memory."""
+    return any(": " in cell for cell in verdict.event.cells)
 
 
 def _in_common(cells: Sequence[str], verdict: Verdict) -> list[str]:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any
 
@@ -25,9 +25,10 @@ from penstock.core.arrays import IntArray
 from penstock.core.errors import ConfigurationError
 from penstock.core.exact import positive, whole
 from penstock.lab.audit import flawed
-from penstock.lab.audit.model import Look, Pair
+from penstock.lab.audit.cases import other_cases, parent_cases
+from penstock.lab.audit.model import Case, Pair
 from penstock.lab.audit.noise import ErasingLabNoise, LabNoise
-from penstock.lab.audit.pairs import standard, with_person
+from penstock.lab.audit.pairs import LOOKS, decided, looked_at, standard, with_person
 from penstock.private.mechanisms.base import Incremental, Mechanism, WithDelta
 from penstock.private.mechanisms.pan import PanPrivate
 from penstock.private.mechanisms.registry import MECHANISMS, AnyMechanism, find
@@ -50,13 +51,23 @@ class Subject:
     pairs: tuple[Pair, ...]
     runs: int
     flawed: bool = False
-    learn: bool = False
     exact: bool = False
     """Whether the loss is computed, not estimated: for flaws too small for sampling."""
     noise: type[LabNoise] = ErasingLabNoise
     """The source of noise where somebody looks into the memory."""
     delta: Fraction = Fraction(0)
     """What may be added to e^ε times a probability, by the same claim."""
+    more: tuple[Case, ...] = ()
+    """Further cases, which are sampled only: other configurations, and pairs of flawed variants."""
+
+    @cached_property
+    def cases(self) -> tuple[Case, ...]:
+        """The pairs of the subject as cases, and the further ones."""
+        own = (
+            Case(self.mechanism, pair, self.claimed, self.window, self.delta, noise=self.noise)
+            for pair in self.pairs
+        )
+        return (*own, *self.more)
 
     @property
     def configuration(self) -> dict[str, str]:
@@ -164,32 +175,53 @@ def resolve(spec: str) -> Subject:
                 f"{known} was asked for epsilon={epsilon}, window={window}, but states {promise}."
             )
         _check_by_key(mechanism)
+    pairs = _pairs(mechanism, between=level == "between")
+    more = (
+        (*parent_cases(mechanism, runs), *other_cases(mechanism, runs))
+        if known in MECHANISMS
+        else ()
+    )
+    return Subject(
+        spec,
+        name,
+        mechanism,
+        promise.epsilon,
+        window,
+        tuple(pairs),
+        runs,
+        delta=promise.delta,
+        more=more,
+    )
+
+
+def _pairs(mechanism: Mechanism[Any], *, between: bool) -> list[Pair]:
+    """The pairs of streams of a mechanism, with looks into its memory if the promise covers them.
+
+    `between` covers looks when a unit has been released, also by whoever restores a snapshot.
+    Otherwise a pan-private promise covers a look at any moment at which no call is running.
+    """
+    promise = mechanism.guarantee
     pairs = list(
         standard(
-            window=window,
+            window=mechanism.window,
             keys=KEYS,
             epsilon=float(promise.epsilon),
             near=near(mechanism),
             user_level=promise.user_level,
         )
     )
-    if isinstance(mechanism, Incremental) and mechanism.in_parts:
-        pairs.extend(looked_at(pair) for pair in pairs[:6])
-    elif level == "between":
+    if not promise.user_level:
+        pairs.extend(decided(mechanism, keys=KEYS))
+    if between:
         pairs = [looked_at(pair, after=True) for pair in pairs]
+        pairs.append(looked_at(replace(pairs[0], look=None), moment=LOOKS[4], last=True))
+    elif isinstance(mechanism, Incremental) and mechanism.in_parts:
+        still, leaping = pairs[0], pairs[2]
+        pairs.extend(looked_at(pair) for pair in pairs[:6])
+        pairs.extend(looked_at(still, moment=moment, last=True) for moment in LOOKS)
+        pairs.extend(looked_at(leaping, moment=moment) for moment in LOOKS[:2])
     pairs.extend(_their_own(mechanism))
-    return Subject(
-        spec,
-        name,
-        mechanism,
-        mechanism.guarantee.epsilon,
-        window,
-        tuple(pairs),
-        runs,
-        learn=known not in MECHANISMS
-        or mechanism.guarantee.delta > 0,  # a linear classifier separates Gaussians best
-        delta=mechanism.guarantee.delta,
-    )
+    return pairs
 
 
 def _flawed(spec: str, name: str, runs: int) -> Subject:
@@ -208,7 +240,6 @@ def _flawed(spec: str, name: str, runs: int) -> Subject:
         variant.pairs,
         runs,
         flawed=True,
-        learn=variant.delta > 0,
         exact=variant.exact,
         noise=variant.noise,
         delta=variant.delta,
@@ -300,17 +331,3 @@ def near(mechanism: Mechanism[Any]) -> int | None:
         return None
     noise = KEYS * mechanism.contribution / float(mechanism.plan(KEYS).each.epsilon)
     return max(2, round(noise + mechanism.first_threshold() * (mechanism.population or 1)))
-
-
-def looked_at(pair: Pair, *, after: bool = False) -> Pair:
-    """The same pair with a look into the memory in the first unit in which the streams differ.
-
-    With `after`, the look is taken when that unit has been released.
-    """
-    unit = int(np.flatnonzero((pair.left != pair.right).any(axis=1))[0]) + 1
-    return Pair(
-        f"{pair.name}, looked into",
-        pair.left,
-        pair.right,
-        Look(unit, pair.left[unit - 1], pair.right[unit - 1], after),
-    )

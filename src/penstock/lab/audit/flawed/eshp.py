@@ -19,7 +19,7 @@ from penstock.lab.audit.flawed.variant import Unchecked, Variant, stream
 from penstock.lab.audit.model import Pair
 from penstock.lab.survey_answers import answers, negative
 from penstock.private.gate import Gate
-from penstock.private.mechanisms.eshp import GRID
+from penstock.private.mechanisms.eshp import GRID, WeightedHistogram
 from penstock.private.mechanisms.uniform import NoState
 
 
@@ -153,6 +153,7 @@ ESHP_FLAWS: tuple[Variant, ...] = (
         Fraction(1),
         1,
         (Pair("one event", stream([1]), stream([0])),),
+        parent=lambda: WeightedHistogram(epsilon=1, window=1, gamma="0.5", span=5),
     ),
     Variant(
         "eshp_raw_clusters",
@@ -166,6 +167,7 @@ ESHP_FLAWS: tuple[Variant, ...] = (
                 stream([0, 0, 0, 0, 5]),
             ),
         ),
+        parent=lambda: WeightedHistogram(epsilon=_HALF, window=1, gamma="0.5", span=2),
         runs=2_000,
     ),
     Variant(
@@ -174,6 +176,7 @@ ESHP_FLAWS: tuple[Variant, ...] = (
         Fraction(1),
         1,
         (Pair("one answer", stream([1, 0, 0]), stream([0, 0, 0])),),
+        parent=lambda: WeightedHistogram(epsilon=1, window=1, gamma="0.5", span=2),
         runs=2_000,
     ),
 )

@@ -140,6 +140,7 @@ FAST_FLAWS: tuple[Variant, ...] = (
         _TWO,
         8,
         (_staggered(8),),
+        parent=lambda: FilteredBlocks(epsilon=_TWO, window=8, sampled="1/4", process=10**4),
         runs=100_000,
     ),
 )

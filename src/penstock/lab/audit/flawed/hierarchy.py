@@ -14,11 +14,13 @@ from penstock.budget.grid import Budget
 from penstock.core.arrays import BoolArray, IntArray
 from penstock.core.cover import EACH, Groups
 from penstock.core.domain import Domain
+from penstock.core.hierarchy import Hierarchy
 from penstock.core.private import Private
 from penstock.core.released import Released, Scale
 from penstock.lab.audit.flawed.variant import Unchecked, Variant, stream
 from penstock.lab.audit.model import Pair
 from penstock.private.gate import Gate
+from penstock.private.mechanisms.hierarchical import PrunedPegasus
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,16 @@ def _revealed(beta: int, others: int) -> Pair:
     )
 
 
+def _paths(keys: int, height: int) -> Hierarchy:
+    """Keys that each have a path of `height` nodes of their own."""
+    return Hierarchy.of(
+        {
+            f"key {key}": tuple(f"{key}.{level}" for level in range(height - 1))
+            for key in range(1, keys + 1)
+        }
+    )
+
+
 _FOUR = Fraction(4)
 
 HIERARCHY_FLAWS: tuple[Variant, ...] = (
@@ -129,6 +141,8 @@ HIERARCHY_FLAWS: tuple[Variant, ...] = (
         _FOUR,
         1,
         (Pair("a person on a path of five tests at the threshold", stream([5]), stream([4])),),
+        parent=lambda: PrunedPegasus(epsilon=4, window=1, beta=5),
+        domain=_paths(1, 6),
         runs=50_000,
     ),
     Variant(
@@ -137,6 +151,8 @@ HIERARCHY_FLAWS: tuple[Variant, ...] = (
         _FOUR,
         1,
         (_revealed(5, 6),),
+        parent=lambda: PrunedPegasus(epsilon=4, window=1, beta=5),
+        domain=_paths(7, 6),
         runs=200_000,
     ),
 )

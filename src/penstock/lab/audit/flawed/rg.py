@@ -41,5 +41,8 @@ RG_FLAWS: tuple[Variant, ...] = (
         Fraction(2),
         1,
         (Pair("nobody, then one event", stream([0], [1]), stream([0], [0])),),
+        parent=lambda: RetroactiveGrouping(
+            epsilon=2, window=1, watch="1/2", caution=2, keep="1/10"
+        ),
     ),
 )

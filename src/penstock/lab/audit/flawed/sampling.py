@@ -16,6 +16,8 @@ from penstock.core.released import Released, Scale
 from penstock.lab.audit.flawed.variant import Unchecked, Variant
 from penstock.lab.audit.model import Pair
 from penstock.private.gate import Gate
+from penstock.private.mechanisms.dsat import AdaptiveThreshold
+from penstock.private.mechanisms.dsft import FixedThreshold
 from penstock.private.mechanisms.sampling import MOVED
 
 STANDING = 1000
@@ -195,6 +197,7 @@ SAMPLING_FLAWS: tuple[Variant, ...] = (
         Fraction(5),
         11,
         (_close(_PUBLISHED, "!-------++", nearer=True),),
+        parent=lambda: FixedThreshold(epsilon=5, window=11, horizon=11, releases=3, population=100),
         runs=2_400_000,
     ),
     Variant(
@@ -203,6 +206,9 @@ SAMPLING_FLAWS: tuple[Variant, ...] = (
         Fraction(2),
         9,
         (_close(_CLAMPED, "!-------"),),
+        parent=lambda: AdaptiveThreshold(
+            epsilon=2, window=9, horizon=9, releases=2, population=100
+        ),
         runs=100_000,
     ),
     Variant(
@@ -211,6 +217,7 @@ SAMPLING_FLAWS: tuple[Variant, ...] = (
         Fraction(3),
         4,
         (_close(_ONE, "!...+...+...+...----", since=17),),
+        parent=lambda: AdaptiveThreshold(epsilon=3, window=4, releases=1, population=100),
         runs=100_000,
     ),
 )

@@ -50,6 +50,7 @@ TIDE_FLAWS: tuple[Variant, ...] = (
         Fraction(1),
         2,
         (Pair("somebody in an open block", _PAUSE + _SOMEBODY, _PAUSE),),
+        parent=lambda: Tide(epsilon=1, window=2, share_total=0),
         runs=200,
     ),
     Variant(
@@ -58,6 +59,7 @@ TIDE_FLAWS: tuple[Variant, ...] = (
         Fraction(2),
         3,
         (Pair("a person in every unit", stream([1], [1], [1]), stream([0], [0], [0])),),
+        parent=lambda: Tide(epsilon=2, window=3, share_total=0),
         runs=2_000,
     ),
 )

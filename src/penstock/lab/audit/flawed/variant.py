@@ -12,6 +12,7 @@ import numpy as np
 
 from penstock.budget.grid import Budget
 from penstock.core.arrays import IntArray
+from penstock.core.domain import Domain
 from penstock.core.exact import exact
 from penstock.core.guarantee import Guarantee
 from penstock.lab.audit.model import Pair
@@ -46,7 +47,9 @@ class Variant:
     """A flawed mechanism, its claim, and the streams that show the flaw.
 
     `exact`: the loss is computed by enumeration, not estimated by sampling. `noise`: the source of
-    noise where somebody looks into the memory.
+    noise where somebody looks into the memory. `parent`: the registered mechanism with the same
+    parameters, which is audited on the same streams and looks, and must be acquitted. `domain`: its
+    keys there, if they need a hierarchy.
     """
 
     name: str
@@ -54,10 +57,12 @@ class Variant:
     claimed: Fraction
     window: int
     pairs: tuple[Pair, ...]
+    parent: Callable[[], Mechanism[Any]]
     runs: int = 20_000
     exact: bool = False
     noise: type[LabNoise] = ErasingLabNoise
     delta: Fraction = Fraction(0)
+    domain: Domain | None = None
 
 
 def stream(*rows: list[int]) -> IntArray:

@@ -26,6 +26,7 @@ from penstock.private.mechanisms.ba import BudgetAbsorption
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.bd import BudgetDistribution
 from penstock.private.mechanisms.distance import DistanceState
+from penstock.private.mechanisms.grouped import GroupedAbsorption, GroupedDistribution
 from penstock.private.mechanisms.pan import PanDistribution
 from penstock.private.mechanisms.shares import DISTANCE, Absorbing, Halving, Sharing
 from penstock.private.mechanisms.uniform import NoState, Uniform
@@ -292,6 +293,7 @@ W_EVENT: tuple[Variant, ...] = (
         _ONE,
         3,
         (_in_turn(3, 8, 2),),
+        parent=lambda: GroupedAbsorption(epsilon=1, window=3, groups=3),
         runs=100_000,
     ),
     Variant(
@@ -300,6 +302,7 @@ W_EVENT: tuple[Variant, ...] = (
         Fraction(3, 2),
         6,
         (_in_turn(6, 12, 0),),
+        parent=lambda: GroupedDistribution(epsilon=Fraction(3, 2), window=6, groups=6),
         runs=160_000,
     ),
     Variant(
@@ -308,6 +311,7 @@ W_EVENT: tuple[Variant, ...] = (
         _ONE,
         6,
         (_looked_at_first(stream([60], [60], [56], [52], [48], [44])),),
+        parent=lambda: PanDistribution(epsilon=1, window=6),
         exact=True,
     ),
     Variant(
@@ -316,6 +320,7 @@ W_EVENT: tuple[Variant, ...] = (
         _ONE,
         2,
         (_looked_into(),),
+        parent=lambda: PanDistribution(epsilon=1, window=2, intrusion="within"),
         runs=4_000,
     ),
     Variant(
@@ -324,6 +329,7 @@ W_EVENT: tuple[Variant, ...] = (
         _ONE,
         2,
         (_looked_at_after(),),
+        parent=lambda: PanDistribution(epsilon=1, window=2, intrusion="between"),
         runs=400,
         noise=LabNoise,
     ),
@@ -333,6 +339,7 @@ W_EVENT: tuple[Variant, ...] = (
         _ONE,
         1,
         (Pair("one event", stream([1]), stream([0])),),
+        parent=lambda: Uniform(epsilon=1, window=1),
         runs=400_000,
     ),
     Variant(
@@ -341,6 +348,7 @@ W_EVENT: tuple[Variant, ...] = (
         _ONE,
         1,
         (present(stream([0]), 2),),
+        parent=lambda: Uniform(epsilon=1, window=1, contribution=2),
     ),
     Variant(
         "forgetful_ledger",
@@ -348,6 +356,7 @@ W_EVENT: tuple[Variant, ...] = (
         _ONE,
         6,
         (present(_LEAPS),),
+        parent=lambda: BudgetDistribution(epsilon=1, window=6),
         exact=True,
     ),
     Variant(
@@ -356,6 +365,7 @@ W_EVENT: tuple[Variant, ...] = (
         _ONE,
         2,
         (present(stream([0], [0])),),
+        parent=lambda: Uniform(epsilon=1, window=2),
     ),
     Variant(
         "ba_no_nullifying",
@@ -369,6 +379,7 @@ W_EVENT: tuple[Variant, ...] = (
                 stream([0], [2], [6]),
             ),
         ),
+        parent=lambda: BudgetAbsorption(epsilon=2, window=2),
         exact=True,
     ),
 )

@@ -1,0 +1,211 @@
+"""More cases of a registered mechanism: parents of flawed variants, other sizes and parameters.
+
+A fault may need three events of a person, many keys, a deep tree, a late unit, a sample or a
+restart. The replay searches for these at random. Here each is sampled once, with fewer runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from penstock.core.arrays import IntArray
+from penstock.core.domain import Domain
+from penstock.core.errors import ConfigurationError, NoiseError
+from penstock.core.hierarchy import Hierarchy
+from penstock.lab.audit import flawed
+from penstock.lab.audit.model import Case, Pair
+from penstock.lab.audit.pairs import FAR, with_person
+from penstock.private.histograms.registry import HISTOGRAMS
+from penstock.private.mechanisms.base import Mechanism
+from penstock.private.mechanisms.pan import PanPrivate
+
+LEAST_RUNS = 40
+"""The fewest runs of a case."""
+
+ONE_BY_ONE = 1_000
+"""The most runs of a case whose runs cannot be keys of one run."""
+
+USUAL_SIZE = 8
+"""Units × keys of the usual streams. A case with larger streams has fewer runs in proportion."""
+
+
+@dataclass(frozen=True)
+class CaseShape:
+    """The size of a further case, and what is special about it.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    beyond : int
+        The number of units beyond the window.
+    keys : int
+        The number of keys.
+    contribution : int
+        The events of the person in each unit. Default: 1.
+    deep : bool
+        Whether keys lie in a deep and irregular hierarchy. Default: False.
+    restart : bool
+        Whether each run is saved and restored before the person comes, and again later. Default:
+        False.
+    """
+
+    name: str
+    beyond: int
+    keys: int
+    contribution: int = 1
+    deep: bool = False
+    restart: bool = False
+
+
+SHAPES = (
+    CaseShape("three events in each unit", 1, 2, contribution=3),
+    CaseShape("70 keys", 0, 70),
+    CaseShape("unit 64, after a restart", 62, 1, restart=True),
+    CaseShape("a deep tree, three events", 1, 6, contribution=3, deep=True),
+)
+"""Sizes that every registered mechanism is sampled in."""
+
+PARAMETERS: Mapping[str, tuple[dict[str, Any], ...]] = {
+    "rg": ({"keep": "1/2"},),
+    "bd_grouped": ({"groups": 2, "regroup": 2},),
+    "ba_grouped": ({"groups": 2, "regroup": 2},),
+    "phs_pegasus": ({"rule": "noisy"},),
+    "tide": ({"kind": "stock"}, {"nodes": True}),
+    "toeplitz": ({"span": 12},),
+    "kary": ({"span": 9, "arity": 3},),
+    "sw_tree": ({"span": 9},),
+}
+"""Other parameters that are sampled, by mechanism. Histogram methods are tried where there are any.
+"""
+
+
+def parent_cases(mechanism: Mechanism[Any], runs: int) -> Iterator[Case]:
+    """The hand-made pairs and looks of the flawed variants that were made of this mechanism.
+
+    The mechanism has the parameters of the variant. For a pan-private one with looks between units,
+    a look is taken when its unit has been released, because the promise covers no other.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The registered mechanism, in the form that is audited.
+    runs : int
+        The number of runs of its usual cases.
+    """
+    for variant in flawed.VARIANTS.values():
+        parent = variant.parent()
+        for pair in variant.pairs:
+            if isinstance(parent, PanPrivate) and isinstance(mechanism, PanPrivate):
+                parent = replace(parent, intrusion=mechanism.intrusion)
+                pair = _covered(pair, within=parent.in_parts)
+            if not _same_form(parent, mechanism):
+                continue
+            promise = parent.guarantee
+            yield Case(
+                parent,
+                replace(pair, name=f"{pair.name} (as for {variant.name})"),
+                promise.epsilon,
+                promise.window,
+                promise.delta,
+                variant.domain,
+                runs=_runs(parent, pair, runs, variant.domain is None),
+            )
+
+
+def _covered(pair: Pair, *, within: bool) -> Pair:
+    """The pair with a look that the promise covers."""
+    look = pair.look
+    if look is None:
+        return pair
+    if within:
+        return replace(pair, look=replace(look, after=False))
+    unit = look.unit - 1
+    return replace(
+        pair, look=replace(look, left=pair.left[unit], right=pair.right[unit], after=True)
+    )
+
+
+def _same_form(parent: Mechanism[Any], mechanism: Mechanism[Any]) -> bool:
+    one, other = parent.guarantee, mechanism.guarantee
+    return type(parent) is type(mechanism) and (
+        bool(one.delta),
+        one.user_level,
+        one.intrusion,
+    ) == (bool(other.delta), other.user_level, other.intrusion)
+
+
+def other_cases(mechanism: Mechanism[Any], runs: int) -> Iterator[Case]:
+    """The mechanism with other sizes and parameters, at the same promise of ε and δ.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The registered mechanism, in the form that is audited.
+    runs : int
+        The number of runs of its usual cases.
+    """
+    for shape in SHAPES:
+        yield from _case(mechanism, shape, {}, runs)
+    more = list(PARAMETERS.get(mechanism.name, ()))
+    if "histogram" in {each.name for each in dataclasses.fields(mechanism)}:
+        more += [{"histogram": cls()} for name, cls in HISTOGRAMS.items() if name != "plain"]
+    for parameters in more:
+        shape = CaseShape(", ".join(f"{name}={value}" for name, value in parameters.items()), 2, 4)
+        yield from _case(mechanism, shape, parameters, runs)
+
+
+def _case(
+    mechanism: Mechanism[Any], shape: CaseShape, more: Mapping[str, Any], runs: int
+) -> Iterator[Case]:
+    """One case; none if the mechanism refuses the configuration, which depends on no data."""
+    user_level = mechanism.guarantee.user_level
+    units = mechanism.window + (1 if user_level else shape.beyond)
+    domain = _deep(shape.keys) if shape.deep else None
+    try:
+        made = replace(mechanism, contribution=shape.contribution, **more)
+        made.run(Domain.of(shape.keys) if domain is None else domain)
+    except (ConfigurationError, NoiseError):
+        return
+    first = 1 if user_level else units - made.window + 1
+    stay = units if user_level else made.window
+    pair = with_person(shape.name, _stream(units, shape.keys), first, stay, shape.contribution)
+    promise = made.guarantee
+    plain = domain is None and not shape.restart
+    yield Case(
+        made,
+        pair,
+        promise.epsilon,
+        promise.window,
+        promise.delta,
+        domain,
+        restart=units // 2 if shape.restart else 0,
+        runs=_runs(made, pair, runs, plain),
+    )
+
+
+def _runs(mechanism: Mechanism[Any], pair: Pair, runs: int, plain: bool) -> int:
+    """Half of the usual number of runs, and fewer on larger streams."""
+    many = runs if plain and mechanism.by_key and pair.look is None else min(runs, ONE_BY_ONE)
+    size = pair.units * (pair.keys if many > ONE_BY_ONE else 1 + pair.keys // USUAL_SIZE)
+    usual = USUAL_SIZE if many > ONE_BY_ONE else USUAL_SIZE // 2
+    return max(min(LEAST_RUNS, runs), many // 2 * usual // max(size, usual))
+
+
+def _stream(units: int, keys: int) -> IntArray:
+    """Counts that stand still, and leap when the person may be there."""
+    base = np.full((units, keys), 3, np.int64)
+    base[-1] += FAR
+    return base
+
+
+def _deep(keys: int) -> Hierarchy:
+    """Keys at depths 1 to 6, all below one path."""
+    return Hierarchy.of(
+        {f"key {key + 1}": tuple(f"n{level}" for level in range(key % 6)) for key in range(keys)}
+    )
