@@ -19,7 +19,7 @@ from penstock.core.errors import ConfigurationError, NoiseError
 from penstock.core.hierarchy import Hierarchy
 from penstock.lab.audit import flawed
 from penstock.lab.audit.model import Case, Pair
-from penstock.lab.audit.pairs import FAR, with_person
+from penstock.lab.audit.pairs import FAR, LOOKS, looked_at, with_person
 from penstock.private.histograms.registry import HISTOGRAMS
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.pan import PanPrivate
@@ -114,7 +114,7 @@ def parent_cases(mechanism: Mechanism[Any], runs: int) -> Iterator[Case]:
                 promise.window,
                 promise.delta,
                 variant.domain,
-                runs=_runs(parent, pair, runs, variant.domain is None),
+                runs=_runs(parent, pair, runs, plain=variant.domain is None),
             )
 
 
@@ -155,9 +155,27 @@ def other_cases(mechanism: Mechanism[Any], runs: int) -> Iterator[Case]:
     more = list(PARAMETERS.get(mechanism.name, ()))
     if "histogram" in {each.name for each in dataclasses.fields(mechanism)}:
         more += [{"histogram": cls()} for name, cls in HISTOGRAMS.items() if name != "plain"]
+    if isinstance(mechanism, PanPrivate) and mechanism.in_parts:
+        yield from _announced(mechanism, runs)
     for parameters in more:
         shape = CaseShape(", ".join(f"{name}={value}" for name, value in parameters.items()), 2, 4)
         yield from _case(mechanism, shape, parameters, runs)
+
+
+def _announced(mechanism: PanPrivate, runs: int) -> Iterator[Case]:
+    """Looks that the run is told of, when a part of a unit has arrived."""
+    told = replace(mechanism, intrusion="announced")
+    base = np.zeros((told.window + 1, 2), np.int64)
+    still = with_person("still", base, 1, told.window, told.contribution)
+    for moment in LOOKS[:3]:
+        pair = looked_at(still, moment=moment, last=True)
+        assert pair.look is not None
+        pair = replace(
+            pair, name=f"{pair.name}, announced", look=replace(pair.look, announced=True)
+        )
+        promise = told.guarantee
+        count = _runs(told, pair, runs, plain=True)
+        yield Case(told, pair, promise.epsilon, promise.window, promise.delta, runs=count)
 
 
 def _case(
@@ -185,11 +203,11 @@ def _case(
         promise.delta,
         domain,
         restart=units // 2 if shape.restart else 0,
-        runs=_runs(made, pair, runs, plain),
+        runs=_runs(made, pair, runs, plain=plain),
     )
 
 
-def _runs(mechanism: Mechanism[Any], pair: Pair, runs: int, plain: bool) -> int:
+def _runs(mechanism: Mechanism[Any], pair: Pair, runs: int, *, plain: bool) -> int:
     """Half of the usual number of runs, and fewer on larger streams."""
     many = runs if plain and mechanism.by_key and pair.look is None else min(runs, ONE_BY_ONE)
     size = pair.units * (pair.keys if many > ONE_BY_ONE else 1 + pair.keys // USUAL_SIZE)
