@@ -27,8 +27,10 @@ from penstock.private.mechanisms.pan import PanPrivate
 LEAST_RUNS = 40
 """The fewest runs of a case."""
 
-ONE_BY_ONE = 1_000
-"""The most runs of a case whose runs cannot be keys of one run."""
+ONE_BY_ONE, KEYS_PER_RUN = 1_000, 100
+"""The most runs of a case whose runs cannot be keys of one run. Where the usual runs are keys, it
+has one for so many of them.
+"""
 
 USUAL_SIZE = 8
 """Units × keys of the usual streams. A case with larger streams has fewer runs in proportion."""
@@ -209,7 +211,10 @@ def _case(
 
 def _runs(mechanism: Mechanism[Any], pair: Pair, runs: int, *, plain: bool) -> int:
     """Half of the usual number of runs, and fewer on larger streams."""
-    many = runs if plain and mechanism.by_key and pair.look is None else min(runs, ONE_BY_ONE)
+    as_keys = plain and mechanism.by_key and pair.look is None
+    if mechanism.by_key and not as_keys:
+        runs = max(LEAST_RUNS, runs // KEYS_PER_RUN)
+    many = runs if as_keys else min(runs, ONE_BY_ONE)
     size = pair.units * (pair.keys if many > ONE_BY_ONE else 1 + pair.keys // USUAL_SIZE)
     usual = USUAL_SIZE if many > ONE_BY_ONE else USUAL_SIZE // 2
     return max(min(LEAST_RUNS, runs), many // 2 * usual // max(size, usual))

@@ -16,8 +16,8 @@ SLICES = 64
 MAX_FEATURES = 96
 """The most features. More are ranked by how far apart they are on the training runs."""
 
-STEPS = 12
-"""Steps of Newton's method."""
+STEPS, CLOSE = 12, 1e-3
+"""The most steps of Newton's method, and the size of a step after which there is no other."""
 
 MAX_RANKED = 4096
 """The most numbers of a trace that are looked at."""
@@ -117,7 +117,10 @@ def _fitted(both: FloatArray, is_left: BoolArray) -> FloatArray:
         chance = 1 / (1 + np.exp(-np.clip(both @ weights, -30, 30)))
         slope = both.T @ (chance - is_left) + weights
         curvature = (both * (chance * (1 - chance))[:, None]).T @ both + np.eye(len(weights))
-        weights -= np.linalg.solve(curvature, slope)
+        step = np.linalg.solve(curvature, slope)
+        weights -= step
+        if np.abs(step).max() < CLOSE:
+            break
     return weights
 
 
@@ -154,10 +157,12 @@ def _features(
 
 def _named(traces: Traces) -> dict[str, FloatArray]:
     """All numbers of a trace by name: releases, public arrays, and what a look saw."""
-    shown = {"value": traces.values}
+    shown: dict[str, IntArray | FloatArray] = {"value": traces.values}
     shown.update({f"public {name}": array for name, array in traces.public.items()})
     shown.update({f"memory {name}": array for name, array in traces.memory.items()})
-    return {name: array.reshape(len(traces), -1) for name, array in shown.items()}
+    return {
+        name: array.reshape(len(traces), -1).astype(np.float64) for name, array in shown.items()
+    }
 
 
 def _layout(train: tuple[Traces, Traces]) -> tuple[tuple[str, int], ...]:
@@ -175,7 +180,7 @@ def _columns(traces: Traces, layout: tuple[tuple[str, int], ...]) -> FloatArray:
         array = shown.get(name)
         fits = array is not None and array.shape[1] >= width
         parts.append(array[:, :width] if fits else np.zeros((len(traces), width)))  # type: ignore[index]
-    return np.nan_to_num(np.hstack(parts).astype(np.float64))
+    return np.nan_to_num(np.hstack(parts))
 
 
 def _frequent_codes(train: tuple[Traces, Traces]) -> tuple[tuple[str, int], ...]:

@@ -125,7 +125,8 @@ def decided(mechanism: Mechanism[Any], *, keys: int) -> Iterator[Pair]:
 
 
 def _decided(mechanism: Mechanism[Any], wanted: str, keys: int) -> Pair | None:
-    left, right = [], []
+    left: list[IntArray] = []
+    right: list[IntArray] = []
     for place, answer in enumerate(wanted):
         counts = _least_released(mechanism, [*left[:place]], wanted[:place], keys)
         if counts is None:

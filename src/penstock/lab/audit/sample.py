@@ -310,7 +310,6 @@ def _as_keys(
         public,
         released[-1].kind,
         released[-1].weights,
-        errors=("",) * runs,
     )
 
 

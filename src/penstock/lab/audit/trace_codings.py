@@ -74,8 +74,10 @@ def trace_codings(traces: Traces, pair: Pair, clean: MemoryOfBoth | None) -> dic
 
 def _texts(traces: Traces) -> Counts:
     """The number of runs by the error that ended them. An error is shown as it was raised."""
+    if not any(traces.errors):
+        return {f"{ERRORS}: {NO_ERROR}": len(traces)}
     found: Counts = {}
-    for text in traces.errors or ("",) * len(traces):
+    for text in traces.errors:
         name = f"{ERRORS}: {text or NO_ERROR}"
         found[name] = found.get(name, 0) + 1
     return found
