@@ -1,0 +1,293 @@
+"""Plant every mutant in a copy of the source and see who convicts it.
+
+`python -m tests.mutants --help`
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from tests.mutants.catalogue import MUTANTS
+from tests.mutants.judges import FOUND, JUDGES, Finding
+from tests.mutants.mutant import ROOT, Mutant
+
+SECONDS = 300
+"""The longest time that the judges have for one mutant, and the unit tests again."""
+
+WITHOUT_TESTS = 0.9
+"""The share of mutants that must be found without unit tests."""
+
+
+@dataclass
+class Score:
+    """Who finds a mutant.
+
+    Parameters
+    ----------
+    mutant : Mutant
+        The mutant.
+    findings : list of Finding
+        What the judges said, in order.
+    seconds : float
+        How long it took.
+    """
+
+    mutant: Mutant
+    findings: list[Finding] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def first(self) -> Finding | None:
+        """The first finding that convicts it, or that shows a refusal or a crash."""
+        return next((each for each in self.findings if each.kind in FOUND), None)
+
+    @property
+    def judge(self) -> str:
+        """Who found it first: a judge, `unit tests` or `nobody`."""
+        return "nobody" if self.first is None else self.first.judge
+
+    @property
+    def found(self) -> bool:
+        """Whether a judge found it, without unit tests."""
+        return self.judge not in ("nobody", "unit tests")
+
+    def row(self) -> dict[str, object]:
+        """The score as plain data."""
+        return {
+            "name": self.mutant.name,
+            "file": self.mutant.file,
+            "operator": self.mutant.operator,
+            "about": self.mutant.about,
+            "equivalent": self.mutant.equivalent,
+            "judge": self.judge,
+            "findings": [asdict(each) for each in self.findings],
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def order_of(mutant: Mutant, judges: list[str]) -> list[tuple[str, list[str]]]:
+    """The judges of a mutant, the cheapest first, each with the subjects that it concerns."""
+    order = []
+    for judge in judges:
+        names = mutant.histograms if judge == "histogram check" else mutant.subjects
+        if mutant.operator == "bounding":
+            names = ("bounding",)
+        if names and (judge == "bounding") == (mutant.operator == "bounding"):
+            order.append((judge, list(names)))
+    return order
+
+
+def judged(
+    mutant: Mutant,
+    *,
+    judges: list[str],
+    every: bool = False,
+    tests: bool = False,
+    seconds: float = SECONDS,
+) -> Score:
+    """Plant a mutant and ask the judges; if none finds it, run its unit tests.
+
+    Parameters
+    ----------
+    mutant : Mutant
+        The mutant.
+    judges : list of str
+        The judges, in order.
+    every : bool
+        Whether all judges are asked, not only until one finds it. Default: False.
+    tests : bool
+        Whether unit tests are run if no judge finds it. Default: False.
+    seconds : float
+        The limit of time. Default: 300.
+    """
+    score, began = Score(mutant), time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="penstock-mutant-") as folder:
+        planted = str(mutant.plant(Path(folder)))
+        paths = os.pathsep.join([planted, str(ROOT)])
+        environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+        asked = json.dumps({"order": order_of(mutant, judges), "every": every})
+        score.findings = _findings(asked, environment, seconds)
+        if tests and (every or score.first is None):
+            score.findings.append(_unit_tests(mutant, environment, seconds))
+    score.seconds = time.monotonic() - began
+    return score
+
+
+def _findings(asked: str, environment: dict[str, str], seconds: float) -> list[Finding]:
+    command = [sys.executable, "-m", "tests.mutants.judges"]
+    late = ""
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+        try:
+            told, _ = process.communicate(asked, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            told, _ = process.communicate()
+            late = f"no verdict after {seconds:.0f} seconds"
+        errors.seek(0)
+        last = (errors.read().strip().splitlines() or [""])[-1]
+    found = [Finding(**json.loads(line)) for line in told.splitlines() if line.startswith("{")]
+    if late:
+        found.append(Finding("all", "", "not judged", late))
+    elif process.returncode:
+        found.append(Finding("import", "", "crashed", last))
+    return found
+
+
+def _unit_tests(mutant: Mutant, environment: dict[str, str], seconds: float) -> Finding:
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "-q", "-p", "no:cacheprovider"]
+    try:
+        ended = subprocess.run(
+            [*command, *mutant.test_paths],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Finding("unit tests", "", "not judged", f"no verdict after {seconds:.0f} seconds")
+    failed = [line for line in ended.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    if ended.returncode == 1 or failed:
+        return Finding("unit tests", "", "convicted", failed[0] if failed else "a test fails")
+    return Finding("unit tests", "", "acquitted")
+
+
+def table(scores: list[Score]) -> str:
+    """The report as Markdown: one row per mutant, then the score by judge."""
+    lines = ["| mutant | file | found by | reason |", "| --- | --- | --- | --- |"]
+    for score in scores:
+        first = score.first
+        how = score.judge
+        if first is not None and first.kind != "convicted":
+            how = f"{how}: {first.kind}"
+        why = score.mutant.about if first is None else first.why
+        if score.mutant.equivalent:
+            how, why = "equivalent", score.mutant.equivalent
+        cells = (score.mutant.name, score.mutant.file, how, _cell(why))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, "", by_judge(scores)])
+
+
+def _cell(text: str) -> str:
+    text = text.replace("|", "\\|").replace("\n", " ")
+    return text if len(text) <= 160 else f"{text[:157]}..."
+
+
+def by_judge(scores: list[Score]) -> str:
+    """How many mutants each judge found first, as Markdown."""
+    counted = [score for score in scores if not score.mutant.equivalent]
+    tally: dict[str, list[int]] = {}
+    for score in counted:
+        row = tally.setdefault(score.judge, [0, 0])
+        row[score.first is not None and score.first.kind != "convicted"] += 1
+    lines = ["| found first by | convicted | refused or crashed |", "| --- | --- | --- |"]
+    for judge, (convicted, stopped) in sorted(tally.items(), key=lambda each: -sum(each[1])):
+        lines.append(
+            f"| {judge} | {convicted} | {stopped} |"
+            if judge != "nobody"
+            else f"| nobody | {stopped + convicted} mutants | |"
+        )
+    found = sum(score.found for score in counted)
+    lines += ["", f"{found} of {len(counted)} mutants found without unit tests"]
+    lines[-1] += f" ({found / max(1, len(counted)):.0%}); {len(scores) - len(counted)} equivalent."
+    return "\n".join(lines)
+
+
+def chosen(patterns: list[str]) -> list[Mutant]:
+    """The mutants whose name, file or operator fits one of the patterns; all without a pattern."""
+    return [
+        each
+        for each in MUTANTS
+        if not patterns
+        or any(
+            fnmatch.fnmatch(text, pattern)
+            for pattern in patterns
+            for text in (each.name, each.file, each.operator)
+        )
+    ]
+
+
+def judge_all(asked: argparse.Namespace) -> list[Score]:
+    """All chosen mutants, several at a time, with a line per mutant on standard error."""
+    wanted = chosen(asked.only)
+    scores: dict[str, Score] = {}
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        waiting = [
+            pool.submit(
+                judged,
+                each,
+                judges=asked.judge or list(JUDGES),
+                every=asked.every_judge,
+                tests=asked.tests,
+                seconds=asked.seconds,
+            )
+            for each in wanted
+        ]
+        for done in as_completed(waiting):
+            score = done.result()
+            scores[score.mutant.name] = score
+            why = "" if score.first is None else f"{score.first.kind}: {score.first.why}"
+            print(
+                f"{len(scores)} of {len(wanted)}: {score.mutant.name}: {score.judge}, "
+                f"{score.seconds:.0f} s. {why[:150]}",
+                file=sys.stderr,
+                flush=True,
+            )
+    return [scores[each.name] for each in wanted]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    add = parser.add_argument
+    add("--only", action="append", default=[], help="a name, file or operator; * fits all")
+    add("--list", action="store_true", help="list the mutants and end")
+    add("--json", type=Path, help="write all findings to this file")
+    add("--report", type=Path, help="write the table to this file, too")
+    add("--judge", action="append", choices=list(JUDGES), help="ask these judges; default: all")
+    add("--every-judge", action="store_true", help="ask all judges, not only until one convicts")
+    add("--no-tests", dest="tests", action="store_false", help="run no unit tests")
+    add("--jobs", type=int, default=os.cpu_count() or 1, help="how many mutants at a time")
+    add("--seconds", type=float, default=SECONDS, help="the limit of time per mutant")
+    asked = parser.parse_args()
+    if asked.list:
+        for each in chosen(asked.only):
+            print(f"{each.name:38} {each.operator:12} {each.file}\n    {each.about}")
+        return 0
+    began = time.monotonic()
+    scores = judge_all(asked)
+    if asked.json is not None:
+        asked.json.parent.mkdir(parents=True, exist_ok=True)
+        asked.json.write_text(json.dumps([score.row() for score in scores], indent=1) + "\n")
+    text = table(scores)
+    if asked.report is not None:
+        asked.report.parent.mkdir(parents=True, exist_ok=True)
+        asked.report.write_text(text + "\n", encoding="utf-8")
+    print(text)
+    print(f"{time.monotonic() - began:.0f} seconds.")
+    counted = [score for score in scores if not score.mutant.equivalent]
+    enough = sum(score.found for score in counted) >= WITHOUT_TESTS * len(counted)
+    return 0 if enough else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,20 @@
+"""All mutants."""
+
+from __future__ import annotations
+
+from tests.mutants.bounding_mutants import BOUNDING_MUTANTS
+from tests.mutants.gate_mutants import GATE_MUTANTS
+from tests.mutants.histogram_mutants import HISTOGRAM_MUTANTS
+from tests.mutants.ledger_mutants import LEDGER_MUTANTS
+from tests.mutants.mechanism_mutants import MECHANISM_MUTANTS
+from tests.mutants.noise_mutants import NOISE_MUTANTS
+
+MUTANTS = (
+    *GATE_MUTANTS,
+    *LEDGER_MUTANTS,
+    *NOISE_MUTANTS,
+    *MECHANISM_MUTANTS,
+    *HISTOGRAM_MUTANTS,
+    *BOUNDING_MUTANTS,
+)
+"""All mutants, part by part."""
