@@ -133,6 +133,7 @@ def other_trials(subject: Subject, rng: np.random.Generator) -> Iterator[ReplayT
             window=stay,
             contribution=contribution,
             everywhere=shape.everywhere,
+            replaced=bool(getattr(mechanism, "replacement", False)) and rng.random() < 0.7,
         )
         restarts = rng.integers(1, units + 1, int(rng.integers(0, 4))).tolist()
         promise = mechanism.guarantee

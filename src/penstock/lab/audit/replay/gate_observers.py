@@ -19,6 +19,7 @@ from penstock.core.arrays import BoolArray, IntArray
 from penstock.core.hierarchy import Hierarchy
 from penstock.core.private import Private, unseal
 from penstock.core.released import Released
+from penstock.lab.audit.replay.ledger_books import LedgerBooks
 from penstock.lab.audit.replay.noise_choice import NoiseCall, exact_sum
 from penstock.lab.audit.replay.probabilities import (
     Question,
@@ -30,6 +31,10 @@ from penstock.lab.audit.replay.probabilities import (
 from penstock.lab.audit.replay.transcript_loss import TranscriptLoss
 from penstock.lab.audit.replay.transcript_noise import TranscriptBrokenError, TranscriptNoise
 from penstock.private.run import Run
+
+
+MAX_FAULTS = 20
+"""The most faults of one run that are kept."""
 
 
 class NotJudgedError(Exception):
@@ -98,6 +103,15 @@ class OpenRun:
         loss.add(self.unit, self.label, computed=first - second)
 
 
+@dataclass(frozen=True)
+class ReadNumbers:
+    """Numbers that the gate opened, and by how much it believes that a person changes them."""
+
+    unit: int
+    sensitivity: int
+    raw: IntArray
+
+
 class TranscriptSide:
     """One of the two runs of a replay.
 
@@ -136,6 +150,12 @@ class TranscriptSide:
         self._primed: dict[str, GateAnswer] = {}
         self._nested = 0
         self._strays: list[IntArray] = []
+        self.read: list[ReadNumbers] = []
+        other = stream if first is None else first.stream
+        self._present = (stream != other).any(axis=1)
+        self.books: LedgerBooks | None = None
+        self.pots: dict[str, tuple[int, Any]] = {}
+        """Sensitivity and price of each pot."""
         self.before_decision: Callable[[], None] | None = None
         """What an intruder does before the first decision of this unit."""
         noise.stray = self._past_the_gate
@@ -217,8 +237,44 @@ class TranscriptSide:
 
         return noticing(noise, moved)
 
+    def note_read(self, unit: int, sensitivity: int, raw: IntArray, units: int = 1) -> None:
+        """Compare numbers that are opened with those of the first run.
+
+        Parameters
+        ----------
+        unit : int
+            The unit.
+        sensitivity : int
+            By how much the gate believes that a person changes them, in one unit.
+        raw : array of int
+            The numbers.
+        units : int
+            In how many units the person could change them. Default: 1.
+        """
+        self.read.append(ReadNumbers(unit, sensitivity, raw.copy()))
+        if self.first is None or len(self.read) > len(self.first.read):
+            return
+        there = self.first.read[len(self.read) - 1]
+        if there.unit != unit or there.raw.shape != raw.shape:
+            return
+        apart = sum(map(abs, (there.raw - raw).tolist()))
+        if apart > sensitivity * units and len(self.faults) < MAX_FAULTS:
+            self.faults.append(
+                f"unit {unit}: a person changes numbers by {apart} in all, and the gate believes "
+                f"by {sensitivity * units} at most"
+            )
+
+    def present(self, unit: int) -> bool:
+        """Whether the person is there in a unit."""
+        return bool(self._present[unit - 1])
+
+    def days(self, unit: int) -> int:
+        """In how many units up to this one the person is there."""
+        return int(self._present[:unit].sum())
+
     def fault(self, answer: GateAnswer, what: str) -> None:
-        self.faults.append(f"unit {answer.unit}: {what} for {answer.label!r}")
+        if len(self.faults) < MAX_FAULTS:
+            self.faults.append(f"unit {answer.unit}: {what} for {answer.label!r}")
 
     def check_sums(self, answer: GateAnswer, value: IntArray, limit: int) -> None:
         """Each released number must be its count plus a draw of its own."""
@@ -229,6 +285,13 @@ class TranscriptSide:
         wanted = np.clip(answer.raw + answer.noise, -limit, limit)
         if not np.array_equal(wanted, value):
             self.fault(answer, "a released number is not its count plus its own noise")
+
+    def check_rest(self, answer: GateAnswer, value: IntArray, places: IntArray) -> None:
+        """Numbers that are not asked for must be released as 0."""
+        rest = value.copy()
+        rest[places] = 0
+        if rest.any():
+            self.fault(answer, "a number outside of the mask is released")
 
     def add_laplace(self, answer: GateAnswer, found: GateAnswer | None) -> None:
         if found is not None and self._nested == 0 and len(answer.calls) == 1:
@@ -298,6 +361,7 @@ def observe(run: Run, side: TranscriptSide) -> None:
     """
     gate = run._gate
     for owner, name, make in (
+        (gate._maker, "check_fresh", _check_fresh),
         (gate._maker, "noisy", _noisy),
         (gate._maker, "noisy_number", _noisy_number),
         (gate._maker, "noisy_gaussian", _noisy_gaussian),
@@ -320,6 +384,18 @@ def _places(where: BoolArray | None, size: int) -> IntArray:
     return np.arange(size) if where is None else np.flatnonzero(where)
 
 
+def _check_fresh(shipped: Any, run: Run, side: TranscriptSide) -> Any:
+    """Numbers of this unit that the gate opens. A person changes them in their own units only."""
+
+    def check_fresh(x: Private) -> IntArray:
+        raw: IntArray = shipped(x)
+        unit = run._gate.unit
+        side.note_read(unit, x.sensitivity, raw, int(side.present(unit)))
+        return raw
+
+    return check_fresh
+
+
 # -- noise now -------------------------------------------------------------------------------------
 
 
@@ -332,6 +408,7 @@ def _noisy(shipped: Any, run: Run, side: TranscriptSide) -> Any:
         with side.answering("laplace", maker.unit, label, raw[places], shown) as (answer, found):
             released: Released = shipped(raw, scale, label, where)
         side.check_sums(answer, released.value[places], maker.limit)
+        side.check_rest(answer, released.value, places)
         side.add_laplace(answer, found)
         return released
 
@@ -360,6 +437,7 @@ def _noisy_gaussian(shipped: Any, run: Run, side: TranscriptSide) -> Any:
         with side.answering("gaussian", maker.unit, label, raw[places], shown) as (answer, found):
             released: Released = shipped(raw, noise, label, where)
         side.check_sums(answer, released.value[places], maker.limit)
+        side.check_rest(answer, released.value, places)
         side.add_gaussian(answer, found)
         return released
 
@@ -475,6 +553,9 @@ def _ask(shipped: Any, run: Run, side: TranscriptSide) -> Any:
         held = runs._runs.get(name)
         begun = np.zeros(size, np.bool_) if held is None else held.open.copy()
         found = side.partner("question", unit, name, shown)
+        if side.first is None or found is not None:
+            days = side.days(unit) if statistic.fold else int(side.present(unit))
+            side.note_read(unit, statistic.sensitivity, numbers[places], days)
         answer = GateAnswer("question", unit, name, numbers.copy(), shown=shown)
         side.answers.append(answer)
 
@@ -729,6 +810,8 @@ def _weighted_sum(shipped: Any, run: Run, side: TranscriptSide) -> Any:
             (int(weight) * row for weight, row in zip(coefficients, newest, strict=False)),
             np.zeros(len(raw), np.int64),
         )
+        if side.books is not None:
+            side.books.unusual.add(label)  # the charge is for a person in every unit
         shown = (len(raw), coefficients.tobytes(), anew)
         with side.answering("sum", unit, label, value, shown) as (answer, found):
             released: Released = shipped(label, x, coefficients=coefficients, anew=anew, **how)

@@ -26,6 +26,7 @@ def random_pair(
     window: int,
     contribution: int,
     everywhere: bool = False,
+    replaced: bool = False,
 ) -> Pair:
     """Two streams that differ by one person, who is in some units of one window.
 
@@ -44,6 +45,9 @@ def random_pair(
         The most events of the person in one unit.
     everywhere : bool
         Whether the person is in every unit of the window, each time in the next key. Default:
+        False.
+    replaced : bool
+        Whether the person is in both streams and each event may be in another key there. Default:
         False.
 
     >>> pair = random_pair(np.random.default_rng(1), units=9, keys=3, window=4, contribution=2)
@@ -71,6 +75,8 @@ def random_pair(
     for unit in range(units):
         added = side == "added" or (side != "removed" and rng.random() < 0.5)
         (left if added else right)[unit] += person[unit]
+        if replaced:
+            (right if added else left)[unit] += rng.permutation(person[unit])
     name = f"{base_name}, and a person who {path}, {presence}, {side}"
     return Pair(name, left, right)
 

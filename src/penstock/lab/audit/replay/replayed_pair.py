@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+from copy import deepcopy
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -19,7 +19,10 @@ from penstock.lab.audit.replay.gate_observers import (
     look,
     observe,
 )
+from penstock.lab.audit.replay.ledger_books import LedgerBooks
+from penstock.lab.audit.replay.ledger_probe import probe
 from penstock.lab.audit.replay.noise_choice import NoiseChoice
+from penstock.lab.audit.replay.noise_prices import watch_prices
 from penstock.lab.audit.replay.observation import ObservedUnit, differing, overheard
 from penstock.lab.audit.replay.transcript_loss import TranscriptLoss
 from penstock.lab.audit.replay.transcript_noise import TranscriptBrokenError, TranscriptNoise
@@ -63,6 +66,13 @@ class ReplayTrial:
         """Per unit, the side to which the first stream lies."""
         apart = (self.pair.left - self.pair.right).sum(axis=1)
         return tuple(np.where(apart < 0, -1, 1).tolist())
+
+
+    @property
+    def units(self) -> frozenset[int]:
+        """The units in which the two streams differ."""
+        differ = (self.pair.left != self.pair.right).any(axis=1)
+        return frozenset((np.flatnonzero(differ) + 1).tolist())
 
 
 @dataclass
@@ -117,7 +127,9 @@ def replay(trial: ReplayTrial, choice: NoiseChoice, *, fine: bool = True) -> Rep
     second = _follow(trial, other, pair.right)
     other.settle()
     found = Replayed(other.loss, calls=tuple((c.unit, c.label) for c, _ in one.noise.given))
-    found.violations.extend(one.faults)
+    found.violations.extend(one.faults or ([] if other.noise.broken else other.faults))
+    if other.noise.broken is None and one.books is not None:
+        found.violations.extend(one.books.unpaid(other.loss, trial.units))
     found.violations.extend(
         f"unit {call.unit}: noise for {call.label!r} was drawn past the gate, and nobody was "
         "charged for it"
@@ -145,8 +157,13 @@ def _compare(first: list[ObservedUnit], second: list[ObservedUnit], found: Repla
         found.failed, found.refused = f"unit {first[-1].unit}: {last['error']}", last["refused"]
 
 
-def _follow(trial: ReplayTrial, side: TranscriptSide, stream: IntArray) -> list[ObservedUnit]:
-    """All units of one stream, until an error ends them."""
+def _follow(
+    trial: ReplayTrial, side: TranscriptSide, stream: IntArray, *, probed: bool = False
+) -> list[ObservedUnit]:
+    """All units of one stream, until an error ends them.
+
+    With `probed`, copies of the run are charged until their ledger refuses, after each restart.
+    """
     shown: list[ObservedUnit] = []
     run = _observed(trial, side, None)
     for unit, counts in enumerate(stream, start=1):
@@ -157,6 +174,11 @@ def _follow(trial: ReplayTrial, side: TranscriptSide, stream: IntArray) -> list[
             with overheard(now.shown):
                 if restart:
                     run = _restarted(trial, side, run, now)
+                    if probed and side.books is not None:
+                        copy = trial.mechanism.run(trial.domain, noise=side.noise)
+                        copy.load(run.snapshot())
+                        rng = np.random.default_rng(unit)
+                        side.faults.extend(probe(copy, side.books, rng))
                 _one_unit(trial, side, run, unit, counts, now)
         except (NotJudgedError, KeyboardInterrupt, MemoryError):
             raise
@@ -176,7 +198,11 @@ def _observed(trial: ReplayTrial, side: TranscriptSide, snapshot: bytes | None) 
     run = trial.mechanism.run(trial.domain, noise=side.noise)
     if snapshot is not None:
         run.load(snapshot)
+    if side.books is None:
+        side.books = LedgerBooks(run.guarantee, run.mechanism.grid.quantum)
     observe(run, side)
+    if side.first is None:
+        watch_prices(run, side)
     return run
 
 
@@ -211,9 +237,12 @@ def _one_unit(
             side.before_decision = lambda: look(run, side)
     released = run.step(counts)
     now.shown["release"] = released
-    now.shown["ledger"] = [line for line in run._lines if line.unit == unit]
+    lines = [line for line in run._lines if line.unit == unit]
+    now.shown["ledger"] = lines
     now.shown["cost"] = run.cost.quanta
-    now.shown["state"] = copy.deepcopy(run._state)  # it may be changed in place
+    if side.first is None and side.books is not None:
+        side.faults.extend(side.books.enter(unit, lines, run.cost.quanta))
+    now.shown["state"] = deepcopy(run._state)  # it may be changed in place
     now.shown["what the run shows"] = repr(run)
     if looked and seen is not None and seen.after:
         now.shown["memory"] = intrude(run)
@@ -221,6 +250,8 @@ def _one_unit(
 
 def same_after_a_restart(trial: ReplayTrial, choice: NoiseChoice) -> list[str]:
     """What a restart changes on the first stream, with the same noise: nothing, or violations.
+
+    After each restart the ledger is probed, too.
 
     Parameters
     ----------
@@ -236,9 +267,10 @@ def same_after_a_restart(trial: ReplayTrial, choice: NoiseChoice) -> list[str]:
             trial.mechanism, trial.domain, trial.pair, trial.claimed, trial.delta, restarts
         )
         side = TranscriptSide(TranscriptNoise(choice), trial.pair.left)
-        sides.append(_follow(each, side, trial.pair.left))
+        sides.append(_follow(each, side, trial.pair.left, probed=True))
+        found += side.faults
     for here, there in zip(*sides, strict=False):
-        for name in ("release", "state", "error"):
+        for name in ("release", "state", "error", "ledger", "cost"):
             found += [
                 f"unit {here.unit}: {place} changes after a restart"
                 for place in differing(name, here.shown.get(name), there.shown.get(name))

@@ -26,6 +26,8 @@ class TranscriptLoss:
         The part of answers with Gaussian noise, as ρ. Default: 0.
     spots : dict
         The part of each unit and label. Default: none.
+    labels : dict
+        The exact part, the computed part and the ρ of each label. Default: none.
 
     >>> loss = TranscriptLoss()
     >>> loss.add(1, "publish", exact=Fraction(1, 2))
@@ -37,6 +39,7 @@ class TranscriptLoss:
     computed: float = 0.0
     rho: Fraction = Fraction(0)
     spots: dict[tuple[int, str], float] = field(default_factory=dict)
+    labels: dict[str, tuple[Fraction, float, Fraction]] = field(default_factory=dict)
 
     def add(
         self,
@@ -61,6 +64,8 @@ class TranscriptLoss:
         self.exact += exact
         self.computed += computed
         self.rho += rho
+        one, two, three = self.labels.get(label, (Fraction(0), 0.0, Fraction(0)))
+        self.labels[label] = (one + exact, two + computed, three + rho)
         amount = float(exact) + computed + float(rho)
         if amount:
             self.spots[unit, label] = self.spots.get((unit, label), 0.0) + amount
