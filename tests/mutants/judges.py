@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias
 
@@ -50,29 +50,29 @@ class Finding:
 
 
 def lab_check(name: str) -> Finding:
-    """`penstock lab check --quick`."""
+    """`penstock lab check --quick`, until a check fails."""
     from penstock.lab.audit.subjects import subject
-    from penstock.lab.checks import run_checks
+    from penstock.lab.checks import CHECKS
 
-    mechanism = subject(name).mechanism
-    return _of_checks("lab check", name, run_checks(type(mechanism), quick=True))
+    return _of_checks(name, CHECKS, type(subject(name).mechanism))
 
 
 def histogram_check(name: str) -> Finding:
-    """`penstock lab check --histogram --quick`."""
-    from penstock.lab.histogram_checks import run_histogram_checks
+    """`penstock lab check --histogram --quick`, until a check fails."""
+    from penstock.lab.histogram_checks import HISTOGRAM_CHECKS
     from penstock.private.histograms.registry import HISTOGRAMS
 
-    results = run_histogram_checks(HISTOGRAMS[name](), quick=True)
-    return _of_checks("lab check", name, results)
+    return _of_checks(name, HISTOGRAM_CHECKS, HISTOGRAMS[name]())
 
 
-def _of_checks(judge: str, name: str, results: list[object]) -> Finding:
-    for each in results:
-        if not each.ok:  # type: ignore[attr-defined]
-            message = str(each.message).partition("\n")[0]  # type: ignore[attr-defined]
-            return Finding(judge, name, "convicted", message)
-    return Finding(judge, name, "acquitted")
+def _of_checks(name: str, checks: Iterable[Callable[..., None]], about: object) -> Finding:
+    from penstock.lab.checks import run_all
+
+    for check in checks:
+        (result,) = run_all([check], about, quick=True, progress=None)
+        if not result.ok:
+            return Finding("lab check", name, "convicted", result.message.partition("\n")[0])
+    return Finding("lab check", name, "acquitted")
 
 
 def replay(name: str, replays: int = QUICK) -> Finding:

@@ -25,6 +25,7 @@ from penstock.lab.checks.base import (
     run_all,
     title,
 )
+from penstock.lab.checks.gate_rules import check_the_gate_keeps_its_rules
 from penstock.lab.checks.inputs import (
     check_bad_input_changes_nothing,
     check_input_is_not_aliased,
@@ -53,6 +54,7 @@ __all__ = [
     "check_noise_is_what_was_paid_for",
     "check_nothing_private_can_be_read",
     "check_relabelling_keys_relabels_the_output",
+    "check_the_gate_keeps_its_rules",
     "check_the_stated_guarantee_is_the_enforced_one",
     "run_all",
     "run_checks",
@@ -63,6 +65,7 @@ CHECKS: tuple[Check, ...] = (
     check_no_window_costs_more_than_promised,
     check_noise_is_what_was_paid_for,
     check_the_stated_guarantee_is_the_enforced_one,
+    check_the_gate_keeps_its_rules,
     check_nothing_private_can_be_read,
     check_noise_has_the_scale_it_claims,
     check_a_restart_changes_nothing,
