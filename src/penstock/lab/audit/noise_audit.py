@@ -4,6 +4,9 @@ A replay chooses the noise, so it cannot see these. Here a mechanism runs with t
 ships with, and every draw is written down. Draws of different keys, of different units, before and
 after a restart, and of copies of a run are compared in pairs. All tests are exact: binomial tails,
 and Hoeffding's bound.
+
+A mechanism needs few scales and few numbers at a time. So the source of its run is also asked for
+small and large scales, for one number and for many, and for samples.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from penstock.core.errors import ConfigurationError, NoiseError
 from penstock.lab.audit.replay.noise_choice import NoiseCall
 from penstock.lab.audit.subjects import Subject
 from penstock.private.mechanisms.base import Mechanism
-from penstock.private.noise import Noise
+from penstock.private.noise import Noise, source
 from penstock.private.run import Run
 
 FALSE_ALARM = 1e-6
@@ -38,6 +41,24 @@ KEYS, UNITS, RESTART = 300, 16, 8
 
 CELLS = 25
 """The most cells into which the values of a law are put."""
+
+SCALES: tuple[Fraction, ...] = (Fraction(1, 2), Fraction(7, 3), Fraction(90), Fraction(3000, 7))
+VARIANCES: tuple[Fraction, ...] = (Fraction(1, 3), Fraction(50), Fraction(10**6, 7))
+"""The laws that the source itself is asked for. Scales above 128 are drawn digit by digit."""
+
+FEW, MANY = 300, 12_000
+"""Numbers that the source itself is asked for at once. More than 512 are drawn in another way, and
+more than 8,192 need more than one piece of random bits.
+"""
+
+HUGE = Fraction(2**40)
+"""A scale at which two equal draws are nearly impossible, wherever in a run they are."""
+
+MOST_EQUAL = 8
+"""As many equal pairs of draws of that scale convict."""
+
+MODULI = (2, 3, 256)
+"""Remainders of draws are tested for these divisors: low digits must be random, too."""
 
 LEAST_DRAWS = 300
 """The fewest draws of one law that are tested against it."""
@@ -218,6 +239,9 @@ def noise_audit(subject: Subject, *, false_alarm: float = FALSE_ALARM) -> NoiseV
             tests += _law_tests(law, together)
     for (what, law), each in pairs.items():
         tests += _pair_tests(what, law, np.concatenate(each.one), np.concatenate(each.other))
+    more, other = _source_tests(mechanism)
+    tests += more
+    wrong += other
     share = false_alarm / max(1, len(tests))
     violations = (*wrong, *(text for text, fails in tests if fails(share)))
     outcome: Literal["acquitted", "convicted", "not judged"] = "convicted"
@@ -264,8 +288,9 @@ def _one_run(mechanism: Mechanism[Any], pairs: Found) -> tuple[Draws, list[str]]
     _same_place("two runs of one stream", recorder.draws, twins.draws, pairs)
     after = [each for each in recorder.draws if each[0].unit > RESTART]
     _same_place("a run and the same run restored", after, restored.draws, pairs)
-    parent, child = _forked(mechanism, domain, snapshot, stream[RESTART])
-    _same_place("a run and a forked copy of it", parent, child, pairs)
+    for what, cloned in (("a run and a forked copy of it", False), ("a run and its clone", True)):
+        parent, child = _forked(mechanism, domain, snapshot, stream[RESTART:], cloned=cloned)
+        _same_place(what, parent, child, pairs)
     return recorder.draws, list(_against_the_ledger(run, recorder))
 
 
@@ -320,16 +345,26 @@ def _recorded(
 
 
 def _forked(
-    mechanism: Mechanism[Any], domain: Domain, snapshot: bytes, counts: IntArray
+    mechanism: Mechanism[Any],
+    domain: Domain,
+    snapshot: bytes,
+    stream: IntArray,
+    *,
+    cloned: bool,
 ) -> tuple[Draws, Draws]:
     """The next draws of a run, and those of its copy in a forked process.
 
-    There are none if the copy refuses to draw, or if the system has no forks.
+    There are none if the copy refuses to draw, or if the system has no forks. With `cloned`, the
+    copy believes that it is the original, as in a clone of the whole machine: only fresh bits from
+    the system make its next unit another one.
     """
     if not hasattr(os, "fork"):
         return [], []
     run, recorder = _recorded(mechanism, domain)
     run.load(snapshot)
+    run.step(stream[0])  # so that its source is in use
+    recorder.draws.clear()
+    counts = stream[1]
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
@@ -338,6 +373,8 @@ def _forked(
         status = 0
         try:
             os.close(reading)
+            if cloned:
+                vars(recorder.source).update(_process=os.getpid(), _forks=source._forks)
             run.step(counts)
             with os.fdopen(writing, "wb") as file:
                 for _, values in recorder.draws:
@@ -358,6 +395,8 @@ def _forked(
     for call, _ in recorder.draws:
         size = int.from_bytes(told[place : place + 8], "big")
         place += 8
+        if size != call.size:  # its noise has led it to other decisions
+            break
         found.append((call, np.frombuffer(told, np.int64, size, place)))
         place += 8 * size
     return recorder.draws, found
@@ -409,7 +448,118 @@ def _across_units(draws: Draws, pairs: Found) -> None:
                 waiting[law, len(some)] = (call.label, some)
 
 
+# -- the source itself -----------------------------------------------------------------------------
+
+
+def _source_tests(
+    mechanism: Mechanism[Any],
+) -> tuple[list[tuple[str, Callable[[float], bool]]], list[str]]:
+    """Tests of the source that a run makes for itself, and what is wrong without any test."""
+    tests: list[tuple[str, Callable[[float], bool]]] = []
+    wrong: list[str] = []
+    asked = 0
+    from_system = os.urandom
+
+    def counted(count: int) -> bytes:
+        nonlocal asked
+        asked += count
+        return from_system(count)
+
+    os.urandom = counted
+    try:
+        drawn = mechanism.run(Domain.of(1))._gate._maker.noise
+        for size in (FEW, MANY):
+            for scale in SCALES:
+                values = drawn.laplace(scale, size, unit=1, label="audit")
+                tests += _all_of(("laplace", scale), values)
+            for variance in VARIANCES:
+                values = drawn.gaussian(variance, size, unit=1, label="audit")
+                tests += _all_of(("gaussian", variance), values)
+        tests += _each_tests(drawn)
+        tests += _thin_tests(drawn)
+        wrong += _repetitions(drawn)
+    finally:
+        os.urandom = from_system
+    if not asked:
+        wrong.append("the source never asks the operating system for random bits")
+    return tests, wrong
+
+
+def _all_of(law: Law, values: IntArray) -> Iterator[tuple[str, Callable[[float], bool]]]:
+    yield from _law_tests(law, values)
+    yield from _digit_tests(law, values)
+    half = len(values) // 2
+    yield from _pair_tests("the source", law, values[: 2 * half : 2], values[1 : 2 * half : 2])
+    yield from _pair_tests("the source", law, values[:half], values[half : 2 * half])
+
+
+def _each_tests(drawn: Noise) -> Iterator[tuple[str, Callable[[float], bool]]]:
+    """Numbers with scales of their own, in no order."""
+    which = np.arange(3 * 1000) * 7 % 3
+    values = drawn.laplace_each(list(SCALES[:3]), which, unit=1, label="audit")
+    for place, scale in enumerate(SCALES[:3]):
+        yield from _law_tests(("laplace", scale), values[which == place])
+
+
+def _thin_tests(drawn: Noise) -> Iterator[tuple[str, Callable[[float], bool]]]:
+    """Samples of events: how many are kept, of small and of large counts."""
+    from scipy.stats import binom
+
+    for count, keep in ((1, Fraction(1, 10)), (37, Fraction(1, 2)), (2**21 + 5, Fraction(1, 10))):
+        kept = int(drawn.thin(np.full(500, count), keep, unit=1, label="audit").sum())
+
+        def fails(share: float, kept: int = kept, of: int = 500 * count, p: Any = keep) -> bool:
+            few, many = binom.cdf(kept, of, float(p)), binom.sf(kept - 1, of, float(p))
+            return float(min(few, many)) < share / 2
+
+        yield f"a sample keeps {kept} of {500 * count} events with share {keep}", fails
+
+
+def _repetitions(drawn: Noise) -> Iterator[str]:
+    """Equal draws anywhere in one run. At this scale they are nearly impossible.
+
+    Of n draws, n²/2 pairs are equal with probability at most 1/(4·scale) each. That is 5e-5 pairs
+    for n = 15,000, so eight of them have a probability far below 1e-30.
+    """
+    for kind in ("laplace", "gaussian"):
+        parts = []
+        for unit in range(1, 6):
+            drawn.refresh()
+            for size in (FEW, MANY // 5, MANY // 20):
+                if kind == "laplace":
+                    parts.append(drawn.laplace(HUGE, size, unit=unit, label="audit"))
+                else:
+                    parts.append(drawn.gaussian(HUGE**2, size, unit=unit, label="audit"))
+        values = np.abs(np.concatenate(parts))
+        equal = len(values) - len(np.unique(values))
+        if equal >= MOST_EQUAL:
+            yield f"{equal} of {len(values)} draws of {kind} noise of scale 2**40 are repeated"
+
+
 # -- tests -----------------------------------------------------------------------------------------
+
+
+def _digit_tests(law: Law, values: IntArray) -> Iterator[tuple[str, Callable[[float], bool]]]:
+    """Whether as many draws as expected are multiples of a number."""
+    from scipy.stats import binom
+
+    if law[0] == "gaussian" and _scale(law) < 2 * max(MODULI):
+        return
+    for modulus in MODULI:
+        chance = 1 / modulus
+        if law[0] == "laplace":
+            q, power = math.exp(-1 / _scale(law)), math.exp(-modulus / _scale(law))
+            chance = (1 - q) / (1 + q) * (1 + 2 * power / (1 - power))
+        count = int(np.count_nonzero(values % modulus == 0))
+
+        def fails(share: float, count: int = count, chance: float = chance) -> bool:
+            few = float(binom.cdf(count, len(values), chance))
+            many = float(binom.sf(count - 1, len(values), chance))
+            return min(few, many) < share / 2
+
+        what = f"{law[0]} noise of scale {_scale(law):.4g}"
+        yield f"{what}: {count} of {len(values)} values are multiples of {modulus}", fails
+
 
 
 def _probability(law: Law, low: int, high: int) -> float:
