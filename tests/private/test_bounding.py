@@ -152,6 +152,46 @@ def test_a_unit_saved_in_the_middle_goes_on_as_if_nothing_had_happened(data, tex
 
 
 @each_way
+@pytest.mark.parametrize("text", [False, True], ids=["whole", "text"])
+@pytest.mark.parametrize("contribution", [1, 2, 3, 4, 5])
+@given(data=st.data())
+@settings(quick, max_examples=30)
+def test_parts_that_were_bounded_apart_and_merged_count_like_one_pass(
+    data, contribution, text, fast
+):
+    rows = data.draw(events(TEXT if text else WHOLE))
+    alone = data.draw(st.lists(st.integers(0, KEYS - 1), max_size=4))
+    parts = data.draw(st.integers(1, 4))
+    places = data.draw(st.lists(st.integers(0, parts - 1), min_size=40, max_size=40))
+    merged = Bounding(keys=KEYS, contribution=contribution, fast=fast)
+    for part in range(parts):
+        own = Bounding(keys=KEYS, contribution=contribution, fast=fast)
+        add(own, [row for row, place in zip(rows, places, strict=False) if place == part], text)
+        mine = np.array(alone if part == 0 else [], np.int64)
+        own.add(None, mine, np.zeros_like(mine))
+        saved = state.decode(state.encode({"unit": own.save()}, [OpenUnit]), [OpenUnit])["unit"]
+        merged.merge(saved)
+    expected = np.array(brute(rows, contribution)) + np.bincount(alone, minlength=KEYS)
+    assert merged.counts().tolist() == expected.tolist()
+
+
+def test_a_merged_part_has_ids_of_the_same_kind_and_unsigned_ids_stay_unsigned():
+    unit, other = (Bounding(keys=KEYS, contribution=2, fast=False) for _ in range(2))
+    big = np.array([2**64 - 1, 5], np.uint64)
+    unit.add(big, whole(0, 1), whole(1, 1))
+    other.add(big, whole(2, 2), whole(0, 9))
+    unit.merge(other.save())
+    assert unit.counts().tolist() == [1, 1, 2, 0]
+    texts = Bounding(keys=KEYS, contribution=2, fast=False)
+    add(texts, [("a", 1, 1)], True)
+    with pytest.raises(InputError, match="of one kind"):
+        unit.merge(texts.save())
+    assert unit.counts().tolist() == [1, 1, 2, 0]
+    with pytest.raises(StateError, match="cannot go on"):
+        unit.merge(Bounding(keys=KEYS, contribution=1).save())
+
+
+@each_way
 @pytest.mark.parametrize("contribution", [1, 3])
 @pytest.mark.parametrize("text", [False, True], ids=["whole", "text"])
 def test_many_persons_in_small_and_large_batches(contribution, text, fast):

@@ -17,7 +17,7 @@ from penstock.core.errors import ConfigurationError, InputError, StateError
 from penstock.core.optional import require
 from penstock.private.counts_input import Column
 from penstock.private.earliest_events import NEVER, EarliestEvents, Packed, Wide
-from penstock.private.person_ids import IntegerIds, Kind, Loops, Slots, TextIds, ids_of
+from penstock.private.person_ids import IntegerIds, Kind, Loops, Slots, TextIds, ids_of, texts_of
 
 _SPREAD = 8
 """Ids that lie close together are not looked up. At most this many places per person stay empty."""
@@ -41,6 +41,23 @@ class OpenUnit:
     chosen: list[Slots]
     each: IntArray
     """The counts of events that are their own person."""
+
+    def events(self) -> tuple[Any, IntArray, IntArray]:
+        """The kept events of persons as columns: ids, keys and times. Secret.
+
+        Events that are their own person are not among them: they are in `each`.
+        """
+        there = [np.flatnonzero(times < NEVER) for times in self.times]
+        none = np.empty(0, np.int64)
+        row = np.concatenate([none, *there])
+        keys = [chosen[rows] for rows, chosen in zip(there, self.chosen, strict=True)]
+        times = [level[rows] for rows, level in zip(there, self.times, strict=True)]
+        ids: Any = self.ids.view(np.uint64) if self.kind == "unsigned" else self.ids
+        if self.kind == "text":
+            ids = texts_of(self.ids, self.text).take(row)
+        else:
+            ids = ids[row]
+        return ids, np.concatenate([none, *keys]), np.concatenate([none, *times])
 
 
 class Bounding:
@@ -171,8 +188,33 @@ class Bounding:
             each=self._each.copy(),
         )
 
+    def merge(self, part: OpenUnit) -> None:
+        """Add another part of the same unit, which was bounded elsewhere.
+
+        The smallest events of a person, by time and key, are among the smallest of each part. So
+        any number of parts, merged in any order, gives the counts of one pass over all events.
+
+        >>> both = [Bounding(keys=3, contribution=1, fast=False) for _ in range(2)]
+        >>> both[0].add(np.array([7, 8]), key=np.array([2, 0]), time=np.array([30, 10]))
+        >>> both[1].add(np.array([7, 9]), key=np.array([1, 1]), time=np.array([20, 40]))
+        >>> both[0].merge(both[1].save())
+        >>> both[0].counts()
+        array([1, 2, 0])
+        """
+        self._check(part)
+        ids, key, time = part.events()
+        self.add(ids, key, time)
+        self._each += part.each
+        self._kind = self._kind or part.kind
+
     def load(self, unit: OpenUnit) -> None:
         """Continue with a saved unit instead of this one."""
+        self._check(unit)
+        self.clear()
+        self._go_on(unit)
+
+    def _check(self, unit: OpenUnit) -> None:
+        """Refuse a unit over other keys, or a damaged one."""
         if (unit.keys, unit.contribution) != (self.keys, self.contribution):
             theirs, ours = (
                 f"{each.keys} keys with contribution {each.contribution}" for each in (unit, self)
@@ -180,8 +222,6 @@ class Bounding:
             raise StateError(f"a unit over {theirs} cannot go on over {ours}.")
         if not _fits(unit):
             raise StateError("this open unit is damaged: its columns do not fit together.")
-        self.clear()
-        self._go_on(unit)
 
     def _go_on(self, unit: OpenUnit) -> None:
         self._kind = unit.kind
