@@ -14,6 +14,7 @@ from typing import Self
 from penstock.core.errors import ConfigurationError, PenstockError
 from penstock.engine import factory, publisher_figures
 from penstock.engine.committer import StoreWait
+from penstock.engine.counting_engine import CountingEngine, LocalEngine
 from penstock.engine.notices import Listener, Notifier
 from penstock.engine.pipeline import Pipeline, StoreConfig
 from penstock.engine.publisher import FINITE_PATIENCE, Publisher
@@ -31,6 +32,8 @@ class Process:
         The configurations, one per stream.
     listener, noise, takeover, anyway
         As for `Publisher`.
+    engine : callable
+        Gives the engine that counts a pipeline's events; default: this process counts them.
 
     Attributes
     ----------
@@ -48,6 +51,7 @@ class Process:
         noise: Callable[[], Noise | None] = lambda: None,
         takeover: bool = False,
         anyway: bool = False,
+        engine: Callable[[Pipeline], CountingEngine] = lambda pipeline: LocalEngine(),
     ) -> None:
         names = [pipeline.stream.name for pipeline in pipelines]
         for place, name in enumerate(names):
@@ -82,6 +86,7 @@ class Process:
                     noise=noise,
                     takeover=takeover,
                     anyway=anyway,
+                    engine=engine(pipeline),
                 )
                 self._closing.enter_context(publisher)
                 self.publishers += (publisher,)

@@ -31,6 +31,7 @@ from penstock.core.errors import ConfigurationError, PenstockError, StateError
 from penstock.engine import factory
 from penstock.engine.alerts import AlertWatch
 from penstock.engine.committer import Committer, StoreWait
+from penstock.engine.counting_engine import CountingEngine, CountingHost, LocalEngine
 from penstock.engine.deliveries import Deliveries
 from penstock.engine.notices import Listener, Notifier
 from penstock.engine.pacing import ReleasePacing
@@ -70,6 +71,8 @@ class Publisher:
         A store that several publishers of a process share; default: the pipeline's, opened here.
     source : Source, optional
         The source of events; default: the pipeline's. Another one is finite if `until` is declared.
+    engine : CountingEngine, optional
+        Where events are read and counted; default: in this process.
     listener : callable
         Hears each `Notice`, from several threads; default: nobody.
     takeover : bool
@@ -110,6 +113,7 @@ class Publisher:
         noise: Callable[[], Noise | None] = lambda: None,
         store: Store | None = None,
         source: Source | None = None,
+        engine: CountingEngine | None = None,
         listener: Listener = lambda notice: None,
         takeover: bool = False,
         anyway: bool = False,
@@ -130,16 +134,13 @@ class Publisher:
         self._stop = StopFlag(runtime)
         self._closing = ExitStack()
         try:
-            self.source = source or factory.source(pipeline)
+            engine = engine or LocalEngine()
+            self.source = source or engine.source(pipeline)
             wait = StoreWait(patience=patience, notify=self._notify, stop=self._stop)
             self.store = store or self._closing.enter_context(wait(lambda: factory.store(pipeline)))
             self.pipeline = pipeline = wait(lambda: chosen(pipeline, self.store))
             self.pipeline = pipeline = pipeline.going_on(wait(self._configurations))
-            folder = self.store.path.parent if isinstance(self.store, SQLiteStore) else None
-            self.views = tuple(
-                ViewRun(pipeline, view, finite=self.finite, noise=noise(), folder=folder)
-                for view in pipeline.views
-            )
+            self.views = self._views(engine, noise)
             self.progress = self._progress(anyway=anyway)
             self.committer = Committer(
                 self.store,
@@ -187,6 +188,30 @@ class Publisher:
             if series.mechanism == names[name].mechanism.name
             and series.domain == names[name].mechanism.released(self.pipeline.keys)
         }
+
+    def _views(
+        self, engine: CountingEngine, noise: Callable[[], Noise | None]
+    ) -> tuple[ViewRun, ...]:
+        """All views, with counters that may ask the publisher once it runs."""
+        host = CountingHost(
+            source=self.source,
+            finite=self.finite,
+            folder=self.store.path.parent if isinstance(self.store, SQLiteStore) else None,
+            stop=self._stop,
+            notify=self._notify,
+            meanwhile=lambda: self.committer.leases.renew_if_due(),
+            counted=lambda taken, outside: self.progress.counted_elsewhere(taken, outside),
+        )
+        return tuple(
+            ViewRun(
+                self.pipeline,
+                view,
+                finite=self.finite,
+                noise=noise(),
+                counter=engine.counter(self.pipeline, view, host),
+            )
+            for view in self.pipeline.views
+        )
 
     def _progress(self, *, anyway: bool) -> SourceProgress:
         check = SourceCheck(self.pipeline, self.source, finite=self.finite, anyway=anyway)

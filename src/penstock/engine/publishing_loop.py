@@ -13,6 +13,7 @@ from penstock.engine.deliveries import Deliveries
 from penstock.engine.notices import Notifier
 from penstock.engine.pacing import ClockGuard, ReleasePacing
 from penstock.engine.source_progress import SourceProgress
+from penstock.engine.view_run import ViewRun
 from penstock.engine.waiting import Backoff, StopFlag
 from penstock.private.sources.base import Receiver
 from penstock.private.units import Clock, ReplayClock
@@ -55,12 +56,20 @@ class PublishingLoop:
         if not self.show() or not self.deliveries.witnessed():
             return False
         for view in self.committer.views:
-            due = view.counting.due(now) if view.prepared is None and self.may_close else ()
-            if due:
+            due = view.counting.due(now) if view.prepared is None and self.may_close else range(0)
+            if due and self._countable(view, due):
                 self.progress.check.before_release(complete=self.progress.complete)
                 self.committer.when_available(partial(view.prepare, due[0]))  # it may be read there
                 self.pacing.schedule(view.closes(due[0]), catching_up=len(due) > 1)
         return any(view.prepared for view in self.committer.views)
+
+    def _countable(self, view: ViewRun, due: range) -> bool:
+        """Whether the first of these units can be counted now. Where counting reads a range of the
+        input again, that range is stored before.
+        """
+        if any(each.counting.unstored for each in self.committer.views):
+            self.committer.save()
+        return view.counting.ready(due)
 
     def show(self) -> bool:
         """Show the units that wait for that; return whether none is left."""

@@ -102,10 +102,23 @@ class SourceCheck:
         outside : int
             How many of them lie before unit 1 or in the future.
         """
+        self.note_rows(self._source.part(batch.position), len(batch), outside)
+
+    def note_rows(self, part: str, taken: int, outside: int) -> None:
+        """Take rows of a part of the source into the sample.
+
+        Parameters
+        ----------
+        part : str
+            The part of the source.
+        taken : int
+            How many of its rows were taken.
+        outside : int
+            How many of these lie before unit 1 or in the future.
+        """
         refused = self._newly_refused()
-        self._inside += len(batch) - outside
+        self._inside += taken - outside
         self._outside += outside
-        part = self._source.part(batch.position)
         if self._over:
             self._passed = max(part, self._passed or "")
             return
@@ -115,7 +128,7 @@ class SourceCheck:
             if self._sample.rows >= MIN_ROWS_OF_FURTHER_SAMPLES:
                 self._judge()
             self._part = part
-        self._sample.taken += len(batch)
+        self._sample.taken += taken
         self._sample.refused.update(refused)
         if self._sample.rows >= SAMPLE_ROWS:
             self._judge()

@@ -79,6 +79,19 @@ class SourceProgress:
         self.check.note(batch, self._outside() - before)
         return reached
 
+    def counted_elsewhere(self, taken: int, outside: int) -> None:
+        """Note rows that a counter has read itself, before a unit of them is released.
+
+        Parameters
+        ----------
+        taken : int
+            The rows that could be taken.
+        outside : int
+            How many of them lie before unit 1 or in the future.
+        """
+        self.health.taken += taken
+        self.check.note_rows(self.source.part(self.position), taken, outside)
+
     def _outside(self) -> int:
         """Events so far from before unit 1 or from the future. All views have the same."""
         tally = self._views[0].counting.units.tally

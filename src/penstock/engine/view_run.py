@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from penstock.budget.grid import Budget, promised
@@ -13,7 +13,7 @@ from penstock.core.errors import StateError
 from penstock.core.released import Released
 from penstock.engine.pipeline import Pipeline, View
 from penstock.engine.store import Committed, Store
-from penstock.private.counting import Counting
+from penstock.private.counting import Counted
 from penstock.private.noise import Noise
 from penstock.private.state import PiecewiseSnapshot
 from penstock.private.units import Units
@@ -47,7 +47,22 @@ class CommittedView:
 
 
 class ViewRun:
-    """Counts events in the open units of a view, draws each due unit once, and writes it."""
+    """Counts events in the open units of a view, draws each due unit once, and writes it.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        The configuration.
+    view : View
+        The view of it.
+    finite : bool
+        Whether the input has an end.
+    noise : Noise or None
+        The noise of the view; None for secure noise.
+    counter : callable
+        Makes the counter of the view, from its units, the number of keys and the most events of a
+        person in a unit.
+    """
 
     def __init__(
         self,
@@ -56,7 +71,7 @@ class ViewRun:
         *,
         finite: bool,
         noise: Noise | None,
-        folder: Path | None,
+        counter: Callable[[Units, int, int], Counted],
     ) -> None:
         stream = pipeline.stream
         self.view = view
@@ -72,13 +87,7 @@ class ViewRun:
             late="drop" if finite else stream.late,
             tolerance=stream.tolerance,
         )
-        self.counting = Counting(
-            units,
-            keys=pipeline.domain().size,
-            contribution=view.mechanism.contribution,
-            finite=finite,
-            folder=folder,
-        )
+        self.counting = counter(units, pipeline.domain().size, view.mechanism.contribution)
         self.prepared: PreparedUnit | None = None
         self.committed = CommittedView(release=None, cost=self.run.cost)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -212,8 +212,60 @@ class _Part:
     rows: int
 
 
+class Counted(Protocol):
+    """Counts the events of one view, wherever the counting is done: `Counting` does it here.
+
+    The publisher calls `take` for each batch and `due` with the clock's time. Where units are due,
+    it stores what `unstored` says, and waits until the first of them is `ready`. Then it asks for
+    the `counts`, stores the `changes`, and `close`s the unit.
+
+    Attributes
+    ----------
+    units : Units
+        The units by the clock, and the private tally of late events.
+    """
+
+    units: Units
+
+    @property
+    def pending(self) -> int:
+        """The number of events that a restart would have to read again. Private."""
+
+    @property
+    def held(self) -> dict[int, int]:
+        """The events of each open unit so far, before bounding. Private."""
+
+    @property
+    def unstored(self) -> bool:
+        """Whether `changes` must be on disk before a unit may be counted."""
+
+    def take(self, batch: Batch, now: int) -> int:
+        """Take a batch at the clock's time; return the last unit with an event, or 0."""
+
+    def due(self, now: int) -> range:
+        """The units to release, in order, also empty ones. They take no more events."""
+
+    def ready(self, due: range) -> bool:
+        """Wait until the first of these units can be counted; False if a stop is wanted before."""
+
+    def counts(self, unit: int) -> IntArray:
+        """The counts of a unit that is due and ready."""
+
+    def close(self, unit: int) -> None:
+        """Forget a unit that has been released."""
+
+    def changes(self, *, closing: int | None = None) -> dict[str, bytes | None]:
+        """What the store keeps for a restart, by name; None for a part that is over."""
+
+    def settled(self) -> None:
+        """Note that the last `changes` are on disk."""
+
+    def restore(self, parts: Mapping[str, bytes]) -> None:
+        """Continue from the parts that were kept."""
+
+
 class Counting:
-    """The open units of one view.
+    """The open units of one view, counted in this process.
 
     Parameters
     ----------
@@ -272,6 +324,11 @@ class Counting:
     def held(self) -> dict[int, int]:
         """The events of each open unit so far, before bounding. Private."""
         return {number: unit.rows for number, unit in list(self._open.items())}
+
+    @property
+    def unstored(self) -> bool:
+        """False: events are counted as they come, and are stored with the unit."""
+        return False
 
     # -- events in ---------------------------------------------------------------------------------
 
@@ -335,6 +392,10 @@ class Counting:
     def due(self, now: int) -> range:
         """The units to release, in order, also empty ones. They take no more events."""
         return self.units.due(now)
+
+    def ready(self, due: range) -> bool:
+        """True: the events are here."""
+        return True
 
     def counts(self, unit: int) -> IntArray:
         """The counts of a unit. Events that wait in the store may be read from it."""
@@ -433,6 +494,11 @@ class Counting:
             content = msgspec.msgpack.decode(parts[_UNITS])
         except (KeyError, msgspec.DecodeError):
             raise StateError("what was kept of open units is damaged.") from None
+        if isinstance(content, dict) and "ranges" in content:
+            raise StateError(
+                "this stream is counted on Spark, and its open units are there: go on with "
+                "--engine spark. Nothing was released."
+            )
         self.units.load(content)
         self._again = 0 if self.finite else content.get("again", 0)
         if (
