@@ -363,7 +363,7 @@ class Counting:
             if unit.bounding is None:
                 unit.waiting.append(part)
             else:
-                _add(unit.bounding, part)
+                add_events(unit.bounding, part)
         if sum(unit.held for unit in self._open.values()) > self._rows:
             self._make_room()
 
@@ -409,7 +409,7 @@ class Counting:
             for content in held.file.read() if held.file else ():
                 _load(bounding, content)
             for events in held.waiting:
-                _add(bounding, events)
+                add_events(bounding, events)
             held.bounding, held.stored, held.file, held.waiting = bounding, (), None, []
         return held.bounding.counts()
 
@@ -569,7 +569,7 @@ def _in_parts(some: Sequence[Events]) -> Iterator[Events]:
         yield Events.joined(waiting)
 
 
-def _add(bounding: Bounding, events: Events) -> None:
+def add_events(bounding: Bounding, events: Events) -> None:
     """Add events of the unit. An event whose id is null counts as a person of its own."""
     person = events.person
     if person is None or isinstance(person, np.ndarray) or not person.null_count:
@@ -586,7 +586,7 @@ def _load(bounding: Bounding, content: bytes) -> None:
     if content.startswith(saved.MAGIC):
         bounding.load(_decoded(content))
     else:
-        _add(bounding, Events.decode(content))
+        add_events(bounding, Events.decode(content))
 
 
 def _encoded(unit: OpenUnit) -> bytes:

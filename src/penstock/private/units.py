@@ -175,6 +175,20 @@ class Units:
         """The last unit that was released and closed; 0 before the first."""
         return self._closed
 
+    def judging(self) -> dict[str, Any]:
+        """The state by which events are judged now, without a tally.
+
+        `load` takes it elsewhere: `sort` gives the same places there.
+        """
+        return self.save() | {
+            "closed": self._shut,
+            "tally": {"late": 0, "future": 0, "past": 0},
+        }
+
+    def latest(self, now: int) -> int:
+        """The last instant that an event may have at the clock's time."""
+        return self._latest(now)
+
     def due(self, now: int) -> range:
         """The units to release and close, in order, also empty ones. They take no more events.
 

@@ -96,6 +96,7 @@ class Reason(StrEnum):
     KEY = "unknown key"
     ORDER = "file after its turn"
     FILE = "unreadable file"
+    PARTITION = "wrong partition"
 
 
 @dataclass(frozen=True)

@@ -179,6 +179,17 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FilePart:
+    """A finished file that is to be read elsewhere, from row `start` on, and its fingerprint."""
+
+    path: str
+    size: int
+    start: int
+    rows: int
+    fingerprint: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class FileSource(Source):
     """Events of one file, or of all files that match a pattern, in the order of their names.
 
@@ -272,21 +283,7 @@ class FileSource(Source):
 
     def _batches(self, after: Position | None) -> Generator[Batch, None, bool]:
         """The rows; at the end, whether the last file was left out."""
-        place = None if after is None else Place.of(after)
-        names = self._names()
-        first = 0
-        if place is not None:
-            if place.path not in names:
-                raise StateError(
-                    f"{_base(place.path)}: this file, in which the source stands, is gone."
-                )
-            first = names.index(place.path)
-            self.rejections.add(Reason.ORDER, max(first + 1 - place.files, 0))
-        elif not names and not self.growing:
-            raise UnusableSourceError(
-                f"source.path: no file matches {Path(self.pattern).absolute()}. Write the path of "
-                "a file that is there, or growing = true if it comes later."
-            )
+        place, names, first = self._standing(after)
         later: dict[int, int | None] = {}
         promised, left_out = None, False
         for number, path in enumerate(names[first:], start=first + 1):
@@ -317,6 +314,75 @@ class FileSource(Source):
                 else:
                     left_out = False
         return left_out
+
+    def unread(
+        self, after: Position | None, rows: Callable[[BinaryIO, str], int]
+    ) -> Iterator[tuple[FilePart, Position]]:
+        """The whole files after the position, unread, each with the position after it.
+
+        Which files are taken, and what is refused, is as for `batches`.
+
+        Parameters
+        ----------
+        after : Position or None
+            The position of the last file that was taken.
+        rows : callable
+            From an open file and its name to its number of rows. It refuses a file that is damaged
+            or lacks a column by an `InputError`.
+        """
+        place, names, first = self._standing(after)
+        for number, path in enumerate(names[first:], start=first + 1):
+            name = str((self._root / path).absolute())
+            with _opened(self._root / path) as file:
+                start = 0
+                if place is not None and place.path == path:
+                    _unchanged(file, place, streamed=False)
+                    start = place.row
+                try:
+                    size, length = os.fstat(file.fileno()).st_size, rows(file, name)
+                except InputError as error:
+                    if not (self.growing and number < len(names)) or _passing(error):
+                        self._unread[:] = [True]
+                        raise
+                    self._leave_out(path, error)
+                    continue
+                self._unread[:] = [False]
+                here = Place(
+                    path=path,
+                    offset=size,
+                    row=length,
+                    fingerprint=_fingerprint(file, size),
+                    files=number,
+                )
+                part = FilePart(
+                    path=path, size=size, start=start, rows=length, fingerprint=here.fingerprint
+                )
+                if place is None or place.path != path or length > start:
+                    yield part, asdict(here)
+
+    @property
+    def folder(self) -> Path:
+        """The folder that the names of files start from."""
+        return self._root.absolute()
+
+    def _standing(self, after: Position | None) -> tuple[Place | None, list[str], int]:
+        """Where a position is: its place, the names of all files, and which file is the next."""
+        place = None if after is None else Place.of(after)
+        names = self._names()
+        first = 0
+        if place is not None:
+            if place.path not in names:
+                raise StateError(
+                    f"{_base(place.path)}: this file, in which the source stands, is gone."
+                )
+            first = names.index(place.path)
+            self.rejections.add(Reason.ORDER, max(first + 1 - place.files, 0))
+        elif not names and not self.growing:
+            raise UnusableSourceError(
+                f"source.path: no file matches {Path(self.pattern).absolute()}. Write the path of "
+                "a file that is there, or growing = true if it comes later."
+            )
+        return place, names, first
 
     def _rows(
         self, file: BinaryIO, path: str, mark: Mark, number: int, *, final: bool
@@ -623,6 +689,19 @@ def good_lines(data: bytes, bounds: IntArray, *, limit: int, rejections: Rejecti
             array, pc.match_substring_regex(array, pattern=UTF8), Reason.ENCODING, rejections
         )
     return array
+
+
+@contextmanager
+def unchanged_file(path: Path, part: FilePart) -> Iterator[BinaryIO]:
+    """Open a file that must be as it was when it was noted; another one is a `StateError`."""
+    with _opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size != part.size or _fingerprint(file, part.size) != part.fingerprint:
+            raise StateError(
+                f"{_base(part.path)}: this is not the file that was read before; it was replaced "
+                "or changed."
+            )
+        yield file
 
 
 @contextmanager

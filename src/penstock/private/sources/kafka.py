@@ -235,6 +235,25 @@ class KafkaSource(Receiver):
             if coming is not None:  # the caller stopped early, so it is read again
                 self._forget()
 
+    def stretch(self, after: Position | None) -> tuple[Position, Position] | None:
+        """From a position to the end of what is there now, without reading it; None while no
+        broker answers.
+
+        The first position has the earliest offset of each partition that is new. What would be
+        lost is a `StateError`, as for `batches`.
+        """
+        self.open({})
+        self._complete = False
+        start = None if after is None else _offsets(after)
+        topic = self._found()
+        if topic is None or self._settling(after, start, topic):
+            return None
+        name, at = start or (topic.name, {})
+        at = self._offsets_there(name, at, topic)
+        ends = at | {partition: end for partition, (_, end) in topic.bounds.items()}
+        self._complete = topic.bounds.keys() >= topic.partitions
+        return _position_of(topic.name, at), _position_of(topic.name, ends)
+
     def _batch(self, tables: Sequence[Future[_Table]], position: Position) -> Batch:
         read = [each.result() for each in tables]
         for each in read:
@@ -335,8 +354,17 @@ class KafkaSource(Receiver):
             self._forget()
             self._name, self._at = start or (topic.name, {})
             self._given = after
-        at = dict(self._at)
-        if NO_TOPIC_ID not in (self._name, topic.name) and self._name != topic.name:
+        at = self._offsets_there(self._name, self._at, topic)
+        if self._assigned and self._at.items() <= at.items():
+            self._assign({each: at[each] for each in at.keys() - self._at.keys()}, anew=False)
+        else:
+            self._assign(at, anew=True)
+        self._name, self._at = topic.name, at
+
+    def _offsets_there(self, name: str, offsets: Mapping[int, int], topic: Topic) -> dict[int, int]:
+        """The next offset of each partition that is there; a `StateError` for what is lost."""
+        at = dict(offsets)
+        if NO_TOPIC_ID not in (name, topic.name) and name != topic.name:
             self._lost(
                 "there is another topic of this name than the one that was read before; "
                 "unread events may be gone"
@@ -361,11 +389,7 @@ class KafkaSource(Receiver):
                     "it lost some, perhaps unread ones too"
                 )
             at[partition] = min(max(offset, first), end)
-        if self._assigned and self._at.items() <= at.items():
-            self._assign({each: at[each] for each in at.keys() - self._at.keys()}, anew=False)
-        else:
-            self._assign(at, anew=True)
-        self._name, self._at = topic.name, at
+        return at
 
     def _assign(self, offsets: Mapping[int, int], *, anew: bool) -> None:
         partition = client().TopicPartition
@@ -389,10 +413,7 @@ class KafkaSource(Receiver):
         self._assigned, self._given, self._at, self._name, self._held = False, None, {}, "", []
 
     def _position(self) -> Position:
-        return {
-            TOPIC_FIELD: self._name,
-            **{str(partition): self._at[partition] for partition in sorted(self._at)},
-        }
+        return _position_of(self._name, self._at)
 
     def _behind(self, ends: Mapping[int, int]) -> bool:
         return any(self._at[partition] < end for partition, end in ends.items())
@@ -517,6 +538,15 @@ class KafkaSource(Receiver):
         return kafka_settings(
             self.servers, self.username, self.password, self.mechanism, self.tls, self.authority
         )
+
+
+def _position_of(name: str, offsets: Mapping[int, int]) -> Position:
+    return {TOPIC_FIELD: name, **{str(each): offsets[each] for each in sorted(offsets)}}
+
+
+def offsets_of(position: Position) -> dict[int, int]:
+    """The next offset of each partition."""
+    return _offsets(position)[1]
 
 
 def _offsets(position: Position) -> tuple[str, dict[int, int]]:

@@ -75,6 +75,38 @@ class ParquetFormat:
         except (pa.ArrowException, OSError):
             raise InputError(f"{how.name}: the file is not Parquet, or is damaged.") from None
 
+    def slice(
+        self, file: BinaryIO, *, number: int, of: int, after: int, how: FileReading
+    ) -> Iterator[Arrow]:
+        """The rows after row `after` of every `of`-th row group, from `number` on."""
+        pa, pq = arrow(), arrow("pyarrow.parquet")
+        try:
+            reader = pq.ParquetFile(file)
+            check_columns(how.columns, reader.schema_arrow.names, name=how.name)
+            texts = [
+                key
+                for key in how.columns.keys
+                if pa.types.is_string(reader.schema_arrow.field(key).type)
+            ]
+            reader = pq.ParquetFile(
+                file, metadata=reader.metadata, read_dictionary=texts, pre_buffer=False
+            )
+            groups = range(number, reader.num_row_groups, of)
+            for batch, _ in _batches(reader, groups, after, how.columns, how.rows, threads=False):
+                yield batch
+        except (pa.ArrowException, OSError):
+            raise InputError(f"{how.name}: the file is not Parquet, or is damaged.") from None
+
+    def rows(self, file: BinaryIO, columns: Columns, *, name: str) -> int:
+        """How many rows there are in a whole file that has the columns."""
+        pa, pq = arrow(), arrow("pyarrow.parquet")
+        try:
+            reader = pq.ParquetFile(file)
+        except (pa.ArrowException, OSError):
+            raise InputError(f"{name}: the file is not Parquet, or is damaged.") from None
+        check_columns(columns, reader.schema_arrow.names, name=name)
+        return int(reader.metadata.num_rows)
+
     def check(self, file: BinaryIO, columns: Columns, *, name: str) -> None:
         """Nothing: the file's own schema is checked when it is read."""
 
