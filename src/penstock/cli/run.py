@@ -38,13 +38,16 @@ from penstock.cli.store_argument import read_pipeline
 from penstock.core.calendar import instant
 from penstock.core.errors import ConfigurationError, PenstockError, StateError
 from penstock.engine import publisher_figures
+from penstock.engine.counting_engine import CountingEngine, LocalEngine
 from penstock.engine.monitor import Monitor
 from penstock.engine.notices import Notice
+from penstock.engine.pipeline import Pipeline
 from penstock.engine.process import Process
 from penstock.engine.publisher import Publisher
 from penstock.engine.publisher_figures import SeriesFigures
 
 Style: TypeAlias = Literal["text", "json", "none"]
+EngineName: TypeAlias = Literal["local", "spark"]
 
 STOP = (
     "asked to stop: a commit that has begun is finished, the rest is left for the next start. "
@@ -65,6 +68,7 @@ def run(
     takeover: Flag = False,
     anyway: Flag = False,
     dry: Flag = False,
+    engine: EngineName = "local",
 ) -> None:
     """Publish one or more streams until their input ends or a signal asks it to stop.
 
@@ -100,6 +104,8 @@ def run(
         Publish nothing. Read the source, and say on this terminal whether it can be read: the
         columns, the share of rows that can be taken, and the first and the last day. Nothing is
         written to disk, and the store is not opened.
+    engine
+        Where events are counted: local is this process, spark the cluster of [engine].
     """
     if not files:
         raise ConfigurationError(
@@ -125,7 +131,13 @@ def run(
         stack.enter_context(stop)
         try:
             process = stack.enter_context(
-                Process(pipelines, listener=hear, takeover=takeover, anyway=anyway)
+                Process(
+                    pipelines,
+                    listener=hear,
+                    takeover=takeover,
+                    anyway=anyway,
+                    engine=_engine(engine),
+                )
             )
             stack.enter_context(monitor)
             monitor.watch(process.publishers)
@@ -154,6 +166,15 @@ def run(
         failures[names] = StateError("some sinks lack releases. Start again to send them.")
     if failures:
         _end(logs, failures)
+
+
+def _engine(name: EngineName) -> Callable[[Pipeline], CountingEngine]:
+    """What gives the engine of a pipeline. Spark is imported where it is asked for."""
+    if name == "local":
+        return lambda pipeline: LocalEngine()
+    from penstock.engine.spark.engine import SparkEngine
+
+    return SparkEngine
 
 
 def _end(logs: RunLog, failures: Mapping[str, BaseException]) -> NoReturn:

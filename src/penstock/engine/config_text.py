@@ -137,6 +137,8 @@ def configuration(content: Mapping[str, Any], *, alternatives: bool = False) -> 
     operator = content.get("operator", {})
     heading = "[operator]" if operator else "# [operator]"
     parts.append(_table(heading, tables.OPERATOR, operator))
+    if alternatives:
+        parts.append(_table("# [engine]", tables.ENGINE, {}))
     return "\n".join("\n".join(part) + "\n" for part in parts)
 
 
@@ -272,6 +274,12 @@ def reference() -> str:
             "[[service.event]]", "One of several events on the timeline.", tables.SERVICE_EVENT
         ),
         _section("[operator]", "Who may see private figures.", tables.OPERATOR),
+        _section(
+            "[engine]",
+            "The cluster that counts events with `penstock run --engine spark`. "
+            "[spark.md](../how-to/spark.md)\nexplains it. Needs `pip install 'penstock[spark]'`.",
+            tables.ENGINE,
+        ),
     ]
     return "\n".join(parts)
 

@@ -60,6 +60,9 @@ TALLY = -1
 FAILURE = -2
 """The unit of a row whose note is an error."""
 
+READ = -3
+"""The unit of a row that says which partition was read: its key."""
+
 _EVENTS, _COUNTS = 0, 1
 """The kinds of pieces: events that are to be merged, and rows that are final."""
 
@@ -322,6 +325,7 @@ class _Work:
         self.rejections = [Rejections() for _ in task.rules]
         self.open: dict[int, Bounding] = {}
         self.held = self.taken = 0
+        self.partitions: set[int] = set()
 
     def _units(self, rule: RangeRule) -> Units:
         units = Units(self.task.calendar, tolerance=self.task.tolerance)
@@ -352,6 +356,7 @@ class _Work:
         )
         events = Events(unit=batch.time, time=batch.time, key=batch.key, person=batch.person)
         if task.check is not None and table.partition is not None:
+            self.partitions.add(table.partition)
             wrong = task.check.misplaced(batch, table.partition)
             if wrong is not None:
                 self.rejections[table.stretch].add(
@@ -407,7 +412,7 @@ class _Work:
     def _tally(self) -> list[Arrow]:
         """What the operator may know of the stretches that are read for the first time."""
         numbers: dict[str, int] = {TAKEN: self.taken}
-        tables = []
+        tables = [_row(READ, partition, 1) for partition in sorted(self.partitions)]
         for rule, units, rejections in zip(
             self.task.rules, self.units, self.rejections, strict=True
         ):
@@ -485,6 +490,7 @@ class UnitCounts:
     columns: Columns
     counts: dict[int, IntArray] = field(default_factory=dict, init=False)
     tally: dict[str, int] = field(default_factory=dict, init=False)
+    _read: dict[int, int] = field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
         return "UnitCounts(private)"
@@ -501,6 +507,14 @@ class UnitCounts:
         for row in np.flatnonzero(unit == TALLY).tolist():
             name = codes[int(key[row])]
             self.tally[name] = self.tally.get(name, 0) + int(number[row])
+        for row in np.flatnonzero(unit == READ).tolist():
+            partition = int(key[row])
+            self._read[partition] = self._read.get(partition, 0) + int(number[row])
+            if self._read[partition] > 1:
+                raise StateError(
+                    "two workers read one partition, so that a person could count twice. Nothing "
+                    'was released. Remove partitioned = "person" from [engine].'
+                )
         for each in self.units:
             rows = np.flatnonzero(unit == each)
             if len(rows):

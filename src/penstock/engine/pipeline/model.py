@@ -165,6 +165,17 @@ class AlertConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EngineConfig:
+    """The table [engine]: the cluster that counts events with `penstock run --engine spark`."""
+
+    master: str = "local[*]"
+    partitions: int | None = None
+    partitioned: Literal["person"] | None = None
+    partitioner: Literal["murmur2", "crc32"] = "murmur2"
+    jars: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class EventConfig:
     """One table [[service.event]]: something to show on the timeline."""
 

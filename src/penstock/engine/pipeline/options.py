@@ -549,6 +549,42 @@ OPERATOR: Final = (
     UNHEALTHY_ABOVE,
 )
 
+ENGINE: Final = (
+    Option(
+        name="master",
+        default="local[*]",
+        example="spark://cluster:7077",
+        help="the master of the Spark cluster; local[N] is this machine with N cores",
+    ),
+    Option(
+        name="partitions",
+        type="whole",
+        example=64,
+        help="the parts that persons are spread over (default: twice the cores)",
+    ),
+    Option(
+        name="partitioned",
+        choices=("person",),
+        example="person",
+        help="person if each person's messages are all in one partition of the topic; events that "
+        "are not are dropped (default: events are sent to where their person is counted)",
+    ),
+    Option(
+        name="partitioner",
+        choices=("murmur2", "crc32"),
+        default="murmur2",
+        when=("partitioned", "person"),
+        help="how producers choose the partition of a person's id: murmur2 is the default of Java "
+        "clients, crc32 that of librdkafka",
+    ),
+    Option(
+        name="jars",
+        type="path",
+        example="spark-jars",
+        help="the folder with the Kafka connector of Spark (default: Spark has it already)",
+    ),
+)
+
 SERVICE: Final = (
     Option(
         name="listen",

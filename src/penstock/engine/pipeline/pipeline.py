@@ -21,6 +21,7 @@ from penstock.engine.config_sections import (
     Section,
 )
 from penstock.engine.pipeline.alerts import read_alerts
+from penstock.engine.pipeline.cluster import read_engine
 from penstock.engine.pipeline.domain import read_domain
 from penstock.engine.pipeline.endpoints import (
     read_operator,
@@ -32,6 +33,7 @@ from penstock.engine.pipeline.endpoints import (
 from penstock.engine.pipeline.model import (
     AlertConfig,
     AnyMechanism,
+    EngineConfig,
     OperatorConfig,
     PlanConfig,
     ServiceConfig,
@@ -76,6 +78,8 @@ class Pipeline:
         Where and how releases are served to readers (default: nowhere).
     plan : PlanConfig
         What is publicly known about the stream (default: nothing).
+    engine : EngineConfig, optional
+        The cluster that counts events where Spark is asked for (default: None, this machine).
     folder : Path
         The folder from which relative paths start (default: the current one).
 
@@ -103,6 +107,7 @@ class Pipeline:
     operator: OperatorConfig = field(default_factory=OperatorConfig)
     service: ServiceConfig = field(default_factory=ServiceConfig)
     plan: PlanConfig = field(default_factory=PlanConfig)
+    engine: EngineConfig | None = None
     folder: Path = field(default=Path(), compare=False)
 
     @classmethod
@@ -138,6 +143,7 @@ class Pipeline:
         alerts = read_alerts(top.tables("alert"), stream, views, keys, plan)
         operator = read_operator(top.table("operator"))
         service = read_service(top.table("service"), stream)
+        engine = read_engine(top.table("engine"), stream, source)
         if stream is not None and stream.late == "current" and len(views) > 1:
             top.table("stream").wrong(
                 "late",
@@ -160,6 +166,7 @@ class Pipeline:
             operator=operator,
             service=service,
             plan=plan,
+            engine=engine,
             folder=folder,
         )
 

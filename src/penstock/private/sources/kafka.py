@@ -190,6 +190,17 @@ class KafkaSource(Receiver):
         """Whether the last call of `batches` came to the end, if units wait for that."""
         return self._complete or self.outage == "close"
 
+    @property
+    def reached(self) -> bool:
+        """Whether the last call of `batches` or `stretch` learned of every partition, and came to
+        its end.
+        """
+        return self._complete
+
+    def settings(self) -> dict[str, Any]:
+        """The client's settings of the connection, with the login. Secret."""
+        return self._connection()
+
     def open(self, parts: Mapping[str, bytes]) -> None:
         """Start to connect. This source keeps no parts."""
         if self._consumer is None:
