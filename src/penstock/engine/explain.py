@@ -26,7 +26,14 @@ from penstock.core.promise_gaps import (
 from penstock.core.released import Released
 from penstock.core.weights import Weights
 from penstock.engine.factory import finite
-from penstock.engine.pipeline import AnyMechanism, Pipeline, SinkConfig, StreamConfig, View
+from penstock.engine.pipeline import (
+    AnyMechanism,
+    EngineConfig,
+    Pipeline,
+    SinkConfig,
+    StreamConfig,
+    View,
+)
 from penstock.engine.sink_fence import fencing_sink
 from penstock.private.mechanisms.tide import Tide
 from penstock.private.noise import NoNoise
@@ -137,7 +144,33 @@ def parts(pipeline: Pipeline) -> dict[str, list[str]]:
     }
     if pipeline.alerts:
         found["What is watched"] = _watched(pipeline)
+    if pipeline.engine is not None:
+        found["Where events are counted"] = _cluster(pipeline.engine)
     return found
+
+
+def _cluster(engine: EngineConfig) -> list[str]:
+    """Where Spark counts, what it encrypts, and what that does not help against."""
+    counts = (
+        f"With --engine spark, Spark at {engine.master} reads and counts events. Noise is drawn "
+        "and releases are stored here."
+    )
+    encrypts = (
+        "Spark encrypts what it sends (spark.network.crypto.enabled) and what it writes to disks "
+        "(spark.io.encryption.enabled). It writes no event log, and has no web page."
+    )
+    reads = (
+        "Whoever can become the user of Spark on one of its machines can read the events that are "
+        "there."
+    )
+    said = [counts, encrypts, reads]
+    if engine.partitioned is not None:
+        said.append(
+            "Each person must have one partition of the topic, by "
+            f"{engine.partitioner} of the person's id. Events in another one are dropped, and "
+            "counted privately."
+        )
+    return said
 
 
 def warnings(pipeline: Pipeline) -> list[str]:

@@ -1,0 +1,28 @@
+"""A real session of Spark, started once, where Spark is there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from penstock.engine.pipeline import EngineConfig
+
+JARS = os.environ.get("PENSTOCK_TEST_SPARK_JARS")
+
+
+@pytest.fixture(scope="session")
+def real_spark(tmp_path_factory):
+    """The table [engine] of a session that runs on two cores of this machine."""
+    pytest.importorskip("pyspark", reason="needs Spark: pip install 'penstock[spark]'")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("needs Java 17 or 21")
+    from penstock.engine.spark.session import spark_session
+
+    table = {"master": "local[2]", "partitions": 3}
+    if JARS is not None:
+        table["jars"] = JARS
+    session = spark_session(EngineConfig(**table), folder=tmp_path_factory.mktemp("x"), kafka=False)
+    yield table
+    session.stop()
