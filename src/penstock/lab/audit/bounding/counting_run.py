@@ -74,6 +74,8 @@ def counted(
         except Exception as error:  # whatever the audited code raises is a finding
             failure = f"{type(error).__name__}: {error}".replace(str(folder.absolute()), "FOLDER")
             foreseen = isinstance(error, PenstockError)
+        finally:
+            run.end()
         return CountedStream(tuple(run.drawn), failure, foreseen, run.restarted)
 
 
@@ -237,12 +239,20 @@ class _CountingRun:
     def _restart(self) -> None:
         """Make everything anew from what was stored."""
         self.restarted += 1
+        self.end()
         self._views = [self._counting(view) for view in self.setting.views]
         for view, parts in zip(self._views, self._stored.views, strict=True):
             if parts:
                 view.restore(dict(parts))
         self._position, self._fresh, self._unkept = self._stored.position, {}, []
         self.feed.restart(self._stored.source)
+
+    def end(self) -> None:
+        """Close the files of units that wait, as the end of a process does."""
+        for view in self._views:
+            for unit in view._open.values():
+                if unit.file is not None:
+                    unit.file._file.close()
 
     def _chance(self, share: float) -> bool:
         """Whether something happens here, in runs with restarts."""
